@@ -1840,9 +1840,9 @@ class _Core:
         return min(_MAX_BACKOFF, _BACKOFF * 2.0**attempts) * random.uniform(0.5, 1.0)
 
     def _steps(self, call: _Call, read: Callable[[httpx.Response], _T]) -> _Steps[_T]:
-        """Sends `call` until it succeeds, is refused for good, or attempts or patience are used up.
+        """Sends `call` until it succeeds, fails with an error that is not retried, or reaches a limit.
 
-        A 429 that says when to come back uses patience (`max_wait`), not attempts.
+        A 429 with `Retry-After` counts against `max_wait` alone, all others against `retries` too.
         """
         attempts, waited = 0, 0.0
         with contextlib.ExitStack() as lasting:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the packages of `clients/` against a daemon, and against a server between them and it that misbehaves.
+"""Tests the packages of `clients/` against a daemon, and against a fault-injecting proxy before it.
 
     python tests/clients/packages.py target/release/backdrop FOLDER
 
@@ -21,7 +21,7 @@ from pathlib import Path
 import trustme
 
 import browser
-import misbehaving
+import fault_proxy
 from daemon import KEY, Daemon
 
 HERE = Path(__file__).resolve().parent
@@ -70,7 +70,7 @@ def test_in_browser(binary, folder):
     shutil.copytree(ROOT / "clients" / "typescript" / "dist", site / "dist")
     for path in (HERE / "client_page.html", PHOTOS / "chelsea.png", folder / "clip.gif"):
         shutil.copy(path, site)
-    origin = f"http://127.0.0.1:{misbehaving.serve(functools.partial(Page, directory=str(site)))}"
+    origin = f"http://127.0.0.1:{fault_proxy.serve(functools.partial(Page, directory=str(site)))}"
     with Daemon(binary, {"BACKDROP_SERVER_CORS_ORIGINS": origin}) as url:
         page = f"{origin}/client_page.html?{urllib.parse.urlencode({'url': url, 'key': KEY})}"
         command = [chromium, *browser.FLAGS, f"--user-data-dir={folder}/profile", "--remote-debugging-port=0", page]
@@ -99,21 +99,21 @@ def main():
         authority.cert_pem.write_to_path(folder / "authority.pem")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("localhost").configure_cert(context)
-        state = misbehaving.State("")
-        misbehaving.Origin.state = misbehaving.Proxy.state = state
-        misbehaving.Origin.files = {path.name: path.read_bytes() for path in (*PHOTOS.iterdir(), folder / "clip.gif") if path.is_file()}
-        origin = f"localhost:{misbehaving.serve(misbehaving.Origin, context)}"
+        state = fault_proxy.State("")
+        fault_proxy.Origin.state = fault_proxy.Proxy.state = state
+        fault_proxy.Origin.files = {path.name: path.read_bytes() for path in (*PHOTOS.iterdir(), folder / "clip.gif") if path.is_file()}
+        origin = f"localhost:{fault_proxy.serve(fault_proxy.Origin, context)}"
         settings = {"BACKDROP_FETCH_PRIVATE_ORIGINS": origin, "BACKDROP_FETCH_EXTRA_CA": str(folder / "authority.pem")}
         daemon = Daemon(binary, settings)
         with daemon as url:
             state.daemon = url.removeprefix("http://")
             run(binary, "accounts", "set", "default", "--generates", "on", "--data-dir", f"{daemon.folder.name}/data",
                 stdout=subprocess.DEVNULL)
-            proxy = f"http://127.0.0.1:{misbehaving.serve(misbehaving.Proxy)}"
+            proxy = f"http://127.0.0.1:{fault_proxy.serve(fault_proxy.Proxy)}"
             variables = {name: value for name, value in os.environ.items() if not name.startswith("BACKDROP_")}
             variables |= {"BACKDROP_URL": url, "BACKDROP_KEY": KEY, "TEST_PROXY": proxy, "TEST_ORIGIN": f"https://{origin}",
                           "TEST_CLIP": str(folder / "clip.gif"), "TEST_PHOTOS": str(PHOTOS), "TEST_CONTRACT": str(ROOT / "schemas" / "openapi.yaml"),
-                          "TEST_LARGE": str(misbehaving.LARGE), "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+                          "TEST_LARGE": str(fault_proxy.LARGE), "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
             run(sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", HERE / "test_python_client.py", env=variables)
             run("node", "--test", "--test-reporter", "spec", compiled, env=variables)
         test_in_browser(binary, folder)

@@ -1,4 +1,4 @@
-"""The Python client against a daemon, and against `misbehaving.py` before it; started by `packages.py`."""
+"""The Python client against a daemon, and against `fault_proxy.py` before it; started by `packages.py`."""
 from __future__ import annotations
 
 import asyncio
@@ -33,7 +33,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Scenario:
-    """A client whose requests a scenario of `misbehaving.py` handles."""
+    """A client whose requests a scenario of `fault_proxy.py` handles."""
 
     def __init__(self, name: str, **options: Any) -> None:
         self.nonce = uuid.uuid4().hex
@@ -163,7 +163,7 @@ def test_refusals_that_pass_are_waited_for(scenario: str, requests: int, retries
     assert len(unreliable.log) == requests and len(unreliable.keys()) == 1
 
 
-def test_attempts_and_patience_end() -> None:
+def test_retries_and_pauses_are_bounded() -> None:
     fails, later = Scenario("fails", retries=1), Scenario("later")
     with pytest.raises(backdrop.InternalError) as failure:
         fails.client.remove(CAT)

@@ -1,4 +1,4 @@
-// The TypeScript client against a daemon, and against `misbehaving.py` before it; started by `packages.py`.
+// The TypeScript client against a daemon, and against `fault_proxy.py` before it; started by `packages.py`.
 
 import assert from "node:assert/strict";
 import { createHash, createHmac, randomUUID } from "node:crypto";
@@ -19,8 +19,10 @@ import {
   OPERATIONS,
   type Outcome,
   type Picture,
+  type Progress,
   TimedOutError,
   WebhookError,
+  terminalProgress,
   verifyWebhook,
 } from "backdrop-client";
 
@@ -180,7 +182,7 @@ for (const [scenario, requests, retries] of [["busy", 3, 0], ["drains", 2, 1], [
   });
 }
 
-test("attempts and patience end", async () => {
+test("retries and pauses are bounded", async () => {
   const [fails, later, stalled] = [new Scenario("fails", { retries: 1 }), new Scenario("later"), new Scenario("stall", { timeoutMs: 500, retries: 0 })];
   await assert.rejects(fails.client.remove(CAT), (error) => error instanceof ApiError && error.requestId === "req_planned");
   assert.equal((await fails.log()).length, 2);
@@ -250,13 +252,22 @@ test("a batch of any size goes on after failures, and ends where its loop is lef
   const outcomes: Outcome[] = [];
   const progress: string[] = [];
   const operation = (photo: Picture, { signal }: { signal: AbortSignal }) => client.sticker(photo, { max_dim: 128, signal });
-  const onProgress = (state: { done: number; total: number | undefined }) => progress.push(`${state.done}/${state.total}`);
+  const [bar, drawn] = [terminalProgress(), [] as string[]];
+  const onProgress = (state: Progress) => {
+    progress.push(`${state.done}/${state.total}`);
+    // Calls nothing asynchronous, so that only the bar writes meanwhile.
+    const write = process.stderr.write;
+    process.stderr.write = (text: string | Uint8Array) => drawn.push(String(text)) > 0;
+    bar(state);
+    process.stderr.write = write;
+  };
   for await (const outcome of client.batch(pictures, { operation, concurrency: 2, onProgress })) outcomes.push(outcome);
   outcomes.sort((one, two) => one.index - two.index);
   assert.deepEqual(outcomes.map((outcome) => outcome.picture), pictures);
   assert.deepEqual(outcomes.map((outcome) => outcome.error === undefined), [true, false, false, true, true]);
   assert.deepEqual(outcomes[0]?.image?.bytes, outcomes[4]?.image?.bytes);
   assert.equal(progress.at(-1), "5/5");
+  assert.match(drawn.at(-1) ?? "", /\[#{24}\] 5\/5, 2 failed/);
   const scenario = new Scenario("pass");
   for await (const _ of scenario.client.batch(Array<string>(50).fill(CAT), { concurrency: 2 })) break;
   assert((await scenario.log()).length <= 4, "leaving the loop sends no further pictures");

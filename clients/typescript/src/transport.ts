@@ -134,8 +134,8 @@ export class Transport {
   }
 
   /**
-   * Sends a request until it succeeds, is refused for good, or attempts or patience are used up. A 429 that says when to
-   * come back uses patience (`maxWaitMs`), not attempts.
+   * Sends a request until it succeeds, fails with an error that is not retried, or reaches a limit. A 429 with
+   * `Retry-After` counts against `maxWaitMs` alone, all others against `retries` too.
    */
   async call(operation: Operation, parts: Parts = {}): Promise<Reply> {
     const [method, , takesKey] = OPERATIONS[operation];

@@ -1,4 +1,4 @@
-"""A server between a client and a daemon that loses replies, is busy, stalls and cuts connections, as the address asks.
+"""A proxy between a client and a daemon that injects the fault that the address names.
 
 A client's base address is `http://HOST/SCENARIO/NONCE`; what follows is the path of its request. The nonce keeps tests apart.
 `GET /log/NONCE` answers the requests of a nonce as JSON, `GET /webhooks` the webhooks that the origin received.
