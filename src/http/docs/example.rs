@@ -5,7 +5,7 @@ use crate::http::openapi::{Node, Object};
 use serde_json::Value;
 
 /// The address in the examples; the page's script puts that of the server in its place.
-const SERVER: &str = "http://127.0.0.1:8080";
+pub(super) const SERVER: &str = "http://127.0.0.1:8080";
 
 /// Values of fields for which the contract has no example.
 const VALUES: [(&str, &str); 11] = [

@@ -9,7 +9,7 @@ mod schema;
 mod section;
 
 use super::error::ErrorCode;
-use super::openapi::{self, Node, Object};
+use super::openapi::{self, Object};
 use super::page;
 use super::reply::{self, Reply};
 use super::router::Page;
@@ -86,8 +86,9 @@ fn render(has_page: bool) -> String {
          <body><a class=\"skip\" href=\"#content\">Skip to the content</a><header class=\"bar\">\
          <a class=\"name\" href=\"{home}\"><img src=\"assets/icon.svg\" alt=\"\">Backdrop</a>\
          <nav aria-label=\"Site\">{try_it}<a href=\"docs\" aria-current=\"page\">Reference</a></nav></header>\
-         <div class=\"docs\">",
+         <div class=\"docs\" data-server=\"{server}\">",
         version = env!("CARGO_PKG_VERSION"),
+        server = example::SERVER,
         home = if has_page { "./" } else { "docs" },
         try_it = if has_page { "<a href=\"./\">Try it</a>" } else { "" },
     );
@@ -141,10 +142,11 @@ fn add_introduction(page: &mut String) {
              makes it with <code>backdrop keys create</code>. The contract for programs is \
              <a href=\"openapi.yaml\">/openapi.yaml</a>, as JSON <a href=\"openapi.json\">/openapi.json</a>.</p>\
              <pre tabindex=\"0\"><code>export BACKDROP_KEY=bd_live_…\n\
-             curl -H \"Authorization: Bearer $BACKDROP_KEY\" -F file=@photo.jpg -o cutout.png http://127.0.0.1:8080/remove\
+             curl -H \"Authorization: Bearer $BACKDROP_KEY\" -F file=@photo.jpg -o cutout.png {server}/remove\
              </code></pre><details><summary>What holds for all requests</summary>{}</details></section>",
             env!("CARGO_PKG_VERSION"),
             paragraphs(about),
+            server = example::SERVER,
         ),
     );
 }
@@ -189,12 +191,6 @@ const fn meaning(code: ErrorCode) -> &'static str {
         ErrorCode::UpstreamFailed => "Another service failed.",
         ErrorCode::Unavailable => "Temporarily not possible; `retry-after` says when to repeat.",
     }
-}
-
-/// The numbers of the statuses that an operation is answered with.
-fn statuses(operation: &'static Object) -> impl Iterator<Item = (&'static str, &'static Node)> {
-    let replies = operation.object("responses").map(Object::members).unwrap_or_default();
-    replies.iter().map(|(status, reply)| (&**status, reply))
 }
 
 #[cfg(test)]

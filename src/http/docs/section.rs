@@ -3,8 +3,7 @@
 use super::example::{Example, body_schema};
 use super::html::{add, line, paragraphs, plain};
 use super::schema::{parameter_table, reply_table, request_table, resolved};
-use super::statuses;
-use crate::http::openapi::Object;
+use crate::http::openapi::{Node, Object};
 use crate::http::page;
 
 /// Appends the section.
@@ -131,4 +130,10 @@ fn add_replies(page: &mut String, operation: &'static Object) {
     for schema in schemas {
         reply_table(page, schema);
     }
+}
+
+/// The numbers of the statuses that an operation is answered with.
+fn statuses(operation: &'static Object) -> impl Iterator<Item = (&'static str, &'static Node)> {
+    let replies = operation.object("responses").map(Object::members).unwrap_or_default();
+    replies.iter().map(|(status, reply)| (&**status, reply))
 }

@@ -33,7 +33,8 @@ function show() {
     return;
   }
   const left = account.remaining;
-  button.textContent = left === null ? `Key …${currentKey().slice(-4)} · ${dollars(account.cost_usd)}` : `Key …${currentKey().slice(-4)} · ${left} left`;
+  const use = left === null ? dollars(account.cost_usd) : `${left} left`;
+  button.replaceChildren(`Key …${currentKey().slice(-4)}`, h("span", { class: "spare" }, `· ${use}`));
 }
 
 /** Opens the dialog; resolves with whether there is a valid key when it is closed. */

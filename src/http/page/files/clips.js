@@ -8,15 +8,16 @@ const SHOWN = new Set(["gif", "webp"]);
 const POLL_MS = 1500;
 
 /** The panel of a clip; `start(fields)` makes its job. `onend` runs when the job is over. */
-export function clipPanel({ clip, endpoint, onchange, onend }) {
+export function clipPanel({ clip, endpoint, onchange, onend, onother }) {
   const bar = h("progress", { max: 100, value: 0, "aria-label": "Progress" });
   const text = h("p", { class: "muted", role: "status" }, "Choose the settings, then start.");
   const cancel = h("button", { type: "button", class: "button small", hidden: true }, "Cancel");
-  const result = h("div", {});
+  const result = h("div", { class: "stage" });
+  const other = h("button", { type: "button", class: "button small", onclick: onother }, "Another clip");
   const source = h("video", { src: clip.url, controls: true, muted: true, playsinline: true, "aria-label": `The clip ${clip.name}` });
   const element = h("div", { class: "stage" },
     h("div", { class: "canvas" }, h("div", { class: "frame" }, source)),
-    h("div", { class: "toolbar" }, text, h("span", { class: "spring" }), cancel), bar, result);
+    h("div", { class: "toolbar" }, text, h("span", { class: "spring" }), cancel, other), bar, result);
   let stop = null;
   let job = null;
 
@@ -26,6 +27,7 @@ export function clipPanel({ clip, endpoint, onchange, onend }) {
     result.replaceChildren();
     bar.value = 0;
     cancel.hidden = false;
+    other.hidden = true;
     onchange(true);
     try {
       const form = new FormData();
@@ -50,6 +52,7 @@ export function clipPanel({ clip, endpoint, onchange, onend }) {
       text.textContent = error.job ? error.message : explain(error);
     }
     cancel.hidden = true;
+    other.hidden = false;
     onchange(false);
     onend();
   }
@@ -71,7 +74,9 @@ function addressOf(job) {
 function shown(job, clip) {
   const address = addressOf(job);
   const name = `${clip.name.replace(/\.[^.]+$/, "")}-cutout.${job.format === "png_sequence" ? "zip" : job.format}`;
-  const media = PLAYED.has(job.format)
+  // Pages show nothing of other servers (content policy); a result in an object store is downloaded.
+  const isHere = new URL(address, document.baseURI).origin === location.origin;
+  const media = !isHere ? null : PLAYED.has(job.format)
     ? h("video", { src: address, controls: true, loop: true, muted: true, autoplay: true, playsinline: true, class: "checkers", "aria-label": "The result" })
     : SHOWN.has(job.format) ? h("img", { src: address, alt: "The result", class: "checkers" }) : null;
   return [

@@ -48,7 +48,8 @@ export class Contract {
   #endpoint(path, operation) {
     const schema = this.resolve(operation?.requestBody?.content?.[FORM]?.schema);
     const file = this.resolve(schema?.properties?.file);
-    if (file?.format !== "binary") return null;
+    // Where a file may be sent but need not be, the endpoint is about addresses.
+    if (file?.format !== "binary" || !schema.required?.includes("file")) return null;
     const all = Object.entries(schema.properties).map(([name, member]) => {
       return { name, required: (schema.required ?? []).includes(name), ...this.resolve(member) };
     });
@@ -64,6 +65,8 @@ export class Contract {
       makesJob: "202" in operation.responses,
       takesMarks: "mask_file" in schema.properties,
       takesPreset: "preset" in schema.properties,
+      // Fields that move the subject: the result then lies elsewhere than the photo.
+      movesSubject: ["padding", "aspect", "offset"].some((name) => name in schema.properties),
       fields: all.filter((field) => !HANDLED.has(field.name) && !isConstant(field)),
     };
   }

@@ -25,7 +25,8 @@ search.addEventListener("input", () => {
 });
 
 const base = new URL(".", document.baseURI).href.replace(/\/$/, "");
-for (const code of document.querySelectorAll("pre code")) code.textContent = code.textContent.replaceAll(["http:", "//127.0.0.1:8080"].join(""), base);
+const { server } = document.querySelector(".docs").dataset;
+for (const code of document.querySelectorAll("pre code")) code.textContent = code.textContent.replaceAll(server, base);
 
 const groups = [...document.querySelectorAll(".languages")];
 const languages = [...groups[0].children].map((element) => element.dataset.language);

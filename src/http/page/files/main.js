@@ -189,7 +189,7 @@ function drawCost() {
     for (const name of page.contract.estimateFields) if (values[name] !== undefined) asked[name] = Number(values[name]);
     try {
       const { unit_price_usd: price, unit } = await callJson("/estimate", { method: "POST", json: asked });
-      if (endpoint === page.endpoint) showCost(account.account.plan === "free" ? "Uses your free images of this month." : `${dollars(price)} per ${unit}`);
+      if (endpoint === page.endpoint) showCost(account.account.plan === "free" ? "Uses your free images of this month." : price ? `${dollars(price)} per ${unit}` : "Not billed.");
     } catch {
       showCost("");
     }
@@ -276,6 +276,7 @@ function takeClip(file) {
     clip: page.clip, endpoint: page.endpoint,
     onchange: (isRunning) => { page.running = isRunning ? {} : null; drawRun(); },
     onend: () => account.refresh().catch(() => {}),
+    onother: page.pick,
   });
   page.request.refresh();
   draw();
@@ -333,7 +334,8 @@ function draw() {
   const { endpoint, photos, current, clip, running } = page;
   const empty = endpoint.makesJob ? !clip : !photos.length;
   find("drop").hidden = !empty;
-  find("drop-title").textContent = endpoint.makesJob ? "Drop a clip here" : "Drop a photo here";
+  const verb = matchMedia("(hover: none)").matches ? "Choose" : "Drop";
+  find("drop-title").textContent = `${verb} a ${endpoint.makesJob ? "clip" : "photo"}${verb === "Drop" ? " here" : ""}`;
   find("drop-about").replaceChildren(...marked(endpoint.input.split(/(?<=[a-z])\. /)[0].split("; Another")[0]));
   find("choose").textContent = endpoint.makesJob ? "Choose a clip" : "Choose photos";
   find("samples").hidden = endpoint.makesJob;
@@ -378,7 +380,7 @@ function drawStage() {
   const modes = endpoint.takesMarks && current.shown
     ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", "View", !editing, false), mode("mark", "Mark the subject", editing, true)) : null;
   if (editing) {
-    const under = result?.transparent && isAligned(current, result) ? result : null;
+    const under = result?.transparent && isAligned(current, result, endpoint) ? result : null;
     find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.marked = current; page.request.refresh(); drawRun(); } }));
     return;
   }

@@ -18,7 +18,7 @@ function curl(url, fields, files, output, json) {
     ...files.map(([name, file]) => `  -F ${shell(`${name}=@${file}`)} \\`),
   ];
   const end = json ? "" : `-o ${shell(output)} `;
-  return ["curl --fail-with-body -H \"Authorization: Bearer $BACKDROP_KEY\" \\", ...parts, `  ${end}${shell(url)}`].join("\n");
+  return ["curl --fail-with-body \\", "  -H \"Authorization: Bearer $BACKDROP_KEY\" \\", ...parts, `  ${end}${shell(url)}`].join("\n");
 }
 
 function python(url, fields, files, output, json) {

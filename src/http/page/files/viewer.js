@@ -25,7 +25,7 @@ export function viewer({ photo, result, endpoint, modes, busy, message }) {
     if (modes) element.prepend(h("div", { class: "toolbar" }, modes));
     canvas.append(photo.shown ? h("div", { class: "frame" }, h("img", { src: photo.url, alt: photo.name })) : h("p", { class: "muted" }, `This browser cannot show ${photo.name}; its result will be shown.`));
   } else {
-    const shown = photo.shown && isAligned(photo, result) ? compared(photo, result) : pair(photo, result);
+    const shown = photo.shown && isAligned(photo, result, endpoint) ? compared(photo, result) : pair(photo, result);
     canvas.append(shown.element);
     element.prepend(toolbar({ photo, result, endpoint, modes, refresh: shown.refresh }));
     element.append(facts(result));
@@ -43,8 +43,8 @@ export function viewer({ photo, result, endpoint, modes, busy, message }) {
 }
 
 /** Whether a result has the geometry of its photo, enlarged or reduced. */
-export function isAligned(photo, { width, height }) {
-  return Math.abs(photo.width * height - photo.height * width) <= Math.max(photo.width, photo.height, width, height);
+export function isAligned(photo, { width, height }, { movesSubject }) {
+  return !movesSubject && Math.abs(photo.width * height - photo.height * width) <= Math.max(photo.width, photo.height, width, height);
 }
 
 function percent(share) {
