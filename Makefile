@@ -28,6 +28,7 @@ CONFORMANCE := target/conformance
 OBJECTS := target/objects
 PAGE := target/page
 CLIENTS := target/clients
+PACKAGES := target/clients-packages
 COMPAT := target/compat
 PEERS := target/bench-peers
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
@@ -37,7 +38,7 @@ MINUTES ?= 20
 ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
-  bench-peers roofline dist nightly fuzz soak kill-storm clients gpu-parity large-pictures many-keys miri \
+  bench-peers roofline dist nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys miri \
   packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
@@ -214,6 +215,25 @@ clients: conformance-packages build ## Test a daemon with curl, requests, httpx,
 	@{ [ -x $(CLIENTS)/bin/pip ] || python3 -m venv --clear $(CLIENTS); } \
 	  && $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
 	@$(STEP) clients 5 $(CLIENTS)/bin/python tests/clients/run.py $(BIN)
+
+clients-generate: ## Write the parts of clients/ that follow from schemas/openapi.yaml
+	@$(PACKAGES_TOOLS)
+	$(PACKAGES)/venv/bin/python clients/generate.py
+
+# The clients are installed as users install them; their tools come from PyPI and npm (needs node 20.16 or later).
+clients-test: conformance-packages build ## Test the Python and TypeScript clients of clients/
+	@if $(PACKAGES_TOOLS) \
+	  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check ./clients/python \
+	  && npm install --silent --no-audit --no-fund --prefix $(PACKAGES)/npm typescript@5.9.3 @types/node@20.19.43 pyright@1.1.414 \
+	    $(CURDIR)/clients/typescript \
+	  && npm run --silent --prefix clients/typescript build; then \
+	  $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract ***\n\n'; \
+	else exit 1; fi
+
+PACKAGES_TOOLS = { [ -x $(PACKAGES)/venv/bin/pip ] || python3 -m venv --clear $(PACKAGES)/venv; } \
+  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/packages-requirements.txt
 
 packages:
 	@$(call install,)

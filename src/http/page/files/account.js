@@ -41,7 +41,7 @@ function show() {
 export function openDialog(message = "") {
   const dialog = find("account");
   const draw = (text, bad) => dialog.replaceChildren(account ? summary(dialog, () => draw("", false)) : entry(dialog, text, bad, draw));
-  draw(message, Boolean(message));
+  draw(message, false);
   if (!dialog.open) dialog.showModal();
   return new Promise((resolve) => dialog.addEventListener("close", () => resolve(account !== null), { once: true }));
 }
@@ -61,7 +61,7 @@ function entry(dialog, text, bad, draw) {
   return h("form", { onsubmit: submit },
     h("h2", { id: "account-title" }, "Enter your API key"),
     h("p", { id: "key-about", class: "muted" }, "It stays in this tab until you close it, and is sent to this server only. The operator of the server makes keys with ", h("code", {}, "backdrop keys create"), "."),
-    text ? h("p", { class: bad ? "note bad" : "note", role: "alert" }, text) : null,
+    text ? h("p", { class: bad ? "note bad" : "note", role: bad ? "alert" : null }, text) : null,
     h("label", { for: "key" }, "API key"), input,
     h("div", { class: "actions" }, h("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Not now"), h("button", { class: "button primary" }, "Use this key")));
 }
