@@ -16,7 +16,7 @@ const SAMPLES = [["astronaut.jpg", "An astronaut beside a model of the shuttle"]
 
 const page = {
   contract: null, endpoint: null, controls: [], request: null, presets: new Presets(), preset: null,
-  photos: [], current: null, clip: null, clipPanel: null, editing: false, marked: null, running: null, unapplied: false,
+  photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, marked: null, running: null, pending: [], unapplied: false,
 };
 
 async function begin() {
@@ -29,19 +29,20 @@ async function begin() {
   drawTabs();
   drawSamples();
   listen();
-  choose(endpointOfAddress());
+  choose(endpointOfAddress() ?? page.contract.endpoints[0]);
   await signIn();
 }
 
 /** `#key=…`, as printed by `make serve`: kept in the tab, and taken out of the address. */
 function takeKeyFromAddress() {
   const found = /^#key=(.+)$/.exec(location.hash);
-  if (!found) return;
+  if (!found) return false;
   useKey(decodeURIComponent(found[1]));
   history.replaceState(null, "", location.pathname);
+  return true;
 }
 
-const endpointOfAddress = () => page.contract.endpoints.find(({ path }) => location.hash === `#${path}`) ?? page.contract.endpoints[0];
+const endpointOfAddress = () => page.contract.endpoints.find(({ path }) => location.hash === `#${path}`);
 
 async function signIn() {
   try {
@@ -172,8 +173,15 @@ function drawPresets() {
     onSetting();
     drawPresets();
   };
-  find("presets").replaceChildren(...(endpoint.takesPreset && account.account
-    ? [presetsPanel({ presets, endpoint, chosen: preset, params, onchoose, onchange: drawPresets })] : []));
+  const place = find("presets");
+  const wasOpen = place.querySelector("details")?.open ?? false;
+  const hadFocus = place.contains(document.activeElement);
+  place.replaceChildren();
+  if (!endpoint.takesPreset || !account.account) return;
+  const panel = presetsPanel({ presets, endpoint, chosen: preset, params, onchoose, onchange: drawPresets });
+  panel.open = wasOpen || Boolean(preset);
+  place.append(panel);
+  if (hadFocus) panel.querySelector("select").focus();
 }
 
 // Cost: what the next run would be billed, from `/estimate`
@@ -226,7 +234,11 @@ function listen() {
   });
   find("run").addEventListener("click", run);
   find("settings").addEventListener("submit", (event) => { event.preventDefault(); run(); });
-  window.addEventListener("hashchange", () => { takeKeyFromAddress(); choose(endpointOfAddress()); });
+  window.addEventListener("hashchange", async () => {
+    if (takeKeyFromAddress()) await signIn();
+    // The link that skips to the picture changes the address too.
+    choose(endpointOfAddress() ?? page.endpoint);
+  });
   window.addEventListener("paste", (event) => {
     const files = [...(event.clipboardData?.files ?? [])];
     if (files.length) { event.preventDefault(); add(files); }
@@ -274,7 +286,7 @@ function takeClip(file) {
   page.clip = { file, name: file.name, url: URL.createObjectURL(file) };
   page.clipPanel = clipPanel({
     clip: page.clip, endpoint: page.endpoint,
-    onchange: (isRunning) => { page.running = isRunning ? {} : null; drawRun(); },
+    onchange: (isRunning) => { page.clipRuns = isRunning; drawRun(); },
     onend: () => account.refresh().catch(() => {}),
     onother: page.pick,
   });
@@ -296,7 +308,11 @@ async function run() {
 }
 
 async function runAll(photos) {
-  if (page.running || !allValid()) return;
+  if (!allValid()) return;
+  if (page.running) {
+    page.pending.push(...photos);
+    return;
+  }
   const { endpoint } = page;
   const stop = new AbortController();
   const { fields, files } = settings();
@@ -313,14 +329,17 @@ async function runAll(photos) {
   draw();
   const failed = photos.filter((photo) => photo.states.get(endpoint.path)?.kind === "failed");
   announce(failed.length ? `${failed.length} of ${photos.length} failed.` : "Done.");
-  if (failed.some((photo) => photo.states.get(endpoint.path).error?.status === 401)) page.photos.length && await signIn();
-  await account.refresh().catch(() => {});
+  if (failed.some((photo) => photo.states.get(endpoint.path).error?.status === 401)) await signIn();
+  else await account.refresh().catch(() => {});
+  const next = page.pending.splice(0).filter((photo) => page.photos.includes(photo));
+  if (next.length && !stop.signal.aborted) await runAll(next);
 }
 
 // Drawing
 
 function drawRun() {
-  const { endpoint, photos, clip, running, current } = page;
+  const { endpoint, photos, clip, current } = page;
+  const running = endpoint.makesJob ? page.clipRuns : page.running;
   const button = find("run");
   const has = endpoint.makesJob ? clip : photos.length;
   button.disabled = !has || Boolean(running);

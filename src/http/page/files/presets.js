@@ -37,7 +37,7 @@ export function presetsPanel({ presets, endpoint, chosen, params, onchoose, onch
     }
   };
   const menu = h("select", { "aria-label": "Preset", onchange: (event) => onchoose(own.find((preset) => preset.id === event.target.value) ?? null) },
-    h("option", { value: "" }, "No preset"), own.map((preset) => h("option", { value: preset.id, selected: preset === chosen }, preset.name)));
+    h("option", { value: "" }, "No preset"), own.map((preset) => h("option", { value: preset.id, selected: preset.id === chosen?.id }, preset.name)));
   const remove = h("button", { type: "button", class: "button small", disabled: !chosen, onclick: () => attempt(async () => {
     await callJson("/presets", { method: "DELETE", json: { id: chosen.id } });
     onchoose(null);
@@ -49,6 +49,6 @@ export function presetsPanel({ presets, endpoint, chosen, params, onchoose, onch
     await presets.load();
     onchoose(presets.list.find((preset) => preset.id === saved.id) ?? null);
   }) }, "Save");
-  return h("details", { open: Boolean(chosen) }, h("summary", {}, "Presets"),
+  return h("details", {}, h("summary", {}, "Presets"),
     h("div", { class: "more-fields" }, h("div", { class: "line" }, menu, remove), h("div", { class: "line" }, name, store), message));
 }
