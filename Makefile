@@ -260,7 +260,7 @@ need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
-if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; need 'command -v npm' npm; fi; \
+if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \

@@ -3,7 +3,7 @@
 //     node tests/page/run.mjs target/release/backdrop TOOLS [--update]
 //
 // TOOLS is the folder in which both packages are installed. `--update` also writes the screenshots of docs/page. Each test has
-// a tab of its own; a request to another origin, an error in the console or a violation of the content policy fails it.
+// a tab of its own (`ONLY=words` selects some by name); a request to another origin, an error in the console or a violation of the content policy fails it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -431,7 +431,8 @@ async function screenshots() {
 }
 
 let failed = 0;
-for (const { name, work, options } of tests.filter(({ name }) => name.includes(process.env.ONLY ?? ""))) {
+const chosen = tests.filter(({ name }) => name.includes(process.env.ONLY ?? ""));
+for (const { name, work, options } of chosen) {
   const { errors, ...settings } = options;
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...settings });
   const page = await context.newPage();
@@ -456,5 +457,5 @@ for (const { name, work, options } of tests.filter(({ name }) => name.includes(p
 if (option === "--update" && !failed) await screenshots();
 await browser.close();
 await daemon.stop();
-console.log(`${tests.length - failed} passed, ${failed} failed`);
+console.log(`${chosen.length - failed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);
