@@ -26,6 +26,7 @@ BENCH := target/bench
 # Where tools from PyPI and npm are installed.
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
+PAGE := target/page
 CLIENTS := target/clients
 PACKAGES := target/clients-packages
 COMPAT := target/compat
@@ -36,9 +37,9 @@ MINUTES ?= 20
 # Rounds of each row of `make bench-peers`.
 ROUNDS ?= 15
 
-.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench \
-  bench-peers roofline dist nightly fuzz soak kill-storm clients clients-generate clients-test browser gpu-parity large-pictures many-keys miri \
-  packages peers-environment test-packages conformance-packages browser-packages
+.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
+  bench-peers roofline dist nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys miri \
+  packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,7 +55,13 @@ demo: build ## Cut out the bundled photos and make a contact sheet of before and
 	@echo "A server:     make serve"
 	@echo "All commands: $(BIN) --help"
 
-serve: build ## Run the daemon on http://127.0.0.1:8080
+# The demo key is an ordinary key of the account `default`, made once and kept beside the data, readable by its owner. A
+# browser does not send what follows the # of an address; the page keeps the key in its tab.
+serve: build ## Run the daemon and its page on http://127.0.0.1:8080; prints a demo key
+	@[ -s $(DATA)/demo-key ] || { umask 077; mkdir -p $(DATA); \
+	  $(BIN) accounts create default --plan plus --generates on --data-dir $(DATA) >/dev/null 2>&1 || true; \
+	  $(BIN) keys create --label demo --data-dir $(DATA) > $(DATA)/demo-key; }
+	@printf '\nThe page, with a demo key:  http://127.0.0.1:8080/#key=%s\n\n' "$$(cat $(DATA)/demo-key)"
 	$(BIN) serve --data-dir $(DATA)
 
 build: packages ## Build the binary, with the GPU stack where there is a GPU
@@ -139,6 +146,16 @@ storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure 
 	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
 	else exit 1; fi
 
+# playwright-core and axe-core are installed from npm (needs node); the browser is Debian's. On a machine without access to npm
+# and Debian's packages set WITHOUT_PYPI=skip. UPDATE=yes also writes the screenshots of docs/page.
+page-test: build ## Test the page and the reference in Chromium: every tab, keyboard, 320 px, accessibility
+	@if $(MAKE) --no-print-directory page-packages \
+	  && npm install --silent --no-audit --no-fund --prefix $(PAGE) playwright-core@1.65.1 axe-core@4.14.1; then \
+	  $(STEP) page 3 node tests/page/run.mjs $(BIN) $(PAGE) $(if $(filter yes,$(UPDATE)),--update); \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: chromium, playwright-core or axe-core cannot be had from Debian and npm; the page was NOT tested in a browser ***\n\n'; \
+	else exit 1; fi
+
 # Latency, throughput and the highest rate with p90 within a second; each with a record and a report in target/bench.
 bench: build ## Measure the speed on this machine
 	@mkdir -p $(BENCH)
@@ -162,8 +179,8 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage
-nightly: ## All long tests: fuzz, soak, kill storms, real clients, a browser, GPU parity at full size
+NIGHTLY := kill-storm fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test
+nightly: ## All long tests: fuzz, soak, kill storms, real clients, GPU parity at full size
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -218,9 +235,6 @@ clients-test: conformance-packages build ## Test the Python and TypeScript clien
 PACKAGES_TOOLS = { [ -x $(PACKAGES)/venv/bin/pip ] || python3 -m venv --clear $(PACKAGES)/venv; } \
   && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/packages-requirements.txt
 
-browser: browser-packages build ## Test the daemon's pages in Chromium
-	@$(STEP) browser 5 python3 tests/clients/browser.py $(BIN)
-
 packages:
 	@$(call install,)
 
@@ -230,8 +244,8 @@ test-packages:
 conformance-packages: packages
 	@$(call install,for-conformance)
 
-browser-packages: packages
-	@$(call install,for-browser)
+page-packages: packages
+	@$(call install,for-page)
 
 # Installs missing packages with apt-get, as root or through sudo; otherwise prints the command. Without apt-get the build
 # reports what is missing. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads and
@@ -246,7 +260,7 @@ need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
-if [ "$(1)" = for-browser ]; then need 'command -v chromium' chromium; fi; \
+if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \

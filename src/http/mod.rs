@@ -23,6 +23,7 @@
 //!   clip, clip_probe uploaded clips: to disk, ffprobe
 //!   routes           handlers: fetching → processing → billing → reply    compat   the same in other services' wire formats
 //!   image_processor  processes one picture              docs             contract and documentation pages
+//!   page             the page at `/` and its files
 //!
 //! replies
 //!   reply            pages, JSON, files                 picture_reply    pictures and their headers          range    of a file
@@ -69,6 +70,7 @@ mod listeners;
 mod model_select;
 mod multipart;
 pub mod openapi;
+mod page;
 mod picture_json;
 mod picture_reply;
 mod preset_fields;

@@ -36,7 +36,7 @@ const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// Address of the API [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
+    /// Address of the API and, at `/`, of the page to try it on (`server.page`) [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
@@ -91,7 +91,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if let Some(created) = keys.bootstrap(configured).await?
         && is_generated
     {
-        stdout::print_line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        stdout::print_line(&welcome(&created, address, scheme, config.server.page))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let secret = DaemonSecret::open(&config.data_dir)?;
@@ -225,10 +226,16 @@ async fn open_services(config: &Config) -> Result<Services, Failure> {
 }
 
 /// The message of the first start: the key, and how to use it.
-fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str) -> String {
+fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str, has_page: bool) -> String {
     let key = created.secret.expose();
+    // A browser keeps what follows `#` to itself. Elsewhere the address that people use is not known.
+    let page = if has_page && address.ip().is_loopback() {
+        format!("    {scheme}://{address}/#key={key}\n\n")
+    } else {
+        String::new()
+    };
     format!(
-        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n    \
+        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n{page}    \
          curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg {scheme}://{address}/remove -o cutout.png\n"
     )
 }
