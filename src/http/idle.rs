@@ -19,12 +19,18 @@ pub(super) async fn idle_for(
             // The listener has ended.
             return std::future::pending().await;
         }
-        match timeout(after, open.wait_for(|open| *open > 0)).await {
-            Ok(Ok(_)) => {}
+        // Not the value itself, which locks the channel.
+        let connected = timeout(after, open.wait_for(|open| *open > 0)).await.map(|open| open.map(drop));
+        match connected {
+            Ok(Ok(())) => {}
             Ok(Err(_)) => return std::future::pending().await,
-            // A connection may have come while the jobs were counted.
-            Err(_) if !is_busy().await && *open.borrow() == 0 => return,
-            Err(_) => {}
+            Err(_) => {
+                let busy = is_busy().await;
+                // A connection may have come meanwhile.
+                if !busy && *open.borrow() == 0 {
+                    return;
+                }
+            }
         }
     }
 }
