@@ -159,6 +159,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     });
     notify_ready();
     http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
+    notify_stopping();
     maintenance.abort();
     // Jobs and requests share the grace period; a job that needs more resumes at the next start.
     let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);

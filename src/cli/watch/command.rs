@@ -111,18 +111,13 @@ impl Run<'_> {
                 Some((picture, entry)) = running.next() => self.report(&mut files, &picture, entry)?,
                 Some((found, began)) = scans.finished() => {
                     let result_of = |path: &std::path::Path| self.folders.result_of(path);
-                    let rejected = files.scanned(found.pictures, began, Instant::now(), result_of);
-                    for (path, reason) in rejected {
-                        self.print(&Entry::failed(path.display().to_string(), reason), "")?;
-                    }
+                    files.scanned(found.pictures, began, Instant::now(), result_of);
                 }
                 change = changes.next(), if !stopping => match change {
                     Change::Unknown => scans.request(),
                     Change::Picture(path, action, version) => {
                         let result_of = |path: &std::path::Path| self.folders.result_of(path);
-                        if let Err(reason) = files.changed(&path, action, version, Instant::now(), result_of) {
-                            self.print(&Entry::failed(path.display().to_string(), reason), "")?;
-                        }
+                        files.changed(&path, action, version, Instant::now(), result_of);
                     }
                 },
                 () = tokio::time::sleep_until(next.into()), if !stopping => {}
@@ -160,6 +155,10 @@ impl Run<'_> {
 
 /// Processes a picture, unless its result is there.
 async fn process(runner: &TaskRunner, picture: DuePicture) -> (DuePicture, Entry) {
+    if let Some(conflict) = &picture.conflict {
+        let entry = Entry::failed(picture.path.display().to_string(), conflict.clone());
+        return (picture, entry);
+    }
     let (source, sink) = (Source::File(picture.path.clone()), Sink::File(picture.result.clone()));
     let (version, result) = (picture.version, picture.result.clone());
     let is_done = spawn_blocking(move || version.is_done_in(&result)).await.unwrap_or(false);

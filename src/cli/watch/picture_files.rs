@@ -54,10 +54,12 @@ pub(super) struct DuePicture {
     pub(super) path: PathBuf,
     pub(super) version: Version,
     pub(super) result: PathBuf,
+    /// Why it cannot be processed: another picture has the same result.
+    pub(super) conflict: Option<String>,
 }
 
 impl PictureFiles {
-    /// A notification about a file. `result_of` gives the file of its result. An error is why it is not processed.
+    /// A notification about a file. `result_of` gives the file of its result.
     pub(super) fn changed(
         &mut self,
         path: &Path,
@@ -65,42 +67,33 @@ impl PictureFiles {
         version: Option<Version>,
         now: Instant,
         result_of: impl Fn(&Path) -> PathBuf,
-    ) -> Result<(), String> {
+    ) {
         match (action, version) {
-            (Action::Removed, _) | (_, None) => {
-                self.forget(path);
-                Ok(())
-            }
+            (Action::Removed, _) | (_, None) => self.forget(path),
             (Action::Written, Some(version)) => self.seen(path, version, PAUSE, now, result_of),
             (Action::Closed, Some(version)) => self.seen(path, version, QUIET, now, result_of),
         }
     }
 
     /// The result of a scan. Of a complete one `began` is the start: files that it did not find, and that were not seen
-    /// since, are forgotten. Returns the pictures that are not processed, and why.
+    /// since, are forgotten.
     pub(super) fn scanned(
         &mut self,
         pictures: Vec<(PathBuf, Version)>,
         began: Option<Instant>,
         now: Instant,
         result_of: impl Fn(&Path) -> PathBuf,
-    ) -> Vec<(PathBuf, String)> {
-        let mut rejected = Vec::new();
+    ) {
         for (path, version) in pictures {
             match self.files.get_mut(&path) {
                 Some(file) if file.version == version => file.seen = now,
                 // Its change was not notified, as on a network.
-                _ => {
-                    if let Err(reason) = self.seen(&path, version, QUIET, now, &result_of) {
-                        rejected.push((path, reason));
-                    }
-                }
+                _ => self.seen(&path, version, QUIET, now, &result_of),
             }
         }
         let is_gone = |file: &PictureFile| began.is_some_and(|began| file.seen < began);
         let gone: Vec<_> = self.files.iter().filter(|(_, file)| is_gone(file)).map(|(path, _)| path.clone()).collect();
         gone.iter().for_each(|path| self.forget(path));
-        rejected
     }
 
     /// The next picture that is due; it is in progress from now on.
@@ -111,7 +104,11 @@ impl PictureFiles {
         let (_, path) = self.due.pop_first()?;
         let file = self.files.get_mut(&path)?;
         file.stage = Stage::Running;
-        Some(DuePicture { version: file.version, result: file.result.clone(), path })
+        let (version, result) = (file.version, file.result.clone());
+        let owner = self.results.entry(result.clone()).or_insert_with(|| path.clone());
+        let conflict = (*owner != path)
+            .then(|| format!("its result would be {}, as that of {}", result.display(), owner.display()));
+        Some(DuePicture { path, version, result, conflict })
     }
 
     /// When the next picture is due.
@@ -130,7 +127,7 @@ impl PictureFiles {
         file.reason = failure;
         file.reason.as_ref()?;
         file.failures += 1;
-        let pause = *RETRIES.get(file.failures - 1)?;
+        let pause = *RETRIES.get(file.failures - 1).filter(|_| picture.conflict.is_none())?;
         self.set_due(&picture.path, now + pause);
         Some(pause)
     }
@@ -151,7 +148,7 @@ impl PictureFiles {
         pause: Duration,
         now: Instant,
         result_of: impl Fn(&Path) -> PathBuf,
-    ) -> Result<(), String> {
+    ) {
         let new = || PictureFile {
             version,
             result: result_of(path),
@@ -167,17 +164,10 @@ impl PictureFiles {
             if file.failures == 0 && matches!(file.stage, Stage::Due(_)) {
                 self.set_due(path, now + pause);
             }
-            return Ok(());
+            return;
         }
         (file.version, file.failures, file.reason) = (version, 0, None);
-        let owner = self.results.entry(file.result.clone()).or_insert_with(|| path.to_owned());
-        if owner != path {
-            let reason = format!("its result would be {}, as that of {}", file.result.display(), owner.display());
-            file.reason = Some(reason.clone());
-            return Err(reason);
-        }
         self.set_due(path, now + pause);
-        Ok(())
     }
 
     fn set_due(&mut self, path: &Path, at: Instant) {
@@ -221,15 +211,15 @@ mod tests {
             self.start + SECOND * seconds
         }
 
-        fn change(&mut self, seconds: u32, path: &str, action: Action, version: u64) -> Result<(), String> {
+        fn change(&mut self, seconds: u32, path: &str, action: Action, version: u64) {
             let (now, version) = (self.at(seconds), Version::test(version));
-            self.files.changed(Path::new(path), action, Some(version), now, |path| path.with_extension("png"))
+            self.files.changed(Path::new(path), action, Some(version), now, |path| path.with_extension("png"));
         }
 
-        fn scan(&mut self, began: u32, now: u32, files: &[(&str, u64)]) -> usize {
+        fn scan(&mut self, began: u32, now: u32, files: &[(&str, u64)]) {
             let files = files.iter().map(|&(path, version)| (path.into(), Version::test(version))).collect();
             let (began, now) = (Some(self.at(began)), self.at(now));
-            self.files.scanned(files, began, now, |path| path.with_extension("png")).len()
+            self.files.scanned(files, began, now, |path| path.with_extension("png"));
         }
 
         /// The picture that is due at a time, in progress from then on.
@@ -245,23 +235,23 @@ mod tests {
     #[test]
     fn a_file_is_due_two_seconds_after_it_was_closed_and_not_while_it_is_written() {
         let mut folder = Folder::new();
-        folder.change(0, "a.jpg", Written, 1).unwrap();
-        folder.change(20, "a.jpg", Written, 2).unwrap();
+        folder.change(0, "a.jpg", Written, 1);
+        folder.change(20, "a.jpg", Written, 2);
         assert_eq!(folder.due(49), None);
-        folder.change(49, "a.jpg", Closed, 2).unwrap();
+        folder.change(49, "a.jpg", Closed, 2);
         assert_eq!(folder.due(50), None);
         let picture = folder.due(51).unwrap();
         assert_eq!((&*picture.path, &*picture.result), (Path::new("a.jpg"), Path::new("a.png")));
         assert_eq!(folder.finish(&picture, 52, None), None);
         // Closed again, unchanged: by a reader.
-        folder.change(53, "a.jpg", Closed, 2).unwrap();
+        folder.change(53, "a.jpg", Closed, 2);
         assert_eq!((folder.due(99), folder.files.failures()), (None, vec![]));
     }
 
     #[test]
     fn a_file_whose_writer_never_closes_it_is_due_after_half_a_minute() {
         let mut folder = Folder::new();
-        folder.change(0, "a.jpg", Written, 1).unwrap();
+        folder.change(0, "a.jpg", Written, 1);
         assert_eq!(folder.due(29), None);
         assert!(folder.due(30).is_some());
     }
@@ -269,9 +259,9 @@ mod tests {
     #[test]
     fn a_file_that_changes_while_it_is_processed_is_processed_again() {
         let mut folder = Folder::new();
-        folder.change(0, "a.jpg", Closed, 1).unwrap();
+        folder.change(0, "a.jpg", Closed, 1);
         let picture = folder.due(2).unwrap();
-        folder.change(3, "a.jpg", Closed, 2).unwrap();
+        folder.change(3, "a.jpg", Closed, 2);
         assert_eq!(folder.finish(&picture, 4, Some("truncated")), None);
         let again = folder.due(5).unwrap();
         assert_ne!(again.version, picture.version);
@@ -282,7 +272,7 @@ mod tests {
     #[test]
     fn a_failure_is_retried_twice_and_a_change_begins_anew() {
         let mut folder = Folder::new();
-        folder.change(0, "a.jpg", Closed, 1).unwrap();
+        folder.change(0, "a.jpg", Closed, 1);
         let mut now = 2;
         for pause in [Some(5), Some(30), None] {
             let picture = folder.due(now).unwrap();
@@ -291,7 +281,7 @@ mod tests {
             now += u32::try_from(pause.unwrap_or(1000)).unwrap();
         }
         assert_eq!(folder.due(now), None);
-        folder.change(now, "a.jpg", Closed, 2).unwrap();
+        folder.change(now, "a.jpg", Closed, 2);
         let picture = folder.due(now + 2).unwrap();
         assert_eq!(folder.finish(&picture, now, None), None);
         assert_eq!(folder.files.failures(), []);
@@ -300,25 +290,29 @@ mod tests {
     #[test]
     fn of_two_pictures_with_one_result_the_second_fails_until_the_first_is_gone() {
         let mut folder = Folder::new();
-        folder.change(0, "a.jpg", Closed, 1).unwrap();
-        assert!(folder.change(1, "a.webp", Closed, 1).unwrap_err().contains("a.jpg"));
-        assert_eq!(folder.due(10).unwrap().path, Path::new("a.jpg"));
-        assert_eq!((folder.due(10), folder.files.failures().len()), (None, 1));
-        folder.change(11, "a.jpg", Removed, 1).unwrap();
-        folder.change(12, "a.webp", Closed, 2).unwrap();
-        assert_eq!(folder.due(14).unwrap().path, Path::new("a.webp"));
+        folder.change(0, "a.jpg", Closed, 1);
+        folder.change(1, "a.webp", Closed, 1);
+        let (first, second) = (folder.due(10).unwrap(), folder.due(10).unwrap());
+        assert_eq!((&*first.path, first.conflict), (Path::new("a.jpg"), None));
+        let conflict = second.conflict.as_deref().unwrap();
+        assert!(conflict.contains("a.jpg"));
+        assert_eq!(folder.finish(&second, 10, Some(conflict)), None, "not retried");
+        assert_eq!(folder.files.failures(), [(Path::new("a.webp"), conflict)]);
+        folder.change(11, "a.jpg", Removed, 1);
+        folder.change(12, "a.webp", Closed, 2);
+        assert_eq!(folder.due(14).unwrap().conflict, None);
     }
 
     #[test]
     fn a_scan_finds_what_was_not_notified_and_forgets_what_is_gone() {
         let mut folder = Folder::new();
-        assert_eq!(folder.scan(0, 1, &[("a.jpg", 1), ("b.jpg", 1), ("b.webp", 1)]), 1);
+        folder.scan(0, 1, &[("a.jpg", 1), ("b.jpg", 1)]);
         let (a, b) = (folder.due(3).unwrap(), folder.due(3).unwrap());
         folder.finish(&a, 4, None);
         folder.finish(&b, 4, None);
         // While the next scan runs, c appears behind it.
-        folder.change(31, "c.jpg", Closed, 1).unwrap();
-        assert_eq!(folder.scan(30, 32, &[("a.jpg", 2)]), 0);
+        folder.change(31, "c.jpg", Closed, 1);
+        folder.scan(30, 32, &[("a.jpg", 2)]);
         assert_eq!(folder.due(33).unwrap().path, Path::new("c.jpg"));
         assert_eq!(folder.due(34).unwrap().path, Path::new("a.jpg"));
         assert_eq!((folder.due(99), folder.files.files.len()), (None, 2));

@@ -20,7 +20,9 @@ fn activated(descriptor: &str, data_dir: &Path) -> Command {
     let program = backdrop();
     let mut command = Command::new("sh");
     // The shell gives the descriptor its number and becomes the daemon, with its own process id.
-    command.args(["-c", &format!("exec 3<{descriptor}; LISTEN_PID=$$ exec \"$0\" \"$@\"")]).arg(program.get_program());
+    command
+        .args(["-c", &format!("exec 3<{descriptor}; export LISTEN_PID=$$; exec \"$0\" \"$@\"")])
+        .arg(program.get_program());
     command.args(["serve", "--admin-listen", "127.0.0.1:0", "--device", "cpu", "--data-dir"]).arg(data_dir);
     for (name, value) in program.get_envs() {
         match value {
@@ -66,6 +68,7 @@ fn a_daemon_takes_over_the_socket_and_ends_when_idle_without_losing_a_connection
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let notified = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    notified.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let data = folder.path().join("data");
     // The request comes before the daemon: it waits in the socket's backlog.
     let request = send(address);
