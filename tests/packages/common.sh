@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Helpers of the tests of packages, which source this file: a daemon on a free port, a photo, a clip, a stopwatch.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
