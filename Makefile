@@ -27,11 +27,12 @@ BENCH := target/bench
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
 CLIENTS := target/clients
+PACKAGES := target/clients-packages
 COMPAT := target/compat
 PEERS := target/bench-peers
 # Packages, the binary that they carry, and programs of cargo that build them. BINARY=target/release/backdrop packs an ordinary
 # build; by default `make dist` builds it first.
-PACKAGES := target/packages
+PACKAGE_DIR := target/packages
 BINARY ?=
 PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
 TOOLS := target/tools
@@ -42,7 +43,8 @@ MINUTES ?= 20
 ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench \
-  bench-peers roofline dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
+  bench-peers roofline dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
+  nightly fuzz soak kill-storm clients clients-generate clients-test browser gpu-parity large-pictures many-keys miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages browser-packages
 
 help: ## List the targets
@@ -73,20 +75,20 @@ dist: packages ## Build the release binary: link-time optimised, stripped; FEATU
 packed-binary: $(if $(BINARY),,dist)
 
 deb: packed-binary package-tools ## Build the Debian package in target/packages; BINARY=FILE packs another binary
-	deploy/deb/build $(PACKED) $(PACKAGES)
+	deploy/deb/build $(PACKED) $(PACKAGE_DIR)
 
 image: packed-binary package-tools ## Build the OCI images, without and with ffmpeg, in target/packages/image
-	deploy/image/build $(PACKED) $(PACKAGES)/image
+	deploy/image/build $(PACKED) $(PACKAGE_DIR)/image
 
 wheel: packed-binary package-tools ## Build the Python wheel that carries the binary
-	deploy/wheel/build $(PACKED) $(PACKAGES)
+	deploy/wheel/build $(PACKED) $(PACKAGE_DIR)
 
 npm: packed-binary package-tools ## Build the npm package that carries the binary
-	deploy/npm/build $(PACKED) $(PACKAGES)
+	deploy/npm/build $(PACKED) $(PACKAGE_DIR)
 
 release: packed-binary package-tools release-tools ## Build all packages with checksums, bill of materials and notes
-	PATH="$(abspath $(TOOLS))/bin:$$PATH" deploy/release $(PACKED) $(PACKAGES)/release
-	@ls -l $(PACKAGES)/release
+	PATH="$(abspath $(TOOLS))/bin:$$PATH" deploy/release $(PACKED) $(PACKAGE_DIR)/release
+	@ls -l $(PACKAGE_DIR)/release
 
 # The tests of packages take the ordinary build: link-time optimisation changes none of what they test.
 PACKAGE_TEST = $(STEP) $@ $(1) tests/packages/$(@:-test=) $(or $(BINARY),$(BIN))
@@ -242,6 +244,25 @@ clients: conformance-packages build ## Test a daemon with curl, requests, httpx,
 	@{ [ -x $(CLIENTS)/bin/pip ] || python3 -m venv --clear $(CLIENTS); } \
 	  && $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
 	@$(STEP) clients 5 $(CLIENTS)/bin/python tests/clients/run.py $(BIN)
+
+clients-generate: ## Write the parts of clients/ that follow from schemas/openapi.yaml
+	@$(PACKAGES_TOOLS)
+	$(PACKAGES)/venv/bin/python clients/generate.py
+
+# The clients are installed as users install them; their tools come from PyPI and npm (needs node 20.16 or later).
+clients-test: conformance-packages build ## Test the Python and TypeScript clients of clients/
+	@if $(PACKAGES_TOOLS) \
+	  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check ./clients/python \
+	  && npm install --silent --no-audit --no-fund --prefix $(PACKAGES)/npm typescript@5.9.3 @types/node@20.19.43 pyright@1.1.414 \
+	    $(CURDIR)/clients/typescript \
+	  && npm run --silent --prefix clients/typescript build; then \
+	  $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract ***\n\n'; \
+	else exit 1; fi
+
+PACKAGES_TOOLS = { [ -x $(PACKAGES)/venv/bin/pip ] || python3 -m venv --clear $(PACKAGES)/venv; } \
+  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/packages-requirements.txt
 
 browser: browser-packages build ## Test the daemon's pages in Chromium
 	@$(STEP) browser 5 python3 tests/clients/browser.py $(BIN)
