@@ -17,7 +17,7 @@ pub(super) fn processor() -> Check {
             format!("{found}: the kernels run without vector instructions, several times slower"),
             "use a processor with AVX2, or a GPU",
         ),
-        _ => Check::ok("processor", found),
+        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Avx2 => Check::ok("processor", found),
     }
 }
 
