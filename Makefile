@@ -31,6 +31,12 @@ CLIENTS := target/clients
 PACKAGES := target/clients-packages
 COMPAT := target/compat
 PEERS := target/bench-peers
+# Packages, the binary that they carry, and programs of cargo that build them. BINARY=target/release/backdrop packs an ordinary
+# build; by default `make dist` builds it first.
+PACKAGE_DIR := target/packages
+BINARY ?=
+PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
+TOOLS := target/tools
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 # Duration of `make fuzz` and `make soak`.
 MINUTES ?= 20
@@ -38,8 +44,9 @@ MINUTES ?= 20
 ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
-  bench-peers roofline dist nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys miri \
-  packages peers-environment test-packages conformance-packages page-packages
+  bench-peers roofline dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
+  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys miri \
+  package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +78,45 @@ build: packages ## Build the binary, with the GPU stack where there is a GPU
 dist: packages ## Build the release binary: link-time optimised, stripped; FEATURES_OF_DIST sets the features
 	cargo build --profile dist --locked --no-default-features --features $(or $(FEATURES_OF_DIST),gpu,heic,pytorch) --bin backdrop
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/dist/backdrop
+
+packed-binary: $(if $(BINARY),,dist)
+
+deb: packed-binary package-tools ## Build the Debian package in target/packages; BINARY=FILE packs another binary
+	deploy/deb/build $(PACKED) $(PACKAGE_DIR)
+
+image: packed-binary package-tools ## Build the OCI images, without and with ffmpeg, in target/packages/image
+	deploy/image/build $(PACKED) $(PACKAGE_DIR)/image
+
+wheel: packed-binary package-tools ## Build the Python wheel that carries the binary
+	deploy/wheel/build $(PACKED) $(PACKAGE_DIR)
+
+npm: packed-binary package-tools ## Build the npm package that carries the binary
+	deploy/npm/build $(PACKED) $(PACKAGE_DIR)
+
+release: packed-binary package-tools release-tools ## Build all packages with checksums, bill of materials and notes
+	PATH="$(abspath $(TOOLS))/bin:$$PATH" deploy/release $(PACKED) $(PACKAGE_DIR)/release
+	@ls -l $(PACKAGE_DIR)/release
+
+# The tests of packages take the ordinary build: link-time optimisation changes none of what they test.
+PACKAGE_TEST = $(STEP) $@ $(1) tests/packages/$(@:-test=) $(or $(BINARY),$(BIN))
+deb-test: build package-tools ## Install, start, upgrade and purge the Debian package (as root)
+	@$(call PACKAGE_TEST,5)
+
+image-test: build package-tools ## Unpack the images and run them in a chroot (as root)
+	@$(call PACKAGE_TEST,8)
+
+wheel-test: build package-tools ## Install the wheel with pip and cut out a photo
+	@$(call PACKAGE_TEST,3)
+
+npm-test: build package-tools ## Install the npm package and cut out a photo
+	@$(call PACKAGE_TEST,3)
+
+release-test: build package-tools release-tools ## Build a release of the ordinary build and check it
+	@SBOM_FEATURES=heic PATH="$(abspath $(TOOLS))/bin:$$PATH" $(call PACKAGE_TEST,10)
+
+release-tools:
+	@[ -x $(TOOLS)/bin/cargo-cyclonedx ] || command -v cargo-cyclonedx >/dev/null \
+	  || cargo install --quiet --locked --root $(TOOLS) --version 0.5.9 cargo-cyclonedx
 
 # The tests of every change. Each step has a time budget (tests/README.md). The fastest checks come first; clippy and
 # rustdoc share the metadata of the dependencies, the tests their code. Where the GPU stack is built, the GPU kernels' tests
@@ -179,8 +225,8 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test
-nightly: ## All long tests: fuzz, soak, kill storms, real clients, GPU parity at full size
+NIGHTLY := kill-storm fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+nightly: ## All long tests: fuzz, soak, kill storms, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -238,6 +284,9 @@ PACKAGES_TOOLS = { [ -x $(PACKAGES)/venv/bin/pip ] || python3 -m venv --clear $(
 packages:
 	@$(call install,)
 
+package-tools: packages
+	@$(call install,for-packages)
+
 test-packages:
 	@$(call install,for-tests)
 
@@ -261,6 +310,15 @@ need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
 if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; fi; \
+if [ "$(1)" = for-packages ]; then \
+  need 'command -v dpkg-shlibdeps' dpkg-dev; \
+  need 'command -v strip && command -v objdump' binutils; \
+  for tool in patchelf jq umoci skopeo curl; do need "command -v $$tool" $$tool; done; \
+  need 'command -v systemd-analyze' systemd; \
+  need '/usr/bin/python3 -m wheel version' python3-wheel; \
+  need 'python3 -c "import ensurepip"' python3-venv; \
+  need 'test -e /etc/ssl/certs/ca-certificates.crt' ca-certificates; \
+fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \

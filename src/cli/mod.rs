@@ -7,13 +7,18 @@ pub mod accounts;
 mod admin_api;
 mod bench;
 mod bulk;
+mod completions;
 mod config_args;
 mod contact_sheet;
+mod doctor;
 mod endpoint_args;
 mod eval;
 mod exit_code;
+mod health;
 pub mod keys;
 mod local_engine;
+mod man;
+mod picture_args;
 mod progress;
 mod remove;
 mod serve;
@@ -24,9 +29,10 @@ mod store;
 #[cfg(test)]
 mod test_files;
 mod text_table;
+mod watch;
 mod weights;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use config_args::ConfigArgs;
 use exit_code::exit_code;
 use std::process::ExitCode;
@@ -46,6 +52,8 @@ enum Command {
     Serve(serve::Serve),
     /// Process files, folders, globs, https URLs or standard input, without a server
     Remove(remove::Remove),
+    /// Process the pictures of a folder as they appear, until Ctrl-C
+    Watch(watch::Watch),
     /// Process all pictures of a bucket or folder, resumable, on one or several machines
     Bulk(bulk::Bulk),
     /// Measure the quality of the weights on folders with image/ and mask/
@@ -62,6 +70,14 @@ enum Command {
     Store(store::Store),
     /// Print the effective configuration, with secrets masked
     Config(show_config::ShowConfig),
+    /// Check what this machine and its configuration lack, and how to get it
+    Doctor(doctor::Doctor),
+    /// Query the readiness of the daemon that uses the data directory
+    Health(health::Health),
+    /// Print the completions of a shell
+    Completions(completions::Completions),
+    /// Write the manual pages
+    Man(man::Man),
 }
 
 #[derive(Args, Debug)]
@@ -101,6 +117,11 @@ impl Cli {
             Command::Bench(bench) => bench.run(),
             Command::Weights(weights) => weights.run(),
             Command::Config(config) => config.run(),
+            Command::Watch(watch) => watch.run(),
+            Command::Doctor(doctor) => doctor.run(),
+            Command::Health(health) => return health.run(),
+            Command::Completions(completions) => completions.run(Self::command()),
+            Command::Man(man) => man.run(Self::command()),
         })
     }
 }
@@ -108,7 +129,6 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

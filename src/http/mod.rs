@@ -62,6 +62,7 @@ mod fetching;
 mod form;
 mod head_check;
 mod head_refusal;
+mod idle;
 mod image_processor;
 mod image_request;
 mod input_names;
