@@ -52,7 +52,8 @@ impl Decoder {
     /// [`VideoError::Io`].
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, VideoError> {
         let Some(output) = &mut self.output else { return Ok(None) };
-        let mut pixels = self.buffers.take(self.clip.size.area() * 4);
+        // Filled by the decoder, or dropped.
+        let mut pixels = self.buffers.take_for_overwrite(self.clip.size.area() * 4);
         let read = tokio::time::timeout(TIMEOUT, filled(output, &mut pixels))
             .await
             .map_err(|_| VideoError::Exhausted("the decoder stalled".to_owned()))?

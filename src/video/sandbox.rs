@@ -100,6 +100,9 @@ impl ToolProcess {
             .env("LC_ALL", "C")
             // Each allocator arena is 64 MB of address space, by default one for each thread.
             .env("MALLOC_ARENA_MAX", "2")
+            // Frames of up to 8.3 MB are allocated for each frame: from the heap, which keeps them, instead of fresh pages.
+            .env("MALLOC_MMAP_THRESHOLD_", "33554432")
+            .env("MALLOC_TRIM_THRESHOLD_", "134217728")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
