@@ -26,6 +26,7 @@ mod test_files;
 mod text_table;
 mod weights;
 
+use crate::codec::sandbox;
 use clap::{Args, Parser, Subcommand};
 use config_args::ConfigArgs;
 use exit_code::exit_code;
@@ -62,6 +63,9 @@ enum Command {
     Store(store::Store),
     /// Print the effective configuration, with secrets masked
     Config(show_config::ShowConfig),
+    /// Decode pictures for another process of this program, without any right
+    #[command(hide = true)]
+    DecodeWorker,
 }
 
 #[derive(Args, Debug)]
@@ -81,6 +85,12 @@ struct AccountsCommand {
 }
 
 impl Cli {
+    /// Whether this process gives up all its rights, for which it must have one thread.
+    #[must_use]
+    pub const fn is_decode_worker(&self) -> bool {
+        matches!(self.command, Command::DecodeWorker)
+    }
+
     /// Runs the command to its exit code.
     #[must_use]
     pub fn run(self) -> ExitCode {
@@ -93,6 +103,7 @@ impl Cli {
                 Ok(settings) => return accounts.execute(&settings.data_dir),
                 Err(problems) => Err(problems.into()),
             },
+            Command::DecodeWorker => return sandbox::run(),
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
