@@ -60,6 +60,7 @@ fn every_promise_names_tests_that_exist() {
 fn names_and_tests_are_recognised() {
     let text = "| Bombs | `a_bomb_is_refused`, `make audit`, `open`, `decode.sandbox` |";
     assert_eq!(named(text).into_iter().collect::<Vec<_>>(), ["a_bomb_is_refused"]);
-    let source = "fn helper_of_it() {}\n#[tokio::test]\nasync fn a_bomb_is_refused() {\n}\n#[test]\n#[ignore]\nfn other() {}";
+    let source =
+        "fn helper_of_it() {}\n#[tokio::test]\nasync fn a_bomb_is_refused() {\n}\n#[test]\n#[ignore]\nfn other() {}";
     assert_eq!(tests_of(source), ["a_bomb_is_refused", "other"]);
 }

@@ -9,7 +9,9 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
-use std::io;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::set_no_new_privs;
+use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -73,55 +75,56 @@ pub(super) fn confine(
 ) -> io::Result<Prepared> {
     let ruleset: Option<OwnedFd> = ruleset(program, files).map_err(io::Error::other)?.into();
     let landlock = ruleset.is_some();
+    // Closed by `exec`; a byte says that there is no namespace.
+    let (reader, writer) = io::pipe()?;
     let limits = resources(limits);
     let before_exec = move || {
         for (resource, limit) in &limits {
-            // SAFETY: reads `limit`.
-            succeeded(unsafe { libc::setrlimit(*resource, limit) })?;
+            setrlimit(*resource, limit.clone())?;
         }
         // With the right to, or as the owner of a namespace of users of its own; where neither is allowed, without.
         // SAFETY: changes namespaces of this process, which has one thread.
-        unsafe {
-            if libc::unshare(libc::CLONE_NEWNET) != 0 {
-                libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET);
-            }
+        let unshared = |flags| unsafe { libc::unshare(flags) } == 0;
+        if !unshared(libc::CLONE_NEWNET) && !unshared(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) {
+            rustix::io::write(&writer, &[0])?;
         }
-        // SAFETY: sets a flag of this process.
-        succeeded(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+        set_no_new_privs(true)?;
         if let Some(ruleset) = &ruleset {
             // SAFETY: takes a descriptor and flags.
             let restricted = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
-            succeeded(i32::from(restricted != 0))?;
+            if restricted != 0 {
+                return Err(io::Error::last_os_error());
+            }
         }
         Ok(())
     };
     // SAFETY: between `fork` and `exec` the closure makes system calls only; it neither allocates nor takes a lock.
     unsafe { command.pre_exec(before_exec) };
-    Ok(Prepared { landlock })
+    Ok(Prepared { landlock, reader })
 }
 
 /// A command that was confined, before its process was started.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Prepared {
     landlock: bool,
+    reader: PipeReader,
 }
 
 impl Prepared {
-    /// How the started process is confined; warns, once, of what the system lacks.
-    pub(super) fn of_process(self, process: Option<u32>) -> Confinement {
+    /// How the process is confined that was started with the command, which was dropped; warns, once, of what the system lacks.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub(super) fn of_started(mut self) -> io::Result<Confinement> {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net"));
-        // One that has exited already has no namespace any more, and was in one as all others are.
-        let network = match (process.map(|process| namespace(&process.to_string())), namespace("self")) {
-            (Some(Ok(theirs)), Ok(ours)) => theirs != ours,
-            _ => true,
-        };
-        let confinement = Confinement { landlock: self.landlock, network };
+        let mut bytes = Vec::new();
+        self.reader.read_to_end(&mut bytes)?;
+        let confinement = Confinement { landlock: self.landlock, network: bytes.is_empty() };
         let missing = confinement.missing();
         if !missing.is_empty() && !WARNED.swap(true, Ordering::Relaxed) {
             tracing::warn!(?missing, "this system cannot confine ffmpeg completely");
         }
-        confinement
+        Ok(confinement)
     }
 }
 
@@ -166,23 +169,23 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     folder.map(Path::to_owned).into_iter().chain(beside).chain(configured).collect()
 }
 
-type Limit = (libc::__rlimit_resource_t, libc::rlimit);
-
-fn resources(limits: ResourceLimits) -> [Limit; 6] {
-    let limit = |soft, hard| libc::rlimit { rlim_cur: soft, rlim_max: hard };
+fn resources(limits: ResourceLimits) -> [(Resource, Rlimit); 6] {
+    // The system counts all tasks of the user, the daemon's threads among them. It exempts root.
+    let tasks = tasks_of_user() + MAX_TASKS;
     [
         // The hard limit on processor time kills a process that ignores the soft one's signal.
-        (libc::RLIMIT_CPU, limit(limits.cpu, limits.cpu + 5)),
-        (libc::RLIMIT_AS, limit(limits.memory, limits.memory)),
-        (libc::RLIMIT_FSIZE, limit(limits.file, limits.file)),
-        (libc::RLIMIT_CORE, limit(0, 0)),
-        (libc::RLIMIT_NOFILE, limit(MAX_FILES, MAX_FILES)),
-        // The system counts all tasks of the user, the daemon's threads among them. It exempts root.
-        (libc::RLIMIT_NPROC, {
-            let most = tasks_of_user() + MAX_TASKS;
-            limit(most, most)
-        }),
+        (Resource::Cpu, limits.cpu, limits.cpu + 5),
+        (Resource::As, limits.memory, limits.memory),
+        (Resource::Fsize, limits.file, limits.file),
+        (Resource::Core, 0, 0),
+        (Resource::Nofile, MAX_FILES, MAX_FILES),
+        (Resource::Nproc, tasks, tasks),
     ]
+    .map(|(resource, soft, hard)| {
+        // The hard limit of this process is the highest that it may set.
+        let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        (resource, Rlimit { current: Some(soft.min(most)), maximum: Some(hard.min(most)) })
+    })
 }
 
 /// Processes and threads of this user.
@@ -193,11 +196,6 @@ fn tasks_of_user() -> u64 {
     // A folder's links are itself, its parent, and one for each thread.
     let threads = folders.filter_map(|entry| std::fs::metadata(entry.path().join("task")).ok());
     threads.filter(|task| task.uid() == user).map(|task| task.nlink().saturating_sub(2)).sum()
-}
-
-/// The error of a system call that returned `result`.
-fn succeeded(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Resource limits of a process.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
 pub(super) struct ResourceLimits {
     /// Seconds of processor time, all threads together.
     pub(super) cpu: u64,
@@ -34,6 +35,7 @@ pub(super) struct ResourceLimits {
 
 /// The files that a process may use in addition to the system's.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
 pub(super) struct Files<'a> {
     /// The clip that it reads.
     pub(super) input: Option<&'a Path>,
@@ -127,10 +129,12 @@ impl ToolProcess {
         #[cfg(not(target_os = "linux"))]
         let _ = limits;
         let mut child = command.spawn().map_err(failed)?;
+        // With its end of what `confine` opened.
+        drop(command);
         let group = child.id().and_then(ProcessGroup::of);
         let messages = tokio::spawn(collect(child.stderr.take()));
         #[cfg(target_os = "linux")]
-        let confinement = prepared.of_process(child.id());
+        let confinement = prepared.of_started().map_err(failed)?;
         Ok(Self {
             group,
             child,

@@ -4,7 +4,7 @@ use super::channel;
 use super::lockdown::Protections;
 use super::protocol::{ANSWER_BYTES, Answer, Request};
 use crate::codec::Limits;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -93,7 +93,8 @@ impl Worker {
         let protections = Protections { seccomp: false, landlock: false };
         let mut worker = Self { child, socket, protections, served: 0, processor_seconds: 0 };
         for (resource, most) in [(Resource::Core, 0), (Resource::Nofile, MAX_DESCRIPTORS)] {
-            worker.limit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+            let most = Some(below_own(resource, most));
+            worker.limit(resource, Rlimit { current: most, maximum: most })?;
         }
         match channel::receive::<1>(&worker.socket, Some(Instant::now() + START_TIME))? {
             Some(hello) => worker.protections = Protections::from_byte(hello.bytes[0]),
@@ -155,7 +156,9 @@ impl Worker {
             (Resource::Cpu, self.processor_seconds),
             (Resource::Fsize, 4 * pixels),
         ] {
-            self.limit(resource, Rlimit { current: Some(most), maximum: None })?;
+            // The hard limit stays: none may raise it without a right.
+            let maximum = getrlimit(resource).maximum;
+            self.limit(resource, Rlimit { current: Some(below_own(resource, most)), maximum })?;
         }
         Ok(())
     }
@@ -185,6 +188,11 @@ impl Drop for Worker {
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<_> = self.child.wait();
     }
+}
+
+/// `limit`, or the hard limit of this process, which its children have too, where that is lower.
+fn below_own(resource: Resource, limit: u64) -> u64 {
+    getrlimit(resource).maximum.map_or(limit, |maximum| maximum.min(limit))
 }
 
 /// Where the libraries of this program are searched for.
