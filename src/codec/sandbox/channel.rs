@@ -63,11 +63,10 @@ pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instan
             Err(error) => return Err(error.into()),
         }
     };
-    let mut descriptors = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-        _ => None,
+    let descriptors = control.drain().filter_map(|message| {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message { Some(descriptors) } else { None }
     });
-    let mut descriptors = descriptors.by_ref().flatten();
+    let mut descriptors = descriptors.flatten();
     // Padding leaves room for more than one.
     let (descriptor, more) = (descriptors.next(), descriptors.next());
     if received.bytes == 0 {

@@ -25,10 +25,9 @@ pub fn install(mode: SandboxMode) {
 
 /// Starts workers before they are needed, and replaces them at once: for a daemon.
 pub fn start_early() {
-    if let Some(installed) = INSTALLED.get()
-        && installed.mode != SandboxMode::Off
-    {
-        installed.workers.start_early();
+    // A build without HEIC has nothing for them unless they decode all formats.
+    if workers_of(Container::Heic).is_some() || workers_of(Container::Jpeg).is_some() {
+        INSTALLED.get().into_iter().for_each(|installed| installed.workers.start_early());
     }
 }
 
@@ -47,5 +46,6 @@ pub fn status() -> Option<String> {
 /// The workers that decode `container`; `None` where it is decoded in this process.
 pub(in crate::codec) fn workers_of(container: Container) -> Option<&'static Workers> {
     let installed = INSTALLED.get()?;
-    installed.mode.covers(container).then_some(&*installed.workers)
+    let is_read = cfg!(feature = "heic") || container != Container::Heic;
+    (is_read && installed.mode.covers(container)).then_some(&*installed.workers)
 }

@@ -21,7 +21,7 @@ impl Protections {
     }
 
     pub(super) const fn to_byte(self) -> u8 {
-        self.seccomp as u8 | (self.landlock as u8) << 1
+        (self.seccomp as u8) | ((self.landlock as u8) << 1)
     }
 
     pub(super) const fn from_byte(byte: u8) -> Self {
