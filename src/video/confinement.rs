@@ -25,8 +25,6 @@ const SYSTEM: &[&str] = &[
     "/lib32",
     "/lib64",
     "/bin",
-    "/opt",
-    "/snap",
     "/nix/store",
     "/gnu/store",
     "/etc/ld.so.cache",
@@ -163,10 +161,10 @@ fn with_rule(
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let folder = program.parent();
-    let beside = folder.and_then(Path::parent).map(|parent| parent.join("lib"));
+    let beside = folder.and_then(Path::parent).map(|parent| ["lib", "lib64"].map(|name| parent.join(name)));
     let configured = std::env::var_os("LD_LIBRARY_PATH");
     let configured = configured.iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute());
-    folder.map(Path::to_owned).into_iter().chain(beside).chain(configured).collect()
+    folder.map(Path::to_owned).into_iter().chain(beside.into_iter().flatten()).chain(configured).collect()
 }
 
 fn resources(limits: ResourceLimits) -> [(Resource, Rlimit); 6] {
