@@ -37,6 +37,8 @@ PACKAGE_DIR := target/packages
 BINARY ?=
 PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
 TOOLS := target/tools
+DENY := target/deny
+DENY_VERSION := 0.20.2
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 # Duration of `make fuzz` and `make soak`.
 MINUTES ?= 20
@@ -44,7 +46,7 @@ MINUTES ?= 20
 ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
-  bench-peers roofline dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
+  bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
   nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
@@ -179,6 +181,21 @@ examples: conformance-packages build ## Run the programs of examples/ against a 
 	  && $(STEP) examples 2 $(CONFORMANCE)/bin/python tests/clients/examples.py $(BIN) $(dir $(BIN))examples/cut_out; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: requests cannot be had from PyPI; the examples were NOT run ***\n\n'; \
+	else exit 1; fi
+
+# cargo-deny is built into a folder of its own where it is not installed; the advisories come from GitHub. On a machine
+# without access to them set WITHOUT_PYPI=skip. `tests/lock_file.rs` checks the lock file itself, everywhere.
+audit: ## Check advisories, licences, sources and duplicates of all crates with cargo-deny
+	@deny=$$(command -v cargo-deny || echo $(DENY)/bin/cargo-deny); \
+	if [ -x "$$deny" ] || $(STEP) cargo-deny 10 env CARGO_TARGET_DIR=$(DENY)/build cargo install --quiet --locked --root $(DENY) cargo-deny@$(DENY_VERSION); then \
+	  $(STEP) audit 2 "$$deny" --locked --offline check bans licenses sources; \
+	  if "$$deny" fetch db >/dev/null 2>&1; then \
+	    $(STEP) advisories 2 "$$deny" --locked check --disable-fetch advisories; \
+	  elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	    printf '\n*** SKIPPED: the advisories cannot be had from GitHub; crates were NOT compared with them ***\n\n'; \
+	  else exit 1; fi; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: cargo-deny cannot be had from crates.io; licences and advisories were NOT checked ***\n\n'; \
 	else exit 1; fi
 
 # moto and its requirements are installed from PyPI, azurite from npm (needs node), into separate folders. On a machine

@@ -12,6 +12,7 @@ use super::signals::StopSignals;
 use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
+use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
 use crate::http::descriptors;
@@ -67,6 +68,10 @@ impl Serve {
         // Before the first thread: accounts, clips and results are readable by the daemon's user only.
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        // No other process of this user can read pictures and keys from the memory of this one, and no core dump has them.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(|error| format!("the daemon's memory cannot be protected from other processes: {error}"))?;
         telemetry::logging::init(&config.log)?;
         local_engine::block_on(serve(config))??;
         Ok(Outcome::Done)
@@ -94,6 +99,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
     let engine = local_engine::start_engine(&config)?;
+    sandbox::start_early();
     let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
     let is_generated = configured.is_none();
     if let Some(created) = keys.bootstrap(configured).await?

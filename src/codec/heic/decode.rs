@@ -6,7 +6,7 @@
 //! reads a file, `item_tables` parses its tables and refuses ambiguous ones, and `cost` checks the decode cost. Pictures
 //! coded with anything but HEVC are refused there, whichever decoders libheif was built with.
 //!
-//! A decode ends in bounded time: `cost` bounds what is decoded, and after `MAX_TIME` per 17 megapixels libheif can read
+//! A decode ends in bounded time: `cost` bounds what is decoded, and after `limits::time_limit` libheif can read
 //! no further data. libde265 cannot be interrupted inside a picture, whose time is bounded by `cost` alone.
 
 use super::deadline_reader::DeadlineReader;
@@ -14,7 +14,7 @@ use super::{cost, item_tables};
 use crate::codec::error::{DecodeError, catch_panic, corrupt, not_as_probed};
 use crate::codec::header::Header;
 use crate::codec::icc::{self, MAX_PROFILE_BYTES, Samples};
-use crate::codec::limits::{Limits, check_size};
+use crate::codec::limits::{Limits, MAX_TIME, check_size, time_limit};
 use crate::image::{BufferPool, Frame, Size};
 use libheif_rs::{
     ColorPrimaries, ColorSpace, CompressionFormat, DecodingOptions, HeifContext, ImageHandle, LibHeif, RgbChroma,
@@ -23,11 +23,6 @@ use libheif_rs::{
 use rayon::prelude::*;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-
-/// Time limit for reading data, per [`TIMED_PIXELS`] or part of them (which take a few seconds, alpha included).
-const MAX_TIME: Duration = Duration::from_secs(20);
-/// 4096×4096.
-const TIMED_PIXELS: usize = 1 << 24;
 
 /// Never dropped: dropping the last instance would unload libheif's decoders while another thread uses them.
 static LIBRARY: LazyLock<LibHeif> = LazyLock::new(LibHeif::new);
@@ -75,11 +70,6 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
 fn deadline(time: Duration) -> impl Fn() -> bool {
     let started = Instant::now();
     move || started.elapsed() >= time
-}
-
-/// The time limit of a picture of `size`.
-fn time_limit(size: Size) -> Duration {
-    MAX_TIME * size.area().div_ceil(TIMED_PIXELS).clamp(1, 64) as u32
 }
 
 fn too_long(time: Duration) -> DecodeError {
@@ -184,13 +174,6 @@ mod tests {
         ] {
             assert_eq!(decoders(other), 0, "{other:?}");
         }
-    }
-
-    #[test]
-    fn the_time_limit_grows_with_the_pixels() {
-        let seconds = |width, height| time_limit(Size::new(width, height)).as_secs();
-        assert_eq!((seconds(1, 1), seconds(4096, 4096), seconds(4097, 4096)), (20, 20, 40));
-        assert_eq!(seconds(11_648, 8736), 140);
     }
 
     #[test]
