@@ -59,6 +59,8 @@ mod error_code;
 mod error_mapping;
 mod fetching;
 mod form;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod head_check;
 mod head_refusal;
 mod image_processor;
