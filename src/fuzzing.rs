@@ -17,7 +17,8 @@ pub(crate) fn replay(name: &str, target: impl Fn(&[u8])) {
 pub(crate) fn replay_folder(folder: &str, target: impl Fn(&[u8])) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()).collect();
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()).collect();
     files.sort();
     assert!(!files.is_empty(), "no seeds in {}", folder.display());
     for file in files {

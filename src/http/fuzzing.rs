@@ -100,7 +100,8 @@ pub fn head(bytes: &[u8]) {
     let mut headers = HeaderMap::new();
     for line in bytes.split(|&byte| byte == b'\n') {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
-        let (name, value) = (HeaderName::from_bytes(&line[..colon]), HeaderValue::from_bytes(line[colon + 1..].trim_ascii()));
+        let (name, value) =
+            (HeaderName::from_bytes(&line[..colon]), HeaderValue::from_bytes(line[colon + 1..].trim_ascii()));
         if let (Ok(name), Ok(value)) = (name, value) {
             headers.append(name, value);
         }

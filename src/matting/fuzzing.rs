@@ -47,7 +47,8 @@ fn case(input: &mut Unstructured<'_>) -> Result<(Frame, RawMask, Options)> {
         let at = |at: u32, of: u32| u64::from(at) * u64::from(side) / u64::from(of);
         blocks[(at(y, size.height) * u64::from(side) + at(x, size.width)) as usize]
     };
-    let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) as u8 % (noise + 1);
+    let grain =
+        |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) as u8 % (noise + 1);
     let cells = Size::new(grid, grid);
     let values = places(cells).map(|(x, y)| f32::from(block(x, y, cells)[3].saturating_add(grain(x, y))) / 255.0);
     let mask = RawMask::new(cells, values.collect()).expect("probabilities");

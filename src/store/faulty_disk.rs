@@ -262,7 +262,11 @@ impl File {
                 Ok(())
             }
             Some(has_effect) => {
-                if has_effect { effect(&mut state) } else { loss(&mut state) }
+                if has_effect {
+                    effect(&mut state)
+                } else {
+                    loss(&mut state)
+                }
                 Err(io::Error::other("the disk fails"))
             }
         }

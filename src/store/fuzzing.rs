@@ -228,9 +228,7 @@ pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
             0 => Change::RevokeKey { id, at },
             1 => Change::ForgetRequests { before: at },
             2 => Change::CountGenerated { day: Day(u32::from(number)) },
-            _ => {
-                Change::SetAccount { account, plan: Some(Plan::Paid), generates: Some(number > 1), model: None }
-            }
+            _ => Change::SetAccount { account, plan: Some(Plan::Paid), generates: Some(number > 1), model: None },
         },
     })
 }

@@ -53,7 +53,8 @@ struct Plugin {
     decode_image: unsafe extern "C" fn(*mut c_void, *mut *mut sys::heif_image) -> sys::heif_error,
     set_strict_decoding: Option<extern "C" fn(*mut c_void, c_int)>,
     id_name: *const c_char,
-    decode_next_image: Option<unsafe extern "C" fn(*mut c_void, *mut *mut sys::heif_image, *const c_void) -> sys::heif_error>,
+    decode_next_image:
+        Option<unsafe extern "C" fn(*mut c_void, *mut *mut sys::heif_image, *const c_void) -> sys::heif_error>,
     minimum_required_libheif_version: u32,
     does_support_format2: extern "C" fn(*const sys::heif_compression_format) -> c_int,
     new_decoder2: unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> sys::heif_error,
@@ -155,7 +156,12 @@ unsafe extern "C" fn push_data(decoder: *mut c_void, data: *const c_void, size: 
     OK
 }
 
-unsafe extern "C" fn push_data2(decoder: *mut c_void, data: *const c_void, size: usize, _user: usize) -> sys::heif_error {
+unsafe extern "C" fn push_data2(
+    decoder: *mut c_void,
+    data: *const c_void,
+    size: usize,
+    _user: usize,
+) -> sys::heif_error {
     // SAFETY: as in `push_data`.
     unsafe { push_data(decoder, data, size) }
 }
@@ -172,8 +178,7 @@ unsafe extern "C" fn decode_image(decoder: *mut c_void, out: *mut *mut sys::heif
     let mut image = ptr::null_mut();
     // SAFETY: the image is made and filled by libheif itself, and is the caller's from here on.
     unsafe {
-        let [space, chroma] =
-            [sys::heif_colorspace_heif_colorspace_YCbCr, sys::heif_chroma_heif_chroma_420];
+        let [space, chroma] = [sys::heif_colorspace_heif_colorspace_YCbCr, sys::heif_chroma_heif_chroma_420];
         let made = sys::heif_image_create(width, height, space, chroma, &mut image);
         if made.code != sys::heif_error_code_heif_error_Ok {
             return made;

@@ -17,8 +17,8 @@ use crate::codec::icc::{self, MAX_PROFILE_BYTES, Samples};
 use crate::codec::limits::{Limits, check_size};
 use crate::image::{BufferPool, Frame, Size};
 use libheif_rs::{
-    ColorPrimaries, ColorSpace, CompressionFormat, DecodingOptions, HeifContext, Image, ImageHandle, LibHeif, RgbChroma,
-    SecurityLimits, TransferCharacteristics,
+    ColorPrimaries, ColorSpace, CompressionFormat, DecodingOptions, HeifContext, Image, ImageHandle, LibHeif,
+    RgbChroma, SecurityLimits, TransferCharacteristics,
 };
 use rayon::prelude::*;
 use std::sync::LazyLock;
