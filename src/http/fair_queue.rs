@@ -9,6 +9,7 @@
 
 use super::error::{ApiError, ErrorCode};
 use crate::engine::{Capacity, EngineError};
+use crate::telemetry::metrics;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -153,8 +154,9 @@ impl Drop for Turn {
     }
 }
 
-/// 429.
+/// 429; counted.
 fn refusal(message: &str) -> ApiError {
+    metrics::queue_dropped(metrics::Dropped::Full);
     ApiError::new(ErrorCode::RateLimitExceeded, message).retry_after(RETRY_AFTER)
 }
 

@@ -13,7 +13,7 @@ use super::{Account, AccountModel, Change, Plan, RedbStore, Rows, StateStore, Un
 
 const LONG: Duration = Duration::from_secs(60);
 /// Cuts at each sync, of the runs of every change and of every night.
-const CUTS: usize = 2;
+const CUTS: usize = 6;
 const CUTS_AT_NIGHT: usize = 60;
 /// Of how many cuts the opening afterwards is cut once more.
 const AGAIN: usize = 8;
@@ -132,7 +132,7 @@ fn cut(seed: u64, bursts: usize, times: usize) -> usize {
 fn after_a_loss_of_power_at_any_sync_every_acknowledged_change_is_there() {
     let cuts = cut(20_261_125, 40, CUTS);
     println!("{cuts} cuts");
-    assert!(cuts > 100, "{cuts}");
+    assert!(cuts > 300, "{cuts}");
 }
 
 #[test]
