@@ -69,6 +69,7 @@ struct State {
 
 /// An event of a recorded run.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "tests alone record"))]
 enum Event {
     Changed(Operation),
     /// A sync begins.
@@ -129,7 +130,11 @@ impl FaultyDisk {
         let state = self.lock();
         cut(&state.durable, &state.unsynced, keep)
     }
+}
 
+/// Recordings, for the tests of power loss.
+#[cfg(test)]
+impl FaultyDisk {
     /// Records from now on what happens.
     pub(super) fn record(&self) {
         self.lock().recording = Some(Vec::new());

@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::daemon::memory::{KEY, Running, enlarged, enlarged_to, largest};
-use crate::support::command::{backdrop, photo, stderr};
+use crate::support::command::{backdrop, stderr};
 use crate::support::pictures::encoded;
 use backdrop::codec::{self, Limits};
 use backdrop::image::{BufferPool, OutputFormat, Size};
