@@ -40,14 +40,15 @@ TOOLS := target/tools
 DENY := target/deny
 DENY_VERSION := 0.20.2
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
-# Duration of `make fuzz` and `make soak`.
+# Duration of `make soak`, and of each target of `make fuzz`.
 MINUTES ?= 20
+SECONDS ?= 60
 # Rounds of each row of `make bench-peers`.
 ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
-  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys miri \
+  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys power-loss miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
@@ -242,8 +243,8 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
-nightly: ## All long tests: fuzz, soak, kill storms, real clients, GPU parity at full size, packages
+NIGHTLY := kill-storm power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -254,11 +255,18 @@ long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightl
 kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
-fuzz: test-packages ## Decode mutated pictures for MINUTES
-	@$(call long,fuzz,$$(($(MINUTES) + 5)),--ignored --exact nightly::mutated_pictures_never_crash_or_hang_the_decoders)
+# The build with the instrumentation of libFuzzer is one of its own. TARGETS are some of fuzz/targets; SANITIZER=address needs
+# a nightly toolchain.
+fuzz: packages ## Run each fuzz target for SECONDS
+	@$(STEP) fuzz 30 fuzz/run $(SECONDS) $(TARGETS)
 
-soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must reach a steady state
-	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::memory_and_descriptors_of_a_loaded_daemon_are_stable)
+power-loss: test-packages ## Cut the store's file at 10,000 syncs and open what is left
+	@cargo test $(CARGO_FLAGS) --lib --no-run
+	@$(STEP) power-loss 10 cargo test $(CARGO_FLAGS) --lib -- --nocapture --ignored --exact \
+	  store::power_loss_tests::after_ten_thousand_losses_of_power_every_acknowledged_change_is_there
+
+soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outside what it kept, billed and takes
+	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_that_is_killed_loses_and_leaks_nothing)
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)

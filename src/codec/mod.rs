@@ -30,6 +30,8 @@ mod encode;
 mod encode_options;
 mod error;
 mod exif;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod header;
 #[cfg(feature = "heic")]
 pub mod heic;
