@@ -51,7 +51,7 @@ fn case(input: &mut Unstructured<'_>) -> Result<(Frame, RawMask, Options)> {
         |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) as u8 % (noise + 1);
     let cells = Size::new(grid, grid);
     let values = places(cells).map(|(x, y)| f32::from(block(x, y, cells)[3].saturating_add(grain(x, y))) / 255.0);
-    let mask = RawMask::new(cells, values.collect()).expect("probabilities");
+    let mask = RawMask::new(cells, values.collect::<Vec<_>>()).expect("probabilities");
     let pixels = places(size).flat_map(|(x, y)| {
         let [red, green, blue, _] = block(x, y, size);
         let grain = grain(x, y);
