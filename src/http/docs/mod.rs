@@ -114,7 +114,7 @@ fn in_order() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
 fn add_contents(page: &mut String, entries: &[Entry]) {
     page.push_str(
         "<nav class=\"contents\" aria-label=\"Contents\"><label for=\"search\" hidden>Search</label>\
-         <input type=\"search\" id=\"search\" placeholder=\"Search fields and endpoints\" autocomplete=\"off\" hidden>\
+         <input type=\"search\" id=\"search\" placeholder=\"Field or endpoint\" autocomplete=\"off\" hidden>\
          <p id=\"found\" role=\"status\"></p><ul><li><a href=\"#start\">First steps</a></ul>",
     );
     for (part, _) in in_order() {
