@@ -78,7 +78,7 @@ pub(super) fn confine(
     let limits = resources(limits);
     let before_exec = move || {
         for (resource, limit) in &limits {
-            setrlimit(*resource, limit.clone())?;
+            setrlimit(*resource, *limit)?;
         }
         // With the right to, or as the owner of a namespace of users of its own; where neither is allowed, without.
         // SAFETY: changes namespaces of this process, which has one thread.
