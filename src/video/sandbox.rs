@@ -324,7 +324,7 @@ mod tests {
     /// Whether this kernel's Landlock confines signals (Linux 6.12).
     fn signals_are_scoped() -> bool {
         // SAFETY: a query without memory.
-        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) >= 6 }
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, 1_usize) >= 6 }
     }
 
     #[tokio::test]
