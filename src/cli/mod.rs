@@ -32,6 +32,7 @@ mod text_table;
 mod watch;
 mod weights;
 
+use crate::codec::sandbox;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use config_args::ConfigArgs;
 use exit_code::exit_code;
@@ -78,6 +79,9 @@ enum Command {
     Completions(completions::Completions),
     /// Write the manual pages
     Man(man::Man),
+    /// Decode pictures for another process of this program, without any right
+    #[command(hide = true)]
+    DecodeWorker,
 }
 
 #[derive(Args, Debug)]
@@ -97,6 +101,12 @@ struct AccountsCommand {
 }
 
 impl Cli {
+    /// Whether this process gives up all its rights, for which it must have one thread.
+    #[must_use]
+    pub const fn is_decode_worker(&self) -> bool {
+        matches!(self.command, Command::DecodeWorker)
+    }
+
     /// Runs the command to its exit code.
     #[must_use]
     pub fn run(self) -> ExitCode {
@@ -109,6 +119,7 @@ impl Cli {
                 Ok(settings) => return accounts.execute(&settings.data_dir),
                 Err(problems) => Err(problems.into()),
             },
+            Command::DecodeWorker => return sandbox::run(),
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Resolves when `open`, the number of connections, was 0 for `after` and `is_busy` is false; never, without `after`.
-pub(super) async fn idle_for(
+pub(super) async fn idle_for<B: Future<Output = bool>>(
     after: Option<Duration>,
     mut open: watch::Receiver<usize>,
-    is_busy: impl AsyncFn() -> bool,
+    is_busy: impl Fn() -> B,
 ) {
     let Some(after) = after else { return std::future::pending().await };
     loop {
@@ -47,7 +47,7 @@ mod tests {
     #[tokio::test]
     async fn a_daemon_is_idle_after_the_last_connection_and_the_last_job() {
         let (open, busy) = (watch::Sender::new(1), AtomicBool::new(true));
-        let is_busy = async || busy.load(Ordering::Relaxed);
+        let is_busy = || async { busy.load(Ordering::Relaxed) };
         let mut idle = pin!(idle_for(Some(Duration::from_millis(1)), open.subscribe(), is_busy));
         assert!(timeout(MOMENT, &mut idle).await.is_err(), "a connection is open");
         open.send_replace(0);
@@ -62,10 +62,10 @@ mod tests {
     #[tokio::test]
     async fn without_the_setting_or_a_listener_a_daemon_is_never_idle() {
         let open = watch::Sender::new(0);
-        assert!(timeout(MOMENT, idle_for(None, open.subscribe(), async || false)).await.is_err());
+        assert!(timeout(MOMENT, idle_for(None, open.subscribe(), || async { false })).await.is_err());
         let ended = open.subscribe();
         drop(open);
         sleep(Duration::from_millis(1)).await;
-        assert!(timeout(MOMENT, idle_for(Some(Duration::from_millis(1)), ended, async || false)).await.is_err());
+        assert!(timeout(MOMENT, idle_for(Some(Duration::from_millis(1)), ended, || async { false })).await.is_err());
     }
 }

@@ -43,7 +43,11 @@ pub async fn serve(
     };
     let admin_limits = ListenerLimits { connections: shares.admin, per_address: None, proxy_protocol: false };
     let open = watch::Sender::new(0);
-    let idle = idle::idle_for(config.idle_exit, open.subscribe(), async || jobs.has_unfinished().await);
+    let is_busy = move || {
+        let jobs = jobs.clone();
+        async move { jobs.has_unfinished().await }
+    };
+    let idle = idle::idle_for(config.idle_exit, open.subscribe(), is_busy);
     let stop_public = async {
         tokio::select! {
             () = shutdown => {}
@@ -51,7 +55,7 @@ pub async fn serve(
         }
         draining.store(true, Ordering::Relaxed);
     };
-    let public = server::run(public.into(), public_service, config.clone(), public_limits, grace, &open, stop_public);
+    let public = server::run(public.into(), public_service, config.clone(), public_limits, grace, open, stop_public);
     let stop_admin_when_told = async {
         // A dropped sender means the same as a sent message.
         let _ = admin_stopped.await;
@@ -63,7 +67,7 @@ pub async fn serve(
         config.clone(),
         admin_limits,
         admin_grace,
-        &admin_open,
+        admin_open,
         stop_admin_when_told,
     );
     // The admin listener closes last: operators may watch the other one drain.

@@ -75,7 +75,7 @@ pub(super) async fn run<S: Service>(
     config: Arc<HttpConfig>,
     listener_limits: ListenerLimits,
     grace: Duration,
-    open: &watch::Sender<usize>,
+    open: watch::Sender<usize>,
     stop: impl Future<Output = ()>,
 ) {
     let Listener { tcp: listener, tls } = listener;

@@ -12,6 +12,7 @@ use super::signals::StopSignals;
 use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
+use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
 use crate::http::descriptors;
@@ -38,7 +39,8 @@ const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// Address of the API, unless systemd passes a socket [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
+    /// Address of the API and, at `/`, of the page to try it on (`server.page`), unless systemd passes a socket [env: BACKDROP_LISTEN]
+    /// [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
@@ -66,6 +68,10 @@ impl Serve {
         // Before the first thread: accounts, clips and results are readable by the daemon's user only.
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        // No other process of this user can read pictures and keys from the memory of this one, and no core dump has them.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(|error| format!("the daemon's memory cannot be protected from other processes: {error}"))?;
         telemetry::logging::init(&config.log)?;
         local_engine::block_on(serve(config))??;
         Ok(Outcome::Done)
@@ -93,12 +99,14 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
     let engine = local_engine::start_engine(&config)?;
+    sandbox::start_early();
     let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
     let is_generated = configured.is_none();
     if let Some(created) = keys.bootstrap(configured).await?
         && is_generated
     {
-        stdout::print_line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        stdout::print_line(&welcome(&created, address, scheme, config.server.page))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let secret = DaemonSecret::open(&config.data_dir)?;
@@ -239,10 +247,16 @@ async fn open_services(config: &Config) -> Result<Services, Failure> {
 }
 
 /// The message of the first start: the key, and how to use it.
-fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str) -> String {
+fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str, has_page: bool) -> String {
     let key = created.secret.expose();
+    // A browser keeps what follows `#` to itself. Elsewhere the address that people use is not known.
+    let page = if has_page && address.ip().is_loopback() {
+        format!("    {scheme}://{address}/#key={key}\n\n")
+    } else {
+        String::new()
+    };
     format!(
-        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n    \
+        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n{page}    \
          curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg {scheme}://{address}/remove -o cutout.png\n"
     )
 }

@@ -21,6 +21,8 @@ pub struct HttpConfig {
     /// Host names of the admin listener, beside `localhost` and its own address. Requests for others are refused: the host
     /// name of a web page could resolve to this address (DNS rebinding).
     pub admin_hosts: Vec<String>,
+    /// Whether `/` is a page on which people try the API in a browser, with their own key.
+    pub page: bool,
     /// PEM file of the API's certificate and its intermediates; without one, plain HTTP. Both files are read again on
     /// SIGHUP.
     pub tls_cert: Option<PathBuf>,
@@ -90,6 +92,7 @@ impl Default for HttpConfig {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
             admin_hosts: Vec::new(),
+            page: true,
             tls_cert: None,
             tls_key: None,
             public_url: None,

@@ -42,7 +42,7 @@ fn activated(descriptor: &str, data_dir: &Path) -> Command {
 /// Sends a photo to be cut out, whether or not anything accepts the connection yet.
 fn send(address: SocketAddr) -> TcpStream {
     let photo = fs::read(photo("coffee.jpg")).unwrap();
-    let mut connection = TcpStream::connect(address).unwrap();
+    let connection = TcpStream::connect(address).unwrap();
     let head = format!(
         "POST /remove?max_dim=64 HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {KEY}\r\n\
          content-type: image/jpeg\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
