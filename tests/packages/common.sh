@@ -19,6 +19,8 @@ fail() {
 
 # start_daemon COMMAND...: runs `serve` on free ports and sets url.
 start_daemon() {
+  # Not the log of the daemon before.
+  : >"$work/log"
   BACKDROP_LISTEN=127.0.0.1:0 BACKDROP_ADMIN_LISTEN=127.0.0.1:0 BACKDROP_DEVICE=cpu BACKDROP_LOG_FORMAT=json \
     BACKDROP_BOOTSTRAP_KEY=$key "$@" >"$work/log" 2>&1 &
   daemon=$!

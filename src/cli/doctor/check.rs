@@ -46,9 +46,9 @@ impl Check {
             Status::Warning => "warning",
             Status::Failed => "FAILED",
         };
-        let line = format!("{status:<8} {:<13} {}", self.name, self.message);
+        let line = format!("{status:<8} {:<14} {}", self.name, self.message);
         match &self.remedy {
-            Some(remedy) => format!("{line}\n{:<22} → {remedy}", ""),
+            Some(remedy) => format!("{line}\n{:<23} → {remedy}", ""),
             None => line,
         }
     }

@@ -31,7 +31,11 @@ fn a_machine_that_cuts_out_passes_and_each_fault_is_named() {
     assert_eq!(checks["heic"], if cfg!(feature = "heic") { "ok" } else { "warning" });
     assert!(["processor", "open files", "memory", "certificates"].iter().all(|name| checks.contains_key(*name)));
 
-    let (checks, code) = statuses(&[("BACKDROP_VIDEO_FFMPEG", "/nowhere/ffmpeg"), ("SSL_CERT_FILE", "/dev/null")]);
+    let (checks, code) = statuses(&[
+        ("BACKDROP_VIDEO_FFMPEG", "/nowhere/ffmpeg"),
+        ("SSL_CERT_FILE", "/dev/null"),
+        ("SSL_CERT_DIR", "/nowhere"),
+    ]);
     assert_eq!((checks["clips"].as_str(), checks["certificates"].as_str(), code), ("warning", "warning", Some(0)));
 
     let (checks, code) = statuses(&[("BACKDROP_DEVICE", "no-such-adapter"), ("BACKDROP_DATA_DIR", "/ignored")]);

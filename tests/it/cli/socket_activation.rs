@@ -45,7 +45,7 @@ fn send(address: SocketAddr) -> TcpStream {
     let connection = TcpStream::connect(address).unwrap();
     let head = format!(
         "POST /remove?max_dim=64 HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {KEY}\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
+         content-type: image/jpeg\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         photo.len()
     );
     // On a thread, because the system's buffers may be smaller.
