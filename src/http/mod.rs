@@ -22,6 +22,7 @@
 //!   fetching         pictures by URL (424)              backdrop         generated backdrops (502)
 //!   clip, clip_probe uploaded clips: to disk, ffprobe
 //!   routes           handlers: fetching → processing → billing → reply    compat   the same in other services' wire formats
+//!   fair_queue       places and turns by account (429)
 //!   image_processor  processes one picture              docs             contract and documentation pages
 //!   page             the page at `/` and its files
 //!
@@ -58,10 +59,14 @@ mod drain;
 pub mod error;
 mod error_code;
 mod error_mapping;
+mod fair_queue;
 mod fetching;
 mod form;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod head_check;
 mod head_refusal;
+mod idle;
 mod image_processor;
 mod image_request;
 mod input_names;

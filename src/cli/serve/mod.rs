@@ -4,6 +4,7 @@
 //! listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
 mod http_adapters;
+mod inherited_sockets;
 
 use super::config_args::EngineArgs;
 use super::exit_code::{Failure, Outcome};
@@ -11,6 +12,7 @@ use super::signals::StopSignals;
 use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
+use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
 use crate::http::descriptors;
@@ -25,6 +27,7 @@ use crate::store::{self, RedbStore};
 use crate::telemetry;
 use clap::Args;
 use http_adapters::AdminAdapter;
+use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -36,7 +39,8 @@ const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// Address of the API and, at `/`, of the page to try it on (`server.page`) [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
+    /// Address of the API and, at `/`, of the page to try it on (`server.page`), unless systemd passes a socket [env: BACKDROP_LISTEN]
+    /// [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
@@ -64,6 +68,10 @@ impl Serve {
         // Before the first thread: accounts, clips and results are readable by the daemon's user only.
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        // No other process of this user can read pictures and keys from the memory of this one, and no core dump has them.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(|error| format!("the daemon's memory cannot be protected from other processes: {error}"))?;
         telemetry::logging::init(&config.log)?;
         local_engine::block_on(serve(config))??;
         Ok(Outcome::Done)
@@ -75,8 +83,13 @@ async fn serve(config: Config) -> Result<(), Failure> {
     descriptors::raise_limit();
     let metrics = telemetry::metrics::exporter();
     let tls = tls(&config)?;
-    let public = bind(config.server.listen, "the API").await?;
-    let admin = bind(config.server.admin_listen, "the admin interface").await?;
+    let inherited = InheritedSockets::take()?;
+    if config.server.idle_exit.is_some() && inherited.api.is_none() {
+        let without = "without a socket from the service manager (LISTEN_FDS) nothing would start the daemon again";
+        return Err(format!("server.idle_exit: {without}").into());
+    }
+    let public = listener(inherited.api, config.server.listen, "the API").await?;
+    let admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
@@ -86,6 +99,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
     let engine = local_engine::start_engine(&config)?;
+    sandbox::start_early();
     let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
     let is_generated = configured.is_none();
     if let Some(created) = keys.bootstrap(configured).await?
@@ -137,6 +151,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let (stopping, mut stopped) = watch::channel(None);
     let stop = async move {
         stop.await;
+        notify_stopping();
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
     };
@@ -150,7 +165,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
             jobs.run(stop).await;
         }
     });
+    notify_ready();
     http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
+    notify_stopping();
     maintenance.abort();
     // Jobs and requests share the grace period; a job that needs more resumes at the next start.
     let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);
@@ -186,7 +203,11 @@ async fn start_jobs(deps: Deps, config: &Config) -> Result<Jobs, Failure> {
     Ok(tokio::task::spawn_blocking(move || Jobs::start(deps, &jobs, &data_dir)).await??)
 }
 
-async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+/// The inherited listener, or one of `address`.
+async fn listener(inherited: Option<TcpListener>, address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+    if let Some(inherited) = inherited {
+        return Ok(inherited);
+    }
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
 }
 

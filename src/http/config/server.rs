@@ -80,6 +80,10 @@ pub struct HttpConfig {
     /// How long requests in flight may take to end at shutdown; meanwhile others are answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub shutdown_grace: Duration,
+    /// After this time without a connection and without a job the daemon ends, to be started again by the next connection;
+    /// only with a socket from systemd. Unset, it stays.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    pub idle_exit: Option<Duration>,
 }
 
 impl Default for HttpConfig {
@@ -109,6 +113,7 @@ impl Default for HttpConfig {
             reply_timeout: Duration::from_secs(30),
             request_deadline: Duration::from_secs(120),
             shutdown_grace: Duration::from_secs(30),
+            idle_exit: None,
         }
     }
 }
@@ -167,6 +172,7 @@ impl HttpConfig {
             let holds = !timeout.is_zero() && timeout <= A_DAY;
             check(holds, &format!("{name}: expected more than no time and at most a day, such as 10s"));
         }
+        check(self.idle_exit != Some(Duration::ZERO), "idle_exit: expected more than no time, such as 10m");
         check(self.shutdown_grace <= A_DAY, "shutdown_grace: expected at most a day, such as 30s");
         check(
             self.listen.port() == 0 || self.listen != self.admin_listen,

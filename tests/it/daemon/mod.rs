@@ -1,4 +1,5 @@
-//! The daemon as a process: crashes and memory.
+//! The daemon as a process: crashes, memory and its decode workers.
 
 pub(crate) mod crash;
+pub(crate) mod decode_workers;
 pub(crate) mod memory;
