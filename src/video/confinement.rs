@@ -4,7 +4,7 @@
 //! Everything that allocates or opens a file is prepared before the `fork`; after it only system calls are made. Network
 //! namespaces and Landlock depend on the system. What it lacks is left out, and [`Confinement::missing`] names it.
 
-use super::sandbox::{Files, ResourceLimits};
+use super::tool_limits::{Files, ResourceLimits};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,

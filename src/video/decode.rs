@@ -6,7 +6,8 @@
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames};
-use super::sandbox::{Files, ResourceLimits, ToolProcess};
+use super::sandbox::ToolProcess;
+use super::tool_limits::{Files, ResourceLimits};
 use super::{Clip, Tools, VideoError};
 use crate::image::{BufferPool, Frame};
 use std::ffi::OsString;

@@ -10,7 +10,8 @@
 use super::composite::has_alpha;
 use super::decode::EXACT;
 use super::frame_rate::Rate;
-use super::sandbox::{Files, ResourceLimits, ToolProcess};
+use super::sandbox::ToolProcess;
+use super::tool_limits::{Files, ResourceLimits};
 use super::{Tools, VideoError};
 use crate::image::Size;
 use crate::recipe::{VideoFormat, VideoRecipe};

@@ -2,7 +2,8 @@
 
 use super::container::Container;
 use super::input::{ColorCoding, input_arguments};
-use super::sandbox::{Files, ResourceLimits, ToolProcess};
+use super::sandbox::ToolProcess;
+use super::tool_limits::{Files, ResourceLimits};
 use super::{Tools, VideoError};
 use crate::image::Size;
 use serde::Deserialize;

@@ -34,6 +34,7 @@ mod sandbox;
 mod stage_clock;
 mod stages;
 pub mod temporal;
+mod tool_limits;
 mod tools;
 
 pub use clip::{Clip, Finished, MAX_BYTES, StageTimes};
@@ -49,8 +50,8 @@ use std::path::Path;
 /// # Errors
 /// [`VideoError::Tool`] when it does not run confined.
 pub async fn missing_confinement(tools: &Tools) -> Result<Vec<&'static str>, VideoError> {
-    const LIMITS: sandbox::ResourceLimits = sandbox::ResourceLimits { cpu: 30, memory: 2 << 30, file: 0 };
-    let tool = sandbox::ToolProcess::start(&tools.ffprobe, ["-version"], sandbox::Files::default(), LIMITS)?;
+    const LIMITS: tool_limits::ResourceLimits = tool_limits::ResourceLimits { cpu: 30, memory: 2 << 30, file: 0 };
+    let tool = sandbox::ToolProcess::start(&tools.ffprobe, ["-version"], tool_limits::Files::default(), LIMITS)?;
     #[cfg(target_os = "linux")]
     let missing = tool.confinement().missing();
     #[cfg(not(target_os = "linux"))]

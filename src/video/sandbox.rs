@@ -7,6 +7,7 @@
 use super::VideoError;
 #[cfg(target_os = "linux")]
 use super::confinement::{self, Confinement};
+use super::tool_limits::{Files, ResourceLimits};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -20,28 +21,6 @@ pub(super) const PROTOCOLS: &str = "file,pipe";
 
 /// Bytes of standard error that are kept; the first messages name the cause.
 const MAX_MESSAGE_BYTES: usize = 4096;
-
-/// Resource limits of a process.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
-pub(super) struct ResourceLimits {
-    /// Seconds of processor time, all threads together.
-    pub(super) cpu: u64,
-    /// Bytes of address space.
-    pub(super) memory: u64,
-    /// Size of the largest file that it may write, in bytes.
-    pub(super) file: u64,
-}
-
-/// The files that a process may use in addition to the system's.
-#[derive(Clone, Copy, Debug, Default)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
-pub(super) struct Files<'a> {
-    /// The clip that it reads.
-    pub(super) input: Option<&'a Path>,
-    /// The job's folder, in which it runs and may write.
-    pub(super) folder: Option<&'a Path>,
-}
 
 /// A running process. When dropped, it is killed with its children.
 #[derive(Debug)]
