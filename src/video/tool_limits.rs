@@ -1,0 +1,25 @@
+//! What a process of ffmpeg or ffprobe may use: processor time, memory, output, files.
+
+use std::path::Path;
+
+/// Resource limits of a process.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
+pub(super) struct ResourceLimits {
+    /// Seconds of processor time, all threads together.
+    pub(super) cpu: u64,
+    /// Bytes of address space.
+    pub(super) memory: u64,
+    /// Size of the largest file that it may write, in bytes.
+    pub(super) file: u64,
+}
+
+/// The files that a process may use in addition to the system's.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
+pub(super) struct Files<'a> {
+    /// The clip that it reads.
+    pub(super) input: Option<&'a Path>,
+    /// The job's folder, in which it runs and may write.
+    pub(super) folder: Option<&'a Path>,
+}
