@@ -20,13 +20,14 @@ from pathlib import Path
 
 import trustme
 
-import browser
 import fault_proxy
 from daemon import KEY, Daemon
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PHOTOS = ROOT / "tests" / "photos"
+CHROMIUM_FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+                  "--disable-component-update", "--disable-sync"]
 sys.path.insert(0, str(ROOT / "tests" / "conformance"))
 from pictures import clip  # noqa: E402
 
@@ -73,7 +74,7 @@ def test_in_browser(binary, folder):
     origin = f"http://127.0.0.1:{fault_proxy.serve(functools.partial(Page, directory=str(site)))}"
     with Daemon(binary, {"BACKDROP_SERVER_CORS_ORIGINS": origin}) as url:
         page = f"{origin}/client_page.html?{urllib.parse.urlencode({'url': url, 'key': KEY})}"
-        command = [chromium, *browser.FLAGS, f"--user-data-dir={folder}/profile", "--remote-debugging-port=0", page]
+        command = [chromium, *CHROMIUM_FLAGS, f"--user-data-dir={folder}/profile", "--remote-debugging-port=0", page]
         program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             report = Page.report.get(timeout=120)
