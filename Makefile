@@ -37,7 +37,7 @@ ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench \
   bench-peers roofline dist nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
-  packages peers-environment test-packages conformance-packages browser-packages
+  packages cluster-test cluster-bench peers-environment test-packages conformance-packages browser-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,7 +161,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage
+NIGHTLY := kill-storm cluster-test fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage
 nightly: ## All long tests: fuzz, soak, kill storms, real clients, a browser, GPU parity at full size
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
@@ -181,6 +181,19 @@ soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors mus
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
+
+# PostgreSQL is installed with apt-get if missing; each test starts servers of its own as their own user. On a machine that
+# cannot install it set WITHOUT_POSTGRESQL=skip.
+cluster-test: test-packages ## Run daemons on PostgreSQL; kill them and the server repeatedly
+	@if ( $(call install,for-postgresql) ) && ls /usr/lib/postgresql/*/bin/initdb >/dev/null; then \
+	  $(call long,cluster-test,20,--ignored --test-threads 2 store::postgres daemon::cluster); \
+	elif [ "$${WITHOUT_POSTGRESQL:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: PostgreSQL cannot be installed; the store on PostgreSQL was NOT tested ***\n\n'; \
+	else echo 'PostgreSQL is missing and cannot be installed; WITHOUT_POSTGRESQL=skip skips these tests'; exit 1; fi
+
+cluster-bench: ## Time the services of accounts on redb and on PostgreSQL beside each other
+	@$(call install,for-postgresql)
+	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
 	@$(call long,many-keys,5,--ignored --exact bulk::listing::a_million_keys_take_less_than_200_mb)
@@ -227,6 +240,7 @@ need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
 if [ "$(1)" = for-browser ]; then need 'command -v chromium' chromium; fi; \
+if [ "$(1)" = for-postgresql ]; then need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
