@@ -145,7 +145,7 @@ impl PostgresStore {
     pub fn shared_secret(&self, own: [u8; 32]) -> Result<[u8; 32], OpenError> {
         let failed = |fault| read_error(&self.server, fault);
         let mut connection = self.server.connect().map_err(failed)?;
-        let text = "INSERT INTO secret (bytes) VALUES ($1) ON CONFLICT (only) DO NOTHING";
+        let text = "INSERT INTO secret (bytes) VALUES ($1) ON CONFLICT (is_single) DO NOTHING";
         let inserted = connection.client.execute(text, &[&own.as_slice()]);
         inserted.map_err(|error| failed(fault(&error)))?;
         let row = connection.client.query_one("SELECT bytes FROM secret", &[]);

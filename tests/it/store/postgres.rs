@@ -194,19 +194,29 @@ fn wait_for_more(count: &AtomicU64, more: u64) {
     }
 }
 
+/// Ends the clients also where the test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Bills from some threads while `disturb` runs; every acknowledged bill is in the database, and no other.
 fn disturbed(database: &Postgres, rounds: usize, disturb: impl Fn(usize)) {
     let store = database.open();
     apply(&store, account("acme")).expect("a new name");
     let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| bill_until(&store, &stop, &acknowledged))).collect();
         for round in 0..rounds {
             wait_for_more(&acknowledged, 5 + round as u64 % 7);
             disturb(round);
         }
         wait_for_more(&acknowledged, 20);
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         clients.into_iter().for_each(|client| client.join().expect("no client failed"));
     });
     assert_eq!(billed(&store), acknowledged.load(Ordering::Relaxed));

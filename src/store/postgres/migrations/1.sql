@@ -7,7 +7,7 @@ CREATE TABLE meta (
 );
 
 CREATE TABLE secret (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    is_single boolean PRIMARY KEY DEFAULT true CHECK (is_single),
     bytes bytea NOT NULL
 );
 
