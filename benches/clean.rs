@@ -15,7 +15,7 @@ fn distance(at: u32) -> f32 {
 }
 
 fn mask(value: impl Fn(f32) -> f32) -> RawMask {
-    let values = (0..SIDE * SIDE).map(|at| value(distance(at)).clamp(0.0, 1.0)).collect();
+    let values = (0..SIDE * SIDE).map(|at| value(distance(at)).clamp(0.0, 1.0)).collect::<Vec<f32>>();
     RawMask::new(Size::new(SIDE, SIDE), values).expect("probabilities")
 }
 

@@ -263,5 +263,5 @@ fn picture(side: u32) -> Frame {
 fn mask() -> RawMask {
     let at = |cell: u32| (cell as f32 + 0.5) / GRID as f32;
     let values = (0..GRID).flat_map(|y| (0..GRID).map(move |x| covered(at(x), at(y), 0.02)));
-    RawMask::new(Size::new(GRID, GRID), values.collect()).expect("probabilities")
+    RawMask::new(Size::new(GRID, GRID), values.collect::<Vec<f32>>()).expect("probabilities")
 }

@@ -40,7 +40,7 @@ fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
 
 fn mask_of(grey: &Frame) -> Result<RawMask, InvalidMask> {
     let (pixels, _) = grey.pixels().as_chunks::<4>();
-    RawMask::new(grey.size(), pixels.iter().map(|pixel| f32::from(pixel[0]) / 255.0).collect())
+    RawMask::new(grey.size(), pixels.iter().map(|pixel| f32::from(pixel[0]) / 255.0).collect::<Vec<f32>>())
 }
 
 fn png(frame: Frame) -> Result<Vec<u8>, Box<dyn Error>> {

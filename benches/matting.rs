@@ -16,7 +16,7 @@ fn distance(x: f32, y: f32) -> f32 {
 fn mask() -> CleanMask {
     let at = |index: usize| ((index % 384) as f32 + 0.5, (index / 384) as f32 + 0.5);
     let value = |(x, y): (f32, f32)| (0.5 - distance(x / 384.0, y / 384.0) * 60.0).clamp(0.0, 1.0);
-    let values = (0..384 * 384).map(|index| value(at(index))).collect();
+    let values = (0..384 * 384).map(|index| value(at(index))).collect::<Vec<f32>>();
     clean_without_colors(&RawMask::new(Size::new(384, 384), values).expect("probabilities")).expect("a subject")
 }
 

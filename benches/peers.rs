@@ -92,7 +92,7 @@ impl Stages {
                 let frames = vec![&frame; batch];
                 let (seconds, masks) = timed(|| self.segmenter.segment(&frames));
                 let values = masks?.swap_remove(0).into_values();
-                let bytes: Vec<u8> = values.into_iter().flat_map(f32::to_le_bytes).collect();
+                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
                 written(seconds, &bytes, output.as_deref())
             }
             Request::Alpha { image, trimap, output } => {

@@ -118,7 +118,7 @@ fn cost() {
     let disc = |at: f32, radius: f32| {
         let value =
             |x: u32, y: u32| ((radius - (x as f32 + at / 5.0 - 190.0).hypot(y as f32 - 190.0)) / 2.0).clamp(0.0, 1.0);
-        let values = (0..384).flat_map(|y| (0..384).map(move |x| value(x, y))).collect();
+        let values = (0..384).flat_map(|y| (0..384).map(move |x| value(x, y))).collect::<Vec<f32>>();
         RawMask::new(grid, values).expect("probabilities")
     };
     let frames: Vec<Frame> = (0..6).map(|at| frame(at as f32 * 3.3)).collect();

@@ -22,7 +22,11 @@ pub fn free() {
 }
 
 /// A value of scratch memory, which outlives its owner for the next one.
-pub struct Recycled<T: Send + 'static>(Option<Box<T>>);
+pub struct Recycled<T: Send + 'static> {
+    value: Option<Box<T>>,
+    /// Whether it is kept when it is dropped.
+    is_kept: bool,
+}
 
 const IN_USE: &str = "it is there until it is dropped";
 
@@ -34,7 +38,7 @@ impl<T: Default + Send + 'static> Recycled<T> {
         let last = kept.iter().rposition(|value| value.is::<T>()).map(|at| kept.remove(at));
         drop(kept);
         let value = last.and_then(|value| value.downcast().ok());
-        Self(Some(value.unwrap_or_default()))
+        Self { value: Some(value.unwrap_or_default()), is_kept: true }
     }
 }
 
@@ -77,9 +81,16 @@ impl<T: Copy + Default + Send + 'static> Recycled<Vec<T>> {
     }
 }
 
+impl<T: Send + 'static> From<T> for Recycled<T> {
+    /// A value that was made elsewhere. It is freed when it is dropped: kept, they would become more with each.
+    fn from(value: T) -> Self {
+        Self { value: Some(Box::new(value)), is_kept: false }
+    }
+}
+
 impl<T: Send + 'static> Drop for Recycled<T> {
     fn drop(&mut self) {
-        if let Some(value) = self.0.take() {
+        if let Some(value) = self.value.take().filter(|_| self.is_kept) {
             kept().push(value);
         }
     }
@@ -88,13 +99,13 @@ impl<T: Send + 'static> Drop for Recycled<T> {
 impl<T: Send + 'static> Deref for Recycled<T> {
     type Target = T;
     fn deref(&self) -> &T {
-        self.0.as_deref().expect(IN_USE)
+        self.value.as_deref().expect(IN_USE)
     }
 }
 
 impl<T: Send + 'static> DerefMut for Recycled<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_deref_mut().expect(IN_USE)
+        self.value.as_deref_mut().expect(IN_USE)
     }
 }
 
@@ -153,6 +164,14 @@ mod tests {
         assert_eq!(**Recycled::filled(3, 5_i16), [5; 3]);
         assert_eq!(**Recycled::copy_of(&[1_i16, 2]), [1, 2]);
         assert_eq!(**Recycled::collected(3..6_i16), [3, 4, 5]);
+    }
+
+    #[test]
+    fn a_value_that_was_made_elsewhere_is_not_kept() {
+        #[derive(Default)]
+        struct Own(u8);
+        drop(Recycled::from(Own(7)));
+        assert_eq!(Recycled::<Own>::take().0, 0);
     }
 
     #[test]

@@ -41,6 +41,8 @@
 //! | 10 | [`config`] | configuration of all sections |
 //! | 11 | [`cli`] | the subcommands |
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod image;
 pub mod telemetry;
 

@@ -18,8 +18,11 @@ const KEPT: Duration = Duration::from_millis(500);
 fn main() -> ExitCode {
     // SAFETY: stores an integer; the option exists in all versions of mimalloc that the bindings build.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, KEPT.as_millis() as std::ffi::c_long) };
-    thread::Builder::new().name("purge".to_owned()).spawn(purge).expect("the system has threads left at the start");
-    backdrop::cli::Cli::parse().run()
+    let command = backdrop::cli::Cli::parse();
+    if !command.is_decode_worker() {
+        thread::Builder::new().name("purge".to_owned()).spawn(purge).expect("the system has threads left at the start");
+    }
+    command.run()
 }
 
 /// Returns pages that were freed longer ago than [`KEPT`] to the system. Allocations do that in passing, but an idle daemon

@@ -2,7 +2,7 @@
 //! pictures are used again.
 //!
 //! Counts the bytes that all threads allocate while whole pictures run through the pipeline, from the end of their stage `decode`
-//! to the start of their stage `encode`, but for the run of the network, which makes a new mask of 576 KiB each time.
+//! to the start of their stage `encode`, the network's run among them.
 
 use backdrop::codec::Limits;
 use backdrop::engine::{Engine, EngineConfig, Lane};
@@ -51,8 +51,6 @@ static ALLOCATOR: Counting = Counting;
 
 /// The count at the end of the last stage `decode`, and what was allocated from there to the start of `encode`.
 static DECODED: AtomicU64 = AtomicU64::new(0);
-/// The count at the start of the network's run, which is skipped at its end.
-static BATCHED: AtomicU64 = AtomicU64::new(0);
 static BETWEEN: AtomicU64 = AtomicU64::new(0);
 
 /// Reads the count at the pipeline's spans of stages.
@@ -60,12 +58,11 @@ struct Stages;
 
 const DECODE: u64 = 1;
 const ENCODE: u64 = 2;
-const BATCH: u64 = 3;
-const OTHER: u64 = 4;
+const OTHER: u64 = 3;
 
 impl Subscriber for Stages {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && ["stage", "batch"].contains(&metadata.name())
+        metadata.is_span() && metadata.name() == "stage"
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -80,28 +77,22 @@ impl Subscriber for Stages {
             }
             fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
         }
-        let mut stage = Stage(if span.metadata().name() == "batch" { BATCH } else { OTHER });
+        let mut stage = Stage(OTHER);
         span.record(&mut stage);
         Id::from_u64(stage.0)
     }
 
     fn enter(&self, span: &Id) {
         let allocated = ALLOCATED.load(Ordering::Relaxed);
-        match span.into_u64() {
-            ENCODE => BETWEEN.store(allocated - DECODED.load(Ordering::Relaxed), Ordering::Relaxed),
-            BATCH => BATCHED.store(allocated, Ordering::Relaxed),
-            _ => {}
+        if span.into_u64() == ENCODE {
+            BETWEEN.store(allocated - DECODED.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
     fn exit(&self, span: &Id) {
         let allocated = ALLOCATED.load(Ordering::Relaxed);
-        match span.into_u64() {
-            DECODE => DECODED.store(allocated, Ordering::Relaxed),
-            BATCH => {
-                DECODED.fetch_add(allocated - BATCHED.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            _ => {}
+        if span.into_u64() == DECODE {
+            DECODED.store(allocated, Ordering::Relaxed);
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Lowest first. A module may use the modules of the lines above its own, and itself.
 const LAYERS: &[&[&str]] = &[
-    &["image", "telemetry"],
+    &["fuzzing", "image", "telemetry"],
     &["codec", "compose", "matting", "model"],
     &["face", "recipe"],
     &["engine", "source", "store"],

@@ -16,6 +16,7 @@
 use super::passes::{self, Entries};
 use super::runs::{Runs, UnknownRun, WindowRun, unknown_runs, window_runs};
 use crate::f32x8::LANES;
+use crate::pyramid::cpu::LevelPixels;
 use std::ops::Range;
 
 /// A picture to read colours from: packed RGBA, row after row. The fourth byte is ignored.
@@ -26,8 +27,11 @@ pub struct Colours<'a> {
     /// Rows.
     pub height: usize,
     /// `width * height` pixels.
-    pub pixels: &'a [[u8; 4]],
+    pub pixels: LevelPixels<'a>,
 }
+
+/// Rows whose windows are computed and used together: they are not kept.
+const ASSEMBLED_ROWS: i32 = 32;
 
 /// The Laplacian of one band of unknown pixels. Reused for its memory.
 #[derive(Debug, Default)]
@@ -39,9 +43,9 @@ pub struct Band {
     windows: Vec<WindowRun>,
     /// Over A, in 8-bit steps: whole numbers, so that sums over a window are exact.
     colours: [Vec<f32>; 3],
-    /// Mean colours over W.
+    /// Mean colours of a part of W.
     means: [Vec<f32>; 3],
-    /// Over W: the whitening's six numbers, and 1/9.
+    /// Of the same part: the whitening's six numbers, and 1/9.
     whitening: [Vec<f32>; 7],
     entries: Vec<Entries>,
     /// The diagonal of L over U.
@@ -49,6 +53,8 @@ pub struct Band {
     /// 1 for unknown pixels, 0 in padding lanes.
     free: Vec<f32>,
     labels: Vec<u8>,
+    /// Pixels of a row that are not stored.
+    row: Vec<[u8; 4]>,
 }
 
 /// Makes `vector` `len` zeros.
@@ -77,10 +83,9 @@ impl Band {
     /// Makes it the band of the pixels in rows `rows` for which `is_unknown(y, row)` writes 1, and not 0, into the row.
     ///
     /// # Panics
-    /// When `colours` has another number of pixels than it says.
+    /// When `colours` has fewer pixels than it says.
     pub fn rebuild(&mut self, colours: Colours<'_>, rows: Range<usize>, mut is_unknown: impl FnMut(usize, &mut [u8])) {
-        let Colours { width, height, pixels } = colours;
-        assert_eq!(pixels.len(), width * height, "one pixel for each place");
+        let Colours { width, height, .. } = colours;
         zeros(&mut self.labels, width.next_multiple_of(LANES), 0);
         let Self { unknown_set, labels, free, .. } = self;
         free.clear();
@@ -197,24 +202,35 @@ impl Band {
         let mut planes = std::mem::take(&mut self.colours);
         planes.iter_mut().for_each(|plane| zeros(plane, self.pixels.len, 0.0));
         let [red, green, blue] = &mut planes;
+        let mut row = std::mem::take(&mut self.row);
         self.each_span(width, height, |at, x, y, len| {
             let here = at..at + len;
-            let from = &pixels[y * width + x..][..len];
+            let from = pixels.row(width, y, x..x + len, &mut row);
             passes::split_channels(from, &mut red[here.clone()], &mut green[here.clone()], &mut blue[here]);
         });
-        self.colours = planes;
+        (self.colours, self.row) = (planes, row);
     }
 
     fn assemble(&mut self, size: [usize; 2]) {
-        let Self { means, whitening, entries, diagonal, .. } = self;
-        means.iter_mut().chain(&mut *whitening).for_each(|plane| plane.resize(self.window_set.len, 0.0));
+        let Self { means, whitening, entries, diagonal, unknown, windows, .. } = self;
         entries.resize(self.unknown_set.len / LANES, [[0.0; LANES]; 25]);
         diagonal.resize(self.unknown_set.len, 0.0);
         let colours = self.colours.each_ref().map(Vec::as_slice);
-        let windows = (means.each_mut().map(Vec::as_mut_slice), whitening.each_mut().map(Vec::as_mut_slice));
-        passes::statistics(&self.windows, size, colours, windows.0, windows.1);
-        let (means, whitening) = (means.each_ref().map(Vec::as_slice), whitening.each_ref().map(Vec::as_slice));
-        passes::assemble(&self.unknown, colours, means, whitening, entries, diagonal);
+        let mut first = 0;
+        for unknown in unknown.chunk_by(|a, b| a.y / ASSEMBLED_ROWS == b.y / ASSEMBLED_ROWS) {
+            // The windows of the rows from one above to one below, of which the last two are also the next task's.
+            let rows = unknown[0].y - 1..=unknown[unknown.len() - 1].y + 1;
+            first += windows[first..].partition_point(|window| window.y < *rows.start());
+            let windows = &windows[first..];
+            let windows = &windows[..windows.partition_point(|window| window.y <= *rows.end())];
+            let (base, last) = (windows[0].at, &windows[windows.len() - 1]);
+            let len = (last.at + last.len - base) as usize;
+            means.iter_mut().chain(&mut *whitening).for_each(|plane| plane.resize(len.max(plane.len()), 0.0));
+            let planes = (means.each_mut().map(Vec::as_mut_slice), whitening.each_mut().map(Vec::as_mut_slice));
+            passes::statistics(windows, base, size, colours, planes.0, planes.1);
+            let (means, whitening) = (means.each_ref().map(Vec::as_slice), whitening.each_ref().map(Vec::as_slice));
+            passes::assemble(unknown, base, colours, means, whitening, entries, diagonal);
+        }
     }
 }
 
@@ -294,7 +310,7 @@ mod tests {
         let labels: Vec<u8> = (0..width * height).map(|at| u8::from(unknown(at % width, at / width))).collect();
         let plane: Vec<f64> = (0..width * height).map(|at| f64::from(noise(7 * at + 5)) / 255.0).collect();
         let expected = product_of_matrix(pixels, [width, height], &plane);
-        let band = Band::new(Colours { width, height, pixels }, &labels, 1, 0..height);
+        let band = Band::new(Colours { width, height, pixels: LevelPixels::Stored(pixels) }, &labels, 1, 0..height);
         let disturb = |x: usize, y: usize| if (x, y) == (width / 2, height / 2) { disturb } else { 0.0 };
         let values = band.plane(width, height, |x, y| plane[y * width + x] as f32 + disturb(x, y));
         let mut product = vec![f32::NAN; band.unknown_len()];

@@ -88,10 +88,11 @@ fn whiten(scatter: &[F32x8; 6]) -> [F32x8; 6] {
 }
 
 /// Mean colour of every window of a picture of `size`; its whitening `W`, lower triangle row after row, and 1/9. Zeros where the
-/// window does not exist.
+/// window does not exist. The planes begin with window `base`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn statistics(
     runs: &[WindowRun],
+    base: u32,
     [width, height]: [usize; 2],
     colours: [&[f32]; 3],
     means: [&mut [f32]; 3],
@@ -136,7 +137,7 @@ pub(super) fn statistics(
                 exists.0[lane] = if row_exists && x >= 1 && x + 2 <= width as i32 { 1.0 } else { 0.0 };
             }
             let ninth = exists / nine;
-            let window = run.at as usize + step;
+            let window = (run.at - base) as usize + step;
             (x * ninth).store(red_means, window);
             (y * ninth).store(green_means, window);
             (z * ninth).store(blue_means, window);
@@ -164,10 +165,11 @@ fn shared([a, b, c]: [F32x8; 3]) -> [F32x8; 5] {
 ///
 /// With `d = I_j - I_i` and `u_k = W_k (I_i - μ_k)` the entry is `Σ_k (1 + u_k · u_k + W_kᵀ u_k · d) / 9` over the windows that
 /// hold both pixels, which are a rectangle of the nine around `i`. The terms that do not depend on `j` are summed over each
-/// rectangle once.
+/// rectangle once. The planes of windows begin with window `base`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn assemble(
     runs: &[UnknownRun],
+    base: u32,
     colours: [&[f32]; 3],
     means: [&[f32]; 3],
     whitening: [&[f32]; 7],
@@ -181,7 +183,7 @@ pub(super) fn assemble(
             // By row of windows, quantity (the constant and the three slopes), and distance in x.
             let mut sums = [[[F32x8::ZERO; 5]; 4]; 3];
             for (sums, row) in sums.iter_mut().zip(run.windows) {
-                let at = row as usize + step;
+                let at = (row - base) as usize + step;
                 let [reds, greens, blues] = means.map(|plane| line::<10>(plane, at));
                 let [w00, w10, w11, w20, w21, w22, ninths] = whitening.map(|plane| line::<10>(plane, at));
                 let mut parts = [[F32x8::ZERO; 3]; 4];

@@ -19,6 +19,7 @@ use super::solver::{Solver, TOLERANCE};
 use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
 use crate::mask_upsample::cpu::Upsampled;
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
+use crate::pyramid::cpu::LevelPixels;
 use crate::sums::{UNITS, cube_index, cube_sum, sum_of};
 use crate::trimap::UNKNOWN;
 
@@ -478,7 +479,8 @@ impl Solve for Flex {
         let (labels, decided) = (host_bytes(&host_words(labels)), host_bytes(&host_words(decided)));
         let (start, expected) = (host_floats(start), host_floats(expected));
         let expected = Upsampled::new(&expected, (columns, rows), (width, height));
-        let band = Band::new(Colours { width, height, pixels: &pixels }, &decided, UNKNOWN, 0..height);
+        let band =
+            Band::new(Colours { width, height, pixels: LevelPixels::Stored(&pixels) }, &decided, UNKNOWN, 0..height);
         let mut alpha = band.plane(width, height, |x, y| {
             let at = y * width + x;
             if labels[at] == UNKNOWN { start[at] } else { f32::from(labels[at]) / 255.0 }

@@ -36,6 +36,7 @@ impl<'a> Upsampled<'a> {
 
     /// The value at pixel (`x`, `y`).
     #[must_use]
+    #[inline]
     pub fn at(&self, x: usize, y: usize) -> f32 {
         let (above, below, weight) = self.down.locate(y);
         let (left, right, along) = self.across[x];
@@ -57,6 +58,7 @@ impl<'a> Upsampled<'a> {
 
     /// The value at pixel `x` of a row made by [`Self::mix_rows`].
     #[must_use]
+    #[inline]
     pub fn along(&self, mixed: &[f32], x: usize) -> f32 {
         let (left, right, along) = self.across[x];
         mixed[left as usize] + along * (mixed[right as usize] - mixed[left as usize])

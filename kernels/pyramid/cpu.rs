@@ -1,8 +1,10 @@
 //! Halving on the CPU.
 
 use super::half_size;
+use crate::recycled::Recycled;
 use crate::trimap::UNKNOWN;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Rows of the finer level that one task halves.
 const ROWS: usize = 64;
@@ -28,6 +30,63 @@ pub fn halve<T: Copy + Send + Sync>(
     });
 }
 
+/// The packed RGBA pixels of a level: stored, or halved from those of the next finer one as they are read, which costs less than
+/// storing and loading them where few are read.
+#[derive(Clone, Copy, Debug)]
+pub enum LevelPixels<'a> {
+    /// All of them, row after row.
+    Stored(&'a [[u8; 4]]),
+    /// Those of the next finer level, row after row, and its width and height.
+    Halved(&'a [[u8; 4]], [usize; 2]),
+}
+
+impl LevelPixels<'_> {
+    /// The pixels at `columns` of row `y` of a level of `width` pixels; `halved` is where they are put if they are not stored.
+    ///
+    /// # Panics
+    /// When the level has no such pixels.
+    #[must_use]
+    pub fn row<'s>(
+        &'s self,
+        width: usize,
+        y: usize,
+        columns: Range<usize>,
+        halved: &'s mut Vec<[u8; 4]>,
+    ) -> &'s [[u8; 4]] {
+        match *self {
+            Self::Stored(pixels) => &pixels[y * width..][columns],
+            Self::Halved(finer, [finer_width, finer_height]) => {
+                let beneath = 2 * columns.start..(2 * columns.end).min(finer_width);
+                let row = |y: usize| &finer[y * finer_width..][beneath.clone()];
+                halved.resize(columns.len(), [0; 4]);
+                halve_rows([row(2 * y), row((2 * y + 1).min(finer_height - 1))], mean_colour, halved);
+                halved
+            }
+        }
+    }
+
+    /// Writes the half of a level of `size` to `half`.
+    ///
+    /// # Panics
+    /// When `half` has more or fewer pixels than half of the size.
+    pub fn halve(&self, [width, height]: [usize; 2], half: &mut [[u8; 4]]) {
+        let [half_width, half_height] = half_size([width, height]);
+        assert_eq!(half.len(), half_width * half_height, "a pixel for each two by two");
+        half.par_chunks_mut(half_width * ROWS / 2).enumerate().for_each_init(
+            Recycled::<[Vec<[u8; 4]>; 2]>::take,
+            |scratch, (task, rows)| {
+                let [above, below] = &mut **scratch;
+                for (row, half) in rows.chunks_exact_mut(half_width).enumerate() {
+                    let y = task * ROWS + 2 * row;
+                    let above = self.row(width, y, 0..width, above);
+                    let below = self.row(width, (y + 1).min(height - 1), 0..width, below);
+                    halve_rows([above, below], mean_colour, half);
+                }
+            },
+        );
+    }
+}
+
 /// Writes each pixel of the row `halved`, mixed from the two by two of the two `rows` beneath it.
 pub fn halve_rows<T: Copy>([above, below]: [&[T]; 2], mix: impl Fn([T; 4]) -> T, halved: &mut [T]) {
     let ([above, last_above], [below, last_below]) = (split_odd(above), split_odd(below));
@@ -47,6 +106,7 @@ fn split_odd<T>(row: &[T]) -> [&[T]; 2] {
 
 /// The mean colour of four pixels, rounded to nearest.
 #[must_use]
+#[inline]
 pub fn mean_colour(pixels: [[u8; 4]; 4]) -> [u8; 4] {
     // Two channels at a time, each in sixteen bits.
     const EVEN: u32 = 0x00ff_00ff;
@@ -61,6 +121,7 @@ pub fn mean_colour(pixels: [[u8; 4]; 4]) -> [u8; 4] {
 
 /// The mean of four coverages, rounded to nearest.
 #[must_use]
+#[inline]
 pub fn mean_coverage(four: [u8; 4]) -> u8 {
     let sum: u16 = four.into_iter().map(u16::from).sum();
     ((sum + 2) / 4) as u8
@@ -68,6 +129,7 @@ pub fn mean_coverage(four: [u8; 4]) -> u8 {
 
 /// The label of four pixels.
 #[must_use]
+#[inline]
 pub fn common_label([a, b, c, d]: [u8; 4]) -> u8 {
     if (a == b) & (a == c) & (a == d) { a } else { UNKNOWN }
 }
@@ -86,6 +148,28 @@ mod tests {
     fn a_label_stays_where_all_four_agree() {
         assert_eq!(common_label([255; 4]), 255);
         assert_eq!(common_label([255, 255, 0, 255]), UNKNOWN);
+    }
+
+    #[test]
+    fn pixels_that_are_halved_as_they_are_read_are_those_that_would_be_stored() {
+        for size in [[1, 1], [2, 3], [7, 5], [150, 131]] {
+            let pixels: Vec<[u8; 4]> =
+                (0..size[0] * size[1]).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()).collect();
+            let [width, height] = half_size(size);
+            let mut half = vec![[0; 4]; width * height];
+            halve(&pixels, size, mean_colour, &mut half);
+            let level = LevelPixels::Halved(&pixels, size);
+            let mut row = Vec::new();
+            for (y, first) in (0..height).flat_map(|y| [0, width / 3].map(|first| (y, first))) {
+                let expected = &half[y * width + first..(y + 1) * width];
+                assert_eq!(level.row(width, y, first..width, &mut row), expected, "{size:?}, row {y}");
+            }
+            let [quarter_width, quarter_height] = half_size([width, height]);
+            let mut quarter = [(); 2].map(|()| vec![[0; 4]; quarter_width * quarter_height]);
+            halve(&half, [width, height], mean_colour, &mut quarter[0]);
+            level.halve([width, height], &mut quarter[1]);
+            assert_eq!(quarter[0], quarter[1], "{size:?}");
+        }
     }
 
     #[test]

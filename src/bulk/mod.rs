@@ -17,6 +17,8 @@
 mod dry_run;
 mod failure;
 mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod glob_alternatives;
 mod hash;
 mod key_template;

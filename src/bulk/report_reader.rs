@@ -44,17 +44,23 @@ impl ReportError {
 }
 
 /// Iterates over the rows of a report.
-pub(super) struct ReportReader {
+pub(super) struct ReportReader<R = File> {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: BufReader<R>,
     line: u64,
     valid_bytes: u64,
 }
 
 impl ReportReader {
     pub(super) fn open(path: &Path) -> Result<Self, ReportError> {
-        let file = File::open(path).map_err(ReportError::io(path))?;
-        Ok(Self { path: path.to_owned(), reader: BufReader::new(file), line: 0, valid_bytes: 0 })
+        Ok(Self::new(path, File::open(path).map_err(ReportError::io(path))?))
+    }
+}
+
+impl<R: Read> ReportReader<R> {
+    /// A reader of the bytes of the file at `path`.
+    pub(super) fn new(path: &Path, bytes: R) -> Self {
+        Self { path: path.to_owned(), reader: BufReader::new(bytes), line: 0, valid_bytes: 0 }
     }
 
     /// The next row; `None` at the end, also when the last line is truncated.

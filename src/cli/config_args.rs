@@ -46,16 +46,20 @@ pub(super) struct EngineArgs {
     /// Arithmetic of the network: f32, or bf16 on a CPU with AVX-512 BF16 [env: BACKDROP_ENGINE_PRECISION] [default: f32]
     #[arg(long, value_name = "PRECISION", global = true)]
     precision: Option<String>,
+    /// Decoders that run in processes without any right: heic, all, or off [env: BACKDROP_DECODE_SANDBOX] [default: heic]
+    #[arg(long, value_name = "FORMATS", global = true)]
+    decode_sandbox: Option<String>,
 }
 
 impl EngineArgs {
     /// Loads the configuration. `more` are flags of one command.
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
-        let own: [Flag<'_>; 4] = [
+        let own: [Flag<'_>; 5] = [
             ("device", "--device", &self.device),
             ("weights", "--weights", &self.weights),
             ("engine.model", "--model", &self.model),
             ("engine.precision", "--precision", &self.precision),
+            ("decode.sandbox", "--decode-sandbox", &self.decode_sandbox),
         ];
         self.config_args.load(&[&own, more].concat())
     }

@@ -1,7 +1,7 @@
 //! Starts an inference engine in this process, for the commands that run without a server.
 
 use super::exit_code::Failure;
-use crate::codec::{self, DecodeError, Limits};
+use crate::codec::{self, DecodeError, Limits, sandbox};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane};
 use crate::image::Frame;
@@ -42,7 +42,8 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
 
 /// Starts the configured engine; also returns its device.
 fn start_on_device(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
-    // First, so that a wrong file or device is reported before anything else happens.
+    sandbox::install(config.decode.sandbox);
+    // Early, so that a wrong file or device is reported before anything else happens.
     let weights = Arc::new(weights(config)?);
     let device = ActiveDevice::select_in(&config.device, config.engine.precision)?;
     let on = device.clone();

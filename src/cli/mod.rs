@@ -7,13 +7,18 @@ pub mod accounts;
 mod admin_api;
 mod bench;
 mod bulk;
+mod completions;
 mod config_args;
 mod contact_sheet;
+mod doctor;
 mod endpoint_args;
 mod eval;
 mod exit_code;
+mod health;
 pub mod keys;
 mod local_engine;
+mod man;
+mod picture_args;
 mod progress;
 mod remove;
 mod serve;
@@ -24,9 +29,11 @@ mod store;
 #[cfg(test)]
 mod test_files;
 mod text_table;
+mod watch;
 mod weights;
 
-use clap::{Args, Parser, Subcommand};
+use crate::codec::sandbox;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use config_args::ConfigArgs;
 use exit_code::exit_code;
 use std::process::ExitCode;
@@ -46,6 +53,8 @@ enum Command {
     Serve(serve::Serve),
     /// Process files, folders, globs, https URLs or standard input, without a server
     Remove(remove::Remove),
+    /// Process the pictures of a folder as they appear, until Ctrl-C
+    Watch(watch::Watch),
     /// Process all pictures of a bucket or folder, resumable, on one or several machines
     Bulk(bulk::Bulk),
     /// Measure the quality of the weights on folders with image/ and mask/
@@ -62,6 +71,17 @@ enum Command {
     Store(store::Store),
     /// Print the effective configuration, with secrets masked
     Config(show_config::ShowConfig),
+    /// Check what this machine and its configuration lack, and how to get it
+    Doctor(doctor::Doctor),
+    /// Query the readiness of the daemon that uses the data directory
+    Health(health::Health),
+    /// Print the completions of a shell
+    Completions(completions::Completions),
+    /// Write the manual pages
+    Man(man::Man),
+    /// Decode pictures for another process of this program, without any right
+    #[command(hide = true)]
+    DecodeWorker,
 }
 
 #[derive(Args, Debug)]
@@ -81,6 +101,12 @@ struct AccountsCommand {
 }
 
 impl Cli {
+    /// Whether this process gives up all its rights, for which it must have one thread.
+    #[must_use]
+    pub const fn is_decode_worker(&self) -> bool {
+        matches!(self.command, Command::DecodeWorker)
+    }
+
     /// Runs the command to its exit code.
     #[must_use]
     pub fn run(self) -> ExitCode {
@@ -99,6 +125,7 @@ impl Cli {
                 },
                 Err(problems) => Err(problems.into()),
             },
+            Command::DecodeWorker => return sandbox::run(),
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
@@ -107,6 +134,11 @@ impl Cli {
             Command::Bench(bench) => bench.run(),
             Command::Weights(weights) => weights.run(),
             Command::Config(config) => config.run(),
+            Command::Watch(watch) => watch.run(),
+            Command::Doctor(doctor) => doctor.run(),
+            Command::Health(health) => return health.run(),
+            Command::Completions(completions) => completions.run(Self::command()),
+            Command::Man(man) => man.run(Self::command()),
         })
     }
 }
@@ -114,7 +146,6 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

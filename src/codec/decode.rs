@@ -1,12 +1,12 @@
-//! Probes and decodes a file with the decoder of its container.
+//! Probes and decodes a file with the decoder of its container: in a decode worker where the configuration says so, else in
+//! this process.
 
+use super::decoders;
 use super::error::{DecodeError, not_as_probed};
-use super::header::{Container, Header};
-#[cfg(feature = "heic")]
-use super::heic;
+use super::header::Header;
 use super::limits::Limits;
+use super::sandbox;
 use super::sniff::detect_container;
-use super::{jpeg, png, webp};
 use crate::image::{BufferPool, Frame};
 
 /// Reads container, size and orientation, and checks the limits. Allocates nothing for pixels.
@@ -18,16 +18,9 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
         return Err(DecodeError::TooManyBytes { limit: limits.max_bytes });
     }
     let container = detect_container(bytes)?;
-    let size = match container {
-        Container::Jpeg => jpeg::Layout::read(bytes, limits)?.upright(bytes),
-        Container::Png => png::Layout::read(bytes, limits)?.upright(bytes),
-        Container::WebP => webp::Layout::read(bytes, limits)?.upright(bytes),
-        #[cfg(feature = "heic")]
-        Container::Heic => heic::probe(bytes, limits)?,
-        #[cfg(not(feature = "heic"))]
-        Container::Heic => {
-            return Err(DecodeError::Unsupported { found: Some("HEIC, which this build does not read") });
-        }
+    let size = match sandbox::workers_of(container) {
+        Some(workers) => workers.probe(container, bytes, limits)?,
+        None => decoders::probe(container, bytes, limits)?,
     };
     Ok(Header { container, size, limits: *limits })
 }
@@ -35,19 +28,12 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
 /// Decodes a probed file to an upright sRGB frame with straight alpha.
 ///
 /// # Errors
-/// [`DecodeError::Corrupt`] when the content does not match the header.
+/// [`DecodeError::Corrupt`] when the content does not match the header, [`DecodeError::Worker`] when no decode worker can be
+/// started.
 pub fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
-    // The decoded size is compared with the probed one below, so no further limit is needed.
-    let frame = match header.container {
-        Container::Jpeg => jpeg::decode(bytes, header.size, pool)?,
-        Container::Png => png::decode(bytes, header.size, pool)?,
-        Container::WebP => webp::decode(bytes, header.size, pool)?,
-        #[cfg(feature = "heic")]
-        Container::Heic => heic::decode(bytes, header, pool)?,
-        #[cfg(not(feature = "heic"))]
-        Container::Heic => {
-            return Err(DecodeError::Unsupported { found: Some("HEIC, which this build does not read") });
-        }
+    let frame = match sandbox::workers_of(header.container) {
+        Some(workers) => workers.decode(bytes, header, pool)?,
+        None => decoders::decode(bytes, header, pool)?,
     };
     if frame.size() == header.size { Ok(frame) } else { Err(not_as_probed()) }
 }

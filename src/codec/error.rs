@@ -40,6 +40,9 @@ pub enum DecodeError {
     /// Truncated, corrupt, or more expensive to decode than its pixels can explain.
     #[error("the file is damaged: {0}")]
     Corrupt(String),
+    /// No decode worker can be started; the file was not looked at.
+    #[error("no decode worker can be started: {0}")]
+    Worker(String),
 }
 
 /// Why a picture could not be encoded.

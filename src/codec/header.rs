@@ -16,6 +16,19 @@ pub enum Container {
     Heic,
 }
 
+impl Container {
+    /// The container's name, for messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jpeg => "JPEG",
+            Self::Png => "PNG",
+            Self::WebP => "WebP",
+            Self::Heic => "HEIC",
+        }
+    }
+}
+
 /// Properties of a file, read without allocating for pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

@@ -2,6 +2,12 @@
 
 use super::error::{DecodeError, corrupt};
 use crate::image::Size;
+use std::time::Duration;
+
+/// Time limit of a picture, per [`TIMED_PIXELS`] or part of them (which take a few seconds in the slowest format).
+pub(super) const MAX_TIME: Duration = Duration::from_secs(20);
+/// 4096×4096.
+const TIMED_PIXELS: usize = 1 << 24;
 
 /// Limits of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,4 +60,21 @@ pub(super) fn check_size(stored: Size, limits: &Limits) -> Result<(), DecodeErro
 /// The limits for decoding a file that was probed before: its own size.
 pub(super) fn limits_of(probed: Size) -> Limits {
     Limits { max_bytes: usize::MAX, max_side: probed.longest(), max_megapixels: u32::MAX }
+}
+
+/// How long decoding a picture of `size` may take.
+pub(super) fn time_limit(size: Size) -> Duration {
+    MAX_TIME * size.area().div_ceil(TIMED_PIXELS).clamp(1, 64) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_limit_grows_with_the_pixels() {
+        let seconds = |width, height| time_limit(Size::new(width, height)).as_secs();
+        assert_eq!((seconds(1, 1), seconds(4096, 4096), seconds(4097, 4096)), (20, 20, 40));
+        assert_eq!(seconds(11_648, 8736), 140);
+    }
 }

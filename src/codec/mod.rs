@@ -3,7 +3,7 @@
 //! [`probe`] walks the container with our own code (bounded, no allocation sized by a length field) and validates size
 //! and structure; only then [`decode()`] passes the file to the format's decoder. The cost of a file therefore follows from
 //! its pixels and bytes, never from its declared values. Third-party decoders run inside `catch_panic`: a panic in one is
-//! a damaged file and does not end a worker.
+//! a damaged file and does not end a worker. [`sandbox`] runs decoders, by default HEIC's, in processes without any right.
 //!
 //! Colour: an embedded ICC profile is applied and the result is sRGB (`icc`). PNG's gAMA and cHRM are ignored, as
 //! Pillow does: files that have only these are mostly sRGB with a rounded gamma. So is cICP.
@@ -25,10 +25,13 @@
 
 mod byte_reader;
 mod decode;
+mod decoders;
 mod encode;
 mod encode_options;
 mod error;
 mod exif;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod header;
 #[cfg(feature = "heic")]
 pub mod heic;
@@ -38,6 +41,7 @@ mod limits;
 mod orientation;
 mod pixel_format;
 mod png;
+pub mod sandbox;
 mod sniff;
 mod webp;
 

@@ -36,4 +36,5 @@ pub use scene::{
 };
 pub use subject_placement::{Length, Margins, Placement};
 pub use subject_threshold::SUBJECT_ALPHA;
+pub use text::BUILT_IN_FONTS;
 pub use white_background::flatten_onto_white;

@@ -13,8 +13,11 @@ use cosmic_text::{
 };
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+/// Number of the fonts that watermarks of text are drawn with. None of the system's is used.
+pub const BUILT_IN_FONTS: usize = 14;
+
 /// In fallback order.
-static FONTS: [&[u8]; 14] = [
+static FONTS: [&[u8]; BUILT_IN_FONTS] = [
     include_bytes!("fonts/DejaVuSans-Bold.ttf"),
     include_bytes!("fonts/NotoSansDevanagari-Bold.ttf"),
     include_bytes!("fonts/NotoSansBengali-Bold.ttf"),

@@ -2,6 +2,7 @@
 
 use super::secret::Secret;
 use crate::account::price::PriceConfig;
+use crate::codec::sandbox::DecodeConfig;
 use crate::engine::EngineConfig;
 use crate::generate::GenerateConfig;
 use crate::http::compat::CompatConfig;
@@ -39,6 +40,8 @@ pub struct Config {
     pub prices: PriceConfig,
     /// Fetching of callers' URLs.
     pub fetch: FetchConfig,
+    /// Decoding of pictures.
+    pub decode: DecodeConfig,
     /// The inference engine.
     pub engine: EngineConfig,
     /// Asynchronous jobs.
@@ -64,6 +67,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             prices: PriceConfig::default(),
             fetch: FetchConfig::default(),
+            decode: DecodeConfig::default(),
             engine: EngineConfig::default(),
             jobs: JobsConfig::default(),
             video: VideoConfig::default(),

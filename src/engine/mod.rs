@@ -15,6 +15,7 @@
 mod admission;
 mod affinity;
 mod batch;
+mod capacity;
 mod config;
 mod cpu_pool;
 mod device_thread;
@@ -24,6 +25,7 @@ mod stall;
 mod state;
 
 pub use admission::Slot;
+pub use capacity::Capacity;
 pub use config::EngineConfig;
 pub use queue::Lane;
 pub use state::EngineState;
@@ -94,6 +96,7 @@ pub struct Engine(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     admission: Arc<Admission>,
+    capacity: Capacity,
     status: Arc<Status>,
     buffers: BufferPool,
     cpu: CpuPool,
@@ -140,6 +143,7 @@ impl Engine {
             .expect("the system has threads left when the engine starts");
         Self(Arc::new(Inner {
             admission,
+            capacity: Capacity::of(config),
             status,
             buffers,
             cpu: CpuPool::new("cpu", config.workers()),
@@ -148,6 +152,12 @@ impl Engine {
             tickets: Mutex::new(Some(tickets)),
             device: Mutex::new(Some(thread)),
         }))
+    }
+
+    /// How many pictures it takes.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.0.capacity
     }
 
     /// A slot for one request. To be kept, with a clone in every task, until the finished picture has its room in the reply

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn the_share_of_a_box_is_its_mean() {
         let size = Size::new(100, 100);
-        let values = (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect();
+        let values = (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect::<Vec<f32>>();
         let half = RawMask::new(Size::new(10, 10), values).expect("probabilities");
         assert_eq!(share_of_mask(&half, &box_at(50.0, 50.0, 40.0), size), 0.5);
         assert_eq!(share_of_mask(&half, &box_at(20.0, 50.0, 40.0), size), 1.0);

@@ -8,6 +8,8 @@
 mod cache;
 mod config;
 mod falloff;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod linear_rgb;
 mod picture_size;
 mod prompt;

@@ -9,6 +9,7 @@ use super::body;
 use super::error::{ApiError, ErrorCode};
 use super::reply::{self, Reply};
 use super::request_context::{RequestContext, Service};
+use crate::codec::sandbox;
 use crate::engine::EngineState;
 use crate::telemetry::metrics;
 use hyper::header::{ALLOW, HOST, HeaderValue, ORIGIN};
@@ -83,6 +84,12 @@ impl Admin {
                 let device = self.app.processor.device();
                 if !device.is_empty() {
                     ready["device"] = device.into();
+                }
+                if let Some(missing) = self.app.inspector.missing_confinement().filter(|missing| !missing.is_empty()) {
+                    ready["video_sandbox"] = format!("without {}", missing.join(" and ")).into();
+                }
+                if let Some(sandbox) = sandbox::status() {
+                    ready["decode_sandbox"] = sandbox.into();
                 }
                 Ok(reply::json(StatusCode::OK, &ready))
             }

@@ -11,6 +11,11 @@ pub trait Inspect: Send + Sync + 'static {
     /// Whether the programs that it needs are installed.
     fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>>;
 
+    /// What the system lacks to confine the programs; `None` before they were found.
+    fn missing_confinement(&self) -> Option<Vec<&'static str>> {
+        None
+    }
+
     /// The properties of the clip in a file.
     fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>>;
 }
@@ -21,13 +26,14 @@ pub struct Inspector {
     config: VideoConfig,
     /// Cached once found.
     tools: Arc<OnceLock<Tools>>,
+    missing_confinement: OnceLock<Vec<&'static str>>,
 }
 
 impl Inspector {
     /// Finds the programs at first use: they may be installed while the daemon runs.
     #[must_use]
     pub fn new(config: VideoConfig) -> Self {
-        Self { config, tools: Arc::default() }
+        Self { config, tools: Arc::default(), missing_confinement: OnceLock::new() }
     }
 
     async fn tools(&self) -> Result<Tools, ToolMissing> {
@@ -45,7 +51,20 @@ impl Inspector {
 
 impl Inspect for Inspector {
     fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>> {
-        Box::pin(async move { self.tools().await.map(|_| ()) })
+        Box::pin(async move {
+            let tools = self.tools().await?;
+            if self.missing_confinement.get().is_none() {
+                let missing = video::missing_confinement(&tools).await;
+                let missing = missing.map_err(|error| ToolMissing(format!("ffprobe that runs confined ({error})")))?;
+                // Another call may have been faster.
+                let _: Result<(), _> = self.missing_confinement.set(missing);
+            }
+            Ok(())
+        })
+    }
+
+    fn missing_confinement(&self) -> Option<Vec<&'static str>> {
+        self.missing_confinement.get().cloned()
     }
 
     fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {

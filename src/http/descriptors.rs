@@ -32,6 +32,13 @@ pub fn raise_limit() {
     }
 }
 
+/// The public connections that the limit of open files leaves of `wanted`, and the limit; `None` without one.
+#[must_use]
+pub fn connections_within_limit(wanted: usize) -> (usize, Option<u64>) {
+    let limit = limit();
+    (divide(wanted, limit).public, limit)
+}
+
 /// The limit of open files; `None` without one.
 fn limit() -> Option<u64> {
     #[cfg(unix)]

@@ -84,6 +84,7 @@ impl From<DecodeError> for ApiError {
             DecodeError::TooManyBytes { .. }
             | DecodeError::TooManyPixels { .. }
             | DecodeError::TooManyMegapixels { .. } => ErrorCode::PayloadTooLarge,
+            DecodeError::Worker(_) => return Self::internal(error.to_string()),
         };
         Self::new(code, error.to_string()).param("file")
     }

@@ -1,6 +1,6 @@
 //! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
 
-use crate::engine::{Engine, EngineState, Slot};
+use crate::engine::{Capacity, Engine, EngineState, Slot};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use futures_util::future::BoxFuture;
@@ -23,6 +23,11 @@ pub trait ImageProcessor: Send + Sync + 'static {
         recipe: &'a Recipe,
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
+
+    /// How many pictures it takes; they are shared among the accounts.
+    fn capacity(&self) -> Capacity {
+        Capacity::UNBOUNDED
+    }
 
     /// Name and version of the segmentation weights.
     fn model(&self) -> String;
@@ -59,6 +64,10 @@ impl ImageProcessor for Engine {
             slot.release_pixels();
             Ok(Finished { output, slot: Some(slot) })
         })
+    }
+
+    fn capacity(&self) -> Capacity {
+        Self::capacity(self)
     }
 
     fn model(&self) -> String {

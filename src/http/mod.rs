@@ -22,7 +22,9 @@
 //!   fetching         pictures by URL (424)              backdrop         generated backdrops (502)
 //!   clip, clip_probe uploaded clips: to disk, ffprobe
 //!   routes           handlers: fetching → processing → billing → reply    compat   the same in other services' wire formats
+//!   fair_queue       places and turns by account (429)
 //!   image_processor  processes one picture              docs             contract and documentation pages
+//!   page             the page at `/` and its files
 //!
 //! replies
 //!   reply            pages, JSON, files                 picture_reply    pictures and their headers          range    of a file
@@ -57,10 +59,14 @@ mod drain;
 pub mod error;
 mod error_code;
 mod error_mapping;
+mod fair_queue;
 mod fetching;
 mod form;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod head_check;
 mod head_refusal;
+mod idle;
 mod image_processor;
 mod image_request;
 mod input_names;
@@ -69,6 +75,7 @@ mod listeners;
 mod model_select;
 mod multipart;
 pub mod openapi;
+mod page;
 mod picture_json;
 mod picture_reply;
 mod preset_fields;

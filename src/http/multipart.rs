@@ -252,12 +252,6 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    impl Chunks for VecDeque<Bytes> {
-        async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-            Ok(self.pop_front())
-        }
-    }
-
     /// Reads a body that arrives in pieces of `step` bytes.
     fn read(body: &[u8], step: usize) -> Result<Vec<(String, Vec<u8>)>, MultipartError> {
         let chunks: VecDeque<_> = body.chunks(step).map(Bytes::copy_from_slice).collect();

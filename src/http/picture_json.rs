@@ -48,7 +48,7 @@ pub(super) async fn read(body: &mut RequestBody, memory: &AccountMemory) -> Resu
 
 /// Separates the text of the picture from the rest of the body.
 #[derive(Debug)]
-struct Splitter {
+pub(super) struct Splitter {
     position: Position,
     depth: usize,
     /// Whether a colon came since the last comma or brace.
@@ -76,7 +76,7 @@ enum Position {
 }
 
 impl Splitter {
-    fn new(share: Share) -> Self {
+    pub(super) fn new(share: Share) -> Self {
         Self {
             position: Position::BetweenStrings,
             depth: 0,
@@ -88,7 +88,7 @@ impl Splitter {
         }
     }
 
-    fn feed(&mut self, mut data: &[u8]) -> Result<(), ApiError> {
+    pub(super) fn feed(&mut self, mut data: &[u8]) -> Result<(), ApiError> {
         while let Some((&byte, rest)) = data.split_first() {
             data = rest;
             match self.position {
@@ -184,7 +184,7 @@ impl Splitter {
         Ok(())
     }
 
-    fn finish(self) -> Result<PictureJson, ApiError> {
+    pub(super) fn finish(self) -> Result<PictureJson, ApiError> {
         let object = json::parse(&self.rest)?;
         let (picture, share) = self.picture.finish()?;
         Ok(PictureJson { object, picture, share })

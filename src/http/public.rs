@@ -6,6 +6,7 @@ use super::compat;
 use super::config::{HttpConfig, LimitsConfig};
 use super::docs;
 use super::error::ApiError;
+use super::page;
 use super::reply::Reply;
 use super::request_context::{RequestContext, Service};
 use super::router::{self, Routine, Target};
@@ -52,11 +53,15 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     if let Some(route) = compat::find(&state.app.compat, context.uri.path()) {
         return compat::answer(state, route, context).await;
     }
+    if let Some(file) = page::find(context.uri.path(), state.config.page) {
+        context.endpoint = file.endpoint();
+        return file.reply(&context.method, &context.headers);
+    }
     let (route, parameter) = router::find(&context.method, context.uri.path())?;
     let parameter = parameter.to_owned();
     context.endpoint = route.path;
     match &route.target {
-        Target::Page(page) => Ok(docs::page_reply(*page)),
+        Target::Page(page) => Ok(docs::page_reply(*page, state.config.page)),
         Target::Image(endpoint) => {
             let (caller, _) = admit(state, context)?;
             state.replies.refuse_when_full(&caller.account)?;

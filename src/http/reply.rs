@@ -36,6 +36,13 @@ pub(super) fn page(status: StatusCode, media_type: &'static str, body: impl Into
     reply
 }
 
+/// No body.
+pub(super) fn empty(status: StatusCode) -> Reply {
+    let mut reply = Response::new(Empty::new().boxed_unsync());
+    *reply.status_mut() = status;
+    reply
+}
+
 /// A JSON body.
 pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
     page(status, "application/json", value.to_string())

@@ -146,7 +146,8 @@ pub(super) async fn answer<S: Service>(
     headers.extend(context.reply_headers);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&id).expect("ids are visible ASCII"));
     headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Files of the page have their own.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(cors) = cors {
         cors.write_headers(headers);

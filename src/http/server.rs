@@ -67,7 +67,7 @@ pub(super) struct ListenerLimits {
     pub(super) proxy_protocol: bool,
 }
 
-/// Serves `listener` until `stop` resolves, then lets the requests in flight complete for `grace`. Where the service drains,
+/// Serves `listener` until `stop` resolves, with the number of its connections in `open`, then lets the requests in flight complete for `grace`. Where the service drains,
 /// connections are still accepted meanwhile, and their requests are answered 503.
 pub(super) async fn run<S: Service>(
     listener: Listener,
@@ -75,6 +75,7 @@ pub(super) async fn run<S: Service>(
     config: Arc<HttpConfig>,
     listener_limits: ListenerLimits,
     grace: Duration,
+    open: watch::Sender<usize>,
     stop: impl Future<Output = ()>,
 ) {
     let Listener { tcp: listener, tls } = listener;
@@ -95,6 +96,7 @@ pub(super) async fn run<S: Service>(
         // Kept across iterations: a connection that waits for its place must not be lost.
         let mut accepting = pin!(accept(&listener, &limits, &server.config));
         loop {
+            open.send_if_modified(|open| std::mem::replace(open, connections.len()) != connections.len());
             let Accepted { stream, addresses, admission, activity } = tokio::select! {
                 biased;
                 deadline = &mut drained => break deadline,

@@ -4,6 +4,7 @@ use super::app::App;
 use super::auth_throttle::AuthThrottle;
 use super::clip_upload::ClipSlots;
 use super::config::{HttpConfig, LimitsConfig};
+use super::fair_queue::FairQueue;
 use super::reply_budget::ReplyBudget;
 use super::upload_memory::UploadMemory;
 use crate::account::rate_limit::RateLimiter;
@@ -18,6 +19,8 @@ pub(super) struct ApiState {
     /// Largest picture that is taken.
     pub(super) limits: Limits,
     pub(super) uploads: UploadMemory,
+    /// Places and turns of the pictures in flight, by account.
+    pub(super) queue: FairQueue,
     pub(super) replies: ReplyBudget,
     pub(super) clips: ClipSlots,
     /// Generated backdrops in a day, of all accounts together.
@@ -37,6 +40,7 @@ impl ApiState {
         Self {
             limits: limits.of_pictures(),
             uploads: UploadMemory::new(upload_bytes, limits.max_bytes),
+            queue: FairQueue::new(app.processor.capacity()),
             replies: ReplyBudget::new(reply_bytes),
             clips: ClipSlots::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,

@@ -4,9 +4,16 @@
 //! they are taken, so that no pixel of one caller's picture can ever show up in another's; work of ours that writes each
 //! byte, or drops the buffer, may take them as they are. A full pool frees its oldest buffers first, so that it follows the
 //! sizes in use.
+//!
+//! A buffer's bytes may also be memory shared with a decode worker: in the worker, whose pool takes all buffers from such
+//! memory, and in the daemon, which receives it. The pool counts the bytes that it lent, so that a test can show that a
+//! received picture was not copied.
 
+#[cfg(target_os = "linux")]
+use super::shared_memory::{ReceivedMemory, SharedMemory};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A pool of byte buffers for reuse. Cheap to clone; clones share the pool.
@@ -18,13 +25,28 @@ pub struct BufferPool {
 struct Shared {
     max_kept_bytes: usize,
     kept: Mutex<Vec<Vec<u8>>>,
+    lent_bytes: AtomicU64,
+    /// Whether buffers are memory to be passed to another process.
+    in_shared_memory: bool,
 }
 
 impl BufferPool {
     /// A pool that keeps at most `max_kept_bytes` of unused buffers; what does not fit is freed.
     #[must_use]
     pub fn new(max_kept_bytes: usize) -> Self {
-        Self { shared: Arc::new(Shared { max_kept_bytes, kept: Mutex::default() }) }
+        Self::with(max_kept_bytes, false)
+    }
+
+    /// A pool whose buffers are memory that can be passed to another process ([`Buffer::into_shared`]); none is kept.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn in_shared_memory() -> Self {
+        Self::with(0, true)
+    }
+
+    fn with(max_kept_bytes: usize, in_shared_memory: bool) -> Self {
+        let (kept, lent_bytes) = (Mutex::default(), AtomicU64::new(0));
+        Self { shared: Arc::new(Shared { max_kept_bytes, kept, lent_bytes, in_shared_memory }) }
     }
 
     /// A zeroed buffer of `len` bytes.
@@ -43,14 +65,37 @@ impl BufferPool {
         self.lent(bytes, len)
     }
 
+    /// A buffer of memory that another process filled. It is not copied, and not kept when it is dropped; buffers that are
+    /// taken like it come from this pool.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn received(&self, memory: ReceivedMemory) -> Buffer {
+        Buffer { memory: Memory::Received(memory), pool: Arc::downgrade(&self.shared) }
+    }
+
+    /// Bytes of all buffers that were ever taken.
+    #[must_use]
+    pub fn lent_bytes(&self) -> u64 {
+        self.shared.lent_bytes.load(Ordering::Relaxed)
+    }
+
     /// `bytes`, extended by zeros to `len`.
+    ///
+    /// # Panics
+    /// In shared memory, when the system has none left: it ends the decode worker.
     fn lent(&self, mut bytes: Vec<u8>, len: usize) -> Buffer {
+        self.shared.lent_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        #[cfg(target_os = "linux")]
+        if self.shared.in_shared_memory && len > 0 {
+            let memory = SharedMemory::zeroed(len).expect("memory is left below the worker's limit");
+            return Buffer { memory: Memory::Shared(memory), pool: Arc::downgrade(&self.shared) };
+        }
         if bytes.capacity() == 0 {
             // From the system, fresh pages are zero already.
             bytes = vec![0; len];
         }
         bytes.resize(len, 0);
-        Buffer { bytes, pool: Arc::downgrade(&self.shared) }
+        Buffer { memory: Memory::Owned(bytes), pool: Arc::downgrade(&self.shared) }
     }
 
     fn reused(&self, len: usize) -> Option<Vec<u8>> {
@@ -86,8 +131,25 @@ impl fmt::Debug for BufferPool {
 /// Bytes borrowed from a [`BufferPool`], or plain owned ones ([`Buffer::from`]).
 #[derive(Default)]
 pub struct Buffer {
-    bytes: Vec<u8>,
+    memory: Memory,
     pool: Weak<Shared>,
+}
+
+/// Where the bytes of a buffer are.
+enum Memory {
+    Owned(Vec<u8>),
+    /// To be passed to another process.
+    #[cfg(target_os = "linux")]
+    Shared(SharedMemory),
+    /// From another process.
+    #[cfg(target_os = "linux")]
+    Received(ReceivedMemory),
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Owned(Vec::new())
+    }
 }
 
 impl Buffer {
@@ -109,17 +171,33 @@ impl Buffer {
         }
     }
 
-    /// Takes the bytes out; they do not return to the pool.
+    /// Takes the bytes out; they do not return to the pool. Those of another process are copied.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
         self.pool = Weak::new();
-        std::mem::take(&mut self.bytes)
+        match std::mem::take(&mut self.memory) {
+            Memory::Owned(bytes) => bytes,
+            #[cfg(target_os = "linux")]
+            Memory::Shared(memory) => memory.bytes().to_vec(),
+            #[cfg(target_os = "linux")]
+            Memory::Received(memory) => memory.bytes().to_vec(),
+        }
+    }
+
+    /// The memory of a buffer from [`BufferPool::in_shared_memory`]; `None` for others.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn into_shared(mut self) -> Option<SharedMemory> {
+        match std::mem::take(&mut self.memory) {
+            Memory::Shared(memory) => Some(memory),
+            Memory::Owned(_) | Memory::Received(_) => None,
+        }
     }
 }
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, pool: Weak::new() }
+        Self { memory: Memory::Owned(bytes), pool: Weak::new() }
     }
 }
 
@@ -134,7 +212,7 @@ impl Clone for Buffer {
 
 impl PartialEq for Buffer {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+        **self == **other
     }
 }
 
@@ -142,7 +220,13 @@ impl Eq for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let capacity = self.bytes.capacity();
+        let bytes = match std::mem::take(&mut self.memory) {
+            Memory::Owned(bytes) => bytes,
+            // Unmapped here.
+            #[cfg(target_os = "linux")]
+            Memory::Shared(_) | Memory::Received(_) => return,
+        };
+        let capacity = bytes.capacity();
         let Some(pool) = self.pool.upgrade().filter(|pool| (1..=pool.max_kept_bytes).contains(&capacity)) else {
             return;
         };
@@ -154,7 +238,7 @@ impl Drop for Buffer {
             kept_bytes -= oldest.capacity();
             freed.push(oldest);
         }
-        kept.push(std::mem::take(&mut self.bytes));
+        kept.push(bytes);
         drop(kept); // before `freed`: 48 MB are not unmapped under the lock
     }
 }
@@ -162,19 +246,31 @@ impl Drop for Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        match &self.memory {
+            Memory::Owned(bytes) => bytes,
+            #[cfg(target_os = "linux")]
+            Memory::Shared(memory) => memory.bytes(),
+            #[cfg(target_os = "linux")]
+            Memory::Received(memory) => memory.bytes(),
+        }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        match &mut self.memory {
+            Memory::Owned(bytes) => bytes,
+            #[cfg(target_os = "linux")]
+            Memory::Shared(memory) => memory.bytes_mut(),
+            #[cfg(target_os = "linux")]
+            Memory::Received(memory) => memory.bytes_mut(),
+        }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} bytes)", self.bytes.len())
+        write!(f, "Buffer({} bytes)", self.len())
     }
 }
 
@@ -240,6 +336,24 @@ mod tests {
         assert_eq!(copy, first);
         drop(copy);
         assert!(pool.kept_bytes() >= 5100, "a copy does not return to the pool");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn received_memory_is_a_buffer_without_a_copy() {
+        let (worker, daemon) = (BufferPool::in_shared_memory(), BufferPool::new(1 << 20));
+        let mut filled = worker.take(1000);
+        filled.fill(5);
+        let descriptor = filled.into_shared().expect("shared").into_descriptor();
+        let mut received = daemon.received(ReceivedMemory::seal(&descriptor, 1000).unwrap());
+        received[999] = 6;
+        assert_eq!((received[0], received[999], received.len()), (5, 6, 1000));
+        assert_eq!((worker.lent_bytes(), daemon.lent_bytes()), (1000, 0));
+        assert!(daemon.take(10).into_shared().is_none());
+        let copy = received.clone();
+        assert_eq!((copy == received, daemon.lent_bytes()), (true, 1010), "a copy is counted");
+        drop(received);
+        assert!(daemon.kept_bytes() <= 10, "received memory is not kept");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The segmentation network's mask: probability of subject on the network's own grid.
 
 use super::Size;
+use backdrop_kernels::recycled::Recycled;
 
 /// Values outside 0..=1 by no more than this are rounding of the network's last layer; beyond it they are an error.
 const ROUNDING: f32 = 1e-3;
@@ -11,7 +12,7 @@ const ROUNDING: f32 = 1e-3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawMask {
     size: Size,
-    values: Vec<f32>,
+    values: Recycled<Vec<f32>>,
 }
 
 /// Values that are no mask.
@@ -35,7 +36,8 @@ impl RawMask {
     ///
     /// # Errors
     /// When there are too few or too many, when there are none, or when one is outside 0..=1 by more than rounding.
-    pub fn new(size: Size, values: Vec<f32>) -> Result<Self, InvalidMask> {
+    pub fn new(size: Size, values: impl Into<Recycled<Vec<f32>>>) -> Result<Self, InvalidMask> {
+        let values = values.into();
         check_probabilities(size, &values)?;
         Ok(Self { size, values })
     }
@@ -54,7 +56,7 @@ impl RawMask {
 
     /// The probabilities themselves.
     #[must_use]
-    pub fn into_values(self) -> Vec<f32> {
+    pub fn into_values(self) -> Recycled<Vec<f32>> {
         self.values
     }
 }
@@ -87,7 +89,7 @@ mod tests {
         for values in [vec![0.5; 3], vec![0.5; 5], Vec::new()] {
             assert!(matches!(RawMask::new(GRID, values), Err(InvalidMask::Length { .. })));
         }
-        assert!(RawMask::new(Size::new(0, 0), Vec::new()).is_err(), "a grid without cells");
+        assert!(RawMask::new(Size::new(0, 0), Vec::<f32>::new()).is_err(), "a grid without cells");
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod frame;
 pub mod geometry;
 mod mask;
 mod matte;
+#[cfg(target_os = "linux")]
+pub mod shared_memory;
 mod source_url;
 mod transferred;
 mod trimap;

@@ -3,7 +3,7 @@
 use std::fmt;
 use url::Url;
 
-/// The longest address, in bytes: the common limit of browsers and proxies.
+/// The longest address, in bytes, as given and as sent (with escapes): the common limit of browsers and proxies.
 const MAX_BYTES: usize = 2048;
 
 /// An `https` address with a host and without user or password. Whether the host's address is public is checked by
@@ -61,6 +61,9 @@ impl SourceUrl {
         if url.host().is_none() {
             return Err(UrlError::Malformed);
         }
+        if url.as_str().len() > MAX_BYTES {
+            return Err(UrlError::TooLong);
+        }
         Ok(Self(url))
     }
 
@@ -100,6 +103,10 @@ mod tests {
         }
         let long = format!("https://example.org/{}", "a".repeat(MAX_BYTES));
         assert_eq!(SourceUrl::parse(&long), Err(UrlError::TooLong));
+        // Each takes nine bytes as it is sent.
+        let escaped = format!("https://example.org/{}", "あ".repeat(300));
+        assert!(escaped.len() < MAX_BYTES);
+        assert_eq!(SourceUrl::parse(&escaped), Err(UrlError::TooLong));
     }
 
     #[test]

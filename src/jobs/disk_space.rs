@@ -150,8 +150,12 @@ fn size_on_disk(file: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(file).saturating_mul(512)
 }
 
+/// Free bytes of the disk that a path is on, for this user.
+///
+/// # Errors
+/// When there is nothing at the path.
 #[cfg(unix)]
-fn free_bytes(path: &Path) -> io::Result<u64> {
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(path)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
@@ -166,8 +170,12 @@ fn size_on_disk(file: &fs::Metadata) -> u64 {
     file.len()
 }
 
+/// Free bytes of the disk that a path is on.
+///
+/// # Errors
+/// None on this system.
 #[cfg(not(unix))]
-fn free_bytes(_: &Path) -> io::Result<u64> {
+pub fn free_bytes(_: &Path) -> io::Result<u64> {
     // Not known on this system: only the limit applies.
     Ok(u64::MAX)
 }

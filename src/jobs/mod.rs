@@ -42,6 +42,7 @@ mod webhook_schedule;
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
 pub use config::JobsConfig;
 pub use deps::{DeliveryOutcome, Deps, ResultStore, ResultStoreError, WebhookTransport, WorkError, WorkOutput, Worker};
+pub use disk_space::free_bytes;
 pub use error::{DiskSpaceError, JobsError};
 pub use job_folders::{IncomingClip, input_in};
 pub use job_json::job_json;

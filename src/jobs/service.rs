@@ -101,6 +101,12 @@ impl Jobs {
         Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), next })
     }
 
+    /// Whether a job is queued or running, or a webhook is still to be sent. True when the store cannot be read.
+    pub async fn has_unfinished(&self) -> bool {
+        let webhooks = self.0.read(|store| store.webhook_jobs(1)).await;
+        !self.0.running.is_empty() || webhooks.map_or(true, |jobs| !jobs.is_empty())
+    }
+
     /// Cancels a queued or running job of the key; deletes a finished one. `None` for another key's.
     ///
     /// Once polled the removal is in progress, and is not undone when this is dropped.

@@ -119,6 +119,11 @@ impl RunningJobs {
         Some(RemovedJob { was_running: job.state == JobState::Processing, cancel: job.cancel })
     }
 
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// The progress of each job of a key.
     pub(super) fn progress_of(&self, key_id: &str) -> HashMap<String, u8> {
         let jobs = self.lock();

@@ -12,7 +12,7 @@
 //! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
 
 use super::prior::{MaskPrior, Priors, TemporalPrior};
-use super::pyramid::{Pyramid, common_label, halve_rows};
+use super::pyramid::{LevelPixels, Pyramid, common_label, halve_rows};
 use crate::image::{AlphaMatte, Buffer, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
 use backdrop_kernels::laplacian::solver::Solver;
@@ -54,7 +54,7 @@ pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>
     let mut solved: Option<([usize; 2], Buffer)> = None;
     for (index, level) in levels.iter().enumerate().rev() {
         let temporal = priors.temporal.filter(|_| index == 0);
-        let coverage = frame.buffer(level.pixels.len());
+        let coverage = frame.buffer(level.size[0] * level.size[1]);
         let coarser = solved.as_ref().map(|&(size, ref coverage)| Coarser { size, coverage });
         let coverage = level.solved(coarser, &Priors { temporal, ..*priors }, coverage);
         solved = Some((level.size, coverage));
@@ -104,19 +104,19 @@ impl Labels<'_> {
 
 struct Level<'a> {
     size: [usize; 2],
-    pixels: &'a [[u8; 4]],
+    pixels: LevelPixels<'a>,
     labels: Labels<'a>,
 }
 
 fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, labels: Labels<'a>) -> Vec<Level<'a>> {
     let size = [frame.size().width as usize, frame.size().height as usize];
-    let mut levels = vec![Level { size, pixels: frame.pixels().as_chunks::<4>().0, labels }];
+    let mut levels = vec![Level { size, pixels: LevelPixels::Stored(frame.pixels().as_chunks().0), labels }];
     for coarser in &pyramid.levels {
         let Some(level) = levels.last().filter(|level| level.size[0].min(level.size[1]) >= 2 * COARSEST_SIDE) else {
             break;
         };
-        let labels = Labels::Halved(level.labels.halved(level.size, frame.buffer(coarser.pixels.len())));
-        levels.push(Level { size: coarser.size, pixels: &coarser.pixels, labels });
+        let labels = Labels::Halved(level.labels.halved(level.size, frame.buffer(coarser.size[0] * coarser.size[1])));
+        levels.push(Level { size: coarser.size, pixels: coarser.pixels(frame), labels });
     }
     levels
 }

@@ -6,7 +6,7 @@
 //! computed and stored. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
 
 use super::edge::is_partial;
-use super::pyramid::{self, Pyramid};
+use super::pyramid::{self, LevelPixels, Pyramid};
 use crate::image::{AlphaMatte, Buffer, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
 use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
@@ -79,11 +79,11 @@ impl Unmixed {
 pub(super) fn unmix(frame: &Frame, mut pyramid: Pyramid, matte: &AlphaMatte) -> Unmixed {
     assert_eq!(frame.size(), matte.size(), "the matte is of another picture");
     let size = [matte.size().width as usize, matte.size().height as usize];
-    let picture = Level { size, pixels: frame.pixels().as_chunks::<4>().0, coverage: matte.coverage() };
+    let picture = Level { size, pixels: LevelPixels::Stored(frame.pixels().as_chunks().0), coverage: matte.coverage() };
     let (mut needed, mut coverages) = (vec![picture.tiles_of_band()], Vec::<Buffer>::new());
     let mut finer = size;
     for coarser in &pyramid.levels {
-        let mut coverage = frame.buffer(coarser.pixels.len());
+        let mut coverage = frame.buffer(coarser.size[0] * coarser.size[1]);
         let of_finer = coverages.last().map_or(picture.coverage, |coverage| coverage);
         pyramid::halve(of_finer, finer, pyramid::mean_coverage, &mut coverage);
         needed.push(needed[needed.len() - 1].beneath(finer, coarser.size));
@@ -93,7 +93,7 @@ pub(super) fn unmix(frame: &Frame, mut pyramid: Pyramid, matte: &AlphaMatte) -> 
     // A level is free as soon as the next finer one is there.
     let mut coarser: Option<Colours> = None;
     while let (Some(level), Some(coverage)) = (pyramid.levels.pop(), coverages.pop()) {
-        let level = Level { size: level.size, pixels: &level.pixels, coverage: &coverage };
+        let level = Level { size: level.size, pixels: level.pixels(frame), coverage: &coverage };
         let tiles = needed.pop().expect("tiles of each level");
         let planes = frame.buffer(tiles.places.len() * PLANES * AREA);
         coarser = Some(level.colours(tiles, planes, coarser.as_ref()));
@@ -185,7 +185,7 @@ fn reach(size: [usize; 2], [column, strip]: [usize; 2]) -> [Range<usize>; 2] {
 /// A level of the pyramids of picture and matte.
 struct Level<'a> {
     size: [usize; 2],
-    pixels: &'a [[u8; 4]],
+    pixels: LevelPixels<'a>,
     coverage: &'a [u8],
 }
 
@@ -196,6 +196,8 @@ struct Scratch {
     /// Parts of two rows of a plane.
     near: Vec<u8>,
     far: Vec<u8>,
+    /// Pixels of a row that are not stored.
+    halved: Vec<[u8; 4]>,
 }
 
 impl Level<'_> {
@@ -242,8 +244,8 @@ impl Level<'_> {
         let [across, down] = reach(self.size, place);
         scratch.tile.resize(across.len(), down.len());
         for (row, y) in down.clone().enumerate() {
-            let pixels = y * width + across.start..y * width + across.end;
-            scratch.tile.set_row(row, &self.coverage[pixels.clone()], &self.pixels[pixels]);
+            let pixels = self.pixels.row(width, y, across.clone(), &mut scratch.halved);
+            scratch.tile.set_row(row, &self.coverage[y * width..][across.clone()], pixels);
             match coarser {
                 Some(coarser) => coarser.start(scratch, row, across.clone(), y),
                 None => scratch.tile.start_from_picture(row),
@@ -270,7 +272,7 @@ impl Colours {
         let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(height - 1) };
         let first = (across.start / 2).saturating_sub(1);
         let columns = first..(across.end.div_ceil(2) + 1).min(width);
-        let Scratch { tile, near: near_row, far: far_row } = scratch;
+        let Scratch { tile, near: near_row, far: far_row, .. } = scratch;
         for plane in 0..PLANES {
             self.read(plane, near, columns.clone(), near_row);
             self.read(plane, far, columns.clone(), far_row);

@@ -79,7 +79,7 @@ mod tests {
     /// Subject in the left half.
     fn mask() -> CleanMask {
         let size = Size::new(100, 100);
-        let values = (0..size.area()).map(|at| if at % 100 < 50 { 1.0 } else { 0.0 }).collect();
+        let values = (0..size.area()).map(|at| if at % 100 < 50 { 1.0 } else { 0.0 }).collect::<Vec<f32>>();
         clean_without_colors(&RawMask::new(size, values).expect("probabilities")).expect("a subject")
     }
 

@@ -16,6 +16,8 @@ mod dispatch;
 pub mod edge;
 mod error;
 pub mod foreground;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 mod guide;

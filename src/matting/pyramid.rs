@@ -1,9 +1,8 @@
 //! Image pyramid: halves pictures, trimaps and mattes.
 
 use crate::image::{Buffer, Frame};
-use std::ops::Deref;
 
-pub(super) use backdrop_kernels::pyramid::cpu::{common_label, halve, halve_rows, mean_colour, mean_coverage};
+pub(super) use backdrop_kernels::pyramid::cpu::{LevelPixels, common_label, halve, halve_rows, mean_coverage};
 pub(super) use backdrop_kernels::pyramid::half_size;
 
 /// A picture halved again and again, down to one pixel: what the coarser levels of matting and of foreground estimation read.
@@ -13,35 +12,42 @@ pub(super) struct Pyramid {
     pub(super) levels: Vec<Level>,
 }
 
-/// A picture of a pyramid: packed RGBA, row after row.
+/// A picture of a pyramid.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) size: [usize; 2],
-    pub(super) pixels: Pixels,
+    /// Packed RGBA, row after row, in a buffer of the pool of the frame. The half of the picture is not stored: at the band its
+    /// pixels are computed as they are read.
+    stored: Option<Buffer>,
 }
 
-/// Pixels in a buffer of the pool of the frame.
-#[derive(Clone, Debug)]
-pub(super) struct Pixels(Buffer);
-
-impl Deref for Pixels {
-    type Target = [[u8; 4]];
-    fn deref(&self) -> &[[u8; 4]] {
-        self.0.as_chunks().0
+impl Level {
+    /// The pixels of this level of the pyramid of `frame`.
+    pub(super) fn pixels<'a>(&'a self, frame: &'a Frame) -> LevelPixels<'a> {
+        match &self.stored {
+            Some(buffer) => LevelPixels::Stored(buffer.as_chunks().0),
+            None => LevelPixels::Halved(frame.pixels().as_chunks().0, size_of(frame)),
+        }
     }
+}
+
+fn size_of(frame: &Frame) -> [usize; 2] {
+    [frame.size().width as usize, frame.size().height as usize]
 }
 
 impl Pyramid {
     pub(super) fn of(frame: &Frame) -> Self {
-        let mut size = [frame.size().width as usize, frame.size().height as usize];
+        let mut size = size_of(frame);
         let mut levels: Vec<Level> = Vec::new();
         while size[0].max(size[1]) > 1 {
-            let finer = levels.last().map_or(frame.pixels().as_chunks::<4>().0, |level| &level.pixels);
             let half = half_size(size);
-            let mut pixels = frame.buffer(half[0] * half[1] * 4);
-            halve(finer, size, mean_colour, pixels.as_chunks_mut().0);
+            let stored = levels.last().map(|finer| {
+                let mut pixels = frame.buffer(half[0] * half[1] * 4);
+                finer.pixels(frame).halve(size, pixels.as_chunks_mut().0);
+                pixels
+            });
             size = half;
-            levels.push(Level { size, pixels: Pixels(pixels) });
+            levels.push(Level { size, stored });
         }
         Self { levels }
     }

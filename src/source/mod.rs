@@ -3,6 +3,8 @@
 mod address_range;
 mod config;
 mod fetch;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod global_address;
 mod local_addresses;
 mod local_store;

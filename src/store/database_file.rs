@@ -158,7 +158,7 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Creates all missing tables and writes the schema, in one transaction.
-fn create_tables(database: &Database) -> Result<(), Fault> {
+pub(super) fn create_tables(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
     transaction.open_table(META)?.insert(META_SCHEMA, SCHEMA)?;
     drop(Writing::open(&transaction)?);

@@ -21,10 +21,16 @@ mod compaction;
 mod database_file;
 mod disk_reserve;
 mod export_import;
+#[cfg(any(test, fuzzing))]
+mod faulty_disk;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod generated_backdrops;
 mod group_commit;
 mod integrity_check;
 mod postgres;
+#[cfg(test)]
+mod power_loss_tests;
 mod private_files;
 mod records;
 mod redb_store;

@@ -31,6 +31,8 @@ const REPLY_BYTES: &str = "backdrop_reply_bytes_in_flight";
 const CPU_JOBS_WAITING: &str = "backdrop_cpu_jobs_waiting";
 const CPU_JOBS_RUNNING: &str = "backdrop_cpu_jobs_running";
 const CPU_STALLED: &str = "backdrop_cpu_stalled";
+const DECODE_WORKERS_BUSY: &str = "backdrop_decode_workers_busy";
+const DECODE_WORKERS_ENDED: &str = "backdrop_decode_workers_ended_total";
 const JOBS: &str = "backdrop_jobs";
 const JOBS_ENDED: &str = "backdrop_jobs_ended_total";
 const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
@@ -93,6 +95,33 @@ impl Dropped {
             Self::ClientGone => "client_gone",
             Self::Deadline => "deadline",
             Self::Full => "full",
+        }
+    }
+}
+
+/// Why a decode worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkerEnd {
+    /// It had served its number of requests.
+    Replaced,
+    /// It ended on a picture.
+    Crashed,
+    /// It was killed at a picture's deadline.
+    Late,
+    /// It answered what no worker of ours does, and was killed.
+    Broken,
+    /// It ended while it was idle.
+    Gone,
+}
+
+impl WorkerEnd {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Replaced => "replaced",
+            Self::Crashed => "crashed",
+            Self::Late => "deadline",
+            Self::Broken => "broken",
+            Self::Gone => "gone",
         }
     }
 }
@@ -222,6 +251,16 @@ pub fn cpu_stalled(stalled: bool) {
     gauge!(CPU_STALLED).set(f64::from(u8::from(stalled)));
 }
 
+/// A decode worker began a picture (+1), or ended it (-1).
+pub fn decode_workers_busy(change: f64) {
+    gauge!(DECODE_WORKERS_BUSY).increment(change);
+}
+
+/// A decode worker ended.
+pub fn decode_worker_ended(end: WorkerEnd) {
+    counter!(DECODE_WORKERS_ENDED, "reason" => end.name()).increment(1);
+}
+
 /// A job entered a state: `queued` or `processing`.
 pub fn job_entered(state: &'static str) {
     gauge!(JOBS, "state" => state).increment(1.0);
@@ -313,6 +352,8 @@ fn describe() {
         CPU_STALLED,
         "1 while CPU tasks wait and no worker has begun or ended any for engine.stalled_after."
     );
+    describe_gauge!(DECODE_WORKERS_BUSY, "Decode workers with a picture.");
+    describe_counter!(DECODE_WORKERS_ENDED, "Decode workers that ended, by reason.");
     describe_gauge!(JOBS, "Jobs queued or being processed, by state.");
     describe_counter!(JOBS_ENDED, "Jobs that ended, by state.");
     describe_counter!(UPSTREAM_CALLS, "Calls to image APIs for backdrops, by model and outcome.");

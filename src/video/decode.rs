@@ -6,7 +6,7 @@
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames};
-use super::sandbox::{ResourceLimits, ToolProcess};
+use super::sandbox::{Files, ResourceLimits, ToolProcess};
 use super::{Clip, Tools, VideoError};
 use crate::image::{BufferPool, Frame};
 use std::ffi::OsString;
@@ -40,7 +40,8 @@ impl Decoder {
         let Probed { clip, source } = probed;
         // A second of processor time a frame: ten times what the costliest codecs take at 1920×1080.
         let limits = ResourceLimits { cpu: 120 + max_frames(clip.rate), memory: 4 << 30, file: 0 };
-        let mut process = ToolProcess::start(&tools.ffmpeg, arguments(clip, source), None, limits)?;
+        let files = Files { input: Some(&source.file), folder: None };
+        let mut process = ToolProcess::start(&tools.ffmpeg, arguments(clip, source), files, limits)?;
         let output = process.output();
         Ok(Self { process, output, buffers: buffers.clone(), clip: clip.clone(), decoded_frames: 0 })
     }
@@ -52,7 +53,8 @@ impl Decoder {
     /// [`VideoError::Io`].
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, VideoError> {
         let Some(output) = &mut self.output else { return Ok(None) };
-        let mut pixels = self.buffers.take(self.clip.size.area() * 4);
+        // Filled by the decoder, or dropped.
+        let mut pixels = self.buffers.take_for_overwrite(self.clip.size.area() * 4);
         let read = tokio::time::timeout(TIMEOUT, filled(output, &mut pixels))
             .await
             .map_err(|_| VideoError::Exhausted("the decoder stalled".to_owned()))?

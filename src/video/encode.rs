@@ -10,7 +10,7 @@
 use super::composite::has_alpha;
 use super::decode::EXACT;
 use super::frame_rate::Rate;
-use super::sandbox::{ResourceLimits, ToolProcess};
+use super::sandbox::{Files, ResourceLimits, ToolProcess};
 use super::{Tools, VideoError};
 use crate::image::Size;
 use crate::recipe::{VideoFormat, VideoRecipe};
@@ -128,7 +128,8 @@ impl Encoder {
         }
         let (folder, name) = (file.parent(), file.file_name().unwrap_or_default().to_string_lossy().into_owned());
         let limits = ResourceLimits { cpu: 60 + 20 * frames, memory: 6 << 30, file: 8 << 30 };
-        let mut process = ToolProcess::start(&tools.ffmpeg, arguments(codec, size, rate, &name), folder, limits)?;
+        let files = Files { input: None, folder };
+        let mut process = ToolProcess::start(&tools.ffmpeg, arguments(codec, size, rate, &name), files, limits)?;
         match process.input() {
             Some(input) => Ok(Self::Ffmpeg { process, input }),
             None => Err(VideoError::Tool("ffmpeg has no input".to_owned())),

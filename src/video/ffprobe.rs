@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use super::input::{ColorCoding, input_arguments};
-use super::sandbox::{ResourceLimits, ToolProcess};
+use super::sandbox::{Files, ResourceLimits, ToolProcess};
 use super::{Tools, VideoError};
 use crate::image::Size;
 use serde::Deserialize;
@@ -92,7 +92,8 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
     .map(OsString::from)
     .into();
     arguments.extend(input_arguments(file, container));
-    let mut process = ToolProcess::start(&tools.ffprobe, &arguments, None, LIMITS)?;
+    let mut process =
+        ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
     let mut json = Vec::new();
     if let Some(output) = process.output() {
         let read = tokio::time::timeout(TIMEOUT, output.take(MAX_OUTPUT).read_to_end(&mut json)).await;
@@ -132,7 +133,8 @@ pub(super) async fn measure(
             .into();
     arguments.push(stream.to_string().into());
     arguments.extend(input_arguments(file, container));
-    let mut process = ToolProcess::start(&tools.ffprobe, &arguments, None, LIMITS)?;
+    let mut process =
+        ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
     let (mut packets, mut first, mut last) = (0_usize, f64::MAX, f64::MIN);
     if let Some(output) = process.output() {
         let mut lines = BufReader::new(output.take(MAX_OUTPUT)).lines();

@@ -8,16 +8,18 @@
 //! encode · image_sequence    output frames → segments of two seconds, each a file of its own
 //! checkpoint · mux           the job's folder; finished segments → the result, with its sound
 //! stages · clip_pipeline     all of it concurrently, in bounded memory
-//! sandbox                    resource limits of the ffmpeg processes
+//! sandbox · confinement      resource limits, network and files of the ffmpeg processes
 //! ```
 //!
 //! The clip is untrusted: ffmpeg opens only that file, with the demuxer that its first bytes determine, under limits on
-//! processor time, memory and output.
+//! processor time, memory and output, and on Linux without a network and with no files but those of its job.
 
 mod checkpoint;
 mod clip;
 mod clip_pipeline;
 mod composite;
+#[cfg(target_os = "linux")]
+mod confinement;
 mod container;
 mod decode;
 mod encode;
@@ -41,6 +43,21 @@ pub use frame_rate::Rate;
 pub use tools::{ToolMissing, Tools, VideoConfig};
 
 use std::path::Path;
+
+/// What this system lacks to confine ffmpeg: starts ffprobe once, confined, without a clip.
+///
+/// # Errors
+/// [`VideoError::Tool`] when it does not run confined.
+pub async fn missing_confinement(tools: &Tools) -> Result<Vec<&'static str>, VideoError> {
+    const LIMITS: sandbox::ResourceLimits = sandbox::ResourceLimits { cpu: 30, memory: 2 << 30, file: 0 };
+    let tool = sandbox::ToolProcess::start(&tools.ffprobe, ["-version"], sandbox::Files::default(), LIMITS)?;
+    #[cfg(target_os = "linux")]
+    let missing = tool.confinement().missing();
+    #[cfg(not(target_os = "linux"))]
+    let missing = vec!["landlock", "a network namespace"];
+    let exit = tool.wait(std::time::Duration::from_secs(60)).await?;
+    if exit.status.success() { Ok(missing) } else { Err(exit.failure()) }
+}
 
 /// Reads what a file is and checks it against the limits.
 ///

@@ -8,7 +8,7 @@ use super::decode::EXACT;
 use super::encode::{Codec, REPRODUCIBLE, encoder_failure};
 use super::frame_rate::Rate;
 use super::input::Source;
-use super::sandbox::{PROTOCOLS, ResourceLimits, ToolProcess};
+use super::sandbox::{Files, PROTOCOLS, ResourceLimits, ToolProcess};
 use super::{Tools, VideoError, image_sequence};
 use crate::image::Size;
 use std::ffi::OsString;
@@ -174,7 +174,9 @@ impl Mux<'_> {
 
     async fn run(&self, arguments: Vec<OsString>) -> Result<(), VideoError> {
         let limits = ResourceLimits { cpu: 3600, memory: 4 << 30, file: 16 << 30 };
-        let mut process = ToolProcess::start(&self.tools.ffmpeg, arguments, Some(self.checkpoint.folder()), limits)?;
+        let input = self.audio.map(|source| source.file.as_path());
+        let files = Files { input, folder: Some(self.checkpoint.folder()) };
+        let mut process = ToolProcess::start(&self.tools.ffmpeg, arguments, files, limits)?;
         drop(process.output());
         let exit = process.wait(TIMEOUT).await?;
         if exit.status.success() { Ok(()) } else { Err(encoder_failure(&exit)) }

@@ -1,11 +1,12 @@
 //! Runs ffmpeg and ffprobe as child processes: clean environment, no network protocols, limited CPU time, memory and
-//! output.
+//! output, and on Linux without a network and with no files but their job's.
 //!
-//! Each runs in a process group of its own, which is killed when its [`ToolProcess`] is dropped. The limits are set
-//! with `prlimit` right after the start, before the process has read a byte of a caller's file: its input comes through
-//! our pipe, or it is still loading libraries.
+//! Each runs in a process group of its own, which is killed when its [`ToolProcess`] is dropped. Limits and confinement are
+//! set before `exec` (`confinement`).
 
 use super::VideoError;
+#[cfg(target_os = "linux")]
+use super::confinement::{self, Confinement};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -22,6 +23,7 @@ const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// Resource limits of a process.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
 pub(super) struct ResourceLimits {
     /// Seconds of processor time, all threads together.
     pub(super) cpu: u64,
@@ -29,6 +31,16 @@ pub(super) struct ResourceLimits {
     pub(super) memory: u64,
     /// Size of the largest file that it may write, in bytes.
     pub(super) file: u64,
+}
+
+/// The files that a process may use in addition to the system's.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
+pub(super) struct Files<'a> {
+    /// The clip that it reads.
+    pub(super) input: Option<&'a Path>,
+    /// The job's folder, in which it runs and may write.
+    pub(super) folder: Option<&'a Path>,
 }
 
 /// A running process. When dropped, it is killed with its children.
@@ -39,6 +51,8 @@ pub(super) struct ToolProcess {
     child: Child,
     messages: JoinHandle<String>,
     name: String,
+    #[cfg(target_os = "linux")]
+    confinement: Confinement,
 }
 
 /// Exit status and messages of a process.
@@ -87,7 +101,7 @@ impl ToolProcess {
     pub(super) fn start<I: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = I>,
-        folder: Option<&Path>,
+        files: Files<'_>,
         limits: ResourceLimits,
     ) -> Result<Self, VideoError> {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
@@ -100,24 +114,44 @@ impl ToolProcess {
             .env("LC_ALL", "C")
             // Each allocator arena is 64 MB of address space, by default one for each thread.
             .env("MALLOC_ARENA_MAX", "2")
+            // Frames of up to 8.3 MB are allocated for each frame: from the heap, which keeps them, instead of fresh pages.
+            .env("MALLOC_MMAP_THRESHOLD_", "33554432")
+            .env("MALLOC_TRIM_THRESHOLD_", "134217728")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
-        if let Some(folder) = folder {
+        if let Some(folder) = files.folder {
             command.current_dir(folder);
         }
+        #[cfg(target_os = "linux")]
+        let prepared = confinement::confine(&mut command, program, files, limits)
+            .map_err(|source| VideoError::Io { what: format!("{name} could not be confined"), source })?;
+        #[cfg(not(target_os = "linux"))]
+        let _ = limits;
         let mut child = command.spawn().map_err(failed)?;
+        // With its end of what `confine` opened.
+        drop(command);
         let group = child.id().and_then(ProcessGroup::of);
-        if let Some(group) = &group {
-            group
-                .limit(limits)
-                .map_err(|source| VideoError::Io { what: format!("the limits of {name} could not be set"), source })?;
-        }
         let messages = tokio::spawn(collect(child.stderr.take()));
-        Ok(Self { group, child, messages, name })
+        #[cfg(target_os = "linux")]
+        let confinement = prepared.of_started().map_err(failed)?;
+        Ok(Self {
+            group,
+            child,
+            messages,
+            name,
+            #[cfg(target_os = "linux")]
+            confinement,
+        })
+    }
+
+    /// What the system offered to confine it.
+    #[cfg(target_os = "linux")]
+    pub(super) const fn confinement(&self) -> Confinement {
+        self.confinement
     }
 
     /// Its input; `None` the second time.
@@ -166,43 +200,12 @@ impl ProcessGroup {
         let leader = rustix::process::Pid::from_raw(i32::try_from(leader).ok()?)?;
         Some(Self { leader })
     }
-
-    #[cfg(target_os = "linux")]
-    fn limit(&self, limits: ResourceLimits) -> std::io::Result<()> {
-        use rustix::process::{Resource, Rlimit, prlimit};
-        let limits = [
-            (Resource::Cpu, limits.cpu),
-            (Resource::As, limits.memory),
-            (Resource::Fsize, limits.file),
-            (Resource::Core, 0),
-        ];
-        for (resource, most) in limits {
-            // The hard limit on processor time kills a process that ignores the soft one's signal.
-            let hard = if resource == Resource::Cpu { most + 5 } else { most };
-            match prlimit(Some(self.leader), resource, Rlimit { current: Some(most), maximum: Some(hard) }) {
-                // It has exited already; `wait` reports its status.
-                Ok(_) | Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "only Linux sets limits from outside")]
-    fn limit(&self, _allowance: ResourceLimits) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(not(unix))]
 impl ProcessGroup {
     fn of(_leader: u32) -> Option<Self> {
         None
-    }
-
-    fn limit(&self, _allowance: ResourceLimits) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -233,7 +236,7 @@ mod tests {
     const AMPLE: ResourceLimits = ResourceLimits { cpu: 20, memory: 1 << 30, file: 1 << 20 };
 
     fn shell(script: &str, limits: ResourceLimits) -> ToolProcess {
-        ToolProcess::start(Path::new("/bin/sh"), ["-c", script], None, limits).unwrap()
+        ToolProcess::start(Path::new("/bin/sh"), ["-c", script], Files::default(), limits).unwrap()
     }
 
     async fn run(script: &str, limits: ResourceLimits) -> Exit {
@@ -272,7 +275,6 @@ mod tests {
 
     #[tokio::test]
     async fn processor_time_is_limited() {
-        // The limit may be set a moment after the start; a second is counted from the start.
         let error = run("while :; do :; done", ResourceLimits { cpu: 1, ..AMPLE }).await.failure();
         assert!(matches!(&error, VideoError::Exhausted(what) if what.contains("processor time")), "{error}");
     }
@@ -281,13 +283,59 @@ mod tests {
     async fn the_size_of_files_is_limited() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("big");
-        let script = format!("read line; exec dd if=/dev/zero of={} bs=65536 count=100", file.display());
-        let mut tool = shell(&script, AMPLE);
-        let input = tool.input();
-        drop(input); // the limits are set by now
+        let script = "exec dd if=/proc/cpuinfo of=big bs=1 seek=2000000";
+        let files = Files { input: None, folder: Some(folder.path()) };
+        let tool = ToolProcess::start(Path::new("/bin/sh"), ["-c", script], files, AMPLE).unwrap();
         let exit = tool.wait(Duration::from_secs(60)).await.unwrap();
         assert!(!exit.status.success());
         assert!(std::fs::metadata(&file).unwrap().len() <= AMPLE.file);
+    }
+
+    #[tokio::test]
+    async fn a_process_reads_its_clip_and_writes_into_its_folder_and_uses_no_other_file() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (clip, other) = (elsewhere.path().join("clip"), elsewhere.path().join("other"));
+        std::fs::write(&clip, "a clip").unwrap();
+        std::fs::write(&other, "of somebody else").unwrap();
+        let files = Files { input: Some(&clip), folder: Some(folder.path()) };
+        let run = async |script: String| {
+            let tool = ToolProcess::start(Path::new("/bin/sh"), ["-c", &script], files, AMPLE).unwrap();
+            assert!(tool.confinement().landlock, "without Landlock this test shows nothing");
+            tool.wait(Duration::from_secs(60)).await.unwrap().status.success()
+        };
+        assert!(run(format!("cat '{}' > result", clip.display())).await);
+        assert_eq!(std::fs::read_to_string(folder.path().join("result")).unwrap(), "a clip");
+        assert!(!run(format!("cat '{}'", other.display())).await, "another file was read");
+        assert!(!run("cat /etc/passwd".to_owned()).await, "a file of the system was read");
+        assert!(!run(format!("echo > '{}'", clip.display())).await, "the clip was changed");
+        assert!(!run(format!("echo > '{}'", elsewhere.path().join("new").display())).await, "a file was made");
+        assert!(!run("kill -0 $PPID".to_owned()).await || !signals_are_scoped(), "a signal reached the daemon");
+    }
+
+    /// Whether this kernel's Landlock confines signals (Linux 6.12).
+    fn signals_are_scoped() -> bool {
+        // SAFETY: a query without memory.
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) >= 6 }
+    }
+
+    #[tokio::test]
+    async fn a_process_has_no_network_where_the_system_allows_a_namespace() {
+        let mut tool = shell("read line; cat /proc/net/dev >&2; ls /sys/class/net >&2; exit 0", AMPLE);
+        let network = tool.confinement().network;
+        drop(tool.input());
+        let exit = tool.wait(Duration::from_secs(60)).await.unwrap();
+        assert!(exit.status.success());
+        // What may be made here may be made by the process too: `unshare` of util-linux tries the same.
+        let allowed = |arguments: &[&str]| {
+            std::process::Command::new("unshare").args(arguments).arg("true").status().is_ok_and(|it| it.success())
+        };
+        assert_eq!(network, allowed(&["-n"]) || allowed(&["-U", "-n"]));
+    }
+
+    #[tokio::test]
+    async fn every_limit_is_set_before_the_program_starts() {
+        let messages = run("ulimit -t >&2; ulimit -v >&2; ulimit -c >&2; ulimit -n >&2", AMPLE).await.messages;
+        assert_eq!(messages.lines().collect::<Vec<_>>(), ["20", "1048576", "0", "512"], "{messages}");
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 //! Configuration and lookup of the `ffmpeg` and `ffprobe` programs.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Section `[video]`: the programs that decode, encode and inspect clips.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -40,7 +42,36 @@ pub struct Tools {
 #[error("{0} is not installed; install ffmpeg, or set its path in [video]")]
 pub struct ToolMissing(pub String);
 
+/// The encoders of ffmpeg that the formats of clips need.
+const ENCODERS: [(&str, &str); 7] = [
+    ("libvpx-vp9", "webm"),
+    ("libopus", "the sound of webm"),
+    ("prores_ks", "mov"),
+    ("libx264", "mp4"),
+    ("aac", "the sound of mov and mp4"),
+    ("ffv1", "gif"),
+    ("gif", "gif"),
+];
+
 impl Tools {
+    /// The first line of `ffmpeg -version`.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn version(&self) -> io::Result<String> {
+        Ok(output(&self.ffmpeg, &["-version"])?.lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// The encoders that this ffmpeg lacks, each with what needs it.
+    ///
+    /// # Errors
+    /// When ffmpeg cannot be run.
+    pub fn missing_encoders(&self) -> io::Result<Vec<(&'static str, &'static str)>> {
+        let listing = output(&self.ffmpeg, &["-hide_banner", "-encoders"])?;
+        let has = |encoder: &str| listing.lines().any(|line| line.split_whitespace().nth(1) == Some(encoder));
+        Ok(ENCODERS.into_iter().filter(|(encoder, _)| !has(encoder)).collect())
+    }
+
     /// Resolves the programs.
     ///
     /// # Errors
@@ -49,6 +80,15 @@ impl Tools {
         let path = |program: &Path| resolve(program).ok_or_else(|| ToolMissing(program.display().to_string()));
         Ok(Self { ffmpeg: path(&config.ffmpeg)?, ffprobe: path(&config.ffprobe)? })
     }
+}
+
+/// Standard output of a program that answers at once.
+fn output(program: &Path, arguments: &[&str]) -> io::Result<String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{} ended with {}", program.display(), output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The path of a program: a bare name is resolved through `PATH`, as a shell does.
@@ -80,6 +120,26 @@ mod tests {
         assert_eq!(Tools::find(&config).unwrap_err(), ToolMissing("/nowhere/ffprobe".to_owned()));
         let config = VideoConfig { ffmpeg: "no-such-program-here".into(), ..VideoConfig::default() };
         assert!(Tools::find(&config).unwrap_err().to_string().starts_with("no-such-program-here is not installed"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn missing_encoders_are_those_that_the_listing_lacks() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("ffmpeg");
+        let script = "#!/bin/sh\n[ $1 = -version ] && echo 'ffmpeg version 7' && exit\n\
+            printf ' V....D libvpx-vp9  x\\n A....D libopus x\\n V..... prores_ks x\\n A..... aac x\\n V..... ffv1 x\\n V..... gif libx264\\n'\n";
+        // Not open in this process when it is run, also not in a child of another test.
+        let written = Command::new("sh").args(["-c", "cat > \"$0\""]).arg(&program).stdin(Stdio::piped()).spawn();
+        let mut writer = written.unwrap();
+        io::Write::write_all(&mut writer.stdin.take().unwrap(), script.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let tools = Tools { ffmpeg: program.clone(), ffprobe: program };
+        assert_eq!(tools.missing_encoders().unwrap(), [("libx264", "mp4")]);
+        assert_eq!(tools.version().unwrap(), "ffmpeg version 7");
+        assert!(Tools { ffmpeg: "/bin/false".into(), ..tools }.version().is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod matting;
 mod model;
 mod nightly;
 mod portraits;
+mod soak;
 mod source;
 mod store;
 mod support;

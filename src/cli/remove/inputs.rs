@@ -17,11 +17,11 @@ const SUFFIX: &str = "-cutout";
 
 /// A picture and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Task {
+pub(in crate::cli) struct Task {
     /// The picture.
-    pub(super) source: Source,
+    pub(in crate::cli) source: Source,
     /// Its result.
-    pub(super) sink: Sink,
+    pub(in crate::cli) sink: Sink,
 }
 
 /// An input that cannot be processed, and why. The others are.

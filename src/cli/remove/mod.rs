@@ -8,6 +8,11 @@ mod file_io;
 mod inputs;
 mod report;
 mod source_and_sink;
+mod task_runner;
 
 pub(super) use aux_files::AuxFiles;
 pub(super) use command::Remove;
+pub(super) use inputs::Task;
+pub(super) use report::Entry;
+pub(super) use source_and_sink::{Sink, Source};
+pub(super) use task_runner::TaskRunner;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The outcome of one input.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Entry {
+pub(in crate::cli) struct Entry {
     input: String,
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,20 +57,29 @@ impl Entry {
         Self { face: face.map(|face| face.to_string()), ..self }
     }
 
-    pub(super) fn skipped(input: String, output: String) -> Self {
+    pub(in crate::cli) fn skipped(input: String, output: String) -> Self {
         Self { output: Some(output), ..Self::new(input, Status::Skipped) }
     }
 
-    pub(super) fn failed(input: String, reason: String) -> Self {
+    pub(in crate::cli) fn failed(input: String, reason: String) -> Self {
         Self { error: Some(reason), ..Self::new(input, Status::Failed) }
     }
 
-    pub(super) fn is_failure(&self) -> bool {
+    pub(in crate::cli) fn is_failure(&self) -> bool {
         self.status == Status::Failed
     }
 
+    pub(in crate::cli) fn is_skipped(&self) -> bool {
+        self.status == Status::Skipped
+    }
+
+    /// Why it failed.
+    pub(in crate::cli) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
     /// The entry as a line of text.
-    pub(super) fn line(&self) -> String {
+    pub(in crate::cli) fn line(&self) -> String {
         let output = self.output.as_deref().unwrap_or_default();
         match self.status {
             Status::Done => format!(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Where a picture is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(in crate::cli) enum Source {
     /// Standard input.
     Stdin,
     /// A file.
@@ -22,7 +22,7 @@ pub(super) enum Source {
 
 /// Where a result is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sink {
+pub(in crate::cli) enum Sink {
     /// Standard output.
     Stdout,
     /// A file.

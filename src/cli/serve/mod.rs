@@ -4,6 +4,7 @@
 //! listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
 mod http_adapters;
+mod inherited_sockets;
 
 use super::config_args::EngineArgs;
 use super::exit_code::{Failure, Outcome};
@@ -11,6 +12,7 @@ use super::signals::StopSignals;
 use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
+use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
 use crate::http::descriptors;
@@ -25,6 +27,7 @@ use crate::store::{self, OpenError, PostgresServer, PostgresStore, RedbStore, St
 use crate::telemetry;
 use clap::Args;
 use http_adapters::AdminAdapter;
+use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +43,8 @@ const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// Address of the API [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
+    /// Address of the API and, at `/`, of the page to try it on (`server.page`), unless systemd passes a socket [env: BACKDROP_LISTEN]
+    /// [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
@@ -68,6 +72,10 @@ impl Serve {
         // Before the first thread: accounts, clips and results are readable by the daemon's user only.
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        // No other process of this user can read pictures and keys from the memory of this one, and no core dump has them.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .map_err(|error| format!("the daemon's memory cannot be protected from other processes: {error}"))?;
         telemetry::logging::init(&config.log)?;
         local_engine::block_on(serve(config))??;
         Ok(Outcome::Done)
@@ -84,8 +92,13 @@ async fn serve(config: Config) -> Result<(), Failure> {
         database = open_database(&config) => database?,
         () = &mut stop => return Ok(()),
     };
-    let public = bind(config.server.listen, "the API").await?;
-    let admin = bind(config.server.admin_listen, "the admin interface").await?;
+    let inherited = InheritedSockets::take()?;
+    if config.server.idle_exit.is_some() && inherited.api.is_none() {
+        let without = "without a socket from the service manager (LISTEN_FDS) nothing would start the daemon again";
+        return Err(format!("server.idle_exit: {without}").into());
+    }
+    let public = listener(inherited.api, config.server.listen, "the API").await?;
+    let admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
@@ -95,12 +108,14 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
     let engine = local_engine::start_engine(&config)?;
+    sandbox::start_early();
     let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
     let is_generated = configured.is_none();
     if let Some(created) = keys.bootstrap(configured).await?
         && is_generated
     {
-        stdout::print_line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        stdout::print_line(&welcome(&created, address, scheme, config.server.page))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
@@ -148,6 +163,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
             () = stop => {}
             () = superseded(&*store) => tracing::error!("another daemon has used the database; this one ends"),
         }
+        notify_stopping();
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
     };
@@ -161,7 +177,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
             jobs.run(stop).await;
         }
     });
+    notify_ready();
     http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
+    notify_stopping();
     maintenance.abort();
     // Jobs and requests share the grace period; a job that needs more resumes at the next start.
     let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);
@@ -200,6 +218,8 @@ async fn open_database(config: &Config) -> Result<Option<PostgresStore>, Failure
             Err(OpenError::Locked { .. }) => {
                 if !is_waiting {
                     tracing::info!(database = server.name(), "waiting: another daemon uses the database");
+                    // Waiting may take for ever: the service manager must not take it for a start that hangs.
+                    notify_ready();
                     is_waiting = true;
                 }
                 tokio::time::sleep(DATABASE_PAUSE).await;
@@ -227,7 +247,11 @@ async fn start_jobs(deps: Deps, config: &Config) -> Result<Jobs, Failure> {
     Ok(tokio::task::spawn_blocking(move || Jobs::start(deps, &jobs, &data_dir)).await??)
 }
 
-async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+/// The inherited listener, or one of `address`.
+async fn listener(inherited: Option<TcpListener>, address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+    if let Some(inherited) = inherited {
+        return Ok(inherited);
+    }
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
 }
 
@@ -281,10 +305,16 @@ async fn open_services(config: &Config, database: Option<PostgresStore>) -> Resu
 }
 
 /// The message of the first start: the key, and how to use it.
-fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str) -> String {
+fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str, has_page: bool) -> String {
     let key = created.secret.expose();
+    // A browser keeps what follows `#` to itself. Elsewhere the address that people use is not known.
+    let page = if has_page && address.ip().is_loopback() {
+        format!("    {scheme}://{address}/#key={key}\n\n")
+    } else {
+        String::new()
+    };
     format!(
-        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n    \
+        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n{page}    \
          curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg {scheme}://{address}/remove -o cutout.png\n"
     )
 }

@@ -33,11 +33,7 @@ const MAX_DEPTH: usize = 4;
 
 /// Checks the decode cost of the primary picture of `bytes`: every coded size, and the sums.
 pub(super) fn check_cost(bytes: &[u8], limits: &Limits) -> Result<(), DecodeError> {
-    let file = ItemTables::read(bytes)?;
-    let shown = file.size(file.primary())?;
-    check_size(shown, limits)?;
-    let mut cost = Cost { shown: pixels(shown), ..Cost::default() };
-    cost.add(&file, file.primary(), limits, 0)
+    Cost::of(bytes, limits).map(|_| ())
 }
 
 fn pixels(size: Size) -> u64 {
@@ -45,18 +41,31 @@ fn pixels(size: Size) -> u64 {
 }
 
 /// Sums over the visited items.
-#[derive(Default)]
-struct Cost {
+#[derive(Debug, Default)]
+pub(super) struct Cost {
     /// Pixels of the primary picture.
     shown: u64,
-    visits: usize,
-    bytes: usize,
-    coded: u64,
+    /// Items, counted once per use.
+    pub(super) visits: usize,
+    /// Bytes of their data and configurations.
+    pub(super) bytes: usize,
+    /// Pixels of coded pictures.
+    pub(super) coded: u64,
     sliced: u64,
     composed: u64,
 }
 
 impl Cost {
+    /// The cost of the primary picture of `bytes`, within the budget.
+    pub(super) fn of(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
+        let file = ItemTables::read(bytes)?;
+        let shown = file.size(file.primary())?;
+        check_size(shown, limits)?;
+        let mut cost = Self { shown: pixels(shown), ..Self::default() };
+        cost.add(&file, file.primary(), limits, 0)?;
+        Ok(cost)
+    }
+
     /// Adds the cost of `item` and, recursively, of its inputs.
     fn add(&mut self, file: &ItemTables<'_>, item: ItemId, limits: &Limits, depth: usize) -> Result<(), DecodeError> {
         self.visits += 1;

@@ -99,6 +99,14 @@ impl Units {
     }
 }
 
+/// The picture size in a sequence parameter set; `None` for other units.
+#[cfg(any(test, fuzzing))]
+pub(super) fn parameter_set_size(unit: &[u8]) -> Option<Size> {
+    let [first, second, ..] = unit else { return None };
+    let (kind, layer) = (first >> 1 & 63, (first & 1) << 5 | second >> 3);
+    if kind == SPS && layer == 0 { coded_size(unit) } else { None }
+}
+
 fn coded_size(unit: &[u8]) -> Option<Size> {
     let mut bits = BitReader::new(unit.get(2..)?);
     bits.skip(4)?;

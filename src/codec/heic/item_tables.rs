@@ -10,6 +10,7 @@ use super::boxes::{BmffBox, children, sized_number, top_level, u16_or_u32};
 use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be, u32_be};
 use crate::codec::error::{DecodeError, corrupt};
 use crate::image::Size;
+use memchr::memchr;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -84,10 +85,13 @@ impl<'a> ItemTables<'a> {
                 }
             }
         }
-        for items in auxiliaries.values_mut() {
-            items.retain(|&item| file.is_alpha(item));
+        for (item, auxiliaries) in auxiliaries {
+            for auxiliary in auxiliaries {
+                if file.is_alpha(auxiliary)? {
+                    file.alphas.entry(item).or_default().push(auxiliary);
+                }
+            }
         }
-        file.alphas = auxiliaries;
         Ok(file)
     }
 
@@ -286,10 +290,13 @@ impl<'a> ItemTables<'a> {
         self.alphas.get(&item).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn is_alpha(&self, item: ItemId) -> bool {
-        let body = self.property(item, b"auxC");
-        let name = body.and_then(|body| body.get(4..)?.split(|byte| *byte == 0).next());
-        name.is_some_and(|name| ALPHA.contains(&name))
+    /// Whether the auxiliary picture `item` is an alpha.
+    fn is_alpha(&self, item: ItemId) -> Result<bool, DecodeError> {
+        let Some(body) = self.property(item, b"auxC") else { return Ok(false) };
+        let text = body.get(4..).ok_or_else(truncated)?;
+        // libheif leaves out the last character of a text that does not end before its box.
+        let end = memchr(0, text).ok_or_else(|| ambiguous("an auxiliary type without an end"))?;
+        Ok(ALPHA.contains(&&text[..end]))
     }
 
     /// The body of the first property `name` of `item`.

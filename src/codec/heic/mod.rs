@@ -2,10 +2,16 @@
 
 mod boxes;
 mod cost;
+#[cfg(any(test, fuzzing))]
+mod counting_decoder;
 mod deadline_reader;
 mod decode;
+#[cfg(any(test, fuzzing))]
+mod differential;
 mod hevc;
 mod item_tables;
 
 pub use decode::decoder_available;
 pub(super) use decode::{decode, probe};
+#[cfg(any(test, fuzzing))]
+pub use differential::cost_covers_what_libheif_decodes;

@@ -3,7 +3,7 @@
 //! Where strips begin depends on the picture's size alone, and so do the bytes of the file: not on the number of threads.
 
 use super::packing::Packing;
-use super::strip::{Strip, StripEncoder};
+use super::strip::{Strip, StripEncoder, StripPixels};
 use crate::codec::encode_options::PngEffort;
 use crate::image::Size;
 use png::{BitDepth, Compression, Encoder, Filter};
@@ -48,25 +48,29 @@ fn encode_fast(pixels: &mut [u8], size: Size, packing: Packing) -> Result<Vec<u8
     Ok(out)
 }
 
-fn strips(pixels: &[u8], size: Size, packing: Packing, effort: PngEffort) -> Result<Vec<Strip>, String> {
+/// The compressed strips, in the place of the pixels.
+fn strips<'a>(pixels: &'a mut [u8], size: Size, packing: Packing, effort: PngEffort) -> Result<Vec<Strip<'a>>, String> {
     if pixels.is_empty() {
         return Err("a picture without pixels".to_owned());
     }
     let row_bytes = size.width as usize * 4;
     let strip_bytes = if effort == PngEffort::Best { SEARCHED_STRIP_BYTES } else { STRIP_BYTES };
     let rows = (strip_bytes / row_bytes).clamp(1, size.height as usize);
-    let encoder = || StripEncoder::new(size.width as usize, rows, packing, effort);
-    let strip = |encoder: &mut StripEncoder, (index, strip): (usize, &[u8])| {
-        let start = index * rows * row_bytes;
-        let end = start + strip.len();
-        let above = start.checked_sub(row_bytes);
-        encoder.encode(&pixels[above.unwrap_or(start)..end], above.is_some(), end == pixels.len())
+    let mut above = None;
+    let split = |strip: &'a mut [u8]| {
+        let (body, last) = strip.split_at_mut(strip.len() - row_bytes);
+        let last = &*last;
+        StripPixels { above: above.replace(last), body, last }
     };
-    pixels.par_chunks(rows * row_bytes).enumerate().map_init(encoder, strip).collect()
+    let strips: Vec<_> = pixels.chunks_mut(rows * row_bytes).map(split).collect();
+    let count = strips.len();
+    let encoder = || StripEncoder::new(size.width as usize, rows, packing, effort);
+    let each = strips.into_par_iter().enumerate();
+    each.map_init(encoder, |encoder, (index, strip)| encoder.encode(strip, index + 1 == count)).collect()
 }
 
 /// A PNG with `strips` as the parts of its zlib stream.
-fn file(size: Size, packing: Packing, strips: &[Strip]) -> Result<Vec<u8>, String> {
+fn file(size: Size, packing: Packing, strips: &[Strip<'_>]) -> Result<Vec<u8>, String> {
     let adler = strips.iter().fold(1, |sum, strip| adler32_combine(sum, strip.adler, strip.raw_len as u64));
     let data: usize = strips.iter().map(|strip| strip.bytes.len()).sum();
     let mut out = Vec::with_capacity(SIGNATURE.len() + 3 * CHUNK_OVERHEAD + 13 + data + 6);

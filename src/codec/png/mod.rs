@@ -6,6 +6,7 @@ mod filter;
 mod layout;
 mod packing;
 mod strip;
+mod zero_runs;
 
 pub(super) use decode::decode;
 pub(super) use encode::encode;

@@ -32,10 +32,11 @@ impl Packing {
         }
     }
 
-    /// Packs the samples of `pixels` into `samples`.
+    /// Appends the samples of `pixels` to `samples`.
     pub(super) fn pack(self, pixels: &[u8], samples: &mut Vec<u8>) {
-        let pixels = pixels.as_chunks::<4>().0;
-        samples.resize(pixels.len() * self.bytes(), 0);
+        let (pixels, start) = (pixels.as_chunks::<4>().0, samples.len());
+        samples.resize(start + pixels.len() * self.bytes(), 0);
+        let samples = &mut samples[start..];
         match self {
             Self::Grey => samples.iter_mut().zip(pixels).for_each(|(sample, pixel)| *sample = pixel[3]),
             Self::Rgb => {
@@ -75,10 +76,11 @@ mod tests {
     fn packing_into_another_buffer_and_in_place_are_the_same() {
         let mut pixels: Vec<u8> = (0..=255).chain(0..=255).collect();
         pixels.as_chunks_mut::<4>().0.iter_mut().step_by(3).for_each(|pixel| pixel[3] = 0);
-        let mut samples = vec![7; 5000];
+        let mut samples = vec![7; 5];
         for packing in [Packing::Rgba, Packing::Grey, Packing::Rgb] {
+            samples.truncate(5);
             packing.pack(&pixels, &mut samples);
-            assert_eq!(samples, packing.pack_in_place(&mut pixels.clone()), "{packing:?}");
+            assert_eq!(samples[5..], *packing.pack_in_place(&mut pixels.clone()), "{packing:?}");
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct HttpConfig {
     /// Host names of the admin listener, beside `localhost` and its own address. Requests for others are refused: the host
     /// name of a web page could resolve to this address (DNS rebinding).
     pub admin_hosts: Vec<String>,
+    /// Whether `/` is a page on which people try the API in a browser, with their own key.
+    pub page: bool,
     /// PEM file of the API's certificate and its intermediates; without one, plain HTTP. Both files are read again on
     /// SIGHUP.
     pub tls_cert: Option<PathBuf>,
@@ -78,6 +80,10 @@ pub struct HttpConfig {
     /// How long requests in flight may take to end at shutdown; meanwhile others are answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub shutdown_grace: Duration,
+    /// After this time without a connection and without a job the daemon ends, to be started again by the next connection;
+    /// only with a socket from systemd. Unset, it stays.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    pub idle_exit: Option<Duration>,
 }
 
 impl Default for HttpConfig {
@@ -86,6 +92,7 @@ impl Default for HttpConfig {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
             admin_hosts: Vec::new(),
+            page: true,
             tls_cert: None,
             tls_key: None,
             public_url: None,
@@ -106,6 +113,7 @@ impl Default for HttpConfig {
             reply_timeout: Duration::from_secs(30),
             request_deadline: Duration::from_secs(120),
             shutdown_grace: Duration::from_secs(30),
+            idle_exit: None,
         }
     }
 }
@@ -164,6 +172,7 @@ impl HttpConfig {
             let holds = !timeout.is_zero() && timeout <= A_DAY;
             check(holds, &format!("{name}: expected more than no time and at most a day, such as 10s"));
         }
+        check(self.idle_exit != Some(Duration::ZERO), "idle_exit: expected more than no time, such as 10m");
         check(self.shutdown_grace <= A_DAY, "shutdown_grace: expected at most a day, such as 30s");
         check(
             self.listen.port() == 0 || self.listen != self.admin_listen,

@@ -20,9 +20,10 @@ mod schema;
 mod services;
 mod yaml;
 
-use node::{Node, Object};
 use schema::string;
 use std::sync::LazyLock;
+
+pub(super) use node::{Node, Object};
 
 static CONTRACT: LazyLock<Object> = LazyLock::new(contract);
 static YAML: LazyLock<String> = LazyLock::new(|| yaml::written(&CONTRACT));
@@ -38,6 +39,11 @@ pub fn yaml() -> &'static str {
 #[must_use]
 pub fn json() -> &'static str {
     &JSON
+}
+
+/// The contract as a tree.
+pub(super) fn document() -> &'static Object {
+    &CONTRACT
 }
 
 fn contract() -> Object {

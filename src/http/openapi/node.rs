@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// A value of the tree.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(in crate::http) enum Node {
     /// `true` or `false`.
     Boolean(bool),
     /// A number; one without fraction is written as an integer.
@@ -20,7 +20,7 @@ pub(super) enum Node {
 
 /// A mapping that keeps the order of its members.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Object(Vec<(Cow<'static, str>, Node)>);
+pub(in crate::http) struct Object(Vec<(Cow<'static, str>, Node)>);
 
 impl Object {
     /// With a member more; each key is added once.
@@ -52,9 +52,50 @@ impl Object {
         if is_extension { self.extension() } else { self }
     }
 
+    /// The member of this name.
+    pub(in crate::http) fn get(&self, key: &str) -> Option<&Node> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// The text of this name; empty where there is none.
+    pub(in crate::http) fn text(&self, key: &str) -> &str {
+        self.get(key).and_then(Node::as_text).unwrap_or_default()
+    }
+
+    /// The mapping of this name.
+    pub(in crate::http) fn object(&self, key: &str) -> Option<&Self> {
+        self.get(key).and_then(Node::as_object)
+    }
+
+    /// The sequence of this name; empty where there is none.
+    pub(in crate::http) fn list(&self, key: &str) -> &[Node] {
+        match self.get(key) {
+            Some(Node::List(values)) => values,
+            Some(Node::Boolean(_) | Node::Number(_) | Node::Text(_) | Node::Object(_)) | None => &[],
+        }
+    }
+
     /// The members, in order.
-    pub(super) fn members(&self) -> &[(Cow<'static, str>, Node)] {
+    pub(in crate::http) fn members(&self) -> &[(Cow<'static, str>, Node)] {
         &self.0
+    }
+}
+
+impl Node {
+    /// Its text, where it is text.
+    pub(in crate::http) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Boolean(_) | Self::Number(_) | Self::List(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// Its mapping, where it is one.
+    pub(in crate::http) fn as_object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Boolean(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => None,
+        }
     }
 }
 

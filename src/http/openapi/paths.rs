@@ -152,6 +152,6 @@ fn page(page: Page) -> Operation {
     match page {
         Page::OpenApi => Operation::page("openapi", "This document.", "application/yaml", object()),
         Page::OpenApiJson => Operation::page("openapiJson", "This document as JSON.", "application/json", object()),
-        Page::Docs => Operation::page("docs", "One HTML page without scripts.", "text/html", string()),
+        Page::Docs => Operation::page("docs", "One HTML page.", "text/html", string()),
     }
 }

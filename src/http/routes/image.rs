@@ -113,16 +113,19 @@ pub(in crate::http) async fn process(
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };
+    let place = state.queue.place(&caller.account)?;
+    let turn = place.turn_before(deadline).await?;
     let Finished { mut output, slot } = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
         let error = error.renamed(MASK_FILE, recipe.inputs.mask.as_ref().map_or(MASK_FILE, MaskSource::param));
         let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
+    drop(turn);
     // The files were moved into the processing and are freed.
     drop((share, aux.share, generated_share));
     output.image.bytes = state.replies.hold(&caller.account, output.image.bytes, call.deadline).await?;
-    drop(slot);
+    drop((slot, place));
     let cost = authorized.bill(&[digest]).await?;
     Ok(BilledImage { output, cost, model })
 }

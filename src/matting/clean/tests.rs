@@ -36,7 +36,7 @@ fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> RawMask {
     let place = |cell: u32, pixels: u32| (cell as f32 + 0.5) * pixels as f32 / side as f32;
     let cells = (0..side).flat_map(|row| (0..side).map(move |column| (column, row)));
     let values = cells.map(|(column, row)| value(place(column, PICTURE.width), place(row, PICTURE.height)));
-    RawMask::new(Size::new(side, side), values.collect()).expect("probabilities")
+    RawMask::new(Size::new(side, side), values.collect::<Vec<f32>>()).expect("probabilities")
 }
 
 fn certain(is_subject: bool) -> f32 {
@@ -322,7 +322,7 @@ fn noise_does_not_panic_and_yields_probabilities() {
         let noise = |at: u32| (at + 1).wrapping_mul(2_654_435_761) >> 24;
         let bytes: Vec<u8> = (0..size.area() as u32 * 4).map(|at| noise(at) as u8).collect();
         let frame = Frame::new(size, Buffer::from(bytes));
-        let values = (0..columns * rows).map(|at| noise(at / 7) as f32 / 255.0).collect();
+        let values = (0..columns * rows).map(|at| noise(at / 7) as f32 / 255.0).collect::<Vec<f32>>();
         let mask = RawMask::new(Size::new(columns, rows), values).expect("probabilities");
         for both in [false, true] {
             let params = CleanParams { decontaminate: both, opaque: both };

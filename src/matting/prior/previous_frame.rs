@@ -1,6 +1,7 @@
 //! Temporal prior of a clip: the previous frame's matte, moved by optical flow, with a weight for each pixel.
 
 use crate::image::{AlphaMatte, Size, Trimap};
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 /// Coverages this far apart are unrelated.
@@ -10,8 +11,8 @@ const UNRELATED: u8 = 128;
 #[derive(Clone, Debug)]
 pub struct TemporalPrior {
     size: Size,
-    coverage: Vec<u8>,
-    weight: Vec<u8>,
+    coverage: Recycled<Vec<u8>>,
+    weight: Recycled<Vec<u8>>,
 }
 
 impl TemporalPrior {
@@ -21,7 +22,8 @@ impl TemporalPrior {
     /// # Panics
     /// When there are more or fewer of either than pixels.
     #[must_use]
-    pub fn new(size: Size, coverage: Vec<u8>, weight: Vec<u8>) -> Self {
+    pub fn new(size: Size, coverage: impl Into<Recycled<Vec<u8>>>, weight: impl Into<Recycled<Vec<u8>>>) -> Self {
+        let (coverage, weight) = (coverage.into(), weight.into());
         assert!(
             coverage.len() == size.area() && weight.len() == size.area(),
             "a prior of {size} needs coverage and weight for each pixel"
@@ -43,7 +45,7 @@ impl TemporalPrior {
     /// Blends the expected coverage into the solved one, inside the band: less the further they are apart, and not at all
     /// from [`UNRELATED`] on, which is no noise of matting but an edge elsewhere than expected.
     pub(in crate::matting) fn blend(&self, trimap: &Trimap, solved: &mut AlphaMatte) {
-        let expected = self.coverage.par_iter().zip(&self.weight);
+        let expected = self.coverage.par_iter().zip(&*self.weight);
         solved.coverage_mut().par_iter_mut().zip(expected).zip(trimap.labels()).with_min_len(1 << 16).for_each(
             |((value, (&expected, &weight)), &label)| {
                 if label == Trimap::UNKNOWN && weight > 0 {

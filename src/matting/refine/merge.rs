@@ -156,7 +156,7 @@ mod tests {
     fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> RawMask {
         let at = |at: u32| ((at % side) as f32 + 0.5, (at / side) as f32 + 0.5);
         let cells = (0..side * side).map(at).map(|(x, y)| value(x / side as f32, y / side as f32));
-        RawMask::new(Size::new(side, side), cells.collect()).expect("probabilities")
+        RawMask::new(Size::new(side, side), cells.collect::<Vec<f32>>()).expect("probabilities")
     }
 
     /// Subject in the left half.

@@ -120,7 +120,7 @@ mod tests {
     /// A block of `mask` cells on a grid of 96.
     fn block(columns: std::ops::Range<u32>, rows: std::ops::Range<u32>) -> RawMask {
         let value = |at: u32| if columns.contains(&(at % 96)) && rows.contains(&(at / 96)) { 1.0 } else { 0.0 };
-        RawMask::new(Size::new(96, 96), (0..96 * 96).map(value).collect()).expect("probabilities")
+        RawMask::new(Size::new(96, 96), (0..96 * 96).map(value).collect::<Vec<f32>>()).expect("probabilities")
     }
 
     fn contains(part: Rect, x: u32, y: u32) -> bool {

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::cpu::model_input;
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 use super::fgnet_cpu::{Arena, FgNet};
@@ -40,7 +41,7 @@ impl CpuSegmenter {
         let side = self.network.side();
         let Size { width, height } = frame.size();
         model_input(frame.pixels(), width as usize, height as usize, side, 1, arena.input_mut());
-        let mut values = vec![0.0; side * side];
+        let mut values = Recycled::<Vec<f32>>::for_overwrite(side * side);
         self.network.run(&mut arena, &mut values);
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
         let side = u32::try_from(side).expect("weights files state a side of at most 2048");

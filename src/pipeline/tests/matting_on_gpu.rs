@@ -237,7 +237,7 @@ fn a_device_that_fails_costs_no_picture() {
 #[test]
 fn a_picture_waits_for_memory_on_the_device_and_one_that_never_fits_is_the_cpus() {
     let frame = Frame::new(Size::new(96, 64), (0..96 * 64 * 4).map(|at| (at % 251) as u8).collect::<Vec<_>>().into());
-    let values = (0..48 * 32).map(|at| if (12..36).contains(&(at % 48)) { 1.0 } else { 0.0 }).collect();
+    let values = (0..48 * 32).map(|at| if (12..36).contains(&(at % 48)) { 1.0 } else { 0.0 }).collect::<Vec<f32>>();
     let mask = RawMask::new(Size::new(48, 32), values).expect("probabilities");
     let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
     let bytes = 72 * 96 * 64;

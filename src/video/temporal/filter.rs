@@ -8,6 +8,8 @@ use super::thumbnail::Thumbnail;
 use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
 use crate::matting::{self, NoSubject, TemporalMatte, TemporalPrior};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::recycled::Recycled;
+use multiversion::multiversion;
 use rayon::prelude::*;
 
 /// Largest weight of the past in frames, at a smoothing of 100.
@@ -86,45 +88,87 @@ impl TemporalFilter {
 
     /// `mask` fused with the past, cell by cell.
     fn fuse(&self, before: &TemporalState, motion: &Motion, mask: &RawMask) -> Fused {
-        let (most, most_of_matte) = (self.frames(MAX_PAST_FRAMES), self.frames(MAX_PAST_FRAMES_OF_MATTE));
-        let limit = self.contradiction_limit();
-        let size = motion.flow.size;
-        let cell = |at: usize| {
-            let now = mask.values()[at];
-            let (x, y) = motion.place(at);
-            let was = Plane { values: before.mask.values(), size }.cubic(x, y).clamp(0.0, 1.0);
-            let past = Plane { values: &before.weight, size }.linear(x, y).min(most) * motion.confidence[at];
-            let step = if now - was > CONTRADICTION {
-                1
-            } else if now - was < -CONTRADICTION {
-                -1
-            } else {
-                0
-            };
-            let streak = before.contradictions[motion.nearest(at)];
-            let streak = if streak.signum() == step { streak.saturating_add(step) } else { step };
-            let (past, streak) = if streak.saturating_abs() >= limit { (0.0, 0) } else { (past, streak) };
-            let current = certainty(now);
-            let of_matte = past.min(most_of_matte);
-            ((past * was + current * now) / (past + current), past + current, streak, of_matte / (of_matte + 1.0))
+        let fusion = Fusion {
+            before,
+            motion,
+            mask,
+            most: self.frames(MAX_PAST_FRAMES),
+            most_of_matte: self.frames(MAX_PAST_FRAMES_OF_MATTE),
+            limit: self.contradiction_limit(),
         };
-        let cells: Vec<_> = (0..mask.values().len()).into_par_iter().with_min_len(4096).map(cell).collect();
-        let values = cells.iter().map(|&(value, ..)| value).collect();
+        let mut cells = Recycled::<Vec<FusedCell>>::for_overwrite(mask.values().len());
+        let tasks = cells.par_chunks_mut(FUSED_CELLS).enumerate();
+        tasks.for_each(|(task, cells)| fuse_cells(&fusion, task * FUSED_CELLS, cells));
+        let values = Recycled::collected(cells.iter().map(|cell| cell.value));
         // Invalid only with NaN in the flow: the frame is then processed without its past.
         let Ok(mask) = RawMask::new(mask.size(), values) else {
             return Fused { matte_share: vec![0.0; mask.values().len()], ..Fused::without_past(mask.clone()) };
         };
         let mut fused = Fused { mask, weight: Vec::new(), contradictions: Vec::new(), matte_share: Vec::new() };
-        for (_, weight, streak, share) in cells {
-            fused.weight.push(weight);
-            fused.contradictions.push(streak);
-            fused.matte_share.push(share);
-        }
+        fused.weight.extend(cells.iter().map(|cell| cell.weight));
+        fused.contradictions.extend(cells.iter().map(|cell| cell.contradictions));
+        fused.matte_share.extend(cells.iter().map(|cell| cell.matte_share));
         fused
     }
 }
 
+/// Cells of a task.
+const FUSED_CELLS: usize = 4096;
+
+/// What a mask is fused from, and how.
+struct Fusion<'a> {
+    before: &'a TemporalState,
+    motion: &'a Motion,
+    mask: &'a RawMask,
+    /// Largest weight of the past in the mask and in the matte, in frames.
+    most: f32,
+    most_of_matte: f32,
+    /// Contradicting frames after which the past is dropped.
+    limit: i8,
+}
+
+/// A cell of [`Fused`].
+#[derive(Clone, Copy, Debug, Default)]
+struct FusedCell {
+    value: f32,
+    weight: f32,
+    contradictions: i8,
+    matte_share: f32,
+}
+
+/// Fuses the cells from `first` on.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn fuse_cells(fusion: &Fusion<'_>, first: usize, cells: &mut [FusedCell]) {
+    let Fusion { before, motion, mask, most, most_of_matte, limit } = *fusion;
+    let size = motion.flow.size;
+    for (at, cell) in (first..).zip(cells) {
+        let now = mask.values()[at];
+        let (x, y) = motion.flow.place(at);
+        let was = Plane { values: before.mask.values(), size }.cubic(x, y).clamp(0.0, 1.0);
+        let past = Plane { values: &before.weight, size }.linear(x, y).min(most) * motion.confidence[at];
+        let step = if now - was > CONTRADICTION {
+            1
+        } else if now - was < -CONTRADICTION {
+            -1
+        } else {
+            0
+        };
+        let streak = before.contradictions[motion.nearest(at)];
+        let streak = if streak.signum() == step { streak.saturating_add(step) } else { step };
+        let (past, streak) = if streak.saturating_abs() >= limit { (0.0, 0) } else { (past, streak) };
+        let current = certainty(now);
+        let of_matte = past.min(most_of_matte);
+        *cell = FusedCell {
+            value: (past * was + current * now) / (past + current),
+            weight: past + current,
+            contradictions: streak,
+            matte_share: of_matte / (of_matte + 1.0),
+        };
+    }
+}
+
 /// Weight of a mask value of the current frame: 1 at 0 and 1, [`UNCERTAIN_WEIGHT`] at one half.
+#[inline(always)]
 fn certainty(value: f32) -> f32 {
     UNCERTAIN_WEIGHT + (1.0 - UNCERTAIN_WEIGHT) * (2.0 * value - 1.0).abs()
 }
@@ -161,13 +205,9 @@ impl Motion {
         Some(Self { flow, confidence })
     }
 
-    fn place(&self, at: usize) -> (f32, f32) {
-        let width = self.flow.size[0];
-        ((at % width) as f32 + self.flow.right[at], (at / width) as f32 + self.flow.down[at])
-    }
-
+    #[inline(always)]
     fn nearest(&self, at: usize) -> usize {
-        let (x, y) = self.place(at);
+        let (x, y) = self.flow.place(at);
         let [width, height] = self.flow.size;
         let nearest = |value: f32, cells: usize| (value.round().max(0.0) as usize).min(cells - 1);
         nearest(y, height) * width + nearest(x, width)
@@ -182,19 +222,39 @@ fn warped_matte(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap
     let grid = (flow.size[0], flow.size[1]);
     let planes = [&flow.right, &flow.down].map(|plane| Upsampled::new(plane, grid, picture));
     let share = Upsampled::new(share, grid, picture);
-    let (across, down) = (width as f32 / grid.0 as f32, height as f32 / grid.1 as f32);
-    let matte = Plane { values: before.coverage(), size: [picture.0, picture.1] };
-    let (mut coverage, mut weight) = (vec![0; size.area()], vec![0; size.area()]);
+    let warp = Warp {
+        matte: Plane { values: before.coverage(), size: [picture.0, picture.1] },
+        planes,
+        share,
+        cell: [width as f32 / grid.0 as f32, height as f32 / grid.1 as f32],
+    };
+    let [mut coverage, mut weight] = [(); 2].map(|()| Recycled::filled(size.area(), 0_u8));
     let rows = coverage.par_chunks_mut(picture.0).zip(weight.par_chunks_mut(picture.0));
-    rows.zip(trimap.labels().par_chunks(picture.0)).enumerate().for_each(|(y, ((coverage, weight), labels))| {
-        for x in (0..picture.0).filter(|&x| labels[x] == Trimap::UNKNOWN) {
-            weight[x] = (share.at(x, y) * 255.0 + 0.5) as u8;
-            if weight[x] > 0 {
-                let [right, below] = &planes;
-                let place = (x as f32 + right.at(x, y) * across, y as f32 + below.at(x, y) * down);
-                coverage[x] = (matte.cubic(place.0, place.1) + 0.5) as u8;
-            }
-        }
-    });
+    rows.zip(trimap.labels().par_chunks(picture.0))
+        .enumerate()
+        .for_each(|(y, ((coverage, weight), labels))| warp_row(&warp, y, labels, coverage, weight));
     TemporalPrior::new(size, coverage, weight)
+}
+
+/// What a matte is warped by.
+struct Warp<'a> {
+    matte: Plane<'a, u8>,
+    /// The flow to the right and down, in cells, and the weight of the past, at the picture's size.
+    planes: [Upsampled<'a>; 2],
+    share: Upsampled<'a>,
+    /// Width and height of a cell in pixels.
+    cell: [f32; 2],
+}
+
+/// Warps the unknown pixels of row `y`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn warp_row(warp: &Warp<'_>, y: usize, labels: &[u8], coverage: &mut [u8], weight: &mut [u8]) {
+    let Warp { matte, planes: [right, down], share, cell } = warp;
+    for x in (0..labels.len()).filter(|&x| labels[x] == Trimap::UNKNOWN) {
+        weight[x] = (share.at(x, y) * 255.0 + 0.5) as u8;
+        if weight[x] > 0 {
+            let place = (x as f32 + right.at(x, y) * cell[0], y as f32 + down.at(x, y) * cell[1]);
+            coverage[x] = (matte.cubic(place.0, place.1) + 0.5) as u8;
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 use super::optical_flow::Flow;
 use super::thumbnail::Thumbnail;
+use multiversion::multiversion;
 use rayon::prelude::*;
 
 /// Multiples of the median difference up to which confidence is 1, and from which it is 0.
@@ -19,21 +20,17 @@ const MAX_MEDIAN: f32 = 6.0;
 const CUT: f32 = 12.0;
 const DARK_CUT: f32 = 3.0;
 const DARK_CUT_SHARE: f32 = 0.5;
+/// Cells of a task.
+const TASK: usize = 4096;
 
 /// Confidence of `flow` for each cell, 0 to 1. `None` at a cut.
 pub(super) fn flow_confidence(before: &Thumbnail, after: &Thumbnail, flow: &Flow) -> Option<Vec<f32>> {
     let [width, height] = flow.size;
     let (cells, _) = after.cells.as_chunks::<3>();
-    let place = |at: usize| ((at % width) as f32 + flow.right[at], (at / width) as f32 + flow.down[at]);
-    let mut differences: Vec<[f32; 3]> = (0..cells.len())
-        .into_par_iter()
-        .with_min_len(4096)
-        .map(|at| {
-            let (x, y) = place(at);
-            let was = before.linear(x, y);
-            std::array::from_fn(|channel| f32::from(cells[at][channel]) - was[channel])
-        })
-        .collect();
+    let mut differences = vec![[0.0; 3]; cells.len()];
+    differences.par_chunks_mut(TASK).enumerate().for_each(|(task, differences)| {
+        warped_differences(before, after, flow, task * TASK, differences);
+    });
     let exposure: [f32; 3] =
         std::array::from_fn(|channel| median(differences.iter().map(|difference| difference[channel])));
     for difference in &mut differences {
@@ -48,13 +45,24 @@ pub(super) fn flow_confidence(before: &Thumbnail, after: &Thumbnail, flow: &Flow
     let typical = typical.clamp(MIN_MEDIAN, MAX_MEDIAN);
     let (right_end, bottom_end) = (width as f32 - 0.5, height as f32 - 0.5);
     let confidence = around.iter().enumerate().map(|(at, &difference)| {
-        let (x, y) = place(at);
+        let (x, y) = flow.place(at);
         if x < -0.5 || y < -0.5 || x > right_end || y > bottom_end {
             return 0.0;
         }
         ((NO_CONFIDENCE - difference / typical) / (NO_CONFIDENCE - FULL_CONFIDENCE)).clamp(0.0, 1.0)
     });
     Some(confidence.collect())
+}
+
+/// The differences of the cells of `after` from `first` on to `before`, warped along `flow`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn warped_differences(before: &Thumbnail, after: &Thumbnail, flow: &Flow, first: usize, differences: &mut [[f32; 3]]) {
+    let (cells, _) = after.cells.as_chunks::<3>();
+    for (at, difference) in (first..).zip(differences) {
+        let (x, y) = flow.place(at);
+        let was = before.linear(x, y);
+        *difference = std::array::from_fn(|channel| f32::from(cells[at][channel]) - was[channel]);
+    }
 }
 
 /// Median absolute deviation of a picture's brightness.

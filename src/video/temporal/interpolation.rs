@@ -1,4 +1,6 @@
 //! Bilinear and Catmull-Rom interpolation on a plane, with border replication.
+//!
+//! Inlined into loops that are compiled for several instruction sets: the oldest rounds by a call for each value.
 
 /// The upper left of the four cells around a point, and the fractional offsets from it.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +12,7 @@ struct Corner {
 }
 
 impl Corner {
+    #[inline(always)]
     fn of(x: f32, y: f32) -> Self {
         let (left, top) = (x.floor(), y.floor());
         Self { column: left as isize, row: top as isize, along: x - left, down: y - top }
@@ -24,6 +27,7 @@ pub(super) struct Plane<'a, T> {
 }
 
 impl<T: Copy + Into<f32>> Plane<'_, T> {
+    #[inline(always)]
     fn at(&self, column: isize, row: isize) -> f32 {
         let [width, height] = self.size;
         let column = column.clamp(0, width as isize - 1) as usize;
@@ -32,6 +36,7 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
     }
 
     /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first.
+    #[inline(always)]
     pub(super) fn linear(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
         let [width, height] = self.size;
@@ -49,6 +54,7 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
 
     /// Catmull-Rom interpolation of sixteen cells, which does not blur a plane that is warped repeatedly. It may
     /// overshoot.
+    #[inline(always)]
     pub(super) fn cubic(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
         let across = catmull_rom(along);
@@ -72,6 +78,7 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
 }
 
 /// Catmull-Rom weights of the cells at -1, 0, 1 and 2.
+#[inline(always)]
 fn catmull_rom(t: f32) -> [f32; 4] {
     let (square, cube) = (t * t, t * t * t);
     [

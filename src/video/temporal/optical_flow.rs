@@ -8,7 +8,9 @@
 //! threads.
 
 use super::interpolation::Plane;
+use multiversion::multiversion;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Cells along a side of a patch, and from one patch to the next.
 const PATCH: usize = 8;
@@ -63,6 +65,14 @@ impl Flow {
         coarser
     }
 
+    /// Where the cell `at`, counted row after row, was in the previous frame.
+    #[inline(always)]
+    pub(super) fn place(&self, at: usize) -> (f32, f32) {
+        let [width, _] = self.size;
+        ((at % width) as f32 + self.right[at], (at / width) as f32 + self.down[at])
+    }
+
+    #[inline(always)]
     fn at(&self, x: f32, y: f32) -> [f32; 2] {
         [&self.right, &self.down].map(|values| Plane { values, size: self.size }.linear(x, y))
     }
@@ -104,6 +114,7 @@ impl Padded {
     }
 
     /// The first cell in the padded plane, and the fractional offset, of a window of `extent` cells at `place`.
+    #[inline(always)]
     fn place(&self, [x, y]: [f32; 2], extent: [usize; 2]) -> (usize, [f32; 2]) {
         let place = |value: f32, cells: usize, extent: usize| {
             // One cell is left for the second of each interpolated pair.
@@ -115,6 +126,7 @@ impl Padded {
         (row * self.stride + column, [along, down])
     }
 
+    #[inline(always)]
     fn at(&self, place: [f32; 2]) -> f32 {
         let (first, [along, down]) = self.place(place, [1, 1]);
         let mix = |at: usize| self.values[at] + along * (self.values[at + 1] - self.values[at]);
@@ -160,6 +172,7 @@ impl Level {
         (patch * STRIDE).min(self.size[side] - self.extent[side])
     }
 
+    #[inline(always)]
     fn cells(&self, plane: &[f32], [left, top]: [usize; 2]) -> Cells {
         let mut cells = [[0.0; PATCH]; PATCH];
         for (y, row) in cells.iter_mut().take(self.extent[1]).enumerate() {
@@ -170,18 +183,17 @@ impl Level {
 
     /// The motion of every patch, row after row.
     fn search(&self, before: &Padded, coarser: &Flow, scale: f32) -> Vec<[f32; 2]> {
+        const TASK: usize = 64;
         let [columns, rows] = self.counts();
-        (0..columns * rows)
-            .into_par_iter()
-            .with_min_len(64)
-            .map(|patch| {
-                let origin = [self.start(0, patch % columns), self.start(1, patch / columns)];
-                self.refine_patch(before, origin, coarser, scale)
-            })
-            .collect()
+        let mut motions = vec![[0.0; 2]; columns * rows];
+        motions.par_chunks_mut(TASK).enumerate().for_each(|(task, motions)| {
+            refine_patches(self, before, coarser, scale, task * TASK, motions);
+        });
+        motions
     }
 
     /// The motion of the patch at `origin`.
+    #[inline(always)]
     fn refine_patch(&self, before: &Padded, origin: [usize; 2], coarser: &Flow, scale: f32) -> [f32; 2] {
         let patch = Patch::new(self, origin);
         let middle = [0, 1].map(|side| origin[side] as f32 + (self.extent[side] - 1) as f32 / 2.0);
@@ -214,32 +226,16 @@ impl Level {
     /// Densification: the motion of every cell from the patches over it.
     fn densify(&self, before: &Padded, patches: &[[f32; 2]]) -> Flow {
         let [width, height] = self.size;
-        let [columns, _] = self.counts();
-        let over = [0, 1].map(|side| self.patches_over(side));
-
         let mut flow = Flow::still(self.size);
-        flow.right.par_chunks_mut(width).zip(flow.down.par_chunks_mut(width)).enumerate().for_each(|(y, rows)| {
-            debug_assert!(y < height);
-            for (x, (right, down)) in rows.0.iter_mut().zip(rows.1).enumerate() {
-                let value = self.values[y * width + x];
-                let mut sums = [0.0; 3];
-                for row in over[1][y].clone() {
-                    for column in over[0][x].clone() {
-                        let motion = patches[row * columns + column];
-                        let there = before.at([x as f32 + motion[0], y as f32 + motion[1]]);
-                        let misfit = (there - value).abs() + NOISE;
-                        let weight = 1.0 / (misfit * misfit);
-                        sums = [sums[0] + weight * motion[0], sums[1] + weight * motion[1], sums[2] + weight];
-                    }
-                }
-                (*right, *down) = (sums[0] / sums[2], sums[1] / sums[2]);
-            }
-        });
+        let motions = Densified { level: self, before, patches, over: [0, 1].map(|side| self.patches_over(side)) };
+        let rows = flow.right.par_chunks_mut(width).zip(flow.down.par_chunks_mut(width)).enumerate();
+        rows.for_each(|(y, (right, down))| densify_row(&motions, y, right, down));
+        debug_assert_eq!(flow.right.len(), width * height);
         flow
     }
 
     /// For each cell along a side, the patches over it.
-    fn patches_over(&self, side: usize) -> Vec<std::ops::Range<usize>> {
+    fn patches_over(&self, side: usize) -> Vec<Range<usize>> {
         let count = self.counts()[side];
         let over = |cell: usize| {
             let covers = |patch: &usize| {
@@ -252,6 +248,47 @@ impl Level {
             first..last + 1
         };
         (0..self.size[side]).map(over).collect()
+    }
+}
+
+/// The motions of the patches of a level from `first` on.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn refine_patches(level: &Level, before: &Padded, coarser: &Flow, scale: f32, first: usize, motions: &mut [[f32; 2]]) {
+    let [columns, _] = level.counts();
+    for (patch, motion) in (first..).zip(motions) {
+        let origin = [level.start(0, patch % columns), level.start(1, patch / columns)];
+        *motion = level.refine_patch(before, origin, coarser, scale);
+    }
+}
+
+/// What the motion of a level's cells is made of.
+struct Densified<'a> {
+    level: &'a Level,
+    before: &'a Padded,
+    /// The motion of each patch.
+    patches: &'a [[f32; 2]],
+    /// For each column and each row, the patches over it.
+    over: [Vec<Range<usize>>; 2],
+}
+
+/// The motion of the cells of row `y`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn densify_row(motions: &Densified<'_>, y: usize, right: &mut [f32], down: &mut [f32]) {
+    let Densified { level, before, patches, over } = motions;
+    let [columns, _] = level.counts();
+    for (x, (right, down)) in right.iter_mut().zip(down).enumerate() {
+        let value = level.values[y * level.size[0] + x];
+        let mut sums = [0.0; 3];
+        for row in over[1][y].clone() {
+            for column in over[0][x].clone() {
+                let motion = patches[row * columns + column];
+                let there = before.at([x as f32 + motion[0], y as f32 + motion[1]]);
+                let misfit = (there - value).abs() + NOISE;
+                let weight = 1.0 / (misfit * misfit);
+                sums = [sums[0] + weight * motion[0], sums[1] + weight * motion[1], sums[2] + weight];
+            }
+        }
+        (*right, *down) = (sums[0] / sums[2], sums[1] / sums[2]);
     }
 }
 
@@ -269,6 +306,7 @@ struct Patch {
 }
 
 impl Patch {
+    #[inline(always)]
     fn new(level: &Level, origin: [usize; 2]) -> Self {
         let values = level.cells(&level.values, origin);
         let (across, downwards) = (level.cells(&level.across, origin), level.cells(&level.downwards, origin));
@@ -288,6 +326,7 @@ impl Patch {
 
     /// The mean-free sum of squared differences to the previous frame at an offset of `motion`, and the Gauss-Newton
     /// step to subtract.
+    #[inline(always)]
     fn misfit(&self, before: &Padded, motion: [f32; 2]) -> (f32, [f32; 2]) {
         let place = [self.origin[0] + motion[0], self.origin[1] + motion[1]];
         let (first, [along, down]) = before.place(place, self.extent);

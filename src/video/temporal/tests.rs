@@ -221,7 +221,7 @@ fn any_size_works_and_another_size_restarts_the_filter() {
         let size = Size::new(width, height);
         let bytes: Vec<u8> = (0..size.area() as u64).flat_map(|at| [(chance(at) * 255.0) as u8, 90, 7, 255]).collect();
         for subject in [1.0, 0.6, 0.0] {
-            let values = (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect();
+            let values = (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect::<Vec<f32>>();
             let mask = RawMask::new(grid, values).expect("probabilities");
             let matte = filter.next(&Frame::new(size, Buffer::from(bytes.clone())), mask);
             assert_eq!((matte.size(), matte.coverage().len()), (size, size.area()));

@@ -1,6 +1,7 @@
 //! Thumbnails: frames area-averaged to the network's grid, for optical flow and frame comparison.
 
 use crate::image::{Frame, Size};
+use multiversion::multiversion;
 use rayon::prelude::*;
 
 /// A frame on the network's grid; each cell is the mean of its area.
@@ -22,26 +23,14 @@ impl Thumbnail {
         cells.par_chunks_mut((columns * 3).max(1)).zip(&down).for_each_init(
             || vec![0.0_f32; width * 4],
             |line, (row, window)| {
-                line.fill(0.0);
-                for (y, share) in window.parts() {
-                    let pixels = &frame.pixels()[y * width * 4..][..width * 4];
-                    line.iter_mut().zip(pixels).for_each(|(sum, &value)| *sum += share * f32::from(value));
-                }
-                let (line, _) = line.as_chunks::<4>();
-                let (row, _) = row.as_chunks_mut::<3>();
-                for (cell, window) in row.iter_mut().zip(&across) {
-                    let mut sums = [0.0; 3];
-                    for (x, share) in window.parts() {
-                        sums.iter_mut().zip(line[x]).for_each(|(sum, value)| *sum += share * value);
-                    }
-                    *cell = sums.map(|sum| (sum + 0.5) as u8);
-                }
+                mean_row(frame.pixels(), window, &across, line, row.as_chunks_mut().0);
             },
         );
         Self { size, cells }
     }
 
     /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first, with border replication.
+    #[inline(always)]
     pub(super) fn linear(&self, x: f32, y: f32) -> [f32; 3] {
         let (cells, _) = self.cells.as_chunks::<3>();
         let [width, height] = [self.size.width as usize, self.size.height as usize];
@@ -65,6 +54,25 @@ impl Thumbnail {
             .iter()
             .map(|&[red, green, blue]| f32::from(u16::from(red) + 2 * u16::from(green) + u16::from(blue)) / 4.0)
             .collect()
+    }
+}
+
+/// The means of the areas of a row of cells: `down` and `across` are their rows and columns of `pixels`, `line` is scratch of one
+/// value for each byte of a row.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn mean_row(pixels: &[u8], down: &Window, across: &[Window], line: &mut [f32], cells: &mut [[u8; 3]]) {
+    line.fill(0.0);
+    for (y, share) in down.parts() {
+        let pixels = &pixels[y * line.len()..][..line.len()];
+        line.iter_mut().zip(pixels).for_each(|(sum, &value)| *sum += share * f32::from(value));
+    }
+    let (line, _) = line.as_chunks::<4>();
+    for (cell, window) in cells.iter_mut().zip(across) {
+        let mut sums = [0.0; 3];
+        for (x, share) in window.parts() {
+            sums.iter_mut().zip(line[x]).for_each(|(sum, value)| *sum += share * value);
+        }
+        *cell = sums.map(|sum| (sum + 0.5) as u8);
     }
 }
 

@@ -1,9 +1,15 @@
-//! The command line: configuration, remove, eval, bench, serve.
+//! The command line: configuration, remove, watch, eval, bench, serve, doctor, manual pages.
 
 mod bench;
 pub(crate) mod config;
+mod doctor;
 pub(crate) mod eval;
 #[cfg(feature = "gpu")]
 mod gpu;
+mod manual;
 pub(crate) mod remove;
 pub(crate) mod serve;
+#[cfg(target_os = "linux")]
+mod socket_activation;
+#[cfg(unix)]
+mod watch;

@@ -39,13 +39,19 @@ impl Daemon {
 
     /// The address of the API, from the log.
     pub(crate) fn address(&mut self) -> String {
+        self.addresses().0
+    }
+
+    /// The addresses of the API and of the admin interface, from the log.
+    pub(crate) fn addresses(&mut self) -> (String, String) {
         let log = BufReader::new(self.0.stderr.take().expect("piped"));
         let mut lines = log.lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");
         // Drained, because the daemon blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let event: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
-        event["fields"]["address"].as_str().expect("an address").to_owned()
+        let of = |name: &str| event["fields"][name].as_str().expect("an address").to_owned();
+        (of("address"), of("admin"))
     }
 
     pub(crate) fn signal(&self, name: &str) {

@@ -278,6 +278,16 @@ fn all_alpha_planes_share_the_pixel_budget() {
 }
 
 #[test]
+fn an_auxiliary_type_without_an_end_is_refused() {
+    // libheif leaves out the last character, and decodes these as alpha.
+    let mut heif = Heif::tile(TILE);
+    let alpha = heif.property(full(b"auxC", 0, b"urn:mpeg:hevc:2015:auxid:1?"));
+    heif.add(2, &[2, alpha]);
+    heif.references.push((*b"auxl", 2, vec![1]));
+    assert_refused("an alpha in disguise", &heif.bytes(1), "an auxiliary type without an end");
+}
+
+#[test]
 fn depth_and_gain_maps_are_not_decoded_and_not_counted() {
     for kind in ["urn:mpeg:hevc:2015:auxid:2", "urn:com:apple:photo:2020:aux:hdrgainmap"] {
         assert!(probe(&with_auxiliaries(kind.as_bytes(), 8)).is_ok(), "{kind}");

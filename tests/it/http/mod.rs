@@ -18,6 +18,7 @@ pub(crate) mod input_forms;
 pub(crate) mod jobs;
 pub(crate) mod model_select;
 pub(crate) mod openapi;
+pub(crate) mod page;
 pub(crate) mod picture_limits;
 pub(crate) mod privacy;
 pub(crate) mod replies;

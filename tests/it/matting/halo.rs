@@ -89,7 +89,7 @@ fn mask() -> RawMask {
         (squashed(sum / total) - squashed(0.0)) / (squashed(1.0) - squashed(0.0))
     };
     let values = (0..GRID.height).flat_map(|row| (0..GRID.width).map(move |column| cell(column, row)));
-    RawMask::new(GRID, values.collect()).expect("probabilities")
+    RawMask::new(GRID, values.collect::<Vec<f32>>()).expect("probabilities")
 }
 
 /// The cutout on a background, as the service composes it.

@@ -27,7 +27,7 @@ fn photographed() -> (Frame, RawMask) {
         if hole { 0.0 } else { ((90.0 - f32::hypot(x - 200.0, y - 150.0)) / 6.0 + 0.5).clamp(0.0, 1.0) }
     };
     let frame = Frame::new(SIZE, (0..SIZE.area()).flat_map(pixel).collect::<Vec<u8>>().into());
-    (frame, RawMask::new(GRID, (0..GRID.area()).map(cell).collect()).expect("probabilities"))
+    (frame, RawMask::new(GRID, (0..GRID.area()).map(cell).collect::<Vec<f32>>()).expect("probabilities"))
 }
 
 fn cut(opaque: bool) -> Frame {

@@ -63,5 +63,5 @@ pub(crate) fn factory_by_frame(
 /// The mask on `grid` with the probability `value(x, y)` in each cell.
 pub(crate) fn mask(grid: Size, value: impl Fn(u32, u32) -> f32) -> RawMask {
     let values = (0..grid.area() as u32).map(|at| value(at % grid.width, at / grid.width));
-    RawMask::new(grid, values.collect()).expect("probabilities")
+    RawMask::new(grid, values.collect::<Vec<f32>>()).expect("probabilities")
 }

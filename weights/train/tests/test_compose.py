@@ -145,6 +145,17 @@ def test_the_valid_mask_is_cropped_with_the_photo(composer):
     assert 0.1 < np.mean(shares) < 0.8 and max(shares) > 0.2
 
 
+def test_crops_of_scenes_show_most_of_the_picture(composer):
+    composer.mix["photo"]["scene_close"] = 0.0
+    source = composer.photos.sources[0]
+    areas = {}
+    for is_scene in (False, True):
+        source.options["scene"] = is_scene
+        shares = [(composer.photo(np.random.default_rng(n), 96)[1] > 0.5).mean() for n in range(40)]
+        areas[is_scene] = np.mean(shares)
+    assert areas[True] < 0.8 * areas[False], areas
+
+
 def test_the_coverage_of_strands_is_proportional_to_their_width():
     """A straight hair of a third of a pixel, 60 pixels long, covers 20 pixels' worth."""
     line = np.stack([np.linspace(10, 70, 9), np.full(9, 30.5)], 1)

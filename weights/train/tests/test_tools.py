@@ -8,6 +8,7 @@ from PIL import Image
 import duplicates
 import pack
 import teach
+from data import valid_mask
 from drawn import scene, write_set
 
 
@@ -87,3 +88,28 @@ def test_a_packed_set_keeps_its_layout_and_masks_keep_0_and_255(tmp_path):
     name, data = pack.packed(tmp_path / "set" / "mask" / "1.png", "set/mask/1.png", 48, 80)
     values = np.unique(np.asarray(Image.open(io.BytesIO(data))))
     assert name == "set/mask/1.png" and values[0] == 0 and values[-1] == 255 and len(values) <= 32
+
+
+def test_what_only_the_teachers_see_beside_a_mask_of_one_class_is_invalid(tmp_path):
+    rgb = np.full((96, 120, 3), 90, np.uint8)
+    mask, rider, alone = (np.zeros((96, 120), np.uint8) for _ in range(3))
+    mask[50:80, 20:90] = 255
+    rider[15:45, 40:60] = 255
+    alone[:] = mask
+    for kind in ("image", "mask"):
+        (tmp_path / "set" / kind).mkdir(parents=True)
+    (tmp_path / "taught").mkdir()
+    for stem, soft in (("vc_1", mask | rider), ("vc_2", alone), ("sod_1", None)):
+        cv2.imwrite(str(tmp_path / "set" / "image" / f"{stem}.jpg"), rgb)
+        cv2.imwrite(str(tmp_path / "set" / "mask" / f"{stem}.png"), mask)
+        if soft is not None:
+            cv2.imwrite(str(tmp_path / "taught" / f"{stem}.png"), soft)
+    teach.write_reconciled(tmp_path / "taught", tmp_path / "set", tmp_path / "sets")
+
+    def valid(prefix, stem):
+        written = cv2.imread(str(tmp_path / "sets" / f"set_{prefix}" / "mask" / f"{stem}.png"), cv2.IMREAD_GRAYSCALE)
+        assert ((written == 255) == (mask == 255)).all(), "the subject stays"
+        return valid_mask(written)
+
+    assert not valid("vc", "vc_1")[17:43, 42:58].any() and valid("vc", "vc_1")[56:].all()
+    assert valid("vc", "vc_2") is None and valid("sod", "sod_1") is None

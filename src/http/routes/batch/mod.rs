@@ -55,6 +55,7 @@ pub(in crate::http) async fn answer(
     let batch = BatchContext {
         app: state.app.clone(),
         memory,
+        queue: state.queue.clone(),
         replies: state.replies.clone(),
         account: caller.account.clone(),
         recipe: Arc::new(recipe),

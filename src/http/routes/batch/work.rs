@@ -7,6 +7,7 @@ use crate::codec::Limits;
 use crate::engine::Lane;
 use crate::http::app::App;
 use crate::http::error::ApiError;
+use crate::http::fair_queue::{FairQueue, Place};
 use crate::http::fetching;
 use crate::http::image_processor::Finished;
 use crate::http::reply_budget::ReplyBudget;
@@ -30,6 +31,7 @@ const ROWS_AT_ONCE: usize = 4;
 pub(super) struct BatchContext {
     pub(super) app: App,
     pub(super) memory: AccountMemory,
+    pub(super) queue: FairQueue,
     pub(super) replies: ReplyBudget,
     pub(super) account: String,
     pub(super) recipe: Arc<Recipe>,
@@ -110,10 +112,10 @@ impl BatchContext {
         let finished = self.process(index, input, began, &mut turn).await;
         turn.fetched = None;
         turn.wait_for_previous().await;
-        let (Finished { mut output, slot }, digest) = finished?;
+        let (Finished { mut output, slot }, place, digest) = finished?;
         let deadline = began + self.deadline;
         output.image.bytes = self.replies.hold(&self.account, output.image.bytes, deadline).await?;
-        drop(slot);
+        drop((slot, place));
         Ok((output, digest))
     }
 
@@ -123,7 +125,7 @@ impl BatchContext {
         input: RowInput,
         began: Instant,
         turn: &mut Turn,
-    ) -> Result<(Finished, PictureDigest), ApiError> {
+    ) -> Result<(Finished, Place, PictureDigest), ApiError> {
         let by_url = matches!(input, RowInput::Url(_));
         let (source, share, fetch) = match input {
             RowInput::File(file) => (file?, self.memory.share(), Duration::ZERO),
@@ -137,8 +139,10 @@ impl BatchContext {
         turn.wait_for_fetches().await;
         let call = Call { lane: Lane::Interactive, deadline: began + self.deadline, limits: self.limits };
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
+        let place = self.queue.place(&self.account)?;
+        let turn = place.turn_before(call.deadline).await?;
         let finished = self.app.processor.run(files, &self.recipe, &call).await?;
-        drop(share);
-        Ok((finished, digest))
+        drop((turn, share));
+        Ok((finished, place, digest))
     }
 }

@@ -1,0 +1,101 @@
+//! Cost of decode workers: the same pictures in this process and in a worker, probed and decoded:
+//! `cargo bench --bench sandbox`.
+//!
+//! Also the start of a worker to its first answer, which a picture waits for only where none is ready.
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("decode workers need Linux");
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    linux::main()
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use backdrop::codec::sandbox::{self, Program, Workers};
+    use backdrop::codec::{self, Channels, EncodeOptions, Header, Limits, PngEffort};
+    use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+    use criterion::Criterion;
+    use std::process::ExitCode;
+
+    /// As the program has it.
+    #[global_allocator]
+    static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+    pub(super) fn main() -> ExitCode {
+        if std::env::args().nth(1).as_deref() == Some("decode-worker") {
+            return sandbox::run();
+        }
+        let mut criterion = Criterion::default().configure_from_args();
+        benches(&mut criterion);
+        criterion.final_summary();
+        ExitCode::SUCCESS
+    }
+
+    fn jpeg(size: Size) -> Vec<u8> {
+        let mut seed = 1_u32;
+        let mut noise = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 29) as u8
+        };
+        let pixel = |at: usize| {
+            let (x, y) = (at % size.width as usize, at / size.width as usize);
+            [(x / 20) as u8, (y / 15) as u8, ((x ^ y) / 64 * 40) as u8]
+        };
+        let pixels = (0..size.area()).flat_map(|at| {
+            let [red, green, blue] = pixel(at).map(|value| value.wrapping_add(noise()));
+            [red, green, blue, 255]
+        });
+        let frame = Frame::new(size, Buffer::from(pixels.collect::<Vec<_>>()));
+        let (format, quality) = (OutputFormat::Jpeg, Quality::DEFAULT);
+        let options = EncodeOptions { format, quality, png: PngEffort::Default, channels: Channels::Rgba };
+        codec::encode(Composite::unchanged(frame), &options).expect("a file").bytes.to_vec()
+    }
+
+    fn benches(criterion: &mut Criterion) {
+        let limits = Limits { max_bytes: 64 << 20, ..Limits::default() };
+        let pool = BufferPool::new(256 << 20);
+        let program = || Program::new("/proc/self/exe", ["decode-worker"]);
+        let workers = Workers::new(program());
+        let mut pictures = vec![
+            ("jpeg/1mp", jpeg(Size::new(1250, 800))),
+            ("jpeg/4mp", jpeg(Size::new(2500, 1600))),
+            ("jpeg/12mp", jpeg(Size::new(4000, 3000))),
+        ];
+        if cfg!(feature = "heic") {
+            pictures.push(("heic/0.4mp", include_bytes!("../tests/golden/pictures/heic-shoe.heic").to_vec()));
+        }
+        let mut group = criterion.benchmark_group("sandbox");
+        for (name, bytes) in &pictures {
+            let header = codec::probe(bytes, &limits).expect("a header");
+            group.sample_size(20);
+            group.bench_function(format!("{name}/in-process"), |b| {
+                b.iter(|| {
+                    let header = codec::probe(bytes, &limits).expect("a header");
+                    read(&codec::decode(bytes, &header, &pool).expect("a picture"))
+                });
+            });
+            group.bench_function(format!("{name}/worker"), |b| {
+                b.iter(|| {
+                    let size = workers.probe(header.container, bytes, &limits).expect("a header");
+                    let header = Header { size, ..header };
+                    read(&workers.decode(bytes, &header, &pool).expect("a picture"))
+                });
+            });
+        }
+        let (_, small) = &pictures[0];
+        let header = codec::probe(small, &limits).expect("a header");
+        group.bench_function("start", |b| {
+            b.iter(|| Workers::new(program()).probe(header.container, small, &limits).expect("a header"));
+        });
+        group.finish();
+    }
+
+    /// Reads every cache line of the pixels, as the next stage does: memory of another process is mapped at its first use.
+    fn read(frame: &Frame) -> u64 {
+        frame.pixels().iter().step_by(64).map(|&byte| u64::from(byte)).sum()
+    }
+}

@@ -1,0 +1,118 @@
+import type { JobDocument } from "./contract.js";
+import { BackdropError, JobFailedError, WaitTimeoutError } from "./errors.js";
+import { writePieces } from "./files.js";
+import { type Transport, jsonOf, pause, retryAfterOf } from "./transport.js";
+
+const POLL_MS = 2000;
+
+/** A clip that is cut out, or was: its state when it was last asked for. */
+export class Job {
+  readonly #transport: Transport;
+
+  constructor(
+    transport: Transport,
+    /** What the daemon says about it. */
+    public document: JobDocument,
+  ) {
+    this.#transport = transport;
+  }
+
+  get id(): string {
+    return this.document.job_id;
+  }
+
+  get status(): JobDocument["status"] {
+    return this.document.status;
+  }
+
+  /** Percent. */
+  get progress(): number {
+    return this.document.progress;
+  }
+
+  /** Address of the result, readable without a key for an hour; undefined before it is done and after that. */
+  get resultUrl(): string | undefined {
+    return this.document.result_url;
+  }
+
+  /** The billed duration; undefined before the job is done. */
+  get outputSeconds(): number | undefined {
+    return this.document.output_seconds;
+  }
+
+  /** A sentence each. */
+  get warnings(): string[] {
+    return this.document.warnings ?? [];
+  }
+
+  /** Why the job failed; undefined where it did not. */
+  get error(): JobFailedError | undefined {
+    return this.status === "error" ? new JobFailedError(this.document) : undefined;
+  }
+
+  /** Asks for its state. */
+  async refresh(signal?: AbortSignal): Promise<this> {
+    await this.#poll(signal);
+    return this;
+  }
+
+  /** Polls until it is done; throws `JobFailedError` where it fails and `WaitTimeoutError` where it is not over in time. */
+  async wait(
+    options: {
+      /** Milliseconds; without it there is no limit. */
+      timeoutMs?: number;
+      /** Receives percents. */
+      onProgress?: (percent: number) => void;
+      /** Ends the wait, not the job. */
+      signal?: AbortSignal;
+    } = {},
+  ): Promise<this> {
+    const until = Date.now() + (options.timeoutMs ?? Infinity);
+    for (;;) {
+      const wait = await this.#poll(options.signal);
+      options.onProgress?.(this.progress);
+      if (this.status === "done") return this;
+      if (this.error) throw this.error;
+      if (Date.now() + wait > until) throw new WaitTimeoutError(`job ${this.id} is ${this.status} after ${options.timeoutMs} ms`);
+      await pause(wait, options.signal);
+    }
+  }
+
+  /** Cancels it; where it is over, deletes it with its result. */
+  async delete(): Promise<void> {
+    await this.#transport.call("deleteJob", { path: { job_id: this.id } });
+  }
+
+  /** Downloads the result to a file, piece by piece (in Node). */
+  async save(path: string, signal?: AbortSignal): Promise<void> {
+    await writePieces(path, this.#transport.pieces(this.#result(), signal));
+  }
+
+  /** The result as it arrives. */
+  stream(signal?: AbortSignal): ReadableStream<Uint8Array<ArrayBuffer>> {
+    const pieces = this.#transport.pieces(this.#result(), signal);
+    return new ReadableStream({
+      async pull(controller) {
+        const { done, value } = await pieces.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await pieces.return();
+      },
+    });
+  }
+
+  #result(): string {
+    if (this.resultUrl !== undefined) return this.resultUrl;
+    throw new BackdropError(`job ${this.id} has no result: it is ${this.document.result_expired ? "expired" : this.status}`);
+  }
+
+  /** Milliseconds until the next poll is worthwhile. */
+  async #poll(signal: AbortSignal | undefined): Promise<number> {
+    const reply = await this.#transport.call("job", { path: { job_id: this.id }, signal });
+    this.document = jsonOf<JobDocument>(reply);
+    const retryAfter = retryAfterOf(reply.headers);
+    return retryAfter === undefined ? POLL_MS : Math.max(100, retryAfter * 1000);
+  }
+}

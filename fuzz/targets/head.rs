@@ -1,0 +1,5 @@
+//! Header fields and PROXY headers.
+
+#![no_main]
+
+backdrop_fuzz::target!(backdrop::http::fuzzing::head);

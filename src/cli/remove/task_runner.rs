@@ -1,0 +1,50 @@
+//! Runs one task of `remove` and `watch`: reads a picture, runs the pipeline, writes the result.
+
+use super::aux_files::AuxFiles;
+use super::inputs::Task;
+use super::report::Entry;
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine::LocalEngine;
+use crate::cli::picture_args::PictureArgs;
+use crate::config::Config;
+use crate::recipe::Recipe;
+use crate::source::Fetcher;
+use crate::telemetry::with_causes;
+use std::time::Instant;
+
+/// The engine, the recipe and the auxiliary pictures of all tasks of a command.
+pub(in crate::cli) struct TaskRunner {
+    engine: LocalEngine,
+    fetcher: Fetcher,
+    recipe: Recipe,
+    aux_files: AuxFiles,
+}
+
+impl TaskRunner {
+    /// Loads the auxiliary pictures, then the network.
+    pub(in crate::cli) async fn start(config: &Config, recipe: Recipe, args: &PictureArgs) -> Result<Self, Failure> {
+        let max_bytes = config.limits.of_local_pictures().max_bytes;
+        let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
+        let aux_files = AuxFiles::load(&fetcher, &recipe, args.set(), max_bytes).await?;
+        Ok(Self { engine: LocalEngine::start(config, args.jobs()).await?, fetcher, recipe, aux_files })
+    }
+
+    /// Runs a task to its outcome.
+    pub(in crate::cli) async fn run(&self, task: &Task) -> Entry {
+        let started = Instant::now();
+        let input = task.source.to_string();
+        let source = match task.source.read(&self.fetcher, self.engine.limits().max_bytes).await {
+            Ok(source) => source,
+            Err(reason) => return Entry::failed(input, reason),
+        };
+        let output = match self.engine.run(self.aux_files.with(source), &self.recipe).await {
+            Ok(output) => output,
+            Err(error) => return Entry::failed(input, with_causes(&error)),
+        };
+        let (size, len, face) = (output.image.size, output.image.bytes.len(), output.face);
+        match task.sink.write(output.image.bytes).await {
+            Ok(()) => Entry::done(input, task.sink.to_string(), size, len, started.elapsed()).with_face(face),
+            Err(error) => Entry::failed(input, format!("cannot write {}: {error}", task.sink)),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! `backdrop watch IN OUT`: the options, and the loop that runs what is due until a signal.
+
+use super::folder_scan::{Scan, scan};
+use super::folder_watch::{Change, FolderWatch};
+use super::folders::Folders;
+use super::picture_files::{DuePicture, PictureFiles};
+use crate::cli::exit_code::{Failure, Outcome};
+use crate::cli::picture_args::PictureArgs;
+use crate::cli::remove::{Entry, Sink, Source, Task, TaskRunner};
+use crate::cli::signals::StopSignals;
+use crate::cli::{local_engine, stdout};
+use clap::Args;
+use futures_util::StreamExt;
+use futures_util::future::OptionFuture;
+use futures_util::stream::FuturesUnordered;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Pause between two scans of the whole folder: for file systems without notifications, such as those of a network.
+const SCAN_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The least pause between two scans, however many folders are moved.
+const MIN_SCAN_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Watch {
+    /// Folder of the pictures, with the folders below it
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Folder of the results, created if missing
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Print a line of JSON for each picture
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    picture_args: PictureArgs,
+}
+
+impl Watch {
+    pub(in crate::cli) fn run(self) -> Result<Outcome, Failure> {
+        let mut recipe = self.picture_args.recipe(None)?;
+        let config = self.picture_args.config()?;
+        recipe.cut_out_by(config.engine.model);
+        let folders = Folders::new(&self.input, &self.output, recipe.encode.format.name())?;
+        local_engine::block_on(async {
+            let mut signals = StopSignals::install()?;
+            // Before the first scan, so that no file is missed between them.
+            let changes = FolderWatch::start(&folders)?;
+            let runner = tokio::select! {
+                runner = TaskRunner::start(&config, recipe, &self.picture_args) => runner?,
+                () = signals.next() => return Ok(Outcome::Done),
+            };
+            eprintln!("Watching {}; Ctrl-C ends", folders.input().display());
+            let jobs = self.picture_args.jobs();
+            let run = Run { folders, runner: &runner, jobs, json: self.json, counts: Counts::default() };
+            run.run(changes, signals).await
+        })?
+    }
+}
+
+/// Pictures by outcome.
+#[derive(Debug, Default)]
+struct Counts {
+    done: usize,
+    skipped: usize,
+}
+
+/// A run of the command.
+struct Run<'a> {
+    folders: Folders,
+    runner: &'a TaskRunner,
+    jobs: usize,
+    json: bool,
+    counts: Counts,
+}
+
+impl Run<'_> {
+    async fn run(mut self, mut changes: FolderWatch, mut signals: StopSignals) -> Result<Outcome, Failure> {
+        let runner = self.runner;
+        let mut files = PictureFiles::default();
+        let mut scans = Scans::new();
+        let mut running = FuturesUnordered::new();
+        let mut stopping = false;
+        loop {
+            if !stopping {
+                scans.start_if_due(&self.folders);
+                while running.len() < self.jobs
+                    && let Some(picture) = files.next_due(Instant::now())
+                {
+                    running.push(process(runner, picture));
+                }
+            } else if running.is_empty() {
+                break;
+            }
+            let has_room = running.len() < self.jobs && !stopping;
+            let next = scans.next_time(files.next_time().filter(|_| has_room));
+            tokio::select! {
+                biased;
+                () = signals.next() => {
+                    if stopping {
+                        std::process::exit(130);
+                    }
+                    stopping = true;
+                    if !running.is_empty() {
+                        eprintln!("Finishing the pictures in progress; a second Ctrl-C ends at once");
+                    }
+                }
+                Some((picture, entry)) = running.next() => self.report(&mut files, &picture, entry)?,
+                Some((found, began)) = scans.finished() => {
+                    let result_of = |path: &std::path::Path| self.folders.result_of(path);
+                    files.scanned(found.pictures, began, Instant::now(), result_of);
+                }
+                change = changes.next(), if !stopping => match change {
+                    Change::Unknown => scans.request(),
+                    Change::Picture(path, action, version) => {
+                        let result_of = |path: &std::path::Path| self.folders.result_of(path);
+                        files.changed(&path, action, version, Instant::now(), result_of);
+                    }
+                },
+                () = tokio::time::sleep_until(next.into()), if !stopping => {}
+            }
+        }
+        let failures = files.failures();
+        eprintln!("{} done, {} already done, {} failed", self.counts.done, self.counts.skipped, failures.len());
+        for (path, reason) in &failures {
+            eprintln!("  {}: {reason}", path.display());
+        }
+        Ok(Outcome::of(failures.len()))
+    }
+
+    /// Records and prints the outcome of a picture.
+    fn report(&mut self, files: &mut PictureFiles, picture: &DuePicture, entry: Entry) -> Result<(), Failure> {
+        let pause = files.finished(picture, entry.error().map(Into::into), Instant::now());
+        if entry.is_skipped() {
+            self.counts.skipped += 1;
+            // A line for each would hide what is new.
+            return Ok(());
+        }
+        self.counts.done += usize::from(!entry.is_failure());
+        let note = pause.map(|pause| format!("; next attempt in {} s", pause.as_secs())).unwrap_or_default();
+        self.print(&entry, &note)
+    }
+
+    fn print(&self, entry: &Entry, note: &str) -> Result<(), Failure> {
+        eprintln!("{}{note}", entry.line());
+        if self.json {
+            stdout::print_line(&serde_json::to_string(entry)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Processes a picture, unless its result is there.
+async fn process(runner: &TaskRunner, picture: DuePicture) -> (DuePicture, Entry) {
+    if let Some(conflict) = &picture.conflict {
+        let entry = Entry::failed(picture.path.display().to_string(), conflict.clone());
+        return (picture, entry);
+    }
+    let (source, sink) = (Source::File(picture.path.clone()), Sink::File(picture.result.clone()));
+    let (version, result) = (picture.version, picture.result.clone());
+    let is_done = spawn_blocking(move || version.is_done_in(&result)).await.unwrap_or(false);
+    let entry = if is_done {
+        Entry::skipped(source.to_string(), sink.to_string())
+    } else {
+        runner.run(&Task { source, sink }).await
+    };
+    (picture, entry)
+}
+
+/// The scans of the folder, one at a time.
+struct Scans {
+    running: Option<(Instant, JoinHandle<Scan>)>,
+    due: Instant,
+    latest: Option<Instant>,
+    /// Errors that were printed; each is printed once.
+    printed: HashSet<String>,
+}
+
+impl Scans {
+    fn new() -> Self {
+        Self { running: None, due: Instant::now(), latest: None, printed: HashSet::new() }
+    }
+
+    /// Requests a scan soon.
+    fn request(&mut self) {
+        self.due = self.due.min(Instant::now());
+    }
+
+    fn start_if_due(&mut self, folders: &Folders) {
+        let now = Instant::now();
+        if self.running.is_none() && self.start_time() <= now {
+            let folders = folders.clone();
+            self.running = Some((now, spawn_blocking(move || scan(&folders))));
+            (self.due, self.latest) = (now + SCAN_INTERVAL, Some(now));
+        }
+    }
+
+    fn start_time(&self) -> Instant {
+        self.latest.map_or(self.due, |latest| self.due.max(latest + MIN_SCAN_INTERVAL))
+    }
+
+    /// The earlier of the next scan and `other`.
+    fn next_time(&self, other: Option<Instant>) -> Instant {
+        let own = if self.running.is_some() { Instant::now() + SCAN_INTERVAL } else { self.start_time() };
+        other.map_or(own, |other| other.min(own))
+    }
+
+    /// The result of the running scan, and when a complete one began: what one with errors did not find may be there.
+    /// `None` when no scan runs.
+    async fn finished(&mut self) -> Option<(Scan, Option<Instant>)> {
+        let scanned = OptionFuture::from(self.running.as_mut().map(|(_, scan)| scan)).await?;
+        let (began, _) = self.running.take()?;
+        let found = scanned.unwrap_or_else(|error| Scan { pictures: Vec::new(), errors: vec![error.to_string()] });
+        for error in &found.errors {
+            if self.printed.insert(error.clone()) {
+                eprintln!("{error}");
+            }
+        }
+        let is_complete = found.errors.is_empty();
+        Some((found, is_complete.then_some(began)))
+    }
+}

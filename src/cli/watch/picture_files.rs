@@ -1,0 +1,320 @@
+//! The state of each picture file of the watched folder: which are complete, due, in progress, done or failed.
+//!
+//! Holds some 300 bytes for each picture of the folder; a file that is gone is forgotten. Time is a parameter.
+
+use super::folder_watch::Action;
+use super::folders::Version;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a closed file must not change before it is processed.
+pub(super) const QUIET: Duration = Duration::from_secs(2);
+
+/// The same for a file that is open for writing as far as is known: its writer pauses, or ended without a notification.
+pub(super) const PAUSE: Duration = Duration::from_secs(30);
+
+/// Pauses after the first and the second failure; the third is final until the file changes.
+const RETRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
+
+/// The picture files of the watched folder.
+#[derive(Debug, Default)]
+pub(super) struct PictureFiles {
+    files: HashMap<PathBuf, PictureFile>,
+    /// Files that are due at a time, first come, first served.
+    due: BTreeSet<(Instant, PathBuf)>,
+    /// The picture of each result: of two pictures with one result the second fails.
+    results: HashMap<PathBuf, PathBuf>,
+}
+
+#[derive(Debug)]
+struct PictureFile {
+    version: Version,
+    result: PathBuf,
+    stage: Stage,
+    /// Failed attempts at this version, and the reason of the last one.
+    failures: usize,
+    reason: Option<String>,
+    seen: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// In [`PictureFiles::due`] at this time.
+    Due(Instant),
+    /// In progress.
+    Running,
+    /// Done, or failed for good.
+    Final,
+}
+
+/// A picture that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DuePicture {
+    pub(super) path: PathBuf,
+    pub(super) version: Version,
+    pub(super) result: PathBuf,
+    /// Why it cannot be processed: another picture has the same result.
+    pub(super) conflict: Option<String>,
+}
+
+impl PictureFiles {
+    /// A notification about a file. `result_of` gives the file of its result.
+    pub(super) fn changed(
+        &mut self,
+        path: &Path,
+        action: Action,
+        version: Option<Version>,
+        now: Instant,
+        result_of: impl Fn(&Path) -> PathBuf,
+    ) {
+        match (action, version) {
+            (Action::Removed, _) | (_, None) => self.forget(path),
+            (Action::Written, Some(version)) => self.seen(path, version, PAUSE, now, result_of),
+            (Action::Closed, Some(version)) => self.seen(path, version, QUIET, now, result_of),
+        }
+    }
+
+    /// The result of a scan. Of a complete one `began` is the start: files that it did not find, and that were not seen
+    /// since, are forgotten.
+    pub(super) fn scanned(
+        &mut self,
+        pictures: Vec<(PathBuf, Version)>,
+        began: Option<Instant>,
+        now: Instant,
+        result_of: impl Fn(&Path) -> PathBuf,
+    ) {
+        for (path, version) in pictures {
+            match self.files.get_mut(&path) {
+                Some(file) if file.version == version => file.seen = now,
+                // Its change was not notified, as on a network.
+                _ => self.seen(&path, version, QUIET, now, &result_of),
+            }
+        }
+        let is_gone = |file: &PictureFile| began.is_some_and(|began| file.seen < began);
+        let gone: Vec<_> = self.files.iter().filter(|(_, file)| is_gone(file)).map(|(path, _)| path.clone()).collect();
+        gone.iter().for_each(|path| self.forget(path));
+    }
+
+    /// The next picture that is due; it is in progress from now on.
+    pub(super) fn next_due(&mut self, now: Instant) -> Option<DuePicture> {
+        if self.next_time()? > now {
+            return None;
+        }
+        let (_, path) = self.due.pop_first()?;
+        let file = self.files.get_mut(&path)?;
+        file.stage = Stage::Running;
+        let (version, result) = (file.version, file.result.clone());
+        let owner = self.results.entry(result.clone()).or_insert_with(|| path.clone());
+        let conflict = (*owner != path)
+            .then(|| format!("its result would be {}, as that of {}", result.display(), owner.display()));
+        Some(DuePicture { path, version, result, conflict })
+    }
+
+    /// When the next picture is due.
+    pub(super) fn next_time(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// A picture was processed; `failure` is why it failed. Returns the pause before the next attempt, if there is one.
+    pub(super) fn finished(&mut self, picture: &DuePicture, failure: Option<String>, now: Instant) -> Option<Duration> {
+        let file = self.files.get_mut(&picture.path)?;
+        if file.version != picture.version || file.stage != Stage::Running {
+            // It changed meanwhile, and is due again.
+            return None;
+        }
+        file.stage = Stage::Final;
+        file.reason = failure;
+        file.reason.as_ref()?;
+        file.failures += 1;
+        let pause = *RETRIES.get(file.failures - 1).filter(|_| picture.conflict.is_none())?;
+        self.set_due(&picture.path, now + pause);
+        Some(pause)
+    }
+
+    /// The pictures that failed, and why, by path.
+    pub(super) fn failures(&self) -> Vec<(&Path, &str)> {
+        let failed = self.files.iter().filter_map(|(path, file)| Some((path.as_path(), file.reason.as_deref()?)));
+        let mut failed: Vec<_> = failed.collect();
+        failed.sort_unstable();
+        failed
+    }
+
+    /// A file was seen in this version. It is due after `pause` where it is new, changed or still waits.
+    fn seen(
+        &mut self,
+        path: &Path,
+        version: Version,
+        pause: Duration,
+        now: Instant,
+        result_of: impl Fn(&Path) -> PathBuf,
+    ) {
+        let new = || PictureFile {
+            version,
+            result: result_of(path),
+            stage: Stage::Final,
+            failures: 0,
+            reason: None,
+            seen: now,
+        };
+        let is_known = self.files.contains_key(path);
+        let file = self.files.entry(path.to_owned()).or_insert_with(new);
+        file.seen = now;
+        if is_known && file.version == version {
+            if file.failures == 0 && matches!(file.stage, Stage::Due(_)) {
+                self.set_due(path, now + pause);
+            }
+            return;
+        }
+        (file.version, file.failures, file.reason) = (version, 0, None);
+        self.set_due(path, now + pause);
+    }
+
+    fn set_due(&mut self, path: &Path, at: Instant) {
+        let Some(file) = self.files.get_mut(path) else { return };
+        if let Stage::Due(before) = file.stage {
+            self.due.remove(&(before, path.to_owned()));
+        }
+        file.stage = Stage::Due(at);
+        self.due.insert((at, path.to_owned()));
+    }
+
+    fn forget(&mut self, path: &Path) {
+        let Some(file) = self.files.remove(path) else { return };
+        if let Stage::Due(at) = file.stage {
+            self.due.remove(&(at, path.to_owned()));
+        }
+        if self.results.get(&file.result).is_some_and(|owner| owner == path) {
+            self.results.remove(&file.result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Action::{Closed, Removed, Written};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Folder {
+        files: PictureFiles,
+        start: Instant,
+    }
+
+    impl Folder {
+        fn new() -> Self {
+            Self { files: PictureFiles::default(), start: Instant::now() }
+        }
+
+        fn at(&self, seconds: u32) -> Instant {
+            self.start + SECOND * seconds
+        }
+
+        fn change(&mut self, seconds: u32, path: &str, action: Action, version: u64) {
+            let (now, version) = (self.at(seconds), Version::test(version));
+            self.files.changed(Path::new(path), action, Some(version), now, |path| path.with_extension("png"));
+        }
+
+        fn scan(&mut self, began: u32, now: u32, files: &[(&str, u64)]) {
+            let files = files.iter().map(|&(path, version)| (path.into(), Version::test(version))).collect();
+            let (began, now) = (Some(self.at(began)), self.at(now));
+            self.files.scanned(files, began, now, |path| path.with_extension("png"));
+        }
+
+        /// The picture that is due at a time, in progress from then on.
+        fn due(&mut self, seconds: u32) -> Option<DuePicture> {
+            self.files.next_due(self.at(seconds))
+        }
+
+        fn finish(&mut self, picture: &DuePicture, seconds: u32, failure: Option<&str>) -> Option<Duration> {
+            self.files.finished(picture, failure.map(Into::into), self.at(seconds))
+        }
+    }
+
+    #[test]
+    fn a_file_is_due_two_seconds_after_it_was_closed_and_not_while_it_is_written() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Written, 1);
+        folder.change(20, "a.jpg", Written, 2);
+        assert_eq!(folder.due(49), None);
+        folder.change(49, "a.jpg", Closed, 2);
+        assert_eq!(folder.due(50), None);
+        let picture = folder.due(51).unwrap();
+        assert_eq!((&*picture.path, &*picture.result), (Path::new("a.jpg"), Path::new("a.png")));
+        assert_eq!(folder.finish(&picture, 52, None), None);
+        // Closed again, unchanged: by a reader.
+        folder.change(53, "a.jpg", Closed, 2);
+        assert_eq!((folder.due(99), folder.files.failures()), (None, vec![]));
+    }
+
+    #[test]
+    fn a_file_whose_writer_never_closes_it_is_due_after_half_a_minute() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Written, 1);
+        assert_eq!(folder.due(29), None);
+        assert!(folder.due(30).is_some());
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_processed_is_processed_again() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Closed, 1);
+        let picture = folder.due(2).unwrap();
+        folder.change(3, "a.jpg", Closed, 2);
+        assert_eq!(folder.finish(&picture, 4, Some("truncated")), None);
+        let again = folder.due(5).unwrap();
+        assert_ne!(again.version, picture.version);
+        folder.finish(&again, 6, None);
+        assert_eq!(folder.files.failures(), []);
+    }
+
+    #[test]
+    fn a_failure_is_retried_twice_and_a_change_begins_anew() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Closed, 1);
+        let mut now = 2;
+        for pause in [Some(5), Some(30), None] {
+            let picture = folder.due(now).unwrap();
+            assert_eq!(folder.finish(&picture, now, Some("broken")), pause.map(Duration::from_secs));
+            assert_eq!(folder.files.failures(), [(Path::new("a.jpg"), "broken")]);
+            now += u32::try_from(pause.unwrap_or(1000)).unwrap();
+        }
+        assert_eq!(folder.due(now), None);
+        folder.change(now, "a.jpg", Closed, 2);
+        let picture = folder.due(now + 2).unwrap();
+        assert_eq!(folder.finish(&picture, now, None), None);
+        assert_eq!(folder.files.failures(), []);
+    }
+
+    #[test]
+    fn of_two_pictures_with_one_result_the_second_fails_until_the_first_is_gone() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Closed, 1);
+        folder.change(1, "a.webp", Closed, 1);
+        let (first, second) = (folder.due(10).unwrap(), folder.due(10).unwrap());
+        assert_eq!((&*first.path, first.conflict), (Path::new("a.jpg"), None));
+        let conflict = second.conflict.as_deref().unwrap();
+        assert!(conflict.contains("a.jpg"));
+        assert_eq!(folder.finish(&second, 10, Some(conflict)), None, "not retried");
+        assert_eq!(folder.files.failures(), [(Path::new("a.webp"), conflict)]);
+        folder.change(11, "a.jpg", Removed, 1);
+        folder.change(12, "a.webp", Closed, 2);
+        assert_eq!(folder.due(14).unwrap().conflict, None);
+    }
+
+    #[test]
+    fn a_scan_finds_what_was_not_notified_and_forgets_what_is_gone() {
+        let mut folder = Folder::new();
+        folder.scan(0, 1, &[("a.jpg", 1), ("b.jpg", 1)]);
+        let (a, b) = (folder.due(3).unwrap(), folder.due(3).unwrap());
+        folder.finish(&a, 4, None);
+        folder.finish(&b, 4, None);
+        // While the next scan runs, c appears behind it.
+        folder.change(31, "c.jpg", Closed, 1);
+        folder.scan(30, 32, &[("a.jpg", 2)]);
+        assert_eq!(folder.due(33).unwrap().path, Path::new("c.jpg"));
+        assert_eq!(folder.due(34).unwrap().path, Path::new("a.jpg"));
+        assert_eq!((folder.due(99), folder.files.files.len()), (None, 2));
+    }
+}

@@ -1,0 +1,86 @@
+//! Fuzz targets of the picture files: container readers against decoders, HEIC's cost check, colour profiles.
+
+use super::icc::{self, Samples};
+use super::{Limits, decode, probe};
+use crate::fuzzing::Meter;
+use crate::image::BufferPool;
+
+#[cfg(feature = "heic")]
+pub use super::heic::cost_covers_what_libheif_decodes;
+
+/// Small pictures, so that a decode takes milliseconds.
+const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_side: 512, max_megapixels: 1 };
+/// Bytes per byte of the file, and beside them, that the readers of containers may allocate.
+const PROBE_RATIO: usize = 16;
+const PROBE_BYTES: usize = 1 << 20;
+/// Bytes per pixel that a decode may allocate: the most of the table in `codec`'s documentation (4 for the frame, 9.5 for an
+/// animation) and 4 for a rotation, with as much again for the buffers that a decoder grows.
+const DECODE_RATIO: usize = 32;
+/// Bytes that a decode may allocate beside them: tables of the decoders, a colour profile and its transform.
+const DECODE_BYTES: usize = 24 << 20;
+/// Bytes that a colour transform may take, whatever the profile.
+const PROFILE_BYTES: usize = 64 << 20;
+
+/// Probes and decodes a file: peak memory follows from its pixels and bytes, and the decoded size is the probed one.
+///
+/// # Panics
+/// When that is not so.
+pub fn picture(bytes: &[u8], meter: Meter<'_>) {
+    let mut probed = None;
+    let peak = meter(&mut || probed = probe(bytes, &LIMITS).ok());
+    let bound = PROBE_BYTES + PROBE_RATIO * bytes.len();
+    assert!(peak <= bound, "the container of {} bytes took {peak} bytes of memory, more than {bound}", bytes.len());
+    let Some(header) = probed else { return };
+    let pool = BufferPool::new(0);
+    let mut decoded = None;
+    let peak = meter(&mut || decoded = decode(bytes, &header, &pool).ok());
+    let bound = DECODE_BYTES + DECODE_RATIO * header.size.area() + 2 * bytes.len();
+    assert!(peak <= bound, "a picture of {} took {peak} bytes of memory, more than {bound}", header.size);
+    if let Some(frame) = decoded {
+        assert_eq!(frame.size(), header.size);
+        assert_eq!(frame.pixels().len(), header.size.area() * 4);
+    }
+}
+
+/// Applies the profile after the first byte to a few pixels in the colour model that this byte selects: alpha stays, and
+/// memory is bounded.
+///
+/// # Panics
+/// When that is not so.
+pub fn profile(bytes: &[u8], meter: Meter<'_>) {
+    let Some((&model, profile)) = bytes.split_first() else { return };
+    let mut pixels: Vec<u8> = (0..=255_u8).flat_map(|n| [n, n.wrapping_mul(3), n.wrapping_mul(7), n]).collect();
+    let peak = meter(&mut || match model % 3 {
+        0 => icc::to_srgb(&mut pixels, Samples::Rgb, Some(profile)),
+        1 => icc::to_srgb(&mut pixels, Samples::Grey, Some(profile)),
+        _ => icc::cmyk_to_srgb(&mut pixels, Some(profile)),
+    });
+    assert!(peak <= PROFILE_BYTES, "a profile of {} bytes took {peak} bytes of memory", profile.len());
+    for (n, pixel) in (0..=255_u8).zip(pixels.as_chunks::<4>().0) {
+        assert_eq!(pixel[3], if model % 3 == 2 { 255 } else { n }, "alpha of pixel {n}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::{replay, replay_folder, unmetered};
+
+    #[test]
+    fn seeds_of_pictures_pass() {
+        replay("picture", |bytes| picture(bytes, &unmetered));
+        replay_folder("tests/fixtures/codec", |bytes| picture(bytes, &unmetered));
+    }
+
+    #[test]
+    fn seeds_of_profiles_pass() {
+        replay("profile", |bytes| profile(bytes, &unmetered));
+    }
+
+    #[cfg(feature = "heic")]
+    #[test]
+    fn seeds_of_heic_pass() {
+        replay("heic", cost_covers_what_libheif_decodes);
+        replay_folder("tests/fixtures/codec", cost_covers_what_libheif_decodes);
+    }
+}

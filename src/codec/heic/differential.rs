@@ -1,0 +1,50 @@
+//! Fuzz target: the cost that is computed from the item tables covers everything that libheif decodes.
+
+use super::cost::Cost;
+use super::counting_decoder::{self, Counts, counts_of};
+use super::decode;
+use crate::codec::Limits;
+
+/// Small pictures, so that the canvases of grids and overlays take little time.
+const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_side: 256, max_megapixels: 1 };
+/// Pixels of a coded picture beyond its shown ones: a coding block along both borders of the largest.
+const PADDING: u64 = 2 * 64 * (256 + 64);
+
+/// Lets libheif decode a file whose cost was accepted with a decoder that counts: pictures, bytes and pixels are at most
+/// those of the cost.
+///
+/// # Panics
+/// When libheif decodes more.
+pub fn cost_covers_what_libheif_decodes(bytes: &[u8]) {
+    let Some((cost, counted)) = both(bytes) else { return };
+    assert!(counted.pictures <= cost.visits, "{counted:?} in place of {cost:?}");
+    assert!(counted.bytes <= cost.bytes, "{counted:?} in place of {cost:?}");
+    assert!(counted.pixels <= cost.coded + counted.pictures as u64 * PADDING, "{counted:?} in place of {cost:?}");
+}
+
+/// The cost of a file and what libheif decodes of it; `None` where it is refused.
+fn both(bytes: &[u8]) -> Option<(Cost, Counts)> {
+    let cost = Cost::of(bytes, &LIMITS).ok()?;
+    let counted = counts_of(|| {
+        let Ok(context) = decode::context(bytes, &LIMITS, &|| false) else { return };
+        let Ok(handle) = decode::primary(&context) else { return };
+        drop(decode::decode_with(&handle, Some(counting_decoder::NAME)));
+    });
+    Some((cost, counted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pictures_that_libheif_decodes_are_counted() {
+        for (name, pictures) in [("plain", 1), ("grid", 4), ("alpha", 2)] {
+            let path = format!("{}/tests/fixtures/codec/{name}.heic", env!("CARGO_MANIFEST_DIR"));
+            let (cost, counted) = both(&std::fs::read(path).expect("a fixture")).expect("accepted");
+            assert_eq!(counted.pictures, pictures, "{name}: {counted:?}, {cost:?}");
+            assert!(counted.bytes > 0 && counted.bytes <= cost.bytes, "{name}: {counted:?}, {cost:?}");
+            assert!(counted.pixels >= cost.coded, "{name}: {counted:?}, {cost:?}");
+        }
+    }
+}

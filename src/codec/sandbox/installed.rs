@@ -1,0 +1,51 @@
+//! The decode workers of this process, and the formats that they decode.
+//!
+//! One for the process, so that no caller of [`decode`](crate::codec::decode()) can go around them. Without
+//! [`install`], as in programs that use this crate as a library, decoders run in this process.
+
+use super::config::SandboxMode;
+use super::pool::Workers;
+use super::process::Program;
+use crate::codec::Container;
+use std::sync::{Arc, OnceLock};
+
+static INSTALLED: OnceLock<Installed> = OnceLock::new();
+
+#[derive(Debug)]
+struct Installed {
+    mode: SandboxMode,
+    workers: Arc<Workers>,
+}
+
+/// Has the formats of `mode` decoded by workers of this program from now on; the first call counts. The program must call
+/// [`run`](super::run) when it is started with the argument `decode-worker`.
+pub fn install(mode: SandboxMode) {
+    INSTALLED.get_or_init(|| Installed { mode, workers: Workers::new(Program::this()) });
+}
+
+/// Starts workers before they are needed, and replaces them at once: for a daemon.
+pub fn start_early() {
+    // A build without HEIC has nothing for them unless they decode all formats.
+    if workers_of(Container::Heic).is_some() || workers_of(Container::Jpeg).is_some() {
+        INSTALLED.get().into_iter().for_each(|installed| installed.workers.start_early());
+    }
+}
+
+/// The mode and what the system lacks, in words; `None` before [`install`].
+#[must_use]
+pub fn status() -> Option<String> {
+    let installed = INSTALLED.get()?;
+    let mode = installed.mode.name();
+    if let Some(failure) = installed.workers.failure() {
+        return Some(format!("{mode}; no worker can be started: {failure}"));
+    }
+    let missing = installed.workers.protections().map(|protections| protections.missing()).unwrap_or_default();
+    Some(if missing.is_empty() { mode.to_owned() } else { format!("{mode}, without {}", missing.join(" and ")) })
+}
+
+/// The workers that decode `container`; `None` where it is decoded in this process.
+pub(in crate::codec) fn workers_of(container: Container) -> Option<&'static Workers> {
+    let installed = INSTALLED.get()?;
+    let is_read = cfg!(feature = "heic") || container != Container::Heic;
+    (is_read && installed.mode.covers(container)).then_some(&*installed.workers)
+}

@@ -1,0 +1,84 @@
+//! Gives up every right of a decode worker, before it reads the first byte of a picture.
+
+use super::seccomp;
+use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::set_no_new_privs;
+use std::io;
+
+/// What the system offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Protections {
+    pub(super) seccomp: bool,
+    pub(super) landlock: bool,
+}
+
+impl Protections {
+    /// The names of those that the system lacks.
+    pub(super) fn missing(self) -> Vec<&'static str> {
+        let all = [("seccomp", self.seccomp), ("landlock", self.landlock)];
+        all.into_iter().filter(|(_, active)| !active).map(|(name, _)| name).collect()
+    }
+
+    pub(super) const fn to_byte(self) -> u8 {
+        (self.seccomp as u8) | ((self.landlock as u8) << 1)
+    }
+
+    pub(super) const fn from_byte(byte: u8) -> Self {
+        Self { seccomp: byte & 1 != 0, landlock: byte & 2 != 0 }
+    }
+}
+
+/// Confines this process, which must have one thread. Standard input, output and error stay open.
+///
+/// # Errors
+/// When descriptors cannot be closed, or privileges could be gained again.
+pub(super) fn lock_down() -> io::Result<Protections> {
+    close_descriptors()?;
+    set_no_new_privs(true)?;
+    // No core dump and no tracer: the memory holds pictures.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let landlock = no_paths().is_ok_and(|status| status != RulesetStatus::NotEnforced);
+    let seccomp = seccomp::apply().is_ok();
+    Ok(Protections { seccomp, landlock })
+}
+
+/// Closes every descriptor but the three standard ones: libraries of the daemon may have opened some to be inherited.
+fn close_descriptors() -> io::Result<()> {
+    // SAFETY: nothing in this process owns a descriptor yet: this runs before anything is opened.
+    if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    // Linux before 5.9. The limit on descriptors keeps the number of further ones small; those inherited are closed by `exec`.
+    if error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
+}
+
+/// Forbids every path, every TCP port, and signals and abstract sockets of other processes, as far as the kernel can.
+fn no_paths() -> Result<RulesetStatus, RulesetError> {
+    let newest = ABI::V6;
+    let ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(newest))?
+        .handle_access(AccessNet::from_all(newest))?
+        .scope(Scope::from_all(newest))?;
+    Ok(ruleset.create()?.restrict_self()?.ruleset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (seccomp, landlock, missing) in [
+            (true, true, &[][..]),
+            (false, true, &["seccomp"]),
+            (true, false, &["landlock"]),
+            (false, false, &["seccomp", "landlock"]),
+        ] {
+            let protections = Protections { seccomp, landlock };
+            assert_eq!(protections.missing(), missing);
+            assert_eq!(Protections::from_byte(protections.to_byte()), protections);
+        }
+    }
+}

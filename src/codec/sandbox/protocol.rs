@@ -1,0 +1,190 @@
+//! The two messages between daemon and decode worker, of fixed length, little-endian.
+
+use crate::codec::{Container, DecodeError, Header, Limits};
+use crate::image::Size;
+
+/// Bytes of a request.
+pub(super) const REQUEST_BYTES: usize = 34;
+/// Bytes of an answer.
+pub(super) const ANSWER_BYTES: usize = 12;
+
+/// What a worker is to do with the file that comes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) container: Container,
+    pub(super) limits: Limits,
+    /// Bytes of the file.
+    pub(super) len: usize,
+    /// The probed size, to decode; `None` to probe.
+    pub(super) decode: Option<Size>,
+}
+
+/// How a file was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Probed or decoded, with this size.
+    Done(Size),
+    /// Refused.
+    Refused(Refusal),
+}
+
+/// Why a file was refused. A worker's own words are not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Damaged,
+    Unsupported,
+    TooManyBytes,
+    /// With its size.
+    TooManyPixels(Size),
+    /// With its size.
+    TooManyMegapixels(Size),
+}
+
+impl Request {
+    pub(super) fn to_bytes(self) -> [u8; REQUEST_BYTES] {
+        let container = match self.container {
+            Container::Jpeg => 0,
+            Container::Png => 1,
+            Container::WebP => 2,
+            Container::Heic => 3,
+        };
+        let size = self.decode.unwrap_or(Size::new(0, 0));
+        let mut bytes = [0; REQUEST_BYTES];
+        bytes[0] = container;
+        bytes[1] = u8::from(self.decode.is_some());
+        bytes[2..10].copy_from_slice(&(self.len as u64).to_le_bytes());
+        bytes[10..18].copy_from_slice(&(self.limits.max_bytes as u64).to_le_bytes());
+        let words = [self.limits.max_side, self.limits.max_megapixels, size.width, size.height];
+        for (word, place) in words.iter().zip(bytes[18..].as_chunks_mut::<4>().0) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// `None` for what [`Request::to_bytes`] never writes.
+    pub(super) fn from_bytes(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
+        let container = match bytes[0] {
+            0 => Container::Jpeg,
+            1 => Container::Png,
+            2 => Container::WebP,
+            3 => Container::Heic,
+            _ => return None,
+        };
+        let long = |at: usize| usize::try_from(u64::from_le_bytes(*bytes[at..].first_chunk()?)).ok();
+        let word = |at: usize| bytes[at..].first_chunk().map(|word| u32::from_le_bytes(*word));
+        let limits = Limits { max_bytes: long(10)?, max_side: word(18)?, max_megapixels: word(22)? };
+        let size = Size::new(word(26)?, word(30)?);
+        Some(Self { container, limits, len: long(2)?, decode: (bytes[1] == 1).then_some(size) })
+    }
+}
+
+impl Answer {
+    /// The answer to a result of a decoder.
+    pub(super) fn of(result: Result<Size, &DecodeError>) -> Self {
+        Self::Refused(match result {
+            Ok(size) => return Self::Done(size),
+            Err(DecodeError::Empty | DecodeError::Corrupt(_) | DecodeError::Worker(_)) => Refusal::Damaged,
+            Err(DecodeError::Unsupported { .. }) => Refusal::Unsupported,
+            Err(DecodeError::TooManyBytes { .. }) => Refusal::TooManyBytes,
+            Err(&DecodeError::TooManyPixels { size, .. }) => Refusal::TooManyPixels(size),
+            Err(&DecodeError::TooManyMegapixels { size, .. }) => Refusal::TooManyMegapixels(size),
+        })
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; ANSWER_BYTES] {
+        let nothing = Size::new(0, 0);
+        let (code, size) = match self {
+            Self::Done(size) => (0_u32, size),
+            Self::Refused(Refusal::Damaged) => (1, nothing),
+            Self::Refused(Refusal::Unsupported) => (2, nothing),
+            Self::Refused(Refusal::TooManyBytes) => (3, nothing),
+            Self::Refused(Refusal::TooManyPixels(size)) => (4, size),
+            Self::Refused(Refusal::TooManyMegapixels(size)) => (5, size),
+        };
+        let mut bytes = [0; ANSWER_BYTES];
+        for (word, place) in [code, size.width, size.height].iter().zip(bytes.as_chunks_mut::<4>().0) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// `None` for what no worker of ours writes.
+    pub(super) fn from_bytes(bytes: &[u8; ANSWER_BYTES]) -> Option<Self> {
+        let [code, width, height] = *bytes.as_chunks::<4>().0 else { return None };
+        let [code, width, height] = [code, width, height].map(u32::from_le_bytes);
+        let size = Size::new(width, height);
+        Some(match code {
+            0 => Self::Done(size),
+            1 => Self::Refused(Refusal::Damaged),
+            2 => Self::Refused(Refusal::Unsupported),
+            3 => Self::Refused(Refusal::TooManyBytes),
+            4 => Self::Refused(Refusal::TooManyPixels(size)),
+            5 => Self::Refused(Refusal::TooManyMegapixels(size)),
+            _ => return None,
+        })
+    }
+}
+
+impl Refusal {
+    /// The error of a file of `header`'s container and limits.
+    pub(super) fn error(self, container: Container, limits: &Limits) -> DecodeError {
+        match self {
+            Self::Damaged => DecodeError::Corrupt(format!("its {} data cannot be decoded", container.name())),
+            Self::Unsupported => DecodeError::Unsupported { found: None },
+            Self::TooManyBytes => DecodeError::TooManyBytes { limit: limits.max_bytes },
+            Self::TooManyPixels(size) => DecodeError::TooManyPixels { size, limit: limits.max_side },
+            Self::TooManyMegapixels(size) => DecodeError::TooManyMegapixels { size, limit: limits.max_megapixels },
+        }
+    }
+}
+
+impl From<&Header> for Request {
+    /// To decode a file that was probed; its length is the caller's to set.
+    fn from(header: &Header) -> Self {
+        Self { container: header.container, limits: header.limits, len: 0, decode: Some(header.size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_survive_the_way_to_the_worker() {
+        let limits = Limits { max_bytes: 10 << 20, max_side: 4096, max_megapixels: 17 };
+        for container in [Container::Jpeg, Container::Png, Container::WebP, Container::Heic] {
+            for decode in [None, Some(Size::new(7, 4_000_000_000))] {
+                let request = Request { container, limits, len: 123_456, decode };
+                assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
+            }
+        }
+        let mut unknown = Request { container: Container::Heic, limits, len: 1, decode: None }.to_bytes();
+        unknown[0] = 4;
+        assert_eq!(Request::from_bytes(&unknown), None);
+    }
+
+    #[test]
+    fn answers_survive_the_way_back_and_unknown_ones_are_none() {
+        let size = Size::new(640, 480);
+        let refusals = [
+            Refusal::Damaged,
+            Refusal::Unsupported,
+            Refusal::TooManyBytes,
+            Refusal::TooManyPixels(size),
+            Refusal::TooManyMegapixels(size),
+        ];
+        for answer in refusals.map(Answer::Refused).into_iter().chain([Answer::Done(size)]) {
+            assert_eq!(Answer::from_bytes(&answer.to_bytes()), Some(answer));
+        }
+        assert_eq!(Answer::from_bytes(&[6, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]), None);
+        assert_eq!(Answer::from_bytes(&[255; ANSWER_BYTES]), None);
+    }
+
+    #[test]
+    fn errors_of_limits_are_the_same_on_both_ways() {
+        let (size, limits) = (Size::new(5000, 10), Limits::default());
+        let error = DecodeError::TooManyPixels { size, limit: limits.max_side };
+        let Answer::Refused(refusal) = Answer::of(Err(&error)) else { panic!("an error is no size") };
+        assert_eq!(refusal.error(Container::Heic, &limits).to_string(), error.to_string());
+    }
+}

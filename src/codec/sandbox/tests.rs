@@ -1,0 +1,273 @@
+//! Decode workers that crash, hang, lie, exhaust their memory or use a system call outside of the allowlist.
+//!
+//! The workers are this test program, restarted with [`faulty_worker`] as its only test. It gives up its rights as the real
+//! one does, and then misbehaves as the first bytes of the file say.
+
+use super::pool::{Tuning, Workers};
+use super::process::Program;
+use super::protocol::Request;
+use super::worker::{self, Decoded};
+use crate::codec::{Container, DecodeError, Header, Limits, decoders, detect_container};
+use crate::image::{Buffer, BufferPool, Frame, Size};
+use std::hint::black_box;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PHOTO: &[u8] = include_bytes!("../../../tests/photos/coffee.jpg");
+const TURNED: &[u8] = include_bytes!("../../../tests/fixtures/codec/orientation_6.jpg");
+#[cfg(feature = "heic")]
+const HEIC: &[u8] = include_bytes!("../../../tests/fixtures/codec/grid.heic");
+const SIZE: Size = Size { width: 64, height: 32 };
+
+#[test]
+#[ignore = "the worker of the tests below"]
+fn faulty_worker() {
+    worker::serve(misbehave).expect("it was started by a test below");
+}
+
+/// What a decoder that an attacker took over may try, named by the file; other files are decoded.
+fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decoded, DecodeError> {
+    let read = |path: &str| std::fs::read(path).is_ok();
+    let succeeded = match bytes {
+        b"crash" => {
+            // SAFETY: it is the end of this process, on purpose.
+            unsafe { std::ptr::null_mut::<u8>().write_volatile(1) };
+            true
+        }
+        b"abort" => std::process::abort(),
+        b"panic" => panic!("a decoder panicked outside of `catch_panic`"),
+        b"loop" => loop {
+            black_box(0);
+        },
+        b"memory" => black_box(vec![1_u8; 3 << 30]).iter().all(|&byte| byte == 1),
+        b"open" => read("/etc/passwd") || read("/proc/self/environ"),
+        b"socket" => std::net::UdpSocket::bind("127.0.0.1:0").is_ok(),
+        b"program" => std::process::Command::new("/bin/true").status().is_ok(),
+        b"signal" => {
+            rustix::process::kill_process(rustix::process::getppid().unwrap(), rustix::process::Signal::TERM).is_ok()
+        }
+        b"code" => {
+            // SAFETY: nobody else knows the memory.
+            let page = unsafe {
+                let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+                libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+            };
+            page != libc::MAP_FAILED
+        }
+        b"limits" => {
+            use rustix::process::{Resource, Rlimit, setrlimit};
+            setrlimit(Resource::Cpu, Rlimit { current: None, maximum: None }).is_ok()
+        }
+        b"other size" => return Ok((Size::new(1, 1), None)),
+        b"no pixels" => return Ok((SIZE, None)),
+        b"short" => return Ok((SIZE, Some(Frame::new(Size::new(8, 8), pool.take(8 * 8 * 4))))),
+        // Still mapped for writing when its descriptor is sent: what the daemon reads could change.
+        b"mapped" => {
+            let memory = still_mapped(pool.take(SIZE.area() * 4));
+            return Ok((SIZE, Some(Frame::new(SIZE, memory))));
+        }
+        b"descriptors" => {
+            // The three standard ones, and the file.
+            let open = (0..1024).filter(|&number| is_open(number)).count();
+            return Ok((Size::new(open as u32, 1), None));
+        }
+        _ => {
+            let container = detect_container(bytes)?;
+            return worker::decoded(&Request { container, ..*request }, bytes, pool);
+        }
+    };
+    Ok((Size::new(if succeeded { 999 } else { 1 }, 1), None))
+}
+
+/// Duplicates the mapping of a buffer for writing, and keeps it.
+fn still_mapped(mut memory: Buffer) -> Buffer {
+    // SAFETY: an old length of 0 duplicates a shared mapping; the duplicate is never used.
+    let twin = unsafe { libc::mremap(memory.as_mut_ptr().cast(), 0, memory.len(), libc::MREMAP_MAYMOVE) };
+    assert_ne!(twin, libc::MAP_FAILED, "the mapping is shared, and may be duplicated");
+    memory
+}
+
+fn is_open(number: i32) -> bool {
+    // Of the calls that a worker may make, this one reports an invalid descriptor first, and reads nothing.
+    // SAFETY: the system refuses to write to a null pointer.
+    unsafe { libc::recvmsg(number, std::ptr::null_mut(), libc::MSG_DONTWAIT) };
+    io::Error::last_os_error().raw_os_error() != Some(libc::EBADF)
+}
+
+fn workers(most: usize, requests: u32) -> Arc<Workers> {
+    workers_with_time(most, requests, |_| Duration::from_secs(60))
+}
+
+fn workers_with_time(most: usize, requests: u32, time_limit: fn(Option<Size>) -> Duration) -> Arc<Workers> {
+    let arguments = ["--ignored", "--exact", "--test-threads=1", "codec::sandbox::tests::faulty_worker"];
+    let program = Program::new(std::env::current_exe().unwrap(), arguments);
+    Workers::with(program, Tuning { most, requests, time_limit })
+}
+
+fn probe(workers: &Workers, bytes: &[u8]) -> Result<Size, DecodeError> {
+    workers.probe(Container::Heic, bytes, &Limits::default())
+}
+
+fn decode(workers: &Workers, bytes: &[u8], pool: &BufferPool) -> Result<Frame, DecodeError> {
+    let container = detect_container(bytes).unwrap_or(Container::Heic);
+    let size = detect_container(bytes).ok().and_then(|_| probe(workers, bytes).ok()).unwrap_or(SIZE);
+    workers.decode(bytes, &Header { container, size, limits: Limits::default() }, pool)
+}
+
+fn message(result: Result<impl std::fmt::Debug, DecodeError>) -> String {
+    match result {
+        Err(DecodeError::Corrupt(message)) => message,
+        other => panic!("{other:?} is no damaged file"),
+    }
+}
+
+#[test]
+fn pictures_are_the_same_and_their_pixels_are_not_copied() {
+    let workers = workers(1, 1000);
+    let mut pictures = vec![PHOTO, TURNED];
+    #[cfg(feature = "heic")]
+    pictures.push(HEIC);
+    for bytes in pictures {
+        let container = detect_container(bytes).unwrap();
+        let limits = Limits::default();
+        let size = decoders::probe(container, bytes, &limits).unwrap();
+        assert_eq!(workers.probe(container, bytes, &limits).unwrap(), size);
+        let header = Header { container, size, limits };
+        let (own, shared) = (BufferPool::new(1 << 30), BufferPool::new(1 << 30));
+        let expected = decoders::decode(bytes, &header, &own).unwrap();
+        let frame = workers.decode(bytes, &header, &shared).unwrap();
+        assert_eq!(frame.pixels(), expected.pixels(), "{container:?}");
+        assert!(own.lent_bytes() >= size.area() as u64 * 4);
+        assert_eq!(shared.lent_bytes(), 0, "{container:?}: pixels were copied into a buffer of this process");
+        let at = frame.pixels().as_ptr() as usize;
+        assert!(mapping_of(at).contains("memfd:backdrop-picture"), "{}", mapping_of(at));
+    }
+    assert_eq!(workers.started(), 1);
+}
+
+/// The line of this process's memory map that an address is in.
+fn mapping_of(address: usize) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let contains = |line: &&str| {
+        let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).unwrap();
+        let number = |text| usize::from_str_radix(text, 16).unwrap();
+        (number(from)..number(to)).contains(&address)
+    };
+    maps.lines().find(contains).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_worker_that_crashes_fails_its_picture_and_no_other() {
+    let workers = workers(2, 1000);
+    for end in ["crash", "abort", "panic"] {
+        assert_eq!(message(probe(&workers, end.as_bytes())), "the HEIC decoder failed", "{end}");
+        assert!(probe(&workers, PHOTO).is_ok(), "after {end}");
+    }
+}
+
+#[test]
+fn pictures_of_others_are_decoded_while_workers_crash() {
+    let workers = workers(3, 1000);
+    std::thread::scope(|scope| {
+        let crashing = scope.spawn(|| (0..8).for_each(|_| drop(message(probe(&workers, b"crash")))));
+        let others = [(), ()].map(|()| {
+            scope.spawn(|| {
+                let pool = BufferPool::new(0);
+                (0..20).all(|_| decode(&workers, PHOTO, &pool).is_ok())
+            })
+        });
+        assert!(others.into_iter().all(|other| other.join().unwrap()));
+        crashing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_worker_that_loops_is_killed_and_fails_its_picture_only() {
+    // No time for pixels: a worker is killed a moment after it was sent them.
+    let workers = workers_with_time(2, 1000, |size| size.map_or(Duration::from_secs(60), |_| Duration::ZERO));
+    assert!(message(decode(&workers, b"loop", &BufferPool::new(0))).starts_with("it takes more than"));
+    assert_eq!(workers.started(), 0, "it runs on");
+    assert!(probe(&workers, PHOTO).is_ok());
+}
+
+#[test]
+fn a_worker_cannot_take_more_memory_than_its_limit() {
+    let workers = workers(1, 1000);
+    assert_eq!(message(probe(&workers, b"memory")), "the HEIC decoder failed");
+    assert!(probe(&workers, PHOTO).is_ok());
+}
+
+#[test]
+fn a_worker_can_neither_open_files_nor_reach_other_processes() {
+    let workers = workers(1, 1000);
+    assert_eq!(workers.protections(), None);
+    assert_eq!(probe(&workers, b"open").unwrap(), Size::new(1, 1), "a file was read");
+    let protections = workers.protections().expect("a worker has started");
+    assert!(protections.seccomp, "without seccomp the rest of this test shows nothing");
+    for call in ["socket", "program", "signal", "code", "limits"] {
+        assert_eq!(message(probe(&workers, call.as_bytes())), "the HEIC decoder failed", "{call}");
+    }
+}
+
+#[test]
+fn a_worker_has_no_descriptors_but_its_socket_and_the_file() {
+    // Inherited by every program that is started from now on, unless it closes it.
+    let kept = tempfile::tempfile().unwrap();
+    rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty()).unwrap();
+    assert!(kept.as_raw_fd() > 2);
+    assert_eq!(probe(&workers(1, 1000), b"descriptors").unwrap(), Size::new(4, 1));
+}
+
+#[test]
+fn what_no_worker_of_ours_answers_ends_the_worker() {
+    let (workers, pool) = (workers(1, 1000), BufferPool::new(0));
+    for lie in ["other size", "no pixels", "short", "mapped"] {
+        let refused = message(decode(&workers, lie.as_bytes(), &pool));
+        assert!(refused == "the HEIC decoder failed" || refused.contains("differs"), "{lie}: {refused}");
+        assert_eq!(workers.started(), 0, "{lie}: its worker goes on");
+    }
+    assert!(decode(&workers, PHOTO, &pool).is_ok());
+}
+
+#[test]
+fn a_worker_is_replaced_after_its_number_of_requests() {
+    let workers = workers(1, 3);
+    let mut seen = Vec::new();
+    for _ in 0..7 {
+        probe(&workers, PHOTO).unwrap();
+        seen.extend(workers.idle());
+    }
+    // The third and the sixth request end their worker.
+    assert_eq!(seen.len(), 5);
+    seen.dedup();
+    assert_eq!(seen.len(), 3, "{seen:?}");
+}
+
+#[test]
+fn a_worker_that_ended_while_idle_costs_no_request() {
+    let workers = workers(1, 1000);
+    probe(&workers, PHOTO).unwrap();
+    let idle = workers.idle();
+    let process = rustix::process::Pid::from_raw(i32::try_from(idle[0]).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    let has_ended = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", idle[0])).unwrap();
+        stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+    };
+    while !has_ended() {
+        std::thread::yield_now();
+    }
+    assert!(probe(&workers, PHOTO).is_ok());
+    assert_ne!(workers.idle(), idle);
+}
+
+#[test]
+fn without_workers_a_file_is_not_called_damaged() {
+    let workers = Workers::new(Program::new("/nowhere/backdrop", ["decode-worker"]));
+    assert!(matches!(probe(&workers, PHOTO), Err(DecodeError::Worker(_))));
+    assert!(workers.failure().is_some());
+    let workers = Workers::new(Program::new("/bin/true", [""; 0]));
+    assert!(matches!(probe(&workers, PHOTO), Err(DecodeError::Worker(_))));
+}

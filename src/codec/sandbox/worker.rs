@@ -1,0 +1,82 @@
+//! The main function of a decode worker: gives up its rights, then answers one request after the other until the daemon
+//! closes the socket, which is its standard input.
+
+use super::channel;
+use super::lockdown::lock_down;
+use super::protocol::{Answer, REQUEST_BYTES, Request};
+use crate::codec::error::{DecodeError, corrupt};
+#[cfg(feature = "heic")]
+use crate::codec::heic;
+use crate::codec::{Header, decoders};
+use crate::image::shared_memory::map_trusted;
+use crate::image::{BufferPool, Frame, Size};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+/// What a decoder makes of a file: its size, and its pixels where they were requested.
+pub(super) type Decoded = (Size, Option<Frame>);
+
+/// Decodes what the daemon sends, in this process, which must have one thread and nothing open.
+///
+/// Fails when standard input is no socket of a daemon.
+#[must_use]
+pub fn run() -> ExitCode {
+    // Only registers its decoder, and keeps the filter free of what that needs.
+    #[cfg(feature = "heic")]
+    let _: bool = heic::decoder_available();
+    match serve(decoded) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("a decode worker is started by other commands, never by hand: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Answers requests with `decode` until the other end of standard input is closed.
+pub(super) fn serve(decode: fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>) -> io::Result<()> {
+    // Parallel parts of decoders run on this thread: those that rayon starts would need rights.
+    let _: Result<(), _> = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
+    let stdin = io::stdin();
+    let protections = lock_down()?;
+    channel::send(stdin.as_fd(), &[protections.to_byte()], None)?;
+    let pool = BufferPool::in_shared_memory();
+    while let Some(message) = channel::receive::<REQUEST_BYTES>(stdin.as_fd(), None)? {
+        let request = Request::from_bytes(&message.bytes).ok_or(io::ErrorKind::InvalidData)?;
+        let file = message.descriptor.ok_or(io::ErrorKind::InvalidData)?;
+        let (answer, pixels) = answered(&request, &file, &pool, decode)?;
+        channel::send(stdin.as_fd(), &answer.to_bytes(), pixels.as_ref().map(OwnedFd::as_fd))?;
+    }
+    Ok(())
+}
+
+fn answered(
+    request: &Request,
+    file: &OwnedFd,
+    pool: &BufferPool,
+    decode: fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>,
+) -> io::Result<(Answer, Option<OwnedFd>)> {
+    let bytes = map_trusted(file, request.len)?;
+    Ok(match decode(request, &bytes, pool) {
+        Ok((size, frame)) => {
+            // Unmapped here, so that the daemon can seal it.
+            let pixels = frame.and_then(|frame| frame.into_pixels().into_shared());
+            (Answer::Done(size), pixels.map(|memory| memory.into_descriptor()))
+        }
+        Err(error) => (Answer::of(Err(&error)), None),
+    })
+}
+
+/// Probes or decodes a file with the decoder of its container.
+pub(super) fn decoded(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decoded, DecodeError> {
+    let &Request { container, limits, decode, .. } = request;
+    let Some(size) = decode else {
+        return Ok((decoders::probe(container, bytes, &limits)?, None));
+    };
+    let frame = decoders::decode(bytes, &Header { container, size, limits }, pool)?;
+    if frame.size().area() == 0 {
+        return Err(corrupt("no pixels"));
+    }
+    Ok((frame.size(), Some(frame)))
+}

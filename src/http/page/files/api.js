@@ -1,0 +1,102 @@
+// Calls the service with the key of this tab.
+//
+// The key is in `sessionStorage` (this tab, until it is closed) and goes to this server alone, in the `Authorization` header.
+
+const STORED = "backdrop.key";
+/** Times that a request is repeated after 429. */
+const PATIENCE = 8;
+
+let key = sessionStorage.getItem(STORED) ?? "";
+
+/** The key, or an empty string. */
+export const currentKey = () => key;
+
+/** Keeps a key for this tab; an empty one is forgotten. */
+export function useKey(text) {
+  key = text.trim();
+  if (key) sessionStorage.setItem(STORED, key);
+  else sessionStorage.removeItem(STORED);
+}
+
+/** A refusal of the service. */
+export class Refusal extends Error {
+  constructor(status, error, retryAfter) {
+    super(error.message);
+    Object.assign(this, { status, code: error.code, param: error.param, reason: error.reason, retryAfter });
+  }
+}
+
+/** Waits; rejects at once when it is aborted. */
+export function wait(milliseconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(new DOMException("aborted", "AbortError")); }, { once: true });
+  });
+}
+
+/** A value for `Idempotency-Key`. `crypto.randomUUID` needs a secure context, which a plain address in a network is not. */
+export function uniqueKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Sends a request. 429 is waited for and repeated; other refusals are thrown as `Refusal`. */
+export async function call(path, { method = "GET", body, json, signal, headers = {}, onwait } = {}) {
+  const sent = { ...headers };
+  if (key) sent.authorization = `Bearer ${key}`;
+  if (json !== undefined) sent["content-type"] = "application/json";
+  for (let attempt = 0; ; attempt += 1) {
+    const reply = await fetch(path.replace(/^\//, ""), { method, headers: sent, body: json === undefined ? body : JSON.stringify(json), signal });
+    if (reply.ok) return reply;
+    const refusal = await refusalOf(reply);
+    if (refusal.status !== 429 || attempt === PATIENCE || !refusal.retryAfter || refusal.retryAfter > 90) throw refusal;
+    onwait?.(refusal.retryAfter);
+    await wait(refusal.retryAfter * 1000, signal);
+  }
+}
+
+/** The same, for a JSON answer. */
+export const callJson = async (path, options) => (await call(path, options)).json();
+
+async function refusalOf(reply) {
+  const text = await reply.text();
+  return refusalFrom(reply.status, text, reply.headers.get("retry-after"));
+}
+
+function refusalFrom(status, text, retryAfter) {
+  try {
+    return new Refusal(status, JSON.parse(text).error, Number(retryAfter) || 0);
+  } catch {
+    return new Refusal(status, { code: "unreadable", message: `the server answered ${status}` }, 0);
+  }
+}
+
+/** Uploads a form with progress, 0 to 1, for the answer as JSON. */
+export function upload(path, form, { signal, onprogress, headers = {} }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", path.replace(/^\//, ""));
+    if (key) request.setRequestHeader("authorization", `Bearer ${key}`);
+    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    request.upload.addEventListener("progress", (event) => onprogress(event.loaded / event.total));
+    request.addEventListener("load", () => {
+      const { status, responseText } = request;
+      if (status >= 200 && status < 300) resolve(JSON.parse(responseText));
+      else reject(refusalFrom(status, responseText, request.getResponseHeader("retry-after")));
+    });
+    request.addEventListener("error", () => reject(new TypeError("the server cannot be reached")));
+    request.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError")));
+    signal?.addEventListener("abort", () => request.abort(), { once: true });
+    request.send(form);
+  });
+}
+
+/** A sentence about an error. */
+export function explain(error) {
+  if (error instanceof Refusal) {
+    const text = error.message[0].toUpperCase() + error.message.slice(1);
+    const where = { unauthorized: "Enter another key with the button at the top.", no_subject_detected: "Mark it with a box, points or the brush." }[error.code];
+    return [text.endsWith(".") ? text : `${text}.`, where].filter(Boolean).join(" ");
+  }
+  if (error.name === "AbortError") return "Cancelled.";
+  return "The server cannot be reached. Check that it still runs, then try again.";
+}

@@ -1,0 +1,87 @@
+// A clip: uploaded with progress, cut out as a job that is polled, and played or downloaded when it is done.
+
+import { call, callJson, explain, uniqueKey, upload, wait } from "./api.js";
+import { announce, bytes, h } from "./dom.js";
+
+const PLAYED = new Set(["webm", "mp4"]);
+const SHOWN = new Set(["gif", "webp"]);
+const POLL_MS = 1500;
+
+/** The panel of a clip; `start(fields)` makes its job. `onend` runs when the job is over. */
+export function clipPanel({ clip, endpoint, onchange, onend, onother }) {
+  const bar = h("progress", { max: 100, value: 0, "aria-label": "Progress" });
+  const text = h("p", { class: "muted", role: "status" }, "Choose the settings, then start.");
+  const cancel = h("button", { type: "button", class: "button small", hidden: true }, "Cancel");
+  const result = h("div", { class: "stage" });
+  const other = h("button", { type: "button", class: "button small", onclick: onother }, "Another clip");
+  const source = h("video", { src: clip.url, controls: true, muted: true, playsinline: true, "aria-label": `The clip ${clip.name}` });
+  const element = h("div", { class: "stage" },
+    h("div", { class: "canvas" }, h("div", { class: "frame" }, source)),
+    h("div", { class: "toolbar" }, text, h("span", { class: "spring" }), cancel, other), bar, result);
+  let stop = null;
+  let job = null;
+
+  async function start(fields) {
+    stop = new AbortController();
+    const { signal } = stop;
+    result.replaceChildren();
+    bar.value = 0;
+    cancel.hidden = false;
+    other.hidden = true;
+    onchange(true);
+    try {
+      const form = new FormData();
+      for (const [name, value] of fields) form.append(name, value);
+      form.append("file", clip.file, clip.name);
+      const say = (share) => { bar.value = share * 100; text.textContent = `Uploading, ${Math.round(share * 100)} %`; };
+      job = await upload(endpoint.path, form, { signal, onprogress: say, headers: { "idempotency-key": uniqueKey() } });
+      announce("The clip is uploaded.");
+      bar.value = 0;
+      while (job.status === "queued" || job.status === "processing") {
+        bar.value = job.progress;
+        text.textContent = job.status === "queued" ? "In the queue" : `Cutting out, ${job.progress} %`;
+        await wait(POLL_MS, signal);
+        job = await callJson(`/jobs/${job.job_id}`, { signal });
+      }
+      if (job.status === "error") throw Object.assign(new Error(job.error.message), { job: true });
+      bar.value = 100;
+      text.textContent = `Done: ${job.output_seconds} s, ${bytes(job.size_bytes)}.`;
+      announce("The clip is done.");
+      result.replaceChildren(...shown(job, clip));
+    } catch (error) {
+      text.textContent = error.job ? error.message : explain(error);
+    }
+    cancel.hidden = true;
+    other.hidden = false;
+    onchange(false);
+    onend();
+  }
+
+  cancel.addEventListener("click", async () => {
+    stop?.abort();
+    if (job && (job.status === "queued" || job.status === "processing")) await call(`/jobs/${job.job_id}`, { method: "DELETE" }).catch(() => {});
+  });
+  return { element, start };
+}
+
+/** Results that this daemon keeps are under its own address, whatever public name it has. */
+function addressOf(job) {
+  const url = new URL(job.result_url, document.baseURI);
+  const at = url.pathname.indexOf("/results/");
+  return at < 0 ? job.result_url : url.pathname.slice(at + 1) + url.search;
+}
+
+function shown(job, clip) {
+  const address = addressOf(job);
+  const name = `${clip.name.replace(/\.[^.]+$/, "")}-cutout.${job.format === "png_sequence" ? "zip" : job.format}`;
+  // Pages show nothing of other servers (content policy); a result in an object store is downloaded.
+  const isHere = new URL(address, document.baseURI).origin === location.origin;
+  const media = !isHere ? null : PLAYED.has(job.format)
+    ? h("video", { src: address, controls: true, loop: true, muted: true, autoplay: true, playsinline: true, class: "checkers", "aria-label": "The result" })
+    : SHOWN.has(job.format) ? h("img", { src: address, alt: "The result", class: "checkers" }) : null;
+  return [
+    ...(job.warnings ?? []).map((warning) => h("p", { class: "note warn" }, warning)),
+    media ? h("div", { class: "canvas" }, h("div", { class: "frame" }, media)) : null,
+    h("p", { class: "toolbar" }, h("span", { class: "spring" }), h("a", { class: "button primary", href: address, download: name }, `Download ${job.format}`)),
+  ].filter(Boolean);
+}

@@ -1,0 +1,173 @@
+// Makes a control for a field of the contract and reads its value.
+//
+// The kind of control follows from the schema: a choice, a switch, a number with a range, a colour, text or a file. Only values
+// that differ from what the service would use are sent, so that requests stay short and presets keep their effect.
+
+import { firstSentence, h, marked } from "./dom.js";
+
+/** Shared fields that people change often; the other shared ones are under "More settings". */
+const OFTEN = new Set(["Format", "OpaqueFormat", "Edge", "MaxDim", "VideoFormat", "VideoBgColor", "Smoothing", "Audio"]);
+const WORDS = { bg: "background", dim: "side", url: "address", max: "longest" };
+
+/** `bg_color` as `Background color`. */
+export function titleOf(name) {
+  const words = name.split("_").map((word) => WORDS[word] ?? word).join(" ");
+  return words[0].toUpperCase() + words.slice(1);
+}
+
+/** Whether a field is shown without opening "More settings". */
+export const isFrequent = (field) => !field.shared || OFTEN.has(field.shared);
+
+/** A control: `element`, `value()` (`undefined` where the default holds), `set(value)`, `reset()`, `field`. */
+export function control(field, onchange) {
+  const id = `field-${field.name}`;
+  const help = field.description ? h("p", { class: "help", id: `${id}-help` }, marked(firstSentence(field.description))) : null;
+  const described = help ? `${id}-help` : null;
+  const made = make(field, { id, described, onchange });
+  let base = field.default;
+  if (help) made.element.append(help);
+  return {
+    field,
+    element: made.element,
+    value() {
+      const value = made.read();
+      return value === "" || value === undefined || String(value) === String(base ?? "") ? undefined : value;
+    },
+    valid() {
+      const bad = made.inputs.find((input) => !input.checkValidity());
+      made.element.classList.toggle("wrong", Boolean(bad));
+      if (bad) bad.closest("details")?.setAttribute("open", "");
+      bad?.reportValidity();
+      return !bad;
+    },
+    /** Takes `value`, or the field's default, as what holds where nothing is sent. */
+    base(value) {
+      base = value ?? field.default;
+      made.write(base);
+    },
+    set(value) {
+      made.write(value);
+    },
+  };
+}
+
+function make(field, context) {
+  const kinds = field.anyOf ?? [field];
+  const is = (type) => kinds.some((kind) => kind.type === type);
+  if (field.format === "binary") return file(field, context);
+  if (field.enum) return field.enum.length <= 4 ? choice(field, context) : menu(field, context);
+  if (is("boolean") && is("integer")) return level(field, kinds.find((kind) => kind.type === "integer"), context);
+  if (is("boolean")) return toggle(field, context);
+  if (field.type === "integer" || field.type === "number") return number(field, context);
+  if (field.examples?.some((example) => /^#[0-9a-f]{6}$/i.test(example))) return colour(field, context);
+  return text(field, kinds, context);
+}
+
+const label = (field, id) => h("label", { for: id }, titleOf(field.name), field.required ? " (required)" : null);
+
+function choice(field, { id, described, onchange }) {
+  // Without a default the service decides when the field is not sent.
+  const values = field.default === undefined ? ["", ...field.enum] : field.enum;
+  const inputs = values.map((value) => {
+    return h("input", { type: "radio", name: id, value, checked: value === (field.default ?? ""), onchange });
+  });
+  const labels = values.map((value, at) => h("label", {}, inputs[at], value === "" ? "default" : String(value)));
+  const element = h("fieldset", { class: "field", "aria-describedby": described },
+    h("legend", {}, titleOf(field.name)), h("div", {}, h("div", { class: "choice" }, labels)));
+  return {
+    element, inputs,
+    read: () => inputs.find((input) => input.checked)?.value,
+    write: (value) => inputs.forEach((input) => { input.checked = input.value === String(value ?? ""); }),
+  };
+}
+
+function menu(field, { id, described, onchange }) {
+  const input = h("select", { id, "aria-describedby": described, onchange }, field.enum.map((value) => {
+    return h("option", { value, selected: value === field.default }, String(value));
+  }));
+  return plain(h("div", { class: "field" }, label(field, id), input), input);
+}
+
+function toggle(field, { id, described, onchange }) {
+  const input = h("input", { type: "checkbox", id, checked: field.default === true, "aria-describedby": described, onchange });
+  const element = h("div", { class: "field check" }, input, label(field, id));
+  return { element, inputs: [input], read: () => String(input.checked), write: (value) => { input.checked = String(value) === "true"; } };
+}
+
+/** Off, or a level: what is `boolean` or `integer` in the contract. */
+function level(field, integer, { id, described, onchange }) {
+  const { minimum = 0, maximum = 100 } = integer;
+  const amount = (value) => (value === true || value === "true" ? maximum : Number(value) || 0);
+  const input = h("input", { type: "range", id, min: 0, max: maximum, value: amount(field.default), "aria-describedby": described });
+  const shown = h("output", { for: id });
+  const show = () => { shown.textContent = Number(input.value) < Math.max(minimum, 1) ? "off" : input.value; };
+  input.addEventListener("input", () => { show(); onchange(); });
+  show();
+  const read = () => {
+    const value = Number(input.value);
+    if (value >= Math.max(minimum, 1)) return String(value);
+    return typeof field.default === "boolean" ? "false" : "0";
+  };
+  const element = h("div", { class: "field" }, label(field, id), h("div", { class: "row" }, input, shown));
+  return { element, inputs: [input], read, write: (value) => { input.value = amount(value); show(); } };
+}
+
+function number(field, { id, described, onchange }) {
+  const { minimum, maximum, type } = field;
+  const step = type === "integer" ? 1 : 0.01;
+  const input = h("input", {
+    type: "number", id, min: minimum, max: maximum, step: type === "integer" ? 1 : "any", value: field.default ?? "",
+    placeholder: field.default === undefined ? "auto" : null, "aria-describedby": described, inputmode: type === "integer" ? "numeric" : "decimal",
+  });
+  input.addEventListener("input", onchange);
+  const hasRange = field.default !== undefined && maximum - minimum <= 400;
+  if (!hasRange) return plain(h("div", { class: "field" }, label(field, id), input), input);
+  const range = h("input", { type: "range", min: minimum, max: maximum, step, value: field.default, "aria-label": titleOf(field.name), "aria-describedby": described });
+  range.addEventListener("input", () => { input.value = range.value; onchange(); });
+  input.addEventListener("input", () => { range.value = input.value === "" ? field.default : input.value; });
+  const made = plain(h("div", { class: "field" }, label(field, id), h("div", { class: "row" }, range, input)), input);
+  return { ...made, write: (value) => { input.value = value ?? ""; range.value = value ?? field.default; } };
+}
+
+function colour(field, { id, described, onchange }) {
+  const input = h("input", {
+    type: "text", id, value: field.default ?? "", maxlength: field.maxLength, spellcheck: "false", autocomplete: "off",
+    placeholder: "none", "aria-describedby": described, list: `${id}-list`,
+  });
+  const picker = h("input", { type: "color", "aria-label": `${titleOf(field.name)}, picker` });
+  const follow = () => { if (/^#[0-9a-f]{6}$/i.test(input.value)) picker.value = input.value; };
+  input.addEventListener("input", () => { follow(); onchange(); });
+  picker.addEventListener("input", () => { input.value = picker.value; onchange(); });
+  follow();
+  const element = h("div", { class: "field" }, label(field, id), h("div", { class: "row colour" }, picker, input), list(field, id, field.examples));
+  const made = plain(element, input);
+  return { ...made, write: (value) => { input.value = value ?? ""; follow(); } };
+}
+
+function text(field, kinds, { id, described, onchange }) {
+  const kind = kinds.find((one) => one.type === "string") ?? {};
+  const examples = field.examples ?? kind.examples ?? [];
+  const long = kind.maxLength >= 300 && kind.maxLength < 2000;
+  const input = h(long ? "textarea" : "input", {
+    id, type: long ? null : "text", maxlength: kind.maxLength, required: field.required, placeholder: field.default ?? examples[0],
+    "aria-describedby": described, list: long || !examples.length ? null : `${id}-list`, autocomplete: "off",
+    pattern: long || !kind.pattern ? null : `(?:${kind.pattern})`,
+  });
+  input.value = field.default ?? "";
+  input.addEventListener("input", onchange);
+  return plain(h("div", { class: "field" }, label(field, id), input, long ? null : list(field, id, examples)), input);
+}
+
+function file(field, { id, described, onchange }) {
+  const input = h("input", { type: "file", id, accept: "image/*,.heic,.heif", "aria-describedby": described, onchange });
+  const element = h("div", { class: "field" }, label(field, id), input);
+  return { element, inputs: [input], read: () => input.files[0], write: () => { input.value = ""; } };
+}
+
+function list(field, id, examples) {
+  return examples?.length ? h("datalist", { id: `${id}-list` }, examples.map((value) => h("option", { value }))) : null;
+}
+
+function plain(element, input) {
+  return { element, inputs: [input], read: () => input.value.trim(), write: (value) => { input.value = value ?? ""; } };
+}

@@ -1,0 +1,410 @@
+// The page: tabs of endpoints, photos and clips, settings, and what runs.
+
+import { callJson, currentKey, explain, useKey } from "./api.js";
+import * as account from "./account.js";
+import { clipPanel } from "./clips.js";
+import { load } from "./contract.js";
+import { control, isFrequent } from "./controls.js";
+import { announce, dollars, find, h, marked, save } from "./dom.js";
+import { editor } from "./editor.js";
+import { archive, forEach, forget, readPhoto, send, strip } from "./photos.js";
+import { Presets, presetsPanel } from "./presets.js";
+import { requestPanel } from "./request.js";
+import { isAligned, viewer } from "./viewer.js";
+
+const SAMPLES = [["astronaut.jpg", "An astronaut beside a model of the shuttle"], ["cat.jpg", "A cat"], ["cup.jpg", "A cup of coffee"]];
+
+const page = {
+  contract: null, endpoint: null, controls: [], request: null, presets: new Presets(), preset: null,
+  photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, marked: null, running: null, pending: [], unapplied: false,
+};
+
+async function begin() {
+  takeKeyFromAddress();
+  try {
+    page.contract = await load();
+  } catch (error) {
+    return report(`The page cannot start: ${error.message}.`);
+  }
+  drawTabs();
+  drawSamples();
+  listen();
+  choose(endpointOfAddress() ?? page.contract.endpoints[0]);
+  await signIn();
+}
+
+/** `#key=…`, as printed by `make serve`: kept in the tab, and taken out of the address. */
+function takeKeyFromAddress() {
+  const found = /^#key=(.+)$/.exec(location.hash);
+  if (!found) return false;
+  useKey(decodeURIComponent(found[1]));
+  history.replaceState(null, "", location.pathname);
+  return true;
+}
+
+const endpointOfAddress = () => page.contract.endpoints.find(({ path }) => location.hash === `#${path}`);
+
+async function signIn() {
+  try {
+    if (await account.refresh()) await loadPresets();
+  } catch (error) {
+    report(explain(error));
+  }
+  drawCost();
+}
+
+async function loadPresets() {
+  // A key may be restricted to endpoints without presets.
+  await page.presets.load().catch(() => {});
+  drawPresets();
+}
+
+/** Whether there is a key; asks for one otherwise. */
+async function hasKey(message) {
+  if (currentKey() && account.account) return true;
+  const given = await account.openDialog(message);
+  if (given) {
+    report("");
+    await loadPresets();
+    drawCost();
+  }
+  return given;
+}
+
+function report(text) {
+  const problem = find("problem");
+  problem.hidden = !text;
+  problem.textContent = text;
+}
+
+// Tabs
+
+function drawTabs() {
+  find("tabs").replaceChildren(...page.contract.endpoints.map((endpoint) => h("button", {
+    type: "button", role: "tab", id: `tab-${endpoint.operation}`, "aria-controls": "work", "data-path": endpoint.path, onclick: () => choose(endpoint),
+  }, endpoint.title)));
+  find("tabs").addEventListener("keydown", (event) => {
+    const all = page.contract.endpoints;
+    const at = all.indexOf(page.endpoint);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(all[(to + all.length) % all.length]);
+    find(`tab-${page.endpoint.operation}`).focus();
+  });
+}
+
+function choose(endpoint) {
+  if (page.endpoint === endpoint) return;
+  page.endpoint = endpoint;
+  page.preset = null;
+  page.editing = false;
+  page.unapplied = false;
+  history.replaceState(null, "", `#${endpoint.path}`);
+  for (const tab of find("tabs").children) {
+    const selected = tab.dataset.path === endpoint.path;
+    tab.setAttribute("aria-selected", String(selected));
+    tab.tabIndex = selected ? 0 : -1;
+    if (selected) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  find("work").setAttribute("aria-labelledby", `tab-${endpoint.operation}`);
+  find("about").replaceChildren(...marked(endpoint.summary));
+  drawSettings();
+  drawPresets();
+  draw();
+  drawCost();
+}
+
+// Settings
+
+function drawSettings() {
+  const { endpoint } = page;
+  page.controls = endpoint.fields.map((field) => control(field, onSetting));
+  const [often, seldom] = [true, false].map((frequent) => page.controls.filter(({ field }) => isFrequent(field) === frequent));
+  const note = endpoint.note ? h("p", { class: "help small-text muted" }, marked(endpoint.note)) : null;
+  find("settings").replaceChildren(
+    ...often.map(({ element }) => element),
+    ...(seldom.length ? [h("details", {}, h("summary", {}, "More settings"), h("div", { class: "more-fields" }, note, seldom.map(({ element }) => element)))] : []));
+  page.request = requestPanel(describe);
+  find("request").replaceChildren(page.request.element);
+}
+
+function onSetting() {
+  page.unapplied = true;
+  page.request.refresh();
+  drawRun();
+  drawCost();
+}
+
+/** The settings that differ from what the service would use, as pairs; files apart. */
+function settings() {
+  const values = page.controls.map(({ field, value }) => [field.name, value()]).filter(([, value]) => value !== undefined);
+  const fields = values.filter(([, value]) => !(value instanceof File));
+  if (page.preset) fields.unshift(["preset", page.preset.id]);
+  return { fields, files: values.filter(([, value]) => value instanceof File) };
+}
+
+const allValid = () => page.controls.every((one) => one.valid());
+
+/** The request as it is sent now, for the program to copy. */
+function describe() {
+  const { endpoint, current } = page;
+  const { fields, files } = settings();
+  const all = [...fields];
+  const named = files.map(([name, file]) => [name, file.name]);
+  if (endpoint.takesMarks && current) {
+    all.push(...current.marks.fields());
+    if (current.marks.hasStrokes) named.push(["mask_file", "strokes.png"]);
+  }
+  const source = endpoint.makesJob ? page.clip?.name ?? "clip.mp4" : current?.name ?? "photo.jpg";
+  const format = fields.find(([name]) => name === "format")?.[1] ?? endpoint.fields.find(({ name }) => name === "format")?.default ?? "png";
+  return {
+    url: new URL(endpoint.path.slice(1), document.baseURI).href, fields: all, files: [...named, ["file", source]],
+    output: `result.${format}`, json: endpoint.makesJob,
+  };
+}
+
+function drawPresets() {
+  const { endpoint, presets, preset } = page;
+  const params = () => Object.fromEntries(settings().fields.filter(([name]) => name !== "preset"));
+  const onchoose = (chosen) => {
+    page.preset = chosen;
+    for (const one of page.controls) one.base(chosen?.params[one.field.name]);
+    onSetting();
+    drawPresets();
+  };
+  const place = find("presets");
+  const wasOpen = place.querySelector("details")?.open ?? false;
+  const hadFocus = place.contains(document.activeElement);
+  place.replaceChildren();
+  if (!endpoint.takesPreset || !account.account) return;
+  const panel = presetsPanel({ presets, endpoint, chosen: preset, params, onchoose, onchange: drawPresets });
+  panel.open = wasOpen || Boolean(preset);
+  place.append(panel);
+  if (hadFocus) panel.querySelector("select").focus();
+}
+
+// Cost: what the next run would be billed, from `/estimate`
+
+let costTimer = 0;
+function drawCost() {
+  clearTimeout(costTimer);
+  costTimer = setTimeout(async () => {
+    const { endpoint } = page;
+    if (!account.account) return showCost("");
+    const values = Object.fromEntries(page.controls.map(({ field, value }) => [field.name, value() ?? field.default]));
+    const asked = { endpoint: endpoint.path };
+    for (const name of page.contract.estimateFields) if (values[name] !== undefined) asked[name] = Number(values[name]);
+    try {
+      const { unit_price_usd: price, unit } = await callJson("/estimate", { method: "POST", json: asked });
+      if (endpoint === page.endpoint) showCost(account.account.plan === "free" ? "Uses your free images of this month." : price ? `${dollars(price)} per ${unit}` : "Not billed.");
+    } catch {
+      showCost("");
+    }
+  }, 300);
+}
+
+function showCost(text) {
+  find("cost").textContent = text;
+}
+
+// Photos and clips
+
+function drawSamples() {
+  find("samples").querySelector(".samples").replaceChildren(...SAMPLES.map(([name, about]) => h("button", {
+    type: "button", "aria-label": about, onclick: async () => {
+      const blob = await (await fetch(`assets/${name}`)).blob();
+      await add([new File([blob], name, { type: blob.type })]);
+    },
+  }, h("img", { src: `assets/${name}`, alt: "" }))));
+}
+
+function listen() {
+  const input = find("files");
+  const pick = () => { input.accept = page.endpoint.makesJob ? "video/*,image/gif" : "image/*,.heic,.heif"; input.multiple = !page.endpoint.makesJob; input.click(); };
+  page.pick = pick;
+  find("choose").addEventListener("click", pick);
+  input.addEventListener("change", () => { add([...input.files]); input.value = ""; });
+  find("account-button").addEventListener("click", async () => {
+    report("");
+    await account.openDialog();
+    if (account.account) await loadPresets();
+    drawPresets();
+    drawCost();
+  });
+  find("run").addEventListener("click", run);
+  find("settings").addEventListener("submit", (event) => { event.preventDefault(); run(); });
+  window.addEventListener("hashchange", async () => {
+    if (takeKeyFromAddress()) await signIn();
+    // The link that skips to the picture changes the address too.
+    choose(endpointOfAddress() ?? page.endpoint);
+  });
+  window.addEventListener("paste", (event) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length) { event.preventDefault(); add(files); }
+  });
+  let depth = 0;
+  const drag = (inside) => document.body.classList.toggle("dragging", inside);
+  window.addEventListener("dragenter", (event) => { event.preventDefault(); depth += 1; drag(true); });
+  window.addEventListener("dragleave", () => { depth -= 1; drag(depth > 0); });
+  window.addEventListener("dragover", (event) => event.preventDefault());
+  window.addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    drag(false);
+    add([...event.dataTransfer.files]);
+  });
+}
+
+const isClip = (file) => file.type.startsWith("video/") || /\.(mp4|mov|webm|mkv)$/i.test(file.name);
+
+async function add(files) {
+  report("");
+  const clip = files.find((file) => isClip(file) || (page.endpoint.makesJob && file.type === "image/gif"));
+  const job = page.contract.endpoints.find((endpoint) => endpoint.makesJob);
+  if (clip && job) {
+    choose(job);
+    return takeClip(clip);
+  }
+  if (page.endpoint.makesJob) choose(page.contract.endpoints[0]);
+  const pictures = files.filter((file) => !isClip(file));
+  if (!pictures.length) return;
+  const photos = await Promise.all(pictures.map(readPhoto));
+  page.photos.push(...photos);
+  page.current = photos[0];
+  page.editing = false;
+  announce(photos.length > 1 ? `${photos.length} photos added.` : `${photos[0].name} added.`);
+  draw();
+  page.request.refresh();
+  // A tab that needs words waits for them.
+  const isComplete = page.controls.every(({ field, value }) => !field.required || value() !== undefined);
+  if (isComplete && (await hasKey("Enter a key to go on with your photo."))) await runAll(photos);
+}
+
+function takeClip(file) {
+  if (page.clip) URL.revokeObjectURL(page.clip.url);
+  page.clip = { file, name: file.name, url: URL.createObjectURL(file) };
+  page.clipPanel = clipPanel({
+    clip: page.clip, endpoint: page.endpoint,
+    onchange: (isRunning) => { page.clipRuns = isRunning; drawRun(); },
+    onend: () => account.refresh().catch(() => {}),
+    onother: page.pick,
+  });
+  page.request.refresh();
+  draw();
+}
+
+// What runs
+
+async function run() {
+  report("");
+  if (!allValid() || !(await hasKey(""))) return;
+  if (page.endpoint.makesJob) return page.clipPanel?.start(settings().fields);
+  page.editing = false;
+  // Marks belong to one photo; settings hold for all.
+  const { path } = page.endpoint;
+  const marksOnly = page.marked === page.current && !page.unapplied && page.photos.every((photo) => photo.results.has(path));
+  await runAll(marksOnly ? [page.current] : page.photos);
+}
+
+async function runAll(photos) {
+  if (!allValid()) return;
+  if (page.running) {
+    page.pending.push(...photos);
+    return;
+  }
+  const { endpoint } = page;
+  const stop = new AbortController();
+  const { fields, files } = settings();
+  page.running = stop;
+  page.unapplied = false;
+  page.marked = null;
+  for (const photo of photos) photo.states.set(endpoint.path, { kind: "busy", text: "waits" });
+  draw();
+  await forEach(photos, async (photo) => {
+    if (stop.signal.aborted) photo.states.set(endpoint.path, { kind: "failed", text: "cancelled" });
+    else await send(photo, endpoint, fields, files, { signal: stop.signal, onchange: draw });
+  });
+  page.running = null;
+  draw();
+  const failed = photos.filter((photo) => photo.states.get(endpoint.path)?.kind === "failed");
+  announce(failed.length ? `${failed.length} of ${photos.length} failed.` : "Done.");
+  if (failed.some((photo) => photo.states.get(endpoint.path).error?.status === 401)) await signIn();
+  else await account.refresh().catch(() => {});
+  const next = page.pending.splice(0).filter((photo) => page.photos.includes(photo));
+  if (next.length && !stop.signal.aborted) await runAll(next);
+}
+
+// Drawing
+
+function drawRun() {
+  const { endpoint, photos, clip, current } = page;
+  const running = endpoint.makesJob ? page.clipRuns : page.running;
+  const button = find("run");
+  const has = endpoint.makesJob ? clip : photos.length;
+  button.disabled = !has || Boolean(running);
+  const again = current?.results.has(endpoint.path);
+  const number = endpoint.makesJob || photos.length < 2 ? "" : photos.length;
+  const verb = again ? (page.unapplied ? "Apply settings" : "Start again") : "Start";
+  button.textContent = running ? "Working…" : page.marked && !page.unapplied ? "Apply marks" : `${verb}${number && `: ${number} photos`}`;
+}
+
+function draw() {
+  const { endpoint, photos, current, clip, running } = page;
+  const empty = endpoint.makesJob ? !clip : !photos.length;
+  find("drop").hidden = !empty;
+  const verb = matchMedia("(hover: none)").matches ? "Choose" : "Drop";
+  find("drop-title").textContent = `${verb} a ${endpoint.makesJob ? "clip" : "photo"}${verb === "Drop" ? " here" : ""}`;
+  find("drop-about").replaceChildren(...marked(endpoint.input.split(/(?<=[a-z])\. /)[0].split("; Another")[0]));
+  find("choose").textContent = endpoint.makesJob ? "Choose a clip" : "Choose photos";
+  find("samples").hidden = endpoint.makesJob;
+  find("stage").hidden = empty;
+  find("strip").hidden = empty || endpoint.makesJob;
+  drawRun();
+  if (empty) return;
+  if (endpoint.makesJob) {
+    if (find("stage").firstChild !== page.clipPanel.element) find("stage").replaceChildren(page.clipPanel.element);
+    return;
+  }
+  drawStage();
+  const focused = document.activeElement?.closest("#strip") ? [...find("strip").querySelectorAll("button")].indexOf(document.activeElement) : -1;
+  find("strip").replaceChildren(strip({
+    photos, current, endpoint, running: Boolean(running),
+    onselect: (photo) => { page.current = photo; page.editing = false; page.request.refresh(); draw(); },
+    onremove: (photo) => {
+      forget(photo);
+      page.photos.splice(page.photos.indexOf(photo), 1);
+      if (page.current === photo) page.current = page.photos[0] ?? null;
+      if (page.marked === photo) page.marked = null;
+      draw();
+    },
+    onadd: page.pick,
+    onzip: async () => {
+      try {
+        save(await archive(photos, endpoint), "backdrop.zip");
+      } catch (error) {
+        report(`The ZIP cannot be made: ${error.message}.`);
+      }
+    },
+    oncancel: () => page.running?.abort(),
+  }));
+  if (focused >= 0) find("strip").querySelectorAll("button")[focused]?.focus();
+}
+
+function drawStage() {
+  const { endpoint, current, editing } = page;
+  const state = current.states.get(endpoint.path);
+  const result = current.results.get(endpoint.path);
+  const mode = (name, title, isOn, on) => h("button", { type: "button", "data-mode": name, "aria-pressed": String(isOn), onclick: () => { page.editing = on; drawStage(); find("stage").querySelector(`[data-mode=${name}]`).focus(); } }, title);
+  const modes = endpoint.takesMarks && current.shown
+    ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", "View", !editing, false), mode("mark", "Mark the subject", editing, true)) : null;
+  if (editing) {
+    const under = result?.transparent && isAligned(current, result, endpoint) ? result : null;
+    find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.marked = current; page.request.refresh(); drawRun(); } }));
+    return;
+  }
+  const view = viewer({ photo: current, result, endpoint, modes, busy: state?.kind === "busy", message: state?.kind === "failed" ? state.message : null });
+  find("stage").replaceChildren(view);
+}
+
+begin();

@@ -1,0 +1,128 @@
+// The photos of the page: reading files, sending them, and the strip with progress and a ZIP of all results.
+
+import { call, explain, uniqueKey } from "./api.js";
+import { h } from "./dom.js";
+import { Marks } from "./marks.js";
+import { fileName } from "./viewer.js";
+import { zip } from "./zip.js";
+
+/** Requests of this page that run at once. */
+const AT_ONCE = 2;
+
+/** A photo of a file, with its size where the browser can show it. */
+export async function readPhoto(file) {
+  const url = URL.createObjectURL(file);
+  const photo = { file, name: file.name || "photo.png", url, width: 0, height: 0, shown: false, marks: new Marks(), results: new Map(), states: new Map() };
+  try {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    Object.assign(photo, { width: image.naturalWidth, height: image.naturalHeight, shown: true });
+  } catch {
+    // HEIC in most browsers: the service reads it, the page shows the result alone.
+  }
+  return photo;
+}
+
+/** Frees the memory of a photo. */
+export function forget(photo) {
+  URL.revokeObjectURL(photo.url);
+  for (const result of photo.results.values()) URL.revokeObjectURL(result.url);
+}
+
+/** The form of a photo: fields and marks first, files last, so that mistakes are refused before the upload is read. */
+export async function formOf(photo, endpoint, fields, files) {
+  const form = new FormData();
+  for (const [name, value] of fields) form.append(name, value);
+  if (endpoint.takesMarks && photo.shown) {
+    for (const [name, value] of photo.marks.fields()) form.append(name, value);
+    const mask = await photo.marks.mask(photo.width, photo.height);
+    if (mask) form.append("mask_file", mask, "strokes.png");
+  }
+  for (const [name, file] of files) form.append(name, file, file.name);
+  form.append("file", photo.file, photo.name);
+  return form;
+}
+
+/** Sends a photo; the result is kept with it. */
+export async function send(photo, endpoint, fields, files, { signal, onchange }) {
+  const { path } = endpoint;
+  const set = (state) => { photo.states.set(path, state); onchange(photo); };
+  set({ kind: "busy", text: "working" });
+  try {
+    const reply = await call(path, {
+      method: "POST", body: await formOf(photo, endpoint, fields, files), signal, headers: { "idempotency-key": uniqueKey() },
+      onwait: (seconds) => set({ kind: "busy", text: `waits ${seconds} s` }),
+    });
+    const blob = await reply.blob();
+    const old = photo.results.get(path);
+    if (old) URL.revokeObjectURL(old.url);
+    photo.results.set(path, { ...(await resultOf(reply.headers, blob)), split: old?.split });
+    set({ kind: "done", text: "done" });
+  } catch (error) {
+    set({ kind: "failed", text: error.name === "AbortError" ? "cancelled" : "failed", message: explain(error), error });
+  }
+}
+
+async function resultOf(headers, blob) {
+  const uncertainty = headers.get("x-service-uncertainty");
+  return {
+    blob, headers, url: URL.createObjectURL(blob), transparent: await hasTransparency(blob),
+    width: Number(headers.get("x-service-width")), height: Number(headers.get("x-service-height")),
+    uncertainty: uncertainty === null ? null : Number(uncertainty), words: headers.get("x-service-prompt-words"),
+  };
+}
+
+/** Whether a picture has pixels that are not opaque, by a small copy of it. */
+async function hasTransparency(blob) {
+  const image = await createImageBitmap(blob, { resizeWidth: 64, resizeHeight: 64 });
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: 64, height: 64 });
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  image.close();
+  return context.getImageData(0, 0, 64, 64).data.some((value, at) => at % 4 === 3 && value < 255);
+}
+
+/** Runs `work` for every item, a few at once. */
+export async function forEach(items, work) {
+  const waiting = [...items];
+  const worker = async () => { while (waiting.length) await work(waiting.shift()); };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+/** A ZIP of the results of an endpoint. */
+export async function archive(photos, endpoint) {
+  const done = photos.filter((photo) => photo.results.has(endpoint.path));
+  const entries = await Promise.all(done.map(async (photo) => {
+    const result = photo.results.get(endpoint.path);
+    return { name: fileName(photo, result, endpoint.path), bytes: new Uint8Array(await result.blob.arrayBuffer()) };
+  }));
+  return zip(entries);
+}
+
+/** The strip: a tile for each photo, progress and the ZIP. */
+export function strip({ photos, current, endpoint, running, onselect, onremove, onadd, onzip, oncancel }) {
+  const state = (photo) => photo.states.get(endpoint.path);
+  const done = photos.filter((photo) => photo.results.has(endpoint.path)).length;
+  const failed = photos.filter((photo) => state(photo)?.kind === "failed").length;
+  const tiles = photos.map((photo) => {
+    const { kind, text } = state(photo) ?? {};
+    const source = photo.results.get(endpoint.path)?.url ?? (photo.shown ? photo.url : null);
+    return h("li", {},
+      h("button", { type: "button", class: "tile checkers", "aria-current": String(photo === current), "aria-label": `${photo.name}${text ? `, ${text}` : ""}`, onclick: () => onselect(photo) },
+        source ? h("img", { src: source, alt: "" }) : h("span", {}, photo.name),
+        text ? h("span", { class: `state ${kind}` }, text) : null),
+      h("button", { type: "button", class: "remove", "aria-label": `Take ${photo.name} off the page`, onclick: () => onremove(photo) }, "×"));
+  });
+  const many = photos.length > 1;
+  return h("section", { "aria-label": "Photos" },
+    h("div", { class: "toolbar" },
+      many ? h("span", { class: "small-text muted" }, `${done} of ${photos.length} done${failed ? `, ${failed} failed` : ""}`) : null,
+      h("span", { class: "spring" }),
+      running ? h("button", { type: "button", class: "button small", onclick: oncancel }, "Cancel") : null,
+      many && done ? h("button", { type: "button", class: "button small", "data-act": "zip", disabled: running, onclick: onzip }, "Download all as ZIP") : null,
+      h("button", { type: "button", class: "button small", onclick: onadd }, "Add photos")),
+    many && running ? h("progress", { max: photos.length, value: done + failed, "aria-label": "Photos done" }) : null,
+    h("ul", { class: "strip-grid" }, tiles));
+}

@@ -1,0 +1,218 @@
+//! Decode workers of a running daemon: one that crashes or hangs costs its own request only.
+//!
+//! The daemon and its workers are the shipped program. A worker is stopped before it gets a picture, so that it has one when it
+//! is aborted, or when its time is over. What a decoder that an attacker took over may try is tested beside the code
+//! (`src/codec/sandbox/tests.rs`).
+
+#![cfg(all(target_os = "linux", feature = "heic"))]
+
+use crate::cli::serve::Daemon;
+use crate::support::command::{backdrop, http_client, photo, stderr};
+use reqwest::multipart::{Form, Part};
+use reqwest::{Client, Response};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+
+fn heic() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures/heic-shoe.heic")
+}
+
+struct Running {
+    daemon: Daemon,
+    url: String,
+    admin: String,
+    client: Client,
+}
+
+impl Running {
+    fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
+        let variables = [&[("BACKDROP_BOOTSTRAP_KEY", KEY)], variables].concat();
+        let mut daemon = Daemon::start_with(folder, &variables);
+        let (address, admin) = daemon.addresses();
+        let (url, admin) = (format!("http://{address}"), format!("http://{admin}"));
+        Self { daemon, url, admin, client: http_client().build().expect("a client") }
+    }
+
+    /// Sends a picture; the response arrives later.
+    fn send(&self, file: &Path) -> JoinHandle<Response> {
+        let form = Form::new().part("file", Part::bytes(fs::read(file).expect("a picture")));
+        let request = self.client.post(format!("{}/remove", self.url)).bearer_auth(KEY).multipart(form);
+        tokio::spawn(async move { request.send().await.expect("a response") })
+    }
+
+    async fn remove(&self, file: &Path) -> u16 {
+        self.send(file).await.expect("no panic").status().as_u16()
+    }
+
+    async fn page(&self, path: &str) -> String {
+        let response = self.client.get(format!("{}{path}", self.admin)).send().await.expect("a response");
+        response.text().await.expect("text")
+    }
+
+    /// Polls until `holds`.
+    async fn until(&self, holds: impl AsyncFn() -> bool) {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until two workers are ready, and stops them.
+    async fn stopped_workers(&self) -> Vec<Pid> {
+        self.until(async || workers_of(self.daemon.0.id()).len() >= 2).await;
+        // A picture, so that the last one started has given up its rights.
+        assert_eq!(self.remove(&heic()).await, 200);
+        let workers = workers_of(self.daemon.0.id());
+        for worker in &workers {
+            kill_process(*worker, Signal::STOP).expect("it runs");
+        }
+        workers
+    }
+
+    /// Waits until a stopped worker was sent a picture.
+    async fn until_busy(&self) {
+        self.until(async || self.page("/metrics").await.contains("backdrop_decode_workers_busy 1")).await;
+        // The gauge is raised a moment before the picture is sent.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// The decode workers of a daemon.
+fn workers_of(daemon: u32) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_worker = |id: &i32| {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{id}/{name}")).unwrap_or_default();
+        let stat = read("stat");
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        parent == Some(&daemon.to_string()) && read("cmdline").contains("decode-worker")
+    };
+    ids.filter(is_worker).filter_map(Pid::from_raw).collect()
+}
+
+async fn refusal(response: JoinHandle<Response>) -> (u16, Value) {
+    let response = response.await.expect("no panic");
+    (response.status().as_u16(), response.json::<Value>().await.expect("JSON")["error"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path(), &[]);
+
+    // One that crashes.
+    let workers = running.stopped_workers().await;
+    let unlucky = running.send(&heic());
+    running.until_busy().await;
+    assert_eq!(running.remove(&photo("coffee.jpg")).await, 200, "a request beside it");
+    for worker in &workers {
+        kill_process(*worker, Signal::ABORT).expect("it is stopped");
+        kill_process(*worker, Signal::CONT).expect("it is stopped");
+    }
+    let (status, error) = refusal(unlucky).await;
+    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("HEIC decoder failed")), "{error}");
+    assert_eq!(running.remove(&heic()).await, 200, "the request after it");
+
+    // One that hangs.
+    let workers = running.stopped_workers().await;
+    let unlucky = running.send(&heic());
+    running.until_busy().await;
+    assert_eq!(running.remove(&photo("coffee.jpg")).await, 200, "a request beside it");
+    let (status, error) = refusal(unlucky).await;
+    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("takes more than 20s")), "{error}");
+    for worker in workers {
+        // The other one; the late one is gone.
+        let _gone = kill_process(worker, Signal::CONT);
+    }
+    assert_eq!(running.remove(&heic()).await, 200, "the request after it");
+    let metrics = running.page("/metrics").await;
+    for ended in ["crashed", "deadline"] {
+        let line = format!("backdrop_decode_workers_ended_total{{reason=\"{ended}\"}} 1");
+        assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_admin_interface_says_what_is_decoded_by_workers_and_they_end_with_the_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(folder.path(), &[("BACKDROP_DECODE_SANDBOX", "all")]);
+    assert_eq!(running.remove(&photo("coffee.jpg")).await, 200);
+    let ready: Value = serde_json::from_str(&running.page("/readyz").await).expect("JSON");
+    let sandbox = ready["decode_sandbox"].as_str().expect("text");
+    // What follows the mode is what this machine lacks.
+    assert_eq!(sandbox.split(',').next(), Some("all"), "{ready}");
+    let workers = workers_of(running.daemon.0.id());
+    assert!(!workers.is_empty());
+    running.daemon.0.kill().expect("it runs");
+    running.daemon.0.wait().expect("it ends");
+    for worker in workers {
+        while rustix::process::test_kill_process(worker).is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    let running = Running::start(folder.path(), &[("BACKDROP_DECODE_SANDBOX", "off")]);
+    assert_eq!(running.remove(&heic()).await, 200);
+    let ready: Value = serde_json::from_str(&running.page("/readyz").await).expect("JSON");
+    assert_eq!(ready["decode_sandbox"], "off");
+    assert_eq!(workers_of(running.daemon.0.id()), []);
+}
+
+#[test]
+fn the_command_line_decodes_the_same_pixels_in_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = ["off", "heic", "all"].map(|mode| {
+        let out = folder.path().join(mode);
+        let mut remove = backdrop();
+        remove.arg("remove").args([heic(), photo("chelsea.png")]).args(["--decode-sandbox", mode, "-o"]).arg(&out);
+        let output = remove.output().expect("it runs");
+        assert!(output.status.success(), "{mode}: {}", stderr(&output));
+        ["heic-shoe.png", "chelsea.png"].map(|name| fs::read(out.join(name)).expect("a result"))
+    });
+    assert!(results.iter().all(|result| *result == results[0]), "the modes differ");
+}
+
+#[test]
+fn a_worker_that_is_started_by_hand_explains_itself() {
+    let output = backdrop().arg("decode-worker").stdin(Stdio::null()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("never by hand"), "{}", stderr(&output));
+    let help = backdrop().arg("--help").output().expect("it runs");
+    assert!(!String::from_utf8_lossy(&help.stdout).contains("decode-worker"));
+}
+
+/// The files in `/proc` of a process whose memory others may read belong to its user, those of one whose memory they may not
+/// to root. So the daemon runs as another user than root here.
+#[test]
+fn the_memory_of_the_daemon_is_closed_to_other_processes_of_its_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    let mut command = backdrop();
+    if is_root {
+        const NOBODY: u32 = 65_534;
+        // Where that user can reach it.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.path().join("backdrop");
+        fs::copy(command.get_program(), &program).unwrap();
+        fs::create_dir(folder.path().join("data")).unwrap();
+        std::os::unix::fs::chown(folder.path().join("data"), Some(NOBODY), Some(NOBODY)).unwrap();
+        command = std::process::Command::new(program);
+        command.uid(NOBODY).gid(NOBODY).env("BACKDROP_DEVICE", "cpu");
+    }
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
+    command.arg(folder.path().join("data")).env("BACKDROP_LOG_FORMAT", "json");
+    let mut daemon = Daemon(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts"));
+    daemon.address();
+    let owner = |name: &str| fs::metadata(format!("/proc/{}/{name}", daemon.0.id())).expect("it runs").uid();
+    assert_eq!((owner("mem"), owner("environ")), (0, 0));
+}

@@ -1,0 +1,461 @@
+// The page and the reference in a real browser: Debian's Chromium by playwright-core, accessibility by axe-core.
+//
+//     node tests/page/run.mjs target/release/backdrop TOOLS [--update]
+//
+// TOOLS is the folder in which both packages are installed. `--update` also writes the screenshots of docs/page. Each test has
+// a tab of its own (`ONLY=words` selects some by name); a request to another origin, an error in the console or a violation of the content policy fails it.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium, load } from "./browser.mjs";
+import { start } from "./daemon.mjs";
+
+const [, , binary, tools, option] = process.argv;
+const path = (name) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
+const ASTRONAUT = path("tests/photos/astronaut.jpg");
+const CAT = path("tests/photos/chelsea.png");
+const CUP = path("tests/photos/coffee.jpg");
+/** Stops a test that hangs; nothing is compared with the clock. */
+const LONG = { timeout: 60_000 };
+
+const daemon = await start(binary);
+const browser = await chromium(tools);
+const axe = load(tools, "axe-core").source;
+const tests = [];
+const test = (name, work, options = {}) => tests.push({ name, work, options });
+
+/** Opens the page with the key in its address, as `make serve` prints it. */
+async function open(page, hash = "") {
+  await page.goto(`${daemon.url}/#key=${daemon.key}`);
+  await page.waitForFunction(() => document.getElementById("account-button").textContent.startsWith("Key"), null, LONG);
+  if (hash) await page.click(`.tabs [data-path="${hash}"]`);
+}
+
+/** Waits for the end of what runs. */
+async function idle(page) {
+  await page.waitForFunction(() => document.getElementById("run").textContent !== "Working…" && !document.querySelector(".busy"), null, LONG);
+  const failure = await page.locator("#stage .note.bad").allTextContents();
+  assert.deepEqual(failure, []);
+}
+
+async function add(page, ...files) {
+  await page.setInputFiles("#files", files);
+  await page.waitForSelector("#stage .result, #stage .frame", LONG);
+  await idle(page);
+}
+
+async function run(page) {
+  await page.click("#run");
+  await idle(page);
+}
+
+/** SHA-256 of the pixels of the result that is shown. */
+async function result(page) {
+  await page.waitForSelector("#stage .result", LONG);
+  return page.evaluate(async () => {
+    const image = document.querySelector("#stage .result");
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), { width: image.naturalWidth, height: image.naturalHeight });
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+    return [...new Uint8Array(await crypto.subtle.digest("SHA-256", data))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  });
+}
+
+/** The file that a click on `selector` saves: its name and bytes. */
+async function saved(page, selector) {
+  const [download] = await Promise.all([page.waitForEvent("download", LONG), page.click(selector)]);
+  return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
+}
+
+/** Drags over the editor; places are shares of its width and height. */
+async function drag(page, from, to) {
+  await page.locator("canvas.marks").scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await page.locator("canvas.marks").boundingBox();
+  const at = ([left, top]) => [x + width * left, y + height * top];
+  await page.mouse.move(...at(from));
+  await page.mouse.down();
+  await page.mouse.move(...at([(from[0] + to[0]) / 2, (from[1] + to[1]) / 2]));
+  await page.mouse.move(...at(to));
+  await page.mouse.up();
+}
+
+/** Serious and critical findings of axe on the page as it is now, as one line each. */
+async function findings(page) {
+  // The policy of the page allows no script of others; the protocol of the browser may run one all the same.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  return grave.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).slice(0, 3).join(" ")}`);
+}
+
+const width = (page) => page.evaluate(() => document.documentElement.scrollWidth);
+const unfold = (page) => page.evaluate(() => { for (const one of document.querySelectorAll("details")) one.open = true; });
+
+test("every tab makes a picture, from controls of the contract", async (page) => {
+  await open(page);
+  const contract = await (await fetch(`${daemon.url}/openapi.json`)).json();
+  const tabs = await page.locator(".tabs [role=tab]").evaluateAll((all) => all.map((tab) => tab.dataset.path));
+  const form = (item) => item.post?.requestBody?.content?.["multipart/form-data"]?.schema.$ref.split("/").at(-1);
+  const expected = Object.entries(contract.paths).filter(([, item]) => contract.components.schemas[form(item)]?.required?.includes("file"));
+  assert.deepEqual([...tabs].sort(), expected.map(([name]) => name).sort());
+  await add(page, CAT);
+  const seen = new Set();
+  for (const tab of tabs.filter((name) => name !== "/video/remove")) {
+    await page.click(`.tabs [data-path="${tab}"]`);
+    const names = await page.locator("#settings .field").count();
+    assert.ok(names > 5, `${tab}: ${names} controls`);
+    if (tab === "/headshot" || tab === "/face-restore") continue;
+    if (tab === "/replace-bg-ai") await page.fill("#field-prompt", "a marble counter");
+    if (tab !== "/remove") await run(page);
+    seen.add(await result(page));
+  }
+  // The cat has no face; the astronaut has.
+  await page.click(".strip-grid .remove");
+  await page.click('.tabs [data-path="/headshot"]');
+  await add(page, ASTRONAUT);
+  seen.add(await result(page));
+  await page.click('.tabs [data-path="/face-restore"]');
+  await run(page);
+  seen.add(await result(page));
+  assert.equal(seen.size, tabs.length - 1, "each is another picture");
+});
+
+test("a control changes the request and the result", async (page) => {
+  await open(page, "/studio-shot");
+  await add(page, CAT);
+  const before = await result(page);
+  await page.fill("#field-bg_color", "#204080");
+  await page.locator("#settings label", { hasText: "webp" }).click();
+  assert.match(await page.textContent("#request code"), /bg_color=#204080[^]*format=webp[^]*result\.webp/);
+  await run(page);
+  assert.notEqual(await result(page), before);
+  const { name, bytes } = await saved(page, "[data-act=download]");
+  assert.equal(name, "chelsea-studio-shot.webp");
+  assert.equal(bytes.toString("latin1", 8, 12), "WEBP");
+  // What the service would refuse is marked before it is sent.
+  await page.fill("#field-padding", "much");
+  await page.click("#run");
+  assert.equal(await page.locator(".field.wrong").count(), 1);
+});
+
+test("brush, box and points change the result, and undo takes them back", async (page) => {
+  await open(page);
+  await add(page, ASTRONAUT);
+  const first = await result(page);
+  const marked = async (tool, from, to) => {
+    await page.click("[data-mode=mark]");
+    await page.click(`[data-tool=${tool}]`);
+    await drag(page, from, to);
+    assert.equal(await page.textContent("#run"), "Apply marks");
+    await run(page);
+    return result(page);
+  };
+  const undone = async () => {
+    await page.click("[data-mode=mark]");
+    await page.click("[data-act=undo]");
+    await run(page);
+    assert.equal(await result(page), first);
+  };
+  for (const [tool, from, to] of [
+    ["keep", [0.75, 0.75], [0.8, 0.9]], ["drop", [0.45, 0.2], [0.5, 0.25]], ["box", [0.1, 0.1], [0.6, 0.7]],
+    ["point", [0.85, 0.3], [0.85, 0.3]],
+  ]) {
+    assert.notEqual(await marked(tool, from, to), first, tool);
+    await undone();
+  }
+  await marked("keep", [0.75, 0.75], [0.8, 0.9]);
+  assert.match(await page.textContent("#request code"), /mask_mode=hint[^]*mask_file=@strokes\.png/);
+  // The saucer under the cup.
+  await add(page, CUP);
+  const withSaucer = await result(page);
+  assert.notEqual(await marked("not_point", [0.2, 0.6], [0.2, 0.6]), withSaucer, "not_point");
+});
+
+test("the keyboard alone is enough", async (page) => {
+  await page.goto(daemon.url);
+  await page.waitForSelector(".tabs [role=tab]", LONG);
+  const focus = () => page.evaluate(() => document.activeElement);
+  const reach = async (selector) => {
+    for (let step = 0; step < 120; step += 1) {
+      if (await page.evaluate((wanted) => document.activeElement.matches(wanted), selector)) return;
+      await page.keyboard.press("Tab");
+    }
+    assert.fail(`${selector} cannot be reached: ${await focus()}`);
+  };
+  await reach("#account-button");
+  await page.keyboard.press("Enter");
+  await reach("#key");
+  await page.keyboard.type(daemon.key);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#account", { state: "hidden", ...LONG });
+  await reach('.tabs [aria-selected="true"]');
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.path), "/studio-shot");
+  await page.keyboard.press("ArrowLeft");
+  await reach(".samples button");
+  await page.keyboard.press("Enter");
+  const first = await result(page);
+  await idle(page);
+  await reach("[data-mode=mark]");
+  await page.keyboard.press("Enter");
+  await reach("[data-tool=box]");
+  await page.keyboard.press("Enter");
+  await reach("canvas.marks");
+  for (const key of ["ArrowUp", "ArrowLeft", " ", "Shift+ArrowDown", "Shift+ArrowRight", "Shift+ArrowRight", " "]) await page.keyboard.press(key);
+  await reach("#run");
+  await page.keyboard.press("Enter");
+  await idle(page);
+  assert.notEqual(await result(page), first);
+  await reach(".slider");
+  await page.keyboard.press("ArrowLeft");
+  assert.equal(await page.inputValue(".slider"), "49");
+  await reach("[data-act=download]");
+  const [download] = await Promise.all([page.waitForEvent("download", LONG), page.keyboard.press("Enter")]);
+  assert.equal(download.suggestedFilename(), "astronaut-remove.png");
+});
+
+test("many photos have progress and a ZIP, and one bad photo fails alone", async (page) => {
+  await open(page);
+  const broken = { name: "broken.png", mimeType: "image/png", buffer: Buffer.from("no picture") };
+  await page.setInputFiles("#files", [CAT, CUP, ASTRONAUT].map((file) => ({ name: "photo.jpg", mimeType: "image/jpeg", buffer: readFileSync(file) })).concat([broken]));
+  await page.waitForFunction(() => document.querySelectorAll(".tile .done").length === 3 && document.querySelectorAll(".tile .failed").length === 1, null, LONG);
+  assert.match(await page.textContent("#strip"), /3 of 4 done, 1 failed/);
+  await page.waitForSelector("[data-act=zip]:enabled", LONG);
+  const file = join(daemon.folder, "all.zip");
+  writeFileSync(file, (await saved(page, "[data-act=zip]")).bytes);
+  const names = execFileSync("python3", ["-c", `
+import sys, zipfile
+archive = zipfile.ZipFile(sys.argv[1])
+assert archive.testzip() is None
+assert all(archive.read(name).startswith(b"\\x89PNG") for name in archive.namelist())
+print(" ".join(archive.namelist()))`, file], { encoding: "utf8" }).trim();
+  assert.equal(names, "photo-remove.png photo-remove-2.png photo-remove-3.png");
+  await page.click(".strip-grid li:nth-child(4) .tile");
+  assert.match(await page.textContent("#stage .note.bad"), /image|picture|JPEG/i);
+});
+
+test("a clip has progress, a player and a download", async (page) => {
+  const clip = join(daemon.folder, "clip.mp4");
+  execFileSync("ffmpeg", ["-loglevel", "error", "-y", "-loop", "1", "-i", CAT, "-vf", "scale=240:160,format=yuv420p", "-r", "6", "-frames:v", "6", clip]);
+  await open(page);
+  await page.setInputFiles("#files", clip);
+  assert.equal(await page.getAttribute('.tabs [aria-selected="true"]', "data-path"), "/video/remove");
+  await page.click("#run");
+  await page.waitForFunction(() => document.querySelectorAll("#stage video").length === 2, null, LONG);
+  await page.waitForFunction(() => document.querySelectorAll("#stage video")[1].readyState >= 2, null, LONG);
+  assert.match(await page.textContent("#stage"), /Done: 1 s/);
+  const { name, bytes } = await saved(page, "#stage a.button");
+  assert.match(name, /\.webm$/);
+  assert.deepEqual([...bytes.subarray(0, 4)], [0x1a, 0x45, 0xdf, 0xa3], "EBML");
+});
+
+test("the backdrop is a colour or a picture, and the result on it can be saved", async (page) => {
+  await open(page);
+  await add(page, CAT);
+  await page.click("[data-backdrop=colour]");
+  await page.locator("#stage input[type=color]").fill("#ff0000");
+  assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector(".backdrop")).backgroundColor), "rgb(255, 0, 0)");
+  const { name } = await saved(page, "[data-act=composed]");
+  assert.equal(name, "chelsea-remove-backdrop.png");
+  await page.setInputFiles('#stage input[type=file]', CUP);
+  assert.match(await page.evaluate(() => getComputedStyle(document.querySelector(".backdrop")).backgroundImage), /^url\("blob:/);
+});
+
+test("the request that is shown runs in the shell and in node", async (page) => {
+  await open(page, "/sticker");
+  await add(page, CAT);
+  await page.fill("#field-stroke_width", "7");
+  await page.locator("#request summary").click();
+  const env = { ...process.env, BACKDROP_KEY: daemon.key };
+  writeFileSync(join(daemon.folder, "chelsea.png"), readFileSync(CAT));
+  await run(page);
+  const { bytes: shown } = await saved(page, "[data-act=download]");
+  const made = () => readFileSync(join(daemon.folder, "result.png"));
+  execFileSync("bash", ["-c", await page.textContent("#request code")], { cwd: daemon.folder, env, stdio: "ignore" });
+  assert.ok(made().equals(shown), "curl");
+  writeFileSync(join(daemon.folder, "result.png"), "");
+  await page.click("[data-language=JavaScript]");
+  writeFileSync(join(daemon.folder, "program.mjs"), await page.textContent("#request code"));
+  execFileSync("node", ["program.mjs"], { cwd: daemon.folder, env, stdio: "ignore" });
+  assert.ok(made().equals(shown), "node");
+  await page.click("[data-language=Python]");
+  execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", await page.textContent("#request code")]);
+});
+
+test("presets are saved, used and deleted", async (page) => {
+  await open(page, "/shadow");
+  await add(page, CAT);
+  await page.fill("#field-angle", "45");
+  await page.locator("#presets summary").click();
+  await page.fill("#presets input", "Evening");
+  await page.click("#presets button:has-text('Save')");
+  await page.waitForFunction(() => document.querySelector("#presets select").selectedOptions[0]?.textContent === "Evening", null, LONG);
+  const request = await page.textContent("#request code");
+  assert.match(request, /preset=preset_/);
+  assert.doesNotMatch(request, /angle/);
+  await run(page);
+  const withPreset = await result(page);
+  await page.selectOption("#presets select", { label: "No preset" });
+  assert.equal(await page.inputValue("#field-angle"), "135");
+  await run(page);
+  assert.notEqual(await result(page), withPreset);
+  await page.selectOption("#presets select", { label: "Evening" });
+  assert.equal(await page.inputValue("#field-angle"), "45");
+  await page.click("#presets button:has-text('Delete')");
+  await page.waitForFunction(() => document.querySelectorAll("#presets option").length === 1, null, LONG);
+});
+
+test("the key stays in the tab, and a wrong one is explained", async (page) => {
+  await open(page);
+  assert.ok(!page.url().includes(daemon.key));
+  assert.equal(await page.evaluate(() => `${localStorage.length} ${document.cookie}`), "0 ");
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById("account-button").textContent.startsWith("Key"), null, LONG);
+  await page.click("#account-button");
+  assert.match(await page.textContent("#account"), /plus[^]*Images this month/);
+  await page.click("#account button:has-text('Change key')");
+  await page.fill("#key", "bd_live_wrong");
+  await page.click("#account .primary");
+  await page.waitForSelector("#account .note.bad", LONG);
+  assert.match(await page.textContent("#account .note.bad"), /not valid/);
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+}, { errors: /401/ });
+
+test("nothing scrolls sideways at 320 pixels, with all settings open", async (page) => {
+  await open(page);
+  await add(page, CAT, CUP);
+  for (const tab of await page.locator(".tabs [role=tab]").evaluateAll((all) => all.map((one) => one.dataset.path))) {
+    await page.click(`.tabs [data-path="${tab}"]`);
+    await unfold(page);
+    assert.equal(await width(page), 320, tab);
+  }
+  await page.click('.tabs [data-path="/remove"]');
+  await page.click("[data-mode=mark]");
+  assert.equal(await width(page), 320, "editor");
+  await page.click("#account-button");
+  assert.equal(await width(page), 320, "account");
+  await page.goto(`${daemon.url}/docs`);
+  await unfold(page);
+  assert.equal(await width(page), 320, "reference");
+}, { viewport: { width: 320, height: 640 }, hasTouch: true });
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe has no serious finding (${colorScheme})`, async (page) => {
+    await open(page);
+    assert.deepEqual(await findings(page), [], "empty page");
+    await add(page, CAT, CUP);
+    await page.click('.tabs [data-path="/shadow"]');
+    await run(page);
+    await unfold(page);
+    assert.deepEqual(await findings(page), [], "result and settings");
+    await page.click("[data-mode=mark]");
+    await drag(page, [0.2, 0.2], [0.4, 0.4]);
+    assert.deepEqual(await findings(page), [], "editor");
+    await page.click("#account-button");
+    assert.deepEqual(await findings(page), [], "account");
+    await page.goto(`${daemon.url}/docs`);
+    assert.deepEqual(await findings(page), [], "reference");
+  }, { colorScheme });
+}
+
+test("the reference has search, three languages and a way to the page", async (page) => {
+  await page.goto(`${daemon.url}/docs`);
+  assert.match(await page.textContent("#remove pre:not([hidden])"), new RegExp(daemon.url));
+  await page.fill("#search", "stroke_width");
+  const shown = await page.locator("main section:visible").evaluateAll((all) => all.map(({ id }) => id));
+  assert.ok(shown.includes("sticker") && !shown.includes("remove"), shown.join());
+  await page.fill("#search", "");
+  const section = page.locator("#sticker");
+  await section.locator(".choice button", { hasText: "Python" }).click();
+  assert.match(await section.locator("pre:visible").innerText(), /import requests/);
+  assert.ok(await section.locator("img.example").evaluate(async (image) => { image.loading = "eager"; await image.decode(); return image.naturalWidth > 0; }));
+  await section.locator("a", { hasText: "Try it" }).click();
+  await page.waitForSelector('.tabs [data-path="/sticker"][aria-selected="true"]', LONG);
+});
+
+/** Screenshots for docs/page, as WebP. */
+async function screenshots() {
+  const folder = path("docs/page");
+  mkdirSync(folder, { recursive: true });
+  const shot = async (name, options, work) => {
+    const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+    const page = await context.newPage();
+    await open(page);
+    await work(page);
+    await page.mouse.move(0, 0);
+    const picture = `data:image/png;base64,${(await page.screenshot()).toString("base64")}`;
+    const blank = await context.newPage();
+    const data = await blank.evaluate(async (source) => {
+      const image = new Image();
+      image.src = source;
+      await image.decode();
+      const canvas = Object.assign(document.createElement("canvas"), { width: image.naturalWidth, height: image.naturalHeight });
+      canvas.getContext("2d").drawImage(image, 0, 0);
+      return canvas.toDataURL("image/webp", 0.8).split(",")[1];
+    }, picture);
+    writeFileSync(join(folder, `${name}.webp`), Buffer.from(data, "base64"));
+    await context.close();
+  };
+  const desktop = { viewport: { width: 1280, height: 860 } };
+  await shot("cutout", desktop, async (page) => {
+    await add(page, CAT, CUP, ASTRONAUT);
+    await page.evaluate(() => scrollTo(0, 0));
+  });
+  await shot("marks", desktop, async (page) => {
+    await add(page, ASTRONAUT);
+    await page.click("[data-mode=mark]");
+    await page.click("[data-tool=keep]");
+    await drag(page, [0.62, 0.95], [0.78, 0.75]);
+    await page.click("[data-tool=box]");
+    await drag(page, [0.03, 0.02], [0.97, 0.99]);
+    await page.evaluate(() => scrollTo(0, 0));
+  });
+  await shot("tablet", { viewport: { width: 820, height: 1000 }, colorScheme: "dark" }, async (page) => {
+    await page.click('.tabs [data-path="/studio-shot"]');
+    await add(page, CUP);
+    await page.evaluate(() => scrollTo(0, 0));
+  });
+  await shot("phone", { viewport: { width: 375, height: 740 }, hasTouch: true }, async (page) => {
+    await page.click('.tabs [data-path="/sticker"]');
+    await add(page, CAT);
+    await page.evaluate(() => scrollTo(0, 0));
+  });
+  await shot("reference", desktop, async (page) => {
+    await page.goto(`${daemon.url}/docs#shadow`);
+    await page.locator("#shadow img.example").evaluate((image) => { image.loading = "eager"; return image.decode(); });
+  });
+}
+
+let failed = 0;
+const chosen = tests.filter(({ name }) => name.includes(process.env.ONLY ?? ""));
+for (const { name, work, options } of chosen) {
+  const { errors, ...settings } = options;
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...settings });
+  const page = await context.newPage();
+  const problems = [];
+  const allowed = (text) => errors?.test(text) || /status of 4(00|15)/.test(text);
+  page.on("console", (message) => { if (message.type() === "error" && !allowed(message.text())) problems.push(message.text()); });
+  page.on("pageerror", (error) => problems.push(error.stack));
+  context.on("request", (request) => {
+    const { protocol, origin } = new URL(request.url());
+    if (protocol !== "blob:" && protocol !== "data:" && origin !== daemon.url) problems.push(`a request to ${request.url()}`);
+  });
+  try {
+    await work(page);
+    assert.deepEqual(problems, []);
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${name}\n${error.stack}\n${problems.join("\n")}`);
+  }
+  await context.close();
+}
+if (option === "--update" && !failed) await screenshots();
+await browser.close();
+await daemon.stop();
+console.log(`${chosen.length - failed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,66 @@
+//! SECURITY.md names, threat by threat, the tests that show what it promises: each of them exists.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The tests that a text names: words of three or more parts in backticks.
+fn named(text: &str) -> BTreeSet<&str> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter(|word| word.split('_').count() > 2 && word.bytes().all(is_part_of_a_name)).collect()
+}
+
+fn is_part_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'
+}
+
+/// Collects the names of the functions behind `#[test]` and `#[tokio::test…]`.
+fn tests_in(folder: &Path, into: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            tests_in(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.extend(tests_of(&fs::read_to_string(&path).expect("a source file")));
+        }
+    }
+}
+
+fn tests_of(source: &str) -> Vec<String> {
+    let mut tests = Vec::new();
+    let mut is_test = false;
+    for line in source.lines().map(str::trim) {
+        is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
+        if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
+            tests.push(rest.split('(').next().unwrap_or_default().to_owned());
+            is_test = false;
+        }
+    }
+    tests
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let text = include_str!("../SECURITY.md");
+    let (_, table) = text.split_once("## Which test shows it").expect("the section");
+    let (table, _) = table.split_once("\n## ").expect("a section behind it");
+    let mut existing = BTreeSet::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    ["src", "tests", "kernels"].iter().for_each(|folder| tests_in(&root.join(folder), &mut existing));
+    let named = named(table);
+    assert!(named.len() > 40, "{named:?}");
+    let missing: Vec<_> = named.into_iter().filter(|name| !existing.contains(*name)).collect();
+    assert!(missing.is_empty(), "SECURITY.md names tests that are not there: {missing:?}");
+    for row in table.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1) {
+        assert!(row.contains('`'), "no test shows this: {row}");
+    }
+}
+
+#[test]
+fn names_and_tests_are_recognised() {
+    let text = "| Bombs | `a_bomb_is_refused`, `make audit`, `open`, `decode.sandbox` |";
+    assert_eq!(named(text).into_iter().collect::<Vec<_>>(), ["a_bomb_is_refused"]);
+    let source =
+        "fn helper_of_it() {}\n#[tokio::test]\nasync fn a_bomb_is_refused() {\n}\n#[test]\n#[ignore]\nfn other() {}";
+    assert_eq!(tests_of(source), ["a_bomb_is_refused", "other"]);
+}
