@@ -40,7 +40,7 @@ pub enum DecodeError {
     /// Truncated, corrupt, or more expensive to decode than its pixels can explain.
     #[error("the file is damaged: {0}")]
     Corrupt(String),
-    /// No decode worker can be started; the file was not looked at.
+    /// No decode worker can be started; the file was not read.
     #[error("no decode worker can be started: {0}")]
     Worker(String),
 }

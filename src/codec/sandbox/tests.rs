@@ -49,7 +49,7 @@ fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decod
             rustix::process::kill_process(rustix::process::getppid().unwrap(), rustix::process::Signal::TERM).is_ok()
         }
         b"code" => {
-            // SAFETY: nobody else knows the memory.
+            // SAFETY: the memory is not shared yet.
             let page = unsafe {
                 let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
                 libc::mmap(std::ptr::null_mut(), 4096, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
