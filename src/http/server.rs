@@ -67,8 +67,8 @@ pub(super) struct ListenerLimits {
     pub(super) proxy_protocol: bool,
 }
 
-/// Serves `listener` until `stop` resolves, with the number of its connections in `open`, then lets the requests in flight complete for `grace`. Where the service drains,
-/// connections are still accepted meanwhile, and their requests are answered 503.
+/// Serves `listener` until `stop` resolves, with the number of its connections in `open`, then lets the requests in flight
+/// complete for `grace`. Where the service drains, connections are still accepted meanwhile, and their requests are answered 503.
 pub(super) async fn run<S: Service>(
     listener: Listener,
     service: Arc<S>,
