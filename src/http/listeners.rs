@@ -17,9 +17,10 @@ use tokio::sync::{oneshot, watch};
 /// How long admin requests in flight may take to end at shutdown.
 const ADMIN_GRACE: Duration = Duration::from_secs(2);
 
-/// Serves both listeners until `shutdown` resolves, or the daemon is idle for `idle_exit`. Then readiness fails, requests in flight complete within the grace
-/// period while further ones are answered 503, the listeners close, and this returns. The listeners are bound before, so
-/// that callers can connect while the network is being loaded; their requests wait for it.
+/// Serves both listeners until `shutdown` resolves, or the daemon is idle for `idle_exit`. Then readiness fails,
+/// requests in flight complete within the grace period while further ones are answered 503, the listeners close, and
+/// this returns. The listeners are bound before, so that callers can connect while the network is being loaded; their
+/// requests wait for it.
 pub async fn serve(
     config: HttpConfig,
     limits: LimitsConfig,
@@ -56,7 +57,7 @@ pub async fn serve(
         draining.store(true, Ordering::Relaxed);
     };
     let public = server::run(public.into(), public_service, config.clone(), public_limits, grace, open, stop_public);
-    let stop_admin_when_told = async {
+    let admin_stop_signal = async {
         // A dropped sender means the same as a sent message.
         let _ = admin_stopped.await;
     };
@@ -68,7 +69,7 @@ pub async fn serve(
         admin_limits,
         admin_grace,
         admin_open,
-        stop_admin_when_told,
+        admin_stop_signal,
     );
     // The admin listener closes last: operators may watch the other one drain.
     let public_then_stop = async {
