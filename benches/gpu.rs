@@ -224,7 +224,8 @@ fn together(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Du
 }
 
 fn cut_out(frame: Frame, mask: &RawMask) {
-    matting::cut_out(frame, mask, &Options::default()).expect("a subject");
+    // On the CPU where the frame has no copy on a device.
+    matting::gpu::cut_out(frame, mask, &Options::default()).expect("a subject");
 }
 
 /// The least time of `work`, of several runs but for long ones.

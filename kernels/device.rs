@@ -3,15 +3,18 @@
 //! A kernel is an operation on burn tensors, and the tensor's device picks its twin: the `#[cube]` one where the
 //! data is on a GPU, the plain-Rust one where it is on the host. Neither ever copies data from the other side.
 
-use burn::backend::Flex;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::config::autotune::AutotuneLevel;
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl::prelude::*;
+
+/// A plane of words on a device: a picture, labels or coverage, u32 `[H, W]`.
+pub type Plane = Tensor<2, Int>;
 
 /// Work items in a cube along x and y: 256 in all, the most that every adapter grants.
 const CUBE_SIDE: u32 = 16;
@@ -60,6 +63,29 @@ pub(crate) fn host_words(tensor: IntTensor<Flex>) -> Vec<u32> {
 /// The bytes that `words` hold one each: labels or coverage.
 pub(crate) fn host_bytes(words: &[u32]) -> Vec<u8> {
     words.iter().map(|&word| u8::try_from(word).expect("labels and coverage are bytes")).collect()
+}
+
+/// The bytes of packed words.
+pub(crate) fn bytes_of_words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The words of packed bytes.
+pub(crate) fn words_of_bytes(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect()
+}
+
+/// A plane, or its single value repeated for every pixel.
+pub(crate) fn everywhere<T: Copy>(plane: Vec<T>, pixels: usize) -> Vec<T> {
+    match plane[..] {
+        [value] => vec![value; pixels],
+        _ => plane,
+    }
+}
+
+/// From one pixel's value to the next: 1, or 0 for a plane that is one value everywhere.
+pub(crate) fn step(plane: &CubeTensor) -> u32 {
+    u32::from(plane.shape().num_elements() > 1)
 }
 
 /// A host tensor of `values`.

@@ -9,12 +9,15 @@
 )]
 
 pub mod conv;
+pub mod coverage;
 #[cfg(feature = "gpu")]
 pub mod device;
 pub mod dilate;
 pub mod dst_over;
 pub mod edge;
+pub mod enhance;
 mod f32x8;
+pub mod flat_over;
 pub mod foreground;
 pub mod gaussian;
 pub mod laplacian;
@@ -28,6 +31,8 @@ pub mod prolongation;
 pub mod pull_push;
 pub mod pyramid;
 pub mod recycled;
+pub mod resample;
+pub mod shadow_grid;
 pub mod srgb;
 mod stripes;
 #[cfg(feature = "gpu")]

@@ -7,11 +7,20 @@ use std::fmt;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
+use crate::coverage::Fill;
 use crate::device::upload;
+use crate::dst_over::gpu::Paint;
+use crate::gaussian::Border;
 use crate::laplacian::solver_gpu::Problem;
 use crate::pyramid::Mix;
+use crate::resample::Part;
+use crate::shadow_grid::gpu::Coverage;
+use crate::shadow_grid::{Cells, Placement};
 use crate::trimap::Params;
-use crate::{edge, foreground, linear_alpha, mask_upsample, model_input, prolongation, pyramid, trimap};
+use crate::{
+    coverage, dilate, dst_over, edge, enhance, flat_over, foreground, gaussian, linear_alpha, mask_upsample,
+    model_input, prolongation, pyramid, resample, shadow_grid, trimap,
+};
 
 /// The network's grid, in the comparisons.
 const GRID: usize = 48;
@@ -72,7 +81,7 @@ impl Scene {
     /// A trimap of the mask.
     fn labels_on(&self, device: &Device) -> Tensor<2, Int> {
         let params = Params { radii: [2.0; 2], foreground: 0.93, background: 0.07 };
-        trimap::gpu::trimap(self.mask_on(device), self.height, self.width, params)
+        trimap::gpu::trimap(self.mask_on(device), nothing(device), self.height, self.width, params)
     }
 
     /// Coverage of all values, none and full among them; the first pixel's is full.
@@ -80,6 +89,21 @@ impl Scene {
         let value = |(at, value): (usize, &f32)| if at == 0 { 255 } else { (1.2 * value * 255.0 - 25.0) as u8 };
         let values: Vec<u32> = self.plane.iter().enumerate().map(value).map(u32::from).collect();
         Tensor::from_data(TensorData::new(values, [self.height, self.width]), (device, DType::U32))
+    }
+
+    fn picture_on(&self, device: &Device) -> Tensor<2, Int> {
+        upload(&self.pixels, self.width, self.height, device)
+    }
+
+    /// Other pixels.
+    fn turned_on(&self, device: &Device) -> Tensor<2, Int> {
+        let mut turned = self.pixels.clone();
+        turned.reverse();
+        upload(&turned, self.width, self.height, device)
+    }
+
+    fn plane_on(&self, device: &Device) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(self.plane.clone(), [self.height, self.width]), device)
     }
 }
 
@@ -127,17 +151,37 @@ pub const MATTING: [Kernel; 8] = [
     Kernel { name: "prolongation", tolerance: 1e-6, run: run_prolongation },
     // A dozen steps with scalar products in f32 instead of f64, rounded to steps of 255.
     Kernel { name: "solver", tolerance: 2.0 / 254.0, run: run_solver },
-    // Whole numbers.
-    Kernel { name: "edge", tolerance: 0.0, run: run_edge },
+    // One step of 255: a root and a quotient, then rounding.
+    Kernel { name: "edge", tolerance: 1.0 / 254.0, run: run_edge },
     // One step of 255: a dozen operations, then rounding.
     Kernel { name: "foreground", tolerance: 1.0 / 254.0, run: run_foreground },
     // One step of colour, and what that does to coverage.
     Kernel { name: "linear_alpha", tolerance: 2.0 / 254.0, run: run_linear_alpha },
 ];
 
+/// The kernels of composing, from the cutout to the finished picture.
+pub const COMPOSING: [Kernel; 8] = [
+    // Whole numbers.
+    Kernel { name: "coverage", tolerance: 0.0, run: run_coverage },
+    // One step of 255: `pow` is not exactly rounded on a GPU.
+    Kernel { name: "resample", tolerance: 1.0 / 254.0, run: run_resample },
+    // One step of 255: luma and the rounding of the result.
+    Kernel { name: "enhance", tolerance: 1.0 / 254.0, run: run_enhance },
+    // Roots and quotients are not exactly rounded on a GPU, and decide which way to go along an edge.
+    Kernel { name: "dilate", tolerance: 4.0 / 254.0, run: run_dilate },
+    // Positions up to 4096 in f32, in cells.
+    Kernel { name: "shadow_grid", tolerance: 1e-4, run: run_shadow_grid },
+    // Sums of up to 2 · 21 + 1 products of values in 0..=1.
+    Kernel { name: "gaussian", tolerance: 1e-5, run: run_gaussian },
+    // One step of 255: a quotient, then rounding.
+    Kernel { name: "flat_over", tolerance: 1.0 / 254.0, run: run_flat_over },
+    // One step of 255, as for `resample`.
+    Kernel { name: "dst_over", tolerance: 1.0 / 254.0, run: run_dst_over },
+];
+
 /// Every kernel that has both twins.
 pub fn kernels() -> impl Iterator<Item = Kernel> {
-    [MODEL_INPUT].into_iter().chain(MATTING)
+    [MODEL_INPUT].into_iter().chain(MATTING).chain(COMPOSING)
 }
 
 impl Kernel {
@@ -164,8 +208,13 @@ fn run_trimap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     // A disc, flat and upright ellipses, and one beyond the grid.
     for radii in [[2.5, 2.5], [17.0, 2.0], [1.3, 60.0], [9.5, 21.0], [100.0, 100.0]] {
         let params = Params { radii, foreground: 0.93, background: 0.07 };
-        let labels = trimap::gpu::trimap(scene.mask_on(device), scene.height, scene.width, params);
-        results.extend(words(labels)?.into_iter().map(|label| label as f32));
+        // As it is, and raised above the threshold in the left half.
+        let half = (0..GRID * GRID).map(|at| if at % GRID < GRID / 2 { 0.5 } else { 0.0 }).collect::<Vec<f32>>();
+        let half = Tensor::from_data(TensorData::new(half, [GRID, GRID]), device);
+        for raised in [nothing(device), half] {
+            let labels = trimap::gpu::trimap(scene.mask_on(device), raised, scene.height, scene.width, params);
+            results.extend(words(labels)?.into_iter().map(|label| label as f32));
+        }
     }
     Ok(results)
 }
@@ -214,7 +263,9 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    bytes(edge::gpu::without_traces(scene.coverage_on(device)))
+    let mut results = bytes(edge::gpu::without_traces(scene.coverage_on(device)))?;
+    results.extend(bytes(edge::gpu::hardened(scene.coverage_on(device)))?);
+    Ok(results)
 }
 
 /// Colours of half the scene's size, or about.
@@ -235,7 +286,122 @@ fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let picture = upload(&scene.pixels, scene.width, scene.height, device);
     let colours = foreground::gpu::relax(picture.clone(), scene.coverage_on(device), colours_on(scene, device), true);
-    bytes(linear_alpha::gpu::cut_out(picture, scene.coverage_on(device), colours))
+    let cut_out =
+        |in_light| linear_alpha::gpu::cut_out(picture.clone(), scene.coverage_on(device), colours.clone(), in_light);
+    let mut results = bytes(cut_out(true))?;
+    results.extend(bytes(cut_out(false))?);
+    Ok(results)
+}
+
+fn run_coverage(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let (picture, turned) = (scene.picture_on(device), scene.turned_on(device));
+    let mut results = bytes(coverage::gpu::bytes(picture.clone()))?;
+    results.extend(words(coverage::gpu::extents(turned.clone(), 90))?.into_iter().map(|at| at as f32));
+    results.extend(bytes(coverage::gpu::clipped(picture.clone(), scene.coverage_on(device)))?);
+    // Every seventh pixel becomes opaque, and the one after it transparent.
+    let pixels = (scene.width * scene.height) as u32;
+    let fill = |at: u32| [Fill { at, opaque: true }, Fill { at: at + 1, opaque: false }];
+    let fills: Vec<Fill> = (0..pixels).step_by(7).flat_map(fill).filter(|fill| fill.at < pixels).collect();
+    results.extend(bytes(coverage::gpu::filled(picture, turned, &fills))?);
+    Ok(results)
+}
+
+fn run_resample(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let [width, height] = [scene.width, scene.height].map(|side| side as f64);
+    let whole = Part { left: 0.0, top: 0.0, width, height };
+    let part = Part { left: 0.3 * width, top: 0.2 * height, width: 0.6 * width, height: 0.7 * height };
+    let (columns, rows) = ((scene.width * 2).div_ceil(5), (scene.height * 3).div_ceil(4));
+    let mut results = bytes(resample::gpu::resample(scene.picture_on(device), whole, rows, columns))?;
+    results.extend(bytes(resample::gpu::resample(scene.picture_on(device), part, scene.height, scene.width))?);
+    Ok(results)
+}
+
+fn run_enhance(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    bytes(enhance::gpu::enhance(scene.picture_on(device), 0.3))
+}
+
+fn run_dilate(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // Spots of all sizes with soft edges, which touch here and there. There is one at the origin, whatever the size.
+    let spot = |at: usize| {
+        let (x, y) = ((at % scene.width) as f32, (at / scene.width) as f32);
+        let wave = (x * 0.13).cos() * (y * 0.11).cos() + 0.4 * (x * 0.041 + y * 0.067).cos();
+        ((wave - 0.55) * 4.0 + 0.5).clamp(0.0, 1.0)
+    };
+    let pixels: Vec<u32> = (0..scene.width * scene.height).map(|at| ((spot(at) * 255.0) as u32) << 24).collect();
+    let mut results = Vec::new();
+    for radius in [0.6, 3.5, 21.0] {
+        let pixels = TensorData::new(pixels.clone(), [scene.height, scene.width]);
+        let pixels = Tensor::from_data(pixels, (device, DType::U32));
+        results.extend(words(dilate::gpu::dilate(pixels, radius))?.into_iter().map(|covered| covered as f32));
+    }
+    Ok(results)
+}
+
+fn run_shadow_grid(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let whole = [0, 0, scene.width as u32, scene.height as u32];
+    let part = whole.map(|side| side / 3);
+    let part = [part[2], part[3], whole[2], whole[3]];
+    let mut results = Vec::new();
+    let cases = [
+        (whole, [0; 4], 1, 2, Coverage::Alpha),
+        (part, [5, 0, 0, 9], 4, 3, Coverage::Alpha),
+        (part, [0, 7, 2, 0], 6, 1, Coverage::Word),
+    ];
+    for (bounds, extension, cell, border, within) in cases {
+        let cells = Cells { bounds, extension, cell, border };
+        let coverage = match within {
+            Coverage::Alpha => scene.picture_on(device),
+            Coverage::Word => scene.coverage_on(device),
+        };
+        let grid = shadow_grid::gpu::cells(coverage, within, cells);
+        let at = Placement { cell: cell as f32, left: -3.3, top: 4.6 };
+        results.extend(values(grid.clone())?);
+        results.extend(values(shadow_grid::gpu::samples(grid, at, scene.height, scene.width))?);
+    }
+    Ok(results)
+}
+
+fn run_gaussian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let plane = || scene.plane_on(device).reshape([scene.height, scene.width, 1]);
+    let mut blurred = values(gaussian::gpu::gaussian(plane(), 2.3, Border::Clamp))?;
+    blurred.extend(values(gaussian::gpu::gaussian(plane(), 6.5, Border::Zero))?);
+    Ok(blurred)
+}
+
+/// 0 everywhere.
+fn nothing(device: &Device) -> Tensor<2> {
+    Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device)
+}
+
+/// One value everywhere.
+fn flat(word: u32, device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(vec![word], [1, 1]), (device, DType::U32))
+}
+
+const PAINT: Paint = Paint { stroke: [250, 90, 7], shadow: [0, 3, 60], opacity: 0.6 };
+
+fn run_flat_over(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let (canvas, turned) = (scene.picture_on(device), scene.turned_on(device));
+    let (stroke, shadow) = (scene.coverage_on(device), scene.plane_on(device));
+    let all = flat_over::gpu::flat_over(canvas.clone(), stroke.clone(), shadow.clone(), turned, PAINT);
+    let over_colour = flat_over::gpu::flat_over(canvas, flat(0, device), shadow, flat(0xFF20_60C0, device), PAINT);
+    let mut results = bytes(all)?;
+    results.extend(bytes(over_colour)?);
+    Ok(results)
+}
+
+fn run_dst_over(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let (canvas, turned) = (scene.picture_on(device), scene.turned_on(device));
+    let (stroke, shadow) = (scene.coverage_on(device), scene.plane_on(device));
+    let none = nothing(device);
+    let all = dst_over::gpu::dst_over(canvas.clone(), stroke, shadow.clone(), turned.clone(), PAINT);
+    let over_nothing = dst_over::gpu::dst_over(canvas, flat(0, device), shadow, flat(0, device), PAINT);
+    let over_colour = dst_over::gpu::dst_over(turned, flat(0, device), none, flat(0xFF20_60C0, device), PAINT);
+    let mut results = Vec::new();
+    for result in [all, over_nothing, over_colour] {
+        results.extend(bytes(result)?);
+    }
+    Ok(results)
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {

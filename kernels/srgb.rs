@@ -84,6 +84,15 @@ pub(crate) mod gpu {
     pub(crate) fn byte(value: f32) -> u32 {
         u32::cast_from(value * 255.0 + 0.5)
     }
+
+    #[cube]
+    pub(crate) fn encoded(linear: f32) -> f32 {
+        let mut value = linear * 12.92;
+        if linear > 0.0031308 {
+            value = 1.055 * f32::powf(linear, f32::new(0.416_666_67)) - 0.055;
+        }
+        value
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod call;
 mod coverage;
 mod decode;
 mod error;
+mod executor;
 mod files;
 mod given_mask;
 mod infer;
@@ -36,15 +37,15 @@ pub use segment::{Segmentation, segment};
 pub use timings::Timings;
 
 use crate::codec;
-use crate::compose::{self, Flattened, Framing, OutputTooLarge, Scene};
+use crate::compose::{Framing, OutputTooLarge, Scene};
 use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Rect, Size};
-use crate::matting::NoSubject;
 use crate::model::Retoucher;
 use crate::recipe::{Cut, Picture, Recipe, Work};
 use backdrop::{GeneratedBackdrop, Placed};
 use coverage::Found;
 use decode::Decoded;
+use executor::{Composition, Finished, Task};
 use files::Job;
 use portrait::PortraitInput;
 use probe::Probed;
@@ -154,28 +155,13 @@ async fn cut(
     let PortraitInput { frame, coverage, face, took } = portrait::find(&workers, frame, coverage, picture).await?;
     timings.retouch = took;
 
-    // RawMask → CleanMask → Trimap → AlphaMatte → Cutout.
-    let options = face.matting(cut.matting, size);
-    let transfers = coverage.transfer_counter(&frame);
-    let matte = move || {
-        let (subject, bounds) = coverage.subject(frame, picture, &options, region)?;
-        region::cleared(subject, bounds, region)
-    };
-    let (subject, bounds) = workers.timed("matte", &mut timings.matte, matte).await??;
-    timings.transferred = transfers.map(|counter| counter.total());
-
-    // Cutout → Composite.
+    // RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite.
     let Placed { scene, materials, understood, took } = backdrop.placed(&scene, materials);
-    timings.compose = took;
-    let compose = move || {
-        let scene = face.scene(&scene, subject.frame());
-        let layout = scene.layout(size, bounds)?;
-        let face = face.located(&layout, size);
-        Ok::<_, OutputTooLarge>((compose::flatten(subject, bounds, &layout, &scene, materials), face))
-    };
-    let (Flattened { composite, subject }, face) = workers.timed("compose", &mut timings.compose, compose).await??;
-    // The resize may have left nothing of the subject: an empty picture is never a success.
-    let subject = subject.ok_or(NoSubject)?;
+    let (options, composition) = (face.matting(cut.matting, size), Composition { scene, materials, face });
+    let task = Task { frame, coverage, picture, options, region, composition };
+    let (finished, _) = workers.run("finish", move || executor::finished(task)).await?;
+    let Finished { composite, subject, face, matte, compose, transferred } = finished?;
+    (timings.matte, timings.compose, timings.transferred) = (matte, took + compose, transferred);
 
     // Composite → EncodedImage.
     let encode = move || codec::encode(composite, &encode);

@@ -23,9 +23,12 @@
 //! Faint coverage that touches no seed is not part of the shape, and may be missing from the result.
 //!
 //! Input and output: coverage `[height, width]`, 255 standing for 1; radius in pixels, 0..=1024. Border rule: zero
-//! outside.
+//! outside. The twins differ by at most 4 steps of 255, and by more than one only where two pixels of the edge are
+//! as near up to rounding and the walk takes the other one.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// The largest radius, in pixels; beyond it, it counts as this.
 pub const MAX_RADIUS: f32 = 1024.0;

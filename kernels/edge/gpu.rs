@@ -1,4 +1,4 @@
-//! Traces of coverage on the GPU. In whole numbers, which no device rounds otherwise: the quotient is never halfway between two.
+//! Edges on the GPU. Traces in whole numbers, which no device rounds otherwise: the quotient is never halfway between two.
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -8,8 +8,9 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::TRACE;
-use crate::device::{empty_like, host_int_tensor, host_words, launch_grid, scalar};
+use super::{MIN_SLOPE, TRACE, cpu};
+use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
+use crate::srgb::gpu::{byte, unit};
 
 /// `255 - 2 t`.
 const SPAN: u32 = 255 - 2 * TRACE as u32;
@@ -27,24 +28,90 @@ fn without_traces_kernel(coverage: &[u32], output: &mut [u32], width: u32, heigh
     output[at] = min((above * 510 + SPAN) / (2 * SPAN), 255u32);
 }
 
-/// The kernel as a burn operation.
+/// The three values of a line, smoothed.
+#[cube]
+fn smooth(a: f32, b: f32, c: f32) -> f32 {
+    (a + 2.0 * b + c) / 4.0
+}
+
+/// Coverage in 0..=1 of the pixel at (`x`, `y`).
+#[cube]
+fn alpha(coverage: &[u32], x: u32, y: u32, width: u32) -> f32 {
+    f32::cast_from(coverage[(y * width + x) as usize]) / 255.0
+}
+
+/// The smoothed values above, at and below a pixel, in one column.
+#[cube]
+fn column(coverage: &[u32], x: u32, above: u32, y: u32, below: u32, width: u32) -> f32 {
+    smooth(alpha(coverage, x, above, width), alpha(coverage, x, y, width), alpha(coverage, x, below, width))
+}
+
+/// The smoothed values left of, at and right of a pixel, in one row.
+#[cube]
+fn row(coverage: &[u32], left: u32, x: u32, right: u32, y: u32, width: u32) -> f32 {
+    smooth(alpha(coverage, left, y, width), alpha(coverage, x, y, width), alpha(coverage, right, y, width))
+}
+
+#[cube(launch)]
+fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    let mut hard = coverage[at];
+    if hard != 0 && hard != 255 {
+        let left = x - min(x, 1u32);
+        let right = min(x + 1, width - 1);
+        let above = y - min(y, 1u32);
+        let below = min(y + 1, height - 1);
+        let before = column(coverage, left, above, y, below, width);
+        let here = column(coverage, x, above, y, below, width);
+        let after = column(coverage, right, above, y, below, width);
+        let upper = row(coverage, left, x, right, above, width);
+        let lower = row(coverage, left, x, right, below, width);
+        let across = (after - before) / 2.0;
+        let down = (lower - upper) / 2.0;
+        let slope = max(f32::sqrt(across * across + down * down), f32::new(MIN_SLOPE));
+        let distance = (smooth(before, here, after) - 0.5) / slope;
+        hard = byte(unit(distance + 0.5));
+    }
+    output[at] = hard;
+}
+
+/// The kernels as burn operations.
 #[backend_extension(Flex, Cube, Fusion)]
-pub trait Traces: Backend {
+pub trait Edges: Backend {
     /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
     #[fusion(dtype = coverage, shape = coverage)]
     fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self>;
+
+    /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
+    #[fusion(dtype = coverage, shape = coverage)]
+    fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self>;
 }
 
-impl Traces for Flex {
+impl Edges for Flex {
     fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self> {
         let shape = coverage.shape();
-        let table = super::cpu::without_traces();
+        let table = cpu::without_traces();
         let values = host_words(coverage).into_iter().map(|value| u32::from(table[value as usize]));
         host_int_tensor(values.collect(), shape)
     }
+
+    fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self> {
+        let [height, width] = coverage.shape().dims();
+        let values = host_bytes(&host_words(coverage));
+        let hard = |(at, &value): (usize, &u8)| match value {
+            0 | 255 => value,
+            _ => cpu::hard_coverage(&values, [width, height], at % width, at / width, 0.5),
+        };
+        host_int_tensor(values.iter().enumerate().map(hard).map(u32::from).collect(), [height, width])
+    }
 }
 
-impl Traces for CubeBackend {
+impl Edges for CubeBackend {
     fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self> {
         let coverage: CubeTensor = into_contiguous(coverage);
         let [height, width] = coverage.shape().dims();
@@ -61,10 +128,33 @@ impl Traces for CubeBackend {
         );
         output
     }
+
+    fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self> {
+        let coverage: CubeTensor = into_contiguous(coverage);
+        let [height, width] = coverage.shape().dims();
+        let output = empty_like(&coverage, [height, width], DType::U32);
+        let (count, dim) = launch_grid(width, height);
+        hardened_kernel::launch(
+            &output.client,
+            count,
+            dim,
+            coverage.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+        );
+        output
+    }
+}
+
+/// `coverage` (u32 `[H, W]`) with a hard edge where it is one half, on its device.
+#[must_use]
+pub fn hardened(coverage: Tensor<2, Int>) -> Tensor<2, Int> {
+    Tensor::from_dispatch(<Dispatch as Edges>::hardened(coverage.into_dispatch()))
 }
 
 /// `coverage` (u32 `[H, W]`) without traces, on its device.
 #[must_use]
 pub fn without_traces(coverage: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Traces>::without_traces(coverage.into_dispatch()))
+    Tensor::from_dispatch(<Dispatch as Edges>::without_traces(coverage.into_dispatch()))
 }

@@ -47,6 +47,7 @@ fn cutout_kernel(
     cutout: &mut [u32],
     width: u32,
     height: u32,
+    #[comptime] in_light: bool,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
@@ -58,6 +59,8 @@ fn cutout_kernel(
     let mut pixel = 0u32;
     if covered == 255 {
         pixel = picture[at] | 0xff00_0000;
+    } else if comptime!(!in_light) {
+        pixel = select(covered > 0, (colours[at] & 0x00ff_ffff) | (covered << 24), 0u32);
     } else if covered > 0 {
         let front = colours[at];
         let back = colours[at + (width * height) as usize];
@@ -80,11 +83,21 @@ fn cutout_kernel(
 pub trait CutOut: Backend {
     /// `picture`, `coverage`: u32 `[H, W]`; `colours`: u32 `[2, H, W]`. Returns u32 `[H, W]`.
     #[fusion(dtype = picture, shape = picture)]
-    fn cut_out(picture: IntTensor<Self>, coverage: IntTensor<Self>, colours: IntTensor<Self>) -> IntTensor<Self>;
+    fn cut_out(
+        picture: IntTensor<Self>,
+        coverage: IntTensor<Self>,
+        colours: IntTensor<Self>,
+        in_light: bool,
+    ) -> IntTensor<Self>;
 }
 
 impl CutOut for Flex {
-    fn cut_out(picture: IntTensor<Self>, coverage: IntTensor<Self>, colours: IntTensor<Self>) -> IntTensor<Self> {
+    fn cut_out(
+        picture: IntTensor<Self>,
+        coverage: IntTensor<Self>,
+        colours: IntTensor<Self>,
+        in_light: bool,
+    ) -> IntTensor<Self> {
         let shape = picture.shape();
         let (pixels, coverage, colours) = (host_words(picture), host_bytes(&host_words(coverage)), host_words(colours));
         let (front, back) = colours.split_at(pixels.len());
@@ -97,6 +110,7 @@ impl CutOut for Flex {
                 let ([red, green, blue], alpha) = match covered {
                     0 => ([0; 3], 0),
                     255 => (colour(pixel), 255),
+                    partial if !in_light => (colour(front), partial),
                     partial => (colour(front), cpu::coverage(partial, [colour(front), colour(back)])),
                 };
                 u32::from_le_bytes([red, green, blue, alpha])
@@ -106,7 +120,12 @@ impl CutOut for Flex {
 }
 
 impl CutOut for CubeBackend {
-    fn cut_out(picture: IntTensor<Self>, coverage: IntTensor<Self>, colours: IntTensor<Self>) -> IntTensor<Self> {
+    fn cut_out(
+        picture: IntTensor<Self>,
+        coverage: IntTensor<Self>,
+        colours: IntTensor<Self>,
+        in_light: bool,
+    ) -> IntTensor<Self> {
         let picture: CubeTensor = into_contiguous(picture);
         let coverage: CubeTensor = into_contiguous(coverage);
         let colours: CubeTensor = into_contiguous(colours);
@@ -125,15 +144,22 @@ impl CutOut for CubeBackend {
             cutout.clone().into_buffer_arg(),
             scalar(width),
             scalar(height),
+            in_light,
         );
         cutout
     }
 }
 
 /// What `coverage` (u32 `[H, W]`) covers of `picture` (packed, u32 `[H, W]`), with the foreground of `colours` (packed, u32
-/// `[2, H, W]`, foreground and background) and coverage in linear light where that is partial: packed, on their device.
+/// `[2, H, W]`, foreground and background) where that is partial, and then with coverage `in_light` or as it is: packed, on their
+/// device.
 #[must_use]
-pub fn cut_out(picture: Tensor<2, Int>, coverage: Tensor<2, Int>, colours: Tensor<3, Int>) -> Tensor<2, Int> {
+pub fn cut_out(
+    picture: Tensor<2, Int>,
+    coverage: Tensor<2, Int>,
+    colours: Tensor<3, Int>,
+    in_light: bool,
+) -> Tensor<2, Int> {
     let (picture, coverage, colours) = (picture.into_dispatch(), coverage.into_dispatch(), colours.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as CutOut>::cut_out(picture, coverage, colours))
+    Tensor::from_dispatch(<Dispatch as CutOut>::cut_out(picture, coverage, colours, in_light))
 }

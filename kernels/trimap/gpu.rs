@@ -13,7 +13,7 @@ use cubecl::prelude::*;
 
 use super::cpu::{Labeller, extremes, label};
 use super::{BACKGROUND, Chords, FOREGROUND, Params, UNKNOWN};
-use crate::device::{empty_like, host_floats, host_int_tensor, launch_grid, scalar, upload_table};
+use crate::device::{empty_like, everywhere, host_floats, host_int_tensor, launch_grid, scalar, step, upload_table};
 use crate::mask_upsample::cpu::Upsampled;
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 
@@ -66,10 +66,13 @@ fn extremes_kernel(
     low_windows: &[f32],
     high_windows: &[f32],
     chords: &[u32],
+    raised: &[f32],
     low: &mut [f32],
     high: &mut [f32],
     over: &Lines,
     count: u32,
+    // 1, or 0 for a plane that is one value everywhere.
+    raised_step: u32,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
@@ -102,7 +105,7 @@ fn extremes_kernel(
         }
     }
     low[at as usize] = lowest;
-    high[at as usize] = highest;
+    high[at as usize] = max(highest, raised[(at * raised_step) as usize]);
 }
 
 #[cube(launch)]
@@ -124,15 +127,29 @@ fn label_kernel(low: &[f32], high: &[f32], labels: &mut [u32], over: &Stretch, f
 /// The kernel as a burn operation.
 #[backend_extension(Flex, Cube, Fusion)]
 pub trait Trimap: Backend {
-    /// `mask`: f32 `[rows, columns]`. Returns u32 `[height, width]`.
+    /// `mask`: f32 `[rows, columns]`; `raised`: the same, or `[1, 1]` for the same everywhere. Returns u32 `[height, width]`.
     #[fusion(dtype = DType::U32, shape = Shape::new([*height, *width]))]
-    fn trimap(mask: FloatTensor<Self>, height: usize, width: usize, params: Params) -> IntTensor<Self>;
+    fn trimap(
+        mask: FloatTensor<Self>,
+        raised: FloatTensor<Self>,
+        height: usize,
+        width: usize,
+        params: Params,
+    ) -> IntTensor<Self>;
 }
 
 impl Trimap for Flex {
-    fn trimap(mask: FloatTensor<Self>, height: usize, width: usize, params: Params) -> IntTensor<Self> {
+    fn trimap(
+        mask: FloatTensor<Self>,
+        raised: FloatTensor<Self>,
+        height: usize,
+        width: usize,
+        params: Params,
+    ) -> IntTensor<Self> {
         let [rows, columns] = mask.shape().dims();
-        let (low, high) = extremes(&host_floats(mask), (columns, rows), &params);
+        let (low, mut high) = extremes(&host_floats(mask), (columns, rows), &params);
+        let raised = everywhere(host_floats(raised), rows * columns);
+        high.iter_mut().zip(raised).for_each(|(high, raised)| *high = high.max(raised));
         let over = |values| Upsampled::new(values, (columns, rows), (width, height));
         let mut labels = vec![0; width * height];
         label(&Labeller { low: over(&low), high: over(&high), params }, &mut labels, width);
@@ -141,8 +158,16 @@ impl Trimap for Flex {
 }
 
 impl Trimap for CubeBackend {
-    fn trimap(mask: FloatTensor<Self>, height: usize, width: usize, params: Params) -> IntTensor<Self> {
+    fn trimap(
+        mask: FloatTensor<Self>,
+        raised: FloatTensor<Self>,
+        height: usize,
+        width: usize,
+        params: Params,
+    ) -> IntTensor<Self> {
         let mask: CubeTensor = into_contiguous(mask);
+        let raised: CubeTensor = into_contiguous(raised);
+        let raised_step = step(&raised);
         let [rows, columns] = mask.shape().dims();
         let Chords { down, half_widths, chords } = Chords::new(params.radii, [columns, rows]);
         let levels = half_widths.len();
@@ -155,10 +180,17 @@ impl Trimap for CubeBackend {
         let high = empty_like(&mask, [rows, columns], DType::F32);
         let labels = empty_like(&mask, [height, width], DType::U32);
         let client = mask.client.clone();
-        let [length, step, lines, stride] =
+        let [length, stride_along, lines, stride] =
             if down { [rows, columns, columns, 1] } else { [columns, 1, rows, columns] };
         let over = || {
-            LinesLaunch::new(scalar(columns), scalar(rows), scalar(length), scalar(step), scalar(lines), scalar(stride))
+            LinesLaunch::new(
+                scalar(columns),
+                scalar(rows),
+                scalar(length),
+                scalar(stride_along),
+                scalar(lines),
+                scalar(stride),
+            )
         };
         let (count, dim) = launch_grid(columns, rows);
         windows_kernel::launch(
@@ -180,10 +212,12 @@ impl Trimap for CubeBackend {
             low_windows.into_buffer_arg(),
             high_windows.into_buffer_arg(),
             upload_table(&mask, &chords).into_buffer_arg(),
+            raised.into_buffer_arg(),
             low.clone().into_buffer_arg(),
             high.clone().into_buffer_arg(),
             over(),
             scalar(chords.len() / 3),
+            raised_step,
         );
         let (count, dim) = launch_grid(width, height);
         label_kernel::launch(
@@ -202,8 +236,10 @@ impl Trimap for CubeBackend {
 }
 
 /// The trimap of a picture of `width` × `height` from its `mask` (f32 `[rows, columns]`): u32 `[height, width]`, on
-/// the mask's device.
+/// the mask's device. The highest value around a cell counts as at least `raised` (the same shape, or `[1, 1]`): background
+/// where that is above the threshold is unknown.
 #[must_use]
-pub fn trimap(mask: Tensor<2>, height: usize, width: usize, params: Params) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Trimap>::trimap(mask.into_dispatch(), height, width, params))
+pub fn trimap(mask: Tensor<2>, raised: Tensor<2>, height: usize, width: usize, params: Params) -> Tensor<2, Int> {
+    let (mask, raised) = (mask.into_dispatch(), raised.into_dispatch());
+    Tensor::from_dispatch(<Dispatch as Trimap>::trimap(mask, raised, height, width, params))
 }

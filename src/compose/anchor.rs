@@ -6,13 +6,13 @@
 
 use super::shadow::{self, Extension};
 use super::{Anchor, BorderContact, Framing, Layout, Scene, Shadow};
-use crate::image::Frame;
+use crate::image::Alpha;
 use std::borrow::Cow;
 
 impl Scene {
     /// The scene for `cutout`: with [`Anchor::Auto`], the borders that crop its subject are measured.
     #[must_use]
-    pub fn anchored(&self, cutout: &Frame) -> Cow<'_, Self> {
+    pub fn anchored(&self, cutout: &impl Alpha) -> Cow<'_, Self> {
         match self.anchor {
             Anchor::Auto => Cow::Owned(Self { anchor: Anchor::At(BorderContact::measured(cutout)), ..self.clone() }),
             Anchor::Center | Anchor::At(_) => Cow::Borrowed(self),

@@ -1,7 +1,7 @@
 //! Measures on the cutout's alpha which borders of the picture crop the subject.
 
 use super::SUBJECT_ALPHA;
-use crate::image::{Frame, Size};
+use crate::image::{Alpha, Size};
 
 /// Coverage, of 255, from which a border pixel counts; a matte's soft edge is below it.
 const MIN_ALPHA: u8 = 128;
@@ -40,11 +40,11 @@ pub struct BorderContact {
 impl BorderContact {
     /// Measures the contact of `cutout`'s coverage.
     #[must_use]
-    pub fn measured(cutout: &Frame) -> Self {
+    pub fn measured(cutout: &impl Alpha) -> Self {
         let Size { width, height } = cutout.size();
         let Some(subject) = cutout.covered(SUBJECT_ALPHA) else { return Self::default() };
         let least = ((MIN_CONTACT_SHARE * subject.size().longest() as f32).ceil() as u32).max(MIN_CONTACT_PX);
-        let solid = |x: u32, y: u32| cutout.pixel(x, y)[3] >= MIN_ALPHA;
+        let solid = |x: u32, y: u32| cutout.alpha(x, y) >= MIN_ALPHA;
         let significant = |pixels: usize| if pixels as u32 >= least { pixels as u32 } else { 0 };
         let column = |x: u32| significant((0..height).filter(|&y| solid(x, y)).count());
         let row = |y: u32| significant((0..width).filter(|&x| solid(x, y)).count());
@@ -56,6 +56,7 @@ impl BorderContact {
 mod tests {
     use super::*;
     use crate::compose::tests::drawn;
+    use crate::image::Frame;
 
     fn cutout(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
         drawn(size.width, size.height, |x, y| [9, 9, 9, alpha(x, y)])

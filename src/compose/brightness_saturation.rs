@@ -1,41 +1,15 @@
-//! Raises brightness and saturation of the subject, in encoded sRGB (perceptually even steps).
-//!
-//! With the luma `Y` (Rec. 709 weights) of a pixel in 0..=1 and the strength `s`:
-//!
-//! ```text
-//! Y' = 1 - (1 - Y)^(1 + s)           raises everything between black and white
-//! c' = Y' + (1 + s) (c - Y)          clamped to 0..=1
-//! ```
+//! Raises brightness and saturation of the subject (kernel `enhance`).
 
 use super::Enhance;
+use backdrop_kernels::enhance::cpu::Curve;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rec. 709 luma weights.
-const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
-/// Table steps per encoded value: the curve is off by at most a twentieth of a value.
-const STEPS: usize = 16;
-
 /// Enhances the pixels of `columns` in each row of `canvas`, packed RGBA8. Alpha stays as it is.
 pub(super) fn enhance(canvas: &mut [u8], row: usize, columns: Range<usize>, Enhance(strength): Enhance) {
-    if strength.is_nan() || strength <= 0.0 {
-        return;
-    }
-    let gain = 1.0 + strength;
-    let lifted: Vec<f32> =
-        (0..=255 * STEPS).map(|step| 255.0 * (1.0 - (1.0 - step as f32 / (255 * STEPS) as f32).powf(gain))).collect();
+    let Some(curve) = Curve::new(strength) else { return };
     canvas.par_chunks_mut(row * 4).for_each(|row| {
-        for [red, green, blue, alpha] in &mut row.as_chunks_mut::<4>().0[columns.clone()] {
-            if *alpha == 0 {
-                continue;
-            }
-            let [r, g, b] = [*red, *green, *blue].map(f32::from);
-            let luma = LUMA[0] * r + LUMA[1] * g + LUMA[2] * b;
-            let step = (luma * STEPS as f32 + 0.5) as usize;
-            let offset = lifted[step.min(255 * STEPS)] - gain * luma + 0.5;
-            // The cast clamps.
-            [*red, *green, *blue] = [r, g, b].map(|value| (gain * value + offset) as u8);
-        }
+        row.as_chunks_mut::<4>().0[columns.clone()].iter_mut().for_each(|pixel| *pixel = curve.enhanced(*pixel));
     });
 }
 

@@ -12,9 +12,10 @@ use super::light_wrap::LightWrap;
 use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::{Extension, ShadowGrid};
-use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, overlay, watermark};
+use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, watermark};
 use crate::image::{Composite, Frame, Rect, Size, Subject};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
+use backdrop_kernels::flat_over::cpu as flat_over;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
@@ -76,12 +77,7 @@ pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, 
         Lighting { wrap: LightWrap::new(&grounding), shadow }
     });
     composite_beneath(&mut canvas, stroke.as_ref(), shadow.as_ref(), lighting.as_ref(), &mut background);
-    if let Some(watermark) = &scene.watermark {
-        watermark::draw(&mut canvas, watermark, mark.as_ref());
-    }
-    if let Some(word) = scene.stamp {
-        watermark::stamp(&mut canvas, word);
-    }
+    watermark::draw_marks(&mut canvas, scene, mark.as_ref());
     Flattened { composite: Composite::composed(canvas), subject }
 }
 
@@ -198,7 +194,7 @@ fn layers<'a>(
                 }
                 None => background,
             };
-            Row { background: overlay::over(canvas, stroke, shadow, background, mixed), ..Row::default() }
+            Row { background: flat_over::over(canvas, stroke, shadow, background, mixed), ..Row::default() }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! relaxed in this order: the window's size, then eye line and centring; the whole head is always visible.
 
 use super::SUBJECT_ALPHA;
-use crate::image::{Face, Frame, Rect, Size};
+use crate::image::{Alpha, Face, Rect, Size};
 use std::ops::Range;
 
 /// Coverage, of 255, from which a pixel belongs to the head; fainter wisps of hair may leave the window.
@@ -63,11 +63,11 @@ pub struct Head {
 impl Head {
     /// Measures the head around `face` on the coverage of `cutout`.
     #[must_use]
-    pub fn measured(cutout: &Frame, face: &Face) -> Self {
+    pub fn measured(cutout: &impl Alpha, face: &Face) -> Self {
         let size = cutout.size();
         let (width, height) = (face.right - face.left, face.bottom - face.top);
         let middle = (face.left + face.right) / 2.0;
-        let covers = |x: usize, y: usize, least: u8| cutout.pixels()[(y * size.width as usize + x) * 4 + 3] >= least;
+        let covers = |x: usize, y: usize, least: u8| cutout.alpha(x as u32, y as u32) >= least;
         let columns = |reach: f32| span(middle - reach * width, middle + reach * width, size.width);
         let rows = |first: f32, last: f32| span(first, last, size.height);
         let is_covered = |y: usize, columns: &Range<usize>| columns.clone().any(|x| covers(x, y, HEAD_ALPHA));

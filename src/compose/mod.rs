@@ -8,13 +8,14 @@ mod border_contact;
 mod brightness_saturation;
 mod canvas;
 mod flatten;
+#[cfg(feature = "gpu")]
+pub(crate) mod gpu;
 mod ground_shadow;
 mod head_framing;
 mod layout;
 mod light_wrap;
 mod mark_area;
 mod outline;
-mod overlay;
 mod resample;
 mod scene;
 mod shadow;

@@ -13,10 +13,15 @@ const MIN_WIDTH: f32 = 1.0 / 16.0;
 /// Coverage, of 255, that is dilated.
 const SEED_ALPHA: u8 = 128;
 
+/// Whether a line of `width` pixels is drawn.
+pub(super) fn is_visible(width: f32) -> bool {
+    width >= MIN_WIDTH
+}
+
 /// The coverage of an outline of `width` pixels around the subject in `canvas` (packed RGBA8, `row` pixels a row); the
 /// subject is clipped to it. `None` when the line is invisibly narrow or there is no subject.
 pub(super) fn outline(canvas: &mut [u8], row: usize, width: f32) -> Option<Vec<u8>> {
-    if width.is_nan() || width < MIN_WIDTH {
+    if !is_visible(width) {
         return None;
     }
     let mut coverage = coverage(canvas, row);

@@ -9,6 +9,7 @@
 
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Rect, Size};
+use backdrop_kernels::resample::Part;
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U16x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
@@ -20,20 +21,10 @@ const LOBES: f64 = 3.0;
 /// enough that halving 4096 columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
 
-/// A part of a picture in fractional pixels.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Part {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
-}
-
-impl From<Rect> for Part {
-    fn from(rect: Rect) -> Self {
-        let Rect { left, top, width, height } = rect;
-        Self { left: left.into(), top: top.into(), width: width.into(), height: height.into() }
-    }
+/// `rect` as a part of a picture.
+pub(super) fn part(rect: Rect) -> Part {
+    let Rect { left, top, width, height } = rect;
+    Part { left: left.into(), top: top.into(), width: width.into(), height: height.into() }
 }
 
 /// Resamples all of `source` onto `place` of `canvas`; the rest of the canvas is unchanged.
@@ -52,7 +43,7 @@ pub(super) fn resample_part(
     canvas_size: Size,
     place: Rect,
 ) {
-    let strips = Strips::new(source, source_size, from.into(), place.size());
+    let strips = Strips::new(source, source_size, part(from), place.size());
     resample_in_strips(strips, canvas, canvas_size, place, STRIP_ROWS);
 }
 

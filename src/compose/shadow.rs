@@ -10,7 +10,7 @@
 use super::Shadow;
 use crate::image::{Rect, Size};
 use backdrop_kernels::gaussian::{self, Border};
-use rayon::prelude::*;
+use backdrop_kernels::shadow_grid::{self, Cells, Placement};
 
 /// Smallest σ on a reduced grid; below it the grid would be visible.
 const MIN_REDUCED_SIGMA: f32 = 4.0;
@@ -43,16 +43,44 @@ pub(super) struct Extension {
     pub(super) bottom: u32,
 }
 
+/// What a shadow's grid is computed by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GridPlan {
+    pub(super) cells: Cells,
+    /// σ of the blur, in cells.
+    pub(super) sigma: f32,
+    pub(super) at: Placement,
+}
+
+impl GridPlan {
+    /// The plan for coverage within `bounds`, continued by `extension`. `scale` canvas pixels are one of the shadow's.
+    pub(super) fn new(bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32) -> Self {
+        Self::reduced(bounds, extension, shadow, scale, reduction((shadow.sigma * scale).clamp(0.0, MAX_LENGTH)))
+    }
+
+    fn reduced(bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32, cell: usize) -> Self {
+        let sigma = (shadow.sigma * scale).clamp(0.0, MAX_LENGTH);
+        let squared = (cell * cell) as f32;
+        let sigma = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
+        // One more cell for the interpolation.
+        let border = reach(sigma) + 1;
+        let Rect { left, top, width, height } = bounds;
+        let bounds = [left, top, left + width, top + height];
+        let Extension { left, top, right, bottom } = extension;
+        let cells = Cells { bounds, extension: [left, top, right, bottom], cell, border };
+        let start = |first: i64, offset: f32| first as f32 - (border * cell) as f32 + finite(offset * scale);
+        let [left, top] = cells.start();
+        let at = Placement { cell: cell as f32, left: start(left, shadow.dx), top: start(top, shadow.dy) };
+        Self { cells, sigma, at }
+    }
+}
+
 /// Coverage of a shadow on a reduced grid, at an offset on the canvas.
 #[derive(Debug)]
 pub(super) struct ShadowGrid {
     shade: Vec<[f32; 1]>,
     width: usize,
-    /// Pixels of the canvas on a side of a cell.
-    cell: usize,
-    /// Position of the grid's corner on the canvas.
-    left: f32,
-    top: f32,
+    at: Placement,
 }
 
 impl ShadowGrid {
@@ -63,51 +91,24 @@ impl ShadowGrid {
         C: Fn(u32, u32) -> u8 + Sync,
     {
         debug_assert!(bounds.left + bounds.width <= size.width && bounds.top + bounds.height <= size.height);
-        let sigma = (shadow.sigma * scale).clamp(0.0, MAX_LENGTH);
-        Self::reduced(bounds, extension, shadow, scale, covers, reduction(sigma))
+        Self::planned(&GridPlan::new(bounds, extension, shadow, scale), covers)
     }
 
-    fn reduced<C>(bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32, covers: C, cell: usize) -> Self
+    fn planned<C>(plan: &GridPlan, covers: C) -> Self
     where
         C: Fn(u32, u32) -> u8 + Sync,
     {
-        let sigma = (shadow.sigma * scale).clamp(0.0, MAX_LENGTH);
-        let squared = (cell * cell) as f32;
-        let sigma = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
-        // One more cell for the interpolation.
-        let border = reach(sigma) + 1;
-        // Start and end, which may lie beyond the canvas, and the clamp to pixels with coverage of their own.
-        let axis = |first: u32, length: u32, before: u32, after: u32| {
-            let (low, high) = (i64::from(first), i64::from(first) + i64::from(length));
-            (low - i64::from(before), high + i64::from(after), move |at: i64| at.clamp(low, high - 1) as u32)
-        };
-        let (left, right, column_of) = axis(bounds.left, bounds.width, extension.left, extension.right);
-        let (top, bottom, row_of) = axis(bounds.top, bounds.height, extension.top, extension.bottom);
-        let columns = ((right - left) as usize).div_ceil(cell);
-        let rows = ((bottom - top) as usize).div_ceil(cell);
-        let width = columns + 2 * border;
-        let mut shade = vec![[0.0]; width * (rows + 2 * border)];
-        shade[border * width..(border + rows) * width].par_chunks_mut(width).enumerate().for_each(|(row, shade)| {
-            let top = top + (row * cell) as i64;
-            let mut sums = vec![0_u32; columns];
-            for y in (top..(top + cell as i64).min(bottom)).map(&row_of) {
-                for (x, column) in (left..right).map(&column_of).zip(0..) {
-                    sums[column / cell] += u32::from(covers(x, y));
-                }
-            }
-            for (shade, sum) in shade[border..].iter_mut().zip(sums) {
-                *shade = [sum as f32 / (255.0 * squared)];
-            }
-        });
+        let GridPlan { cells, sigma, at } = *plan;
+        let mut shade = shadow_grid::cpu::cells(covers, &cells);
+        let [width, _] = cells.size();
         gaussian::cpu::blur(&mut shade, width, sigma, Border::Zero);
-        let start = |first: i64, offset: f32| first as f32 - (border * cell) as f32 + finite(offset * scale);
-        Self { shade, width, cell, left: start(left, shadow.dx), top: start(top, shadow.dy) }
+        Self { shade, width, at }
     }
 
     /// Wraps finished coverage: `width` cells a row, each `cell` canvas pixels wide, with its corner at (`left`,
     /// `top`).
     pub(super) fn from_cells(shade: Vec<[f32; 1]>, width: usize, cell: usize, left: f32, top: f32) -> Self {
-        Self { shade, width, cell, left, top }
+        Self { shade, width, at: Placement { cell: cell as f32, left, top } }
     }
 
     /// Number of cells.
@@ -118,45 +119,7 @@ impl ShadowGrid {
 
     /// The coverage, 0..=1, of a row of the canvas; `None` when the row has no shadow. `line` is scratch.
     pub(super) fn row<'a>(&self, y: u32, line: &mut Vec<f32>, shade: &'a mut [f32]) -> Option<&'a [f32]> {
-        let cell = self.cell as f32;
-        let at = (y as f32 + 0.5 - self.top) / cell - 0.5;
-        let rows = self.shade.len() / self.width;
-        let above = at.floor();
-        if above < -1.0 || above >= rows as f32 {
-            return None;
-        }
-        let share = at - above;
-        let grid_row = |row: f32| {
-            let start = row as usize * self.width;
-            // Zero outside of the grid.
-            if row >= 0.0 && row < rows as f32 { &self.shade[start..start + self.width] } else { &[] }
-        };
-        let (first, second) = (grid_row(above), grid_row(above + 1.0));
-        // Padded with one zero cell on each side.
-        line.clear();
-        line.resize(self.width + 2, 0.0);
-        for (line, [shade]) in line[1..].iter_mut().zip(first) {
-            *line = (1.0 - share) * shade;
-        }
-        if share > 0.0 {
-            for (line, [shade]) in line[1..].iter_mut().zip(second) {
-                *line += share * shade;
-            }
-        }
-        let start = (0.5 - self.left) / cell + 0.5;
-        let (step, end) = (1.0 / cell, (self.width + 1) as f32);
-        for (x, shade) in shade.iter_mut().enumerate() {
-            let at = start + x as f32 * step;
-            *shade = if (0.0..end).contains(&at) {
-                // A cast instead of `floor`, which is a function call.
-                let left = at as u32;
-                let share = at - left as f32;
-                (1.0 - share) * line[left as usize] + share * line[left as usize + 1]
-            } else {
-                0.0
-            };
-        }
-        Some(shade)
+        shadow_grid::cpu::row((&self.shade, self.width), self.at, y, line, shade)
     }
 }
 
@@ -254,7 +217,8 @@ mod tests {
             for offset in [0.0, 0.4, 7.7] {
                 let shadow = shadow(offset, -offset, sigma);
                 let reduced = shade(&ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow, 1.0, covers));
-                let full = shade(&ShadowGrid::reduced(BOUNDS, Extension::default(), &shadow, 1.0, covers, 1));
+                let plan = GridPlan::reduced(BOUNDS, Extension::default(), &shadow, 1.0, 1);
+                let full = shade(&ShadowGrid::planned(&plan, covers));
                 let off = largest_difference(&reduced, &full) * 255.0;
                 assert!(off < 1.5, "{off} of 255 off for {sigma}");
             }

@@ -4,14 +4,24 @@
 //! layer, with coverage times opacity: full coverage replaces the canvas bit for bit, and none leaves it bit for bit.
 
 use super::mark_area::{Corner, MarkArea};
-use super::overlay::FrontToBack;
 use super::resample::resample;
-use super::{Mark, Watermark, text};
+use super::{Mark, Scene, Watermark, text};
 use crate::image::{Buffer, Frame, Rect};
+use backdrop_kernels::flat_over::cpu::FrontToBack;
 use rayon::prelude::*;
 
+/// Draws the marks of `scene` over `canvas`; `mark` is the picture of a [`Mark::Picture`].
+pub(super) fn draw_marks(canvas: &mut Frame, scene: &Scene, mark: Option<&Frame>) {
+    if let Some(watermark) = &scene.watermark {
+        draw(canvas, watermark, mark);
+    }
+    if let Some(word) = scene.stamp {
+        stamp(canvas, word);
+    }
+}
+
 /// Draws a word over the lower left corner of `canvas`.
-pub(super) fn stamp(canvas: &mut Frame, word: &str) {
+fn stamp(canvas: &mut Frame, word: &str) {
     if canvas.size().area() > 0 {
         let mark = text::render(word, canvas.size());
         let place = MarkArea::on(canvas.size()).place(mark.size(), Corner::Left);
@@ -20,7 +30,7 @@ pub(super) fn stamp(canvas: &mut Frame, word: &str) {
 }
 
 /// Draws a watermark over `canvas`; `mark` is the picture of a [`Mark::Picture`].
-pub(super) fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
+fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
     if watermark.opacity.is_nan() || watermark.opacity <= 0.0 || canvas.size().area() == 0 {
         return;
     }
@@ -70,7 +80,7 @@ fn mixed(pixel: [u8; 4], mark: [u8; 4], opacity: f32) -> [u8; 4] {
     if above >= 1.0 {
         return mark;
     }
-    let mut layers = FrontToBack::new();
+    let mut layers = FrontToBack::EMPTY;
     layers.add([mark[0], mark[1], mark[2]], above);
     layers.add_pixel(pixel);
     layers.finish()

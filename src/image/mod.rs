@@ -5,6 +5,7 @@
 //! order. `Header` lives with [`codec`](crate::codec) and [`CleanMask`](crate::matting::CleanMask) with matting, which
 //! alone can make it. Composing takes a [`Subject`]: a cutout, or the source itself.
 
+mod alpha;
 mod buffer_pool;
 pub mod color;
 mod composite;
@@ -25,6 +26,7 @@ mod source_url;
 mod transferred;
 mod trimap;
 
+pub use alpha::Alpha;
 pub use buffer_pool::{Buffer, BufferPool};
 pub use composite::Composite;
 pub use cutout::{Cutout, Subject};

@@ -10,31 +10,17 @@ use super::pyramid::Pyramid;
 use crate::image::{AlphaMatte, Cutout, Frame};
 use rayon::prelude::*;
 
-/// Cuts subjects out: pixels and options in, the finished cutout out.
-pub trait Matting {
-    /// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
-    ///
-    /// # Errors
-    /// [`NoSubject`] when the matte would be empty.
-    fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject>;
-}
-
-/// Matting on the CPU, with all options.
-pub(super) struct CpuMatting;
-
-impl Matting for CpuMatting {
-    fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
-        let solved = SolvedMatte::of(&frame, guide, options)?;
-        cut_out_on_cpu(frame, solved, options)
-    }
+/// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
+///
+/// # Errors
+/// [`NoSubject`] when the matte would be empty.
+pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
+    let solved = SolvedMatte::of(&frame, guide.into(), options)?;
+    cut_out_by(frame, solved, options)
 }
 
 /// The cutout of `frame` by its `solved` matte.
-pub(super) fn cut_out_on_cpu(
-    frame: Frame,
-    mut solved: SolvedMatte<'_>,
-    options: &Options,
-) -> Result<Cutout, NoSubject> {
+pub(super) fn cut_out_by(frame: Frame, mut solved: SolvedMatte<'_>, options: &Options) -> Result<Cutout, NoSubject> {
     let pyramid = solved.pyramid.take();
     if !options.opaque {
         let matte = solved.finalized(&frame, options)?;

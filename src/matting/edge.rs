@@ -9,11 +9,9 @@
 
 use super::specks::fill_small;
 use crate::image::AlphaMatte;
-use backdrop_kernels::edge::cpu::without_traces as table_without_traces;
+use backdrop_kernels::edge::cpu::{hard_coverage, without_traces as table_without_traces};
 use rayon::prelude::*;
 
-/// The least slope per pixel that still counts as an edge; in flatter places the distance would be arbitrary.
-const MIN_SLOPE: f32 = 1.0 / 32.0;
 /// Rows that one task works on.
 const ROWS: usize = 64;
 /// Pixels that are skipped at a time where none is partly covered.
@@ -61,23 +59,6 @@ pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
         }
     });
     hard
-}
-
-/// Coverage of one pixel by a hard edge. The three by three around it are smoothed (1 2 1), so that grain does not make
-/// the edge ragged.
-fn hard_coverage(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, crossing: f32) -> u8 {
-    let columns = [x.saturating_sub(1), x, (x + 1).min(width - 1)];
-    let rows = [y.saturating_sub(1), y, (y + 1).min(height - 1)];
-    let at = |column: usize, row: usize| f32::from(coverage[rows[row] * width + columns[column]]) / 255.0;
-    let smooth = |a: f32, b: f32, c: f32| (a + 2.0 * b + c) / 4.0;
-    let down = |column: usize| smooth(at(column, 0), at(column, 1), at(column, 2));
-    let across = |row: usize| smooth(at(0, row), at(1, row), at(2, row));
-    let value = smooth(down(0), down(1), down(2));
-    // Sobel: the smoothed differences.
-    let slope = f32::hypot((down(2) - down(0)) / 2.0, (across(2) - across(0)) / 2.0);
-    let slope = slope.max(MIN_SLOPE);
-    let distance = (value - 0.5) / slope + ((0.5 - crossing) / slope).min(1.0);
-    ((0.5 + distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
 /// Removes specks (components that are covered at all but smaller than `pixels`) and fills pinholes (components that are not

@@ -12,14 +12,13 @@ pub mod closed_form;
 pub(crate) mod connected_components;
 mod cut_out;
 pub mod despill;
-mod dispatch;
 pub mod edge;
 mod error;
 pub mod foreground;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 #[cfg(feature = "gpu")]
-pub(crate) mod gpu;
+pub mod gpu;
 mod guide;
 mod hair;
 pub mod mask_union;
@@ -36,8 +35,7 @@ mod union_find;
 mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};
-pub use cut_out::{Matting, cut_out_with, from_own_alpha};
-pub use dispatch::cut_out;
+pub use cut_out::{cut_out, cut_out_with, from_own_alpha};
 pub use error::NoSubject;
 pub use guide::{Guide, clean_mask};
 pub use hair::Hair;

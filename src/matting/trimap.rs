@@ -34,6 +34,16 @@ pub(super) fn params(grid: (usize, usize), size: Size) -> Params {
     Params { radii, foreground: FOREGROUND, background: BACKGROUND }
 }
 
+/// What the highest values around the cells of `mask` are raised to where there may be `hair`, on its grid; 0 elsewhere.
+#[cfg(feature = "gpu")]
+pub(super) fn raised_by(hair: &Hair, mask: &CleanMask, size: Size) -> Vec<f32> {
+    let grid = (mask.size().width as usize, mask.size().height as usize);
+    let [width, height] = cell_px(grid, size);
+    let mut raised = vec![0.0; mask.values().len()];
+    hair.widen(mask.values(), grid, size, width.min(height), &mut raised);
+    raised
+}
+
 /// What a trimap is made of: the lowest and the highest value of the mask around each cell of its grid.
 pub(super) struct Extremes {
     grid: (usize, usize),

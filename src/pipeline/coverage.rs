@@ -10,10 +10,13 @@ use crate::compose::SUBJECT_ALPHA;
 use crate::engine::EngineError;
 use crate::face::{share_of_alpha, share_of_coverage, share_of_mask};
 use crate::image::{AlphaMatte, Cutout, Face, Frame, RawMask, Rect, Subject, TransferCounter, Trimap};
-use crate::matting::{self, Guide, NoSubject, Seeds};
+use crate::matting::{self, Guide, NoSubject, Options, Seeds};
 use crate::recipe::{Cut, Picture};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Cuts the subject out of a frame, where the guide says it is.
+pub(super) type CutOut<'a> = &'a dyn Fn(Frame, Guide<'_>, &Options) -> Result<Cutout, NoSubject>;
 
 /// The source of a subject's coverage.
 pub(super) enum Coverage {
@@ -95,36 +98,42 @@ impl Coverage {
         }
     }
 
-    /// What counts the bytes that cross the border to a GPU for what is matted of `frame`.
-    pub(super) fn transfer_counter(&self, frame: &Frame) -> Option<Arc<TransferCounter>> {
+    /// What is matted of `frame`: its part in the window, or all of it.
+    pub(super) fn matted<'a>(&'a self, frame: &'a Frame) -> &'a Frame {
         match self {
-            Self::Network { crop: Some(crop), .. } => crop.transfer_counter(),
-            Self::Network { .. } | Self::Mask(_) | Self::Trimap(_) | Self::OwnAlpha => frame.transfer_counter(),
+            Self::Network { crop: Some(crop), .. } => crop,
+            Self::Network { .. } | Self::Mask(_) | Self::Trimap(_) | Self::OwnAlpha => frame,
         }
     }
 
-    /// What is composed of `frame`, and the bounds of the subject in it. The source itself is not cleared outside of `region`, but
-    /// bounded by it.
+    /// What counts the bytes that cross the border to a GPU for what is matted of `frame`.
+    pub(super) fn transfer_counter(&self, frame: &Frame) -> Option<Arc<TransferCounter>> {
+        self.matted(frame).transfer_counter()
+    }
+
+    /// What is composed of `frame`, cut out by `cut_out`, and the bounds of the subject in it. The source itself is not cleared
+    /// outside of `region`, but bounded by it.
     pub(super) fn subject(
         self,
         frame: Frame,
         picture: Picture,
-        options: &matting::Options,
+        options: &Options,
         region: Option<Rect>,
+        cut_out: CutOut<'_>,
     ) -> Result<(Subject, Rect), NoSubject> {
         let (subject, bounds) = match self {
             Self::OwnAlpha => cutout(matting::from_own_alpha(frame)?),
-            Self::Mask(mask) => guided(frame, Guide::Mask(&mask), picture, options, region)?,
-            Self::Trimap(trimap) => guided(frame, Guide::Trimap(&trimap), picture, options, region)?,
+            Self::Mask(mask) => guided(frame, Guide::Mask(&mask), picture, options, region, cut_out)?,
+            Self::Trimap(trimap) => guided(frame, Guide::Trimap(&trimap), picture, options, region, cut_out)?,
             Self::Network { mask, standard, seeds, crop: None, .. } => {
                 let guide = Guide::Network { mask: &mask, standard: standard.as_ref(), seeds: &seeds };
-                guided(frame, guide, picture, options, region)?
+                guided(frame, guide, picture, options, region, cut_out)?
             }
             Self::Network { mask, standard, seeds, window, crop: Some(crop) } => {
                 let options = window::options_within(options, window);
                 let region = region.and_then(|region| window::within(region, window));
                 let guide = Guide::Network { mask: &mask, standard: standard.as_ref(), seeds: &seeds };
-                let (subject, bounds) = guided(crop, guide, picture, &options, region)?;
+                let (subject, bounds) = guided(crop, guide, picture, &options, region, cut_out)?;
                 let subject = match subject {
                     Subject::Cutout(cutout) => Subject::Cutout(window::pasted(frame, &cutout, window)?),
                     Subject::Source(_) => Subject::Source(frame),
@@ -141,8 +150,9 @@ fn guided(
     frame: Frame,
     guide: Guide<'_>,
     picture: Picture,
-    options: &matting::Options,
+    options: &Options,
     region: Option<Rect>,
+    cut_out: CutOut<'_>,
 ) -> Result<(Subject, Option<Rect>), NoSubject> {
     match (picture, guide) {
         (Picture::CleanMask, Guide::Network { .. }) => {
@@ -150,7 +160,7 @@ fn guided(
             Ok(cutout(Cutout::new(frame, &mask)))
         }
         (Picture::Cutout | Picture::CleanMask | Picture::Classified | Picture::Portrait(_), guide) => {
-            Ok(cutout(matting::cut_out(frame, guide, options)?))
+            Ok(cutout(cut_out(frame, guide, options)?))
         }
         (Picture::Source, Guide::Trimap(trimap)) => {
             let matte = AlphaMatte::new(trimap.size(), trimap.labels().to_vec());

@@ -6,7 +6,7 @@ use super::output::FaceFound;
 use super::workers::Workers;
 use crate::compose::{Head, Layout, Scene};
 use crate::face::{main_face, restored, usable};
-use crate::image::{Face, Frame, Rect, Size};
+use crate::image::{Alpha, Face, Frame, Rect, Size};
 use crate::matting::{self, Hair};
 use crate::recipe::{Picture, Portrait, Retouch};
 use std::borrow::Cow;
@@ -101,7 +101,7 @@ impl PortraitFace {
     }
 
     /// `scene` framed by the face, where it frames the picture; else anchored to the cutout.
-    pub(super) fn scene<'a>(&self, scene: &'a Scene, cutout: &Frame) -> Cow<'a, Scene> {
+    pub(super) fn scene<'a>(&self, scene: &'a Scene, cutout: &impl Alpha) -> Cow<'a, Scene> {
         match self.framing() {
             Some((face, portrait)) => Cow::Owned(portrait.scene(scene, Head::measured(cutout, &face))),
             None => scene.anchored(cutout),

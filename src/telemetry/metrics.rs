@@ -195,7 +195,7 @@ pub fn device_bytes(up: u64, down: u64) {
     counter!(DEVICE_BYTES, "direction" => "down").increment(down);
 }
 
-/// Matting failed on the device, and the picture was matted on the CPU.
+/// Matting or composing failed on the device, and the picture was matted and composed on the CPU.
 pub fn matting_failed() {
     counter!(MATTING_FAILED).increment(1);
 }
@@ -340,7 +340,10 @@ fn describe() {
     describe_histogram!(BATCH_SIZE, "Pictures in a batch.");
     describe_counter!(BATCHES_FAILED, "Batches that failed and were retried ticket by ticket.");
     describe_counter!(DEVICE_BYTES, "Bytes of pictures and masks moved to a GPU and from it, by direction.");
-    describe_counter!(MATTING_FAILED, "Pictures whose matting failed on the device and was done on the CPU.");
+    describe_counter!(
+        MATTING_FAILED,
+        "Pictures whose matting or composing failed on the device and was done on the CPU."
+    );
     describe_gauge!(FELL_BACK, "1 while the CPU stands in for a GPU that failed.");
     describe_gauge!(DEVICE_BUSY, "Time that the device was busy.");
     describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");

@@ -3,10 +3,11 @@
 //! It is resampled in bands of rows, so that the whole resampled picture is never in memory.
 
 use crate::compose::Fit;
-use crate::compose::resample::{Part, Strips, unpremultiply_row};
+use crate::compose::resample::{Strips, part, unpremultiply_row};
 use crate::image::color::Color;
 use crate::image::{Frame, Rect, Size};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Under};
+use backdrop_kernels::resample::Part;
 use rayon::prelude::*;
 
 /// A picture fitted to the canvas.
@@ -56,8 +57,8 @@ impl<'a> FittedBackground<'a> {
 }
 
 /// The visible part of a picture and its place on the canvas.
-fn fitted(picture: Size, fit: Fit, canvas: Size) -> (Part, Rect) {
-    let whole = Part::from(Rect::whole(picture));
+pub(in crate::compose) fn fitted(picture: Size, fit: Fit, canvas: Size) -> (Part, Rect) {
+    let whole = part(Rect::whole(picture));
     match fit {
         Fit::Stretch => (whole, Rect::whole(canvas)),
         Fit::Contain => {

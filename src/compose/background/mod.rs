@@ -6,5 +6,7 @@ mod layer;
 mod replicate;
 
 pub use blur::Plate;
+#[cfg(feature = "gpu")]
+pub(super) use fit::fitted;
 pub(super) use layer::{BackgroundLayer, Scratch};
 pub(super) use replicate::replicate_border;

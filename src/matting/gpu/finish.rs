@@ -1,9 +1,10 @@
 //! The end of matting on a GPU, on the host: specks and pinholes are connected components.
 
-use crate::image::{AlphaMatte, Cutout, Frame};
+use crate::image::{AlphaMatte, Buffer, Cutout, Frame};
 use crate::matting::edge::without_specks;
 use crate::matting::error::NoSubject;
 use crate::matting::matte::is_covered;
+use backdrop_kernels::coverage::Fill;
 use rayon::prelude::*;
 
 /// Pixels that a task works on.
@@ -34,4 +35,31 @@ pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<
         }
     });
     Ok(Cutout::new(frame, &matte))
+}
+
+/// `coverage` of a cutout that stays on the device, without specks and pinholes of fewer than `least` pixels, and the pixels that
+/// change by that.
+///
+/// # Errors
+/// [`NoSubject`] when nothing is left.
+pub(super) fn filled(coverage: AlphaMatte, least: usize) -> Result<(AlphaMatte, Vec<Fill>), NoSubject> {
+    let before = coverage.clone();
+    let matte = without_specks(coverage, least);
+    if !is_covered(&matte) {
+        return Err(NoSubject);
+    }
+    let parts = before.coverage().par_chunks(PART).zip(matte.coverage().par_chunks(PART)).enumerate();
+    let changed = parts.flat_map_iter(|(part, (before, after))| {
+        let pixels = before.iter().zip(after).zip((part * PART) as u32..);
+        pixels.filter(|((before, after), _)| before != after).map(|((_, &after), at)| Fill { at, opaque: after == 255 })
+    });
+    let fills = changed.collect();
+    Ok((matte, fills))
+}
+
+/// The coverage of a picture as wide as `width`, of its `words`: four pixels each, every row from a word of its own.
+pub(super) fn unpacked(words: &[u8], width: usize, mut coverage: Buffer) -> Buffer {
+    let rows = coverage.par_chunks_mut(width).zip(words.par_chunks(width.next_multiple_of(4)));
+    rows.for_each(|(row, words)| row.copy_from_slice(&words[..width]));
+    coverage
 }

@@ -1,9 +1,9 @@
 //! Matting on a GPU: the same stages as on the CPU, in the same order, on planes that stay on the device.
 //!
 //! The picture is there since the network saw it. Up go two planes of the mask's grid (the clean mask, and the expected alpha), down
-//! comes the finished cutout. Two steps are of connected components, and the host's: the clean-up of the mask before, and the
-//! removal of specks after. Work is queued without waiting; a worker waits for its own picture's download alone, so the pictures
-//! of several workers are in flight together.
+//! comes the finished cutout, or, where it is composed on the device, its coverage alone. Two steps are of connected components, and
+//! the host's: the clean-up of the mask before, and the removal of specks after. Work is queued without waiting; a worker waits for
+//! its own picture's download alone, so the pictures of several workers are in flight together.
 //!
 //! A picture waits until the device has memory for its planes; one that can never fit is the CPU's. A device that fails, or does not
 //! answer in time, costs nothing but the time: the picture is matted on the CPU.
@@ -12,13 +12,16 @@ mod finish;
 pub(crate) mod stages;
 
 use super::clean::CleanMask;
-use super::cut_out::{Matting, cut_out_on_cpu};
+use super::cut_out::{self, cut_out_by};
 use super::error::NoSubject;
 use super::guide::Guide;
 use super::matte::{SolvedMatte, speck_pixels};
-use super::options::{Edge, Method, Options};
-use crate::image::{Cutout, DeviceCopy, Frame, Size, Transferred};
+use super::options::{Method, Options};
+use crate::image::{AlphaMatte, Cutout, DeviceCopy, Frame, Size, Transferred};
 use crate::telemetry::metrics;
+use backdrop_kernels::coverage::gpu::{bytes, filled};
+use backdrop_kernels::device::Plane;
+use burn::tensor::TensorData;
 use stages::Grids;
 
 /// Bytes a pixel on the device. The solver has 56 on the finest level (its picture, three planes of labels, the start, five of
@@ -28,68 +31,122 @@ const BYTES: u64 = 72;
 /// Bytes a pixel of the largest buffer: the lines.
 const LARGEST_BYTES: u64 = 16;
 
-/// Matting on the GPU that has a copy of the picture.
-pub(crate) struct GpuMatting {
-    picture: DeviceCopy,
+const UNWRITTEN: &str = "the cutout was never written";
+
+/// Cuts the subject out of `frame`, where `guide` says it is, on the GPU that has a copy of the frame. Without a copy, with
+/// options beyond the GPU's, when the picture can never fit there and when the device fails it is done on the CPU. Works in
+/// the frame's own buffer.
+///
+/// # Errors
+/// [`NoSubject`] when the matte would be empty.
+pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
+    let (guide, size) = (guide.into(), frame.size());
+    let Some(picture) = usable(&frame, guide, options).cloned() else {
+        return cut_out::cut_out(frame, guide, options);
+    };
+    let mask = guide.cleaned(&frame, options)?.ok_or(NoSubject)?;
+    match solved(&picture, &mask, size, options) {
+        Ok(words) => finish::finished(frame, &words, speck_pixels(&mask, size)),
+        Err(reason) => {
+            metrics::matting_failed();
+            tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
+            let solved = SolvedMatte::of_clean(&frame, guide, mask, options);
+            cut_out_by(frame, solved, options)
+        }
+    }
 }
 
-impl GpuMatting {
-    pub(super) const fn new(picture: DeviceCopy) -> Self {
-        Self { picture }
-    }
+/// A cutout that stays on the device.
+pub(crate) struct DeviceCutout {
+    /// Its pixels.
+    pub(crate) pixels: Plane,
+    /// Its coverage, on the host.
+    pub(crate) coverage: AlphaMatte,
+}
 
-    /// Whether it supports `guide` and `options`. Trimaps of the caller's, bands widened for hair, hard edges and despill are the
-    /// CPU's.
-    pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
-        let Options { method, edge, despill, decontaminate: _, opaque, hair } = *options;
-        let plain = method == Method::ClosedForm && edge == Edge::Soft && despill == 0.0 && !opaque && hair.is_none();
-        plain && !matches!(guide, Guide::Trimap(_))
+/// Cuts the subject out of `frame` as [`cut_out`] does, but leaves the cutout on the device that has `picture`, which is
+/// [`usable`].
+///
+/// # Errors
+/// Why the device failed; inside, [`NoSubject`] when the matte would be empty.
+pub(crate) fn cut_out_on_device(
+    frame: &Frame,
+    picture: &DeviceCopy,
+    guide: Guide<'_>,
+    options: &Options,
+) -> Result<Result<DeviceCutout, NoSubject>, String> {
+    let size = frame.size();
+    let mask = match guide.cleaned(frame, options).and_then(|mask| mask.ok_or(NoSubject)) {
+        Ok(mask) => mask,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (pixels, alpha) = solve(picture, &mask, size, options, |cutout| (cutout.clone(), bytes(cutout)))?;
+    let alpha = alpha.as_bytes();
+    let (width, height) = (size.width as usize, size.height as usize);
+    if alpha.len() != width.next_multiple_of(4) * height || alpha.iter().all(|&alpha| alpha == 0) {
+        return Err(UNWRITTEN.to_owned());
     }
+    let coverage = AlphaMatte::new(size, finish::unpacked(alpha, width, frame.buffer(size.area())));
+    let (coverage, fills) = match finish::filled(coverage, speck_pixels(&mask, size)) {
+        Ok(filled) => filled,
+        Err(error) => return Ok(Err(error)),
+    };
+    picture.count(Transferred { up: (fills.len() * size_of::<u32>()) as u64, down: 0 });
+    let source = picture.words();
+    let fill = move || filled(pixels, source, &fills);
+    let pixels = picture.session().call(fill).map_err(|error| error.to_string())?;
+    Ok(Ok(DeviceCutout { pixels, coverage }))
+}
 
-    /// Whether the GPU has room for a picture of `size`, when no other is there.
-    pub(super) fn has_room(picture: &DeviceCopy, size: Size) -> bool {
-        picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64)
-    }
+/// The copy of `frame` on a GPU that supports `guide` and `options`, and has room for the picture when no other is there.
+pub(crate) fn usable<'a>(frame: &'a Frame, guide: Guide<'_>, options: &Options) -> Option<&'a DeviceCopy> {
+    let size = frame.size();
+    let has_room = |picture: &&DeviceCopy| picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64);
+    frame.on_device().filter(|_| does(guide, options)).filter(has_room)
+}
 
-    /// The packed cutout of a picture of `size`, before specks are removed.
-    fn solved(&self, mask: &CleanMask, size: Size) -> Result<Vec<u32>, String> {
-        let (session, words) = (self.picture.session(), self.picture.words());
-        let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
-        let grids = Grids::of(mask, session.device());
-        let up = grids.bytes();
-        let solve = move || {
-            let cutout = stages::cutout(words, &grids).try_into_data().map_err(|error| error.to_string())?;
-            // Late calls keep their memory.
-            drop(room);
-            cutout.try_into_vec::<u32>().map_err(|error| error.to_string())
-        };
-        let cutout = session.call(solve).map_err(|error| error.to_string())??;
-        self.picture.count(Transferred { up, down: (cutout.len() * size_of::<u32>()) as u64 });
-        // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
-        let is_written = cutout.len() == size.area() && cutout.iter().any(|&word| word != 0);
-        if is_written { Ok(cutout) } else { Err("the cutout was never written".to_owned()) }
-    }
+/// Whether the GPU's matting supports `guide` and `options`. Trimaps of the caller's, opaque subjects and despill are the CPU's.
+pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
+    let Options { method, edge: _, despill, decontaminate: _, opaque, hair: _ } = *options;
+    let is_supported = method == Method::ClosedForm && despill == 0.0 && !opaque;
+    is_supported && !matches!(guide, Guide::Trimap(_))
+}
+
+/// The packed cutout of `picture`, of `size`, before specks are removed.
+fn solved(picture: &DeviceCopy, mask: &CleanMask, size: Size, options: &Options) -> Result<Vec<u32>, String> {
+    let ((), cutout) = solve(picture, mask, size, options, |cutout| ((), cutout))?;
+    let cutout = cutout.try_into_vec::<u32>().map_err(|error| error.to_string())?;
+    // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
+    let is_written = cutout.len() == size.area() && cutout.iter().any(|&word| word != 0);
+    if is_written { Ok(cutout) } else { Err(UNWRITTEN.to_owned()) }
+}
+
+/// Cuts the subject out of `picture`, of `size`, before specks are removed: what `split` keeps of the cutout, and what it
+/// downloads.
+fn solve<T: Send + 'static>(
+    picture: &DeviceCopy,
+    mask: &CleanMask,
+    size: Size,
+    options: &Options,
+    split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
+) -> Result<(T, TensorData), String> {
+    let (session, words) = (picture.session(), picture.words());
+    let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
+    let grids = Grids::of(mask, size, options.hair.as_ref(), session.device());
+    let (up, edge) = (grids.bytes(), options.edge);
+    let solve = move || {
+        let (kept, wanted) = split(stages::cutout(words, &grids, edge));
+        let data = wanted.try_into_data().map_err(|error| error.to_string())?;
+        // Late calls keep their memory.
+        drop(room);
+        Ok::<_, String>((kept, data))
+    };
+    let (kept, data) = session.call(solve).map_err(|error| error.to_string())??;
+    picture.count(Transferred { up, down: data.as_bytes().len() as u64 });
+    Ok((kept, data))
 }
 
 /// Bytes that the planes of a picture of `size` take: those of the finest level of the solver, and the pyramids.
 fn memory(size: Size) -> u64 {
     BYTES * size.area() as u64
-}
-
-impl Matting for GpuMatting {
-    fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
-        let mask = guide.cleaned(&frame, options)?.ok_or(NoSubject)?;
-        match self.solved(&mask, frame.size()) {
-            Ok(words) => {
-                let least = speck_pixels(&mask, frame.size());
-                finish::finished(frame, &words, least)
-            }
-            Err(reason) => {
-                metrics::matting_failed();
-                tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
-                let solved = SolvedMatte::of_clean(&frame, guide, mask, options);
-                cut_out_on_cpu(frame, solved, options)
-            }
-        }
-    }
 }

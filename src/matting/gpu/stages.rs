@@ -4,47 +4,59 @@
 use crate::image::Size;
 use crate::matting::clean::CleanMask;
 use crate::matting::closed_form::{COARSEST_SIDE, DECIDING_SIDE, steps};
+use crate::matting::hair::Hair;
+use crate::matting::options::Edge;
 use crate::matting::prior::MaskPrior;
-use crate::matting::trimap::params;
+use crate::matting::trimap::{params, raised_by};
+use backdrop_kernels::device::Plane;
+use backdrop_kernels::edge::gpu::{hardened, without_traces};
 use backdrop_kernels::laplacian::solver_gpu::Problem;
 use backdrop_kernels::mask_upsample::gpu::mask_upsample;
 use backdrop_kernels::pyramid::{Mix, gpu::halve};
 use backdrop_kernels::trimap::gpu::trimap;
-use backdrop_kernels::{edge, foreground, linear_alpha, prolongation};
+use backdrop_kernels::{foreground, linear_alpha, prolongation};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-
-/// A plane of words on the device: a picture, labels or coverage, u32 `[H, W]`.
-pub(crate) type Plane = Tensor<2, Int>;
 
 /// What matting needs of the mask, on its grid, f32 `[rows, columns]`.
 pub(crate) struct Grids {
     mask: Tensor<2>,
     expected: Tensor<2>,
+    /// What the band is widened by for hair; a single 0 without.
+    raised: Tensor<2>,
 }
 
 impl Grids {
-    /// Uploads them.
-    pub(crate) fn of(mask: &CleanMask, device: &Device) -> Self {
+    /// Uploads them for a picture of `size`.
+    pub(crate) fn of(mask: &CleanMask, size: Size, hair: Option<&Hair>, device: &Device) -> Self {
         let prior = MaskPrior::of(mask);
         let shape = [mask.size().height as usize, mask.size().width as usize];
-        let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
-        Self { mask: upload(mask.values()), expected: upload(prior.values()) }
+        let upload = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
+        let raised = hair.map(|hair| upload(raised_by(hair, mask, size)));
+        let (mask, expected) = (upload(mask.values().to_vec()), upload(prior.values().to_vec()));
+        Self { mask, expected, raised: raised.unwrap_or_else(|| Tensor::zeros([1, 1], device)) }
     }
 
     /// Bytes that were uploaded.
     pub(crate) fn bytes(&self) -> u64 {
-        let cells: usize = self.mask.dims().iter().product();
-        (2 * cells * size_of::<f32>()) as u64
+        let cells = |grid: &Tensor<2>| grid.dims().iter().product::<usize>();
+        let raised = cells(&self.raised);
+        let uploaded = 2 * cells(&self.mask) + if raised > 1 { raised } else { 0 };
+        (uploaded * size_of::<f32>()) as u64
     }
 }
 
-/// The packed cutout of `picture`.
-pub(crate) fn cutout(picture: Plane, grids: &Grids) -> Plane {
+/// The packed cutout of `picture`, finalized by `edge`.
+pub(crate) fn cutout(picture: Plane, grids: &Grids, edge: Edge) -> Plane {
     let pictures = pyramid(picture);
     let labels = labels(&pictures[0], grids);
-    let coverage = edge::gpu::without_traces(alpha(&pictures, labels, grids));
+    let alpha = alpha(&pictures, labels, grids);
+    let coverage = match edge {
+        Edge::Soft => without_traces(alpha),
+        Edge::Hard => hardened(alpha),
+    };
     let colours = colours(&pictures, &coverage);
-    linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours)
+    // The coverage of a hard edge is geometry, not light.
+    linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, edge == Edge::Soft)
 }
 
 /// `picture` and its halves, down to one pixel.
@@ -57,7 +69,7 @@ pub(crate) fn pyramid(picture: Plane) -> Vec<Plane> {
 pub(crate) fn labels(picture: &Plane, grids: &Grids) -> Plane {
     let ([height, width], [rows, columns]) = (picture.dims(), grids.mask.dims());
     let size = Size::new(width as u32, height as u32);
-    trimap(grids.mask.clone(), height, width, params((columns, rows), size))
+    trimap(grids.mask.clone(), grids.raised.clone(), height, width, params((columns, rows), size))
 }
 
 /// Coverage: closed-form matting, coarse to fine.

@@ -34,14 +34,14 @@ pub struct GpuSegmenter {
 }
 
 impl GpuSegmenter {
-    /// Opens `adapter`, compares the kernels that this network and matting use and the network itself there with the CPU, and
+    /// Opens `adapter`, compares the kernels of this network, of matting and of composing, and the network itself, there with the CPU, and
     /// warms up the batch sizes up to `max_batch`.
     ///
     /// # Errors
     /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
     pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
         let session = adapter.session().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
-        for kernels in [[parity::MODEL_INPUT].as_slice(), &parity::MATTING] {
+        for kernels in [[parity::MODEL_INPUT].as_slice(), &parity::MATTING, &parity::COMPOSING] {
             parity::self_test(session.device(), kernels).map_err(|error| failed_test(adapter, &error))?;
         }
         let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;

@@ -2,87 +2,25 @@
 //!
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
-use crate::codec::{Limits, decode, probe};
+use super::support::{
+    LEAST_IOU, LIMITS, PICTURES, adapter, assert_alike, channel, device, iou, masks, off, on, picture, resident,
+    session, small_picture,
+};
 use crate::image::{
-    AlphaMatte, BufferPool, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect, Size, Transferred, Trimap,
+    AlphaMatte, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect, Size, Transferred, Trimap,
 };
 use crate::matting::clean::{CleanParams, Seeds, clean};
-use crate::matting::gpu::GpuMatting;
-use crate::matting::gpu::stages::{self, Grids, Plane};
+use crate::matting::gpu::stages::{self, Grids};
+use crate::matting::gpu::{self, cut_out};
 use crate::matting::prior::{MaskPrior, Priors};
-use crate::matting::{Edge, Guide, Method, Options};
-use crate::matting::{closed_form, cut_out, foreground, trimap};
-use crate::model::device::{Adapter, adapters};
+use crate::matting::{Edge, Guide, Hair, Method, Options};
+use crate::matting::{closed_form, foreground, trimap};
 use crate::model::weights::architecture::Network;
 use crate::model::weights::{Card, Weights};
-use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
-use backdrop_kernels::conv::Isa;
+use crate::model::{GpuSegmenter, Segmenter};
+use backdrop_kernels::device::Plane;
 use backdrop_kernels::{edge, linear_alpha};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-
-/// Fur, hair, glass, goods, a whole scene.
-const PICTURES: [&str; 5] =
-    ["fur-chelsea.jpg", "hair-curls.jpg", "glass-wine.jpg", "goods-camera.jpg", "scene-figure.jpg"];
-/// Largest difference of a value that counts as rounding, and the share of values that may differ by more.
-const ROUNDING: u8 = 2;
-const MOST_OFF: f64 = 0.001;
-/// Least matte IoU of the two devices.
-const LEAST_IOU: f64 = 0.998;
-
-/// The best adapter.
-fn adapter() -> Option<Adapter> {
-    let Some(adapter) = adapters().iter().min_by_key(|adapter| adapter.kind) else {
-        #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
-        let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
-        assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
-        eprintln!(
-            "\n*** SKIPPED: no graphics adapter, matting on a GPU was NOT tested (install mesa-vulkan-drivers) ***\n"
-        );
-        return None;
-    };
-    Some(adapter.clone())
-}
-
-fn device() -> Option<Device> {
-    adapter().map(|adapter| adapter.open().expect("the adapter opens"))
-}
-
-fn picture(name: &str) -> Frame {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures").join(name);
-    let bytes = std::fs::read(path).expect("a golden picture");
-    let header = probe(&bytes, &Limits::default()).expect("a picture");
-    decode(&bytes, &header, &BufferPool::new(0)).expect("a whole one")
-}
-
-/// Half of its size, for a software adapter's sake.
-fn small_picture(name: &str) -> Frame {
-    let frame = picture(name);
-    frame.cropped(Rect::whole(frame.size()), 2, |len| vec![0; len].into())
-}
-
-fn masks(frames: &[Frame]) -> Vec<RawMask> {
-    let mut network =
-        CpuSegmenter::new(&Weights::embedded(), Isa::detect()).expect("the embedded weights are complete");
-    network.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes")
-}
-
-const LIMITS: DeviceLimits =
-    DeviceLimits { memory: 1 << 32, largest_buffer: 1 << 30, call: std::time::Duration::from_secs(600) };
-
-fn session(device: &Device, limits: DeviceLimits) -> DeviceSession {
-    DeviceSession::new(device.clone(), limits, |_, _| {})
-}
-
-fn on(device: &Device, frame: &Frame) -> DeviceCopy {
-    DeviceCopy::of(frame.pixels(), frame.size(), &session(device, LIMITS))
-}
-
-/// The same pixels with a copy on `device`.
-fn resident(frame: &Frame, device: &Device) -> Frame {
-    let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
-    frame.keep_on_device(on(device, &frame));
-    frame
-}
 
 fn upload(bytes: &[u8], size: Size, device: &Device) -> Plane {
     let words: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
@@ -96,29 +34,6 @@ fn bytes(plane: Plane) -> Vec<u8> {
     words.into_iter().map(|word| word as u8).collect()
 }
 
-/// The share of values that differ by more than rounding.
-fn off(expected: &[u8], actual: &[u8]) -> f64 {
-    assert_eq!(expected.len(), actual.len());
-    let differs = |(one, other): &(&u8, &u8)| one.abs_diff(**other) > ROUNDING;
-    expected.iter().zip(actual).filter(differs).count() as f64 / expected.len() as f64
-}
-
-fn assert_alike(expected: &[u8], actual: &[u8], what: &str) {
-    let share = off(expected, actual);
-    eprintln!("{what}: {share:.6} off");
-    assert!(share <= MOST_OFF, "{what}: {share} of the values differ by more than {ROUNDING}");
-}
-
-/// Intersection over union of two mattes, as fuzzy sets.
-fn iou(one: &[u8], other: &[u8]) -> f64 {
-    let sum = |pick: fn(u8, u8) -> u8| one.iter().zip(other).map(|(&a, &b)| f64::from(pick(a, b))).sum::<f64>();
-    sum(Ord::min) / sum(Ord::max)
-}
-
-fn channel(frame: &Frame, at: usize) -> Vec<u8> {
-    frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[at]).collect()
-}
-
 #[test]
 fn each_stage_agrees_with_the_cpu_from_the_same_input() {
     let Some(device) = device() else { return };
@@ -126,7 +41,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
     for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
         let size = frame.size();
         let mask = clean(frame, &mask, &Seeds::default(), CleanParams::default()).expect("a subject");
-        let grids = Grids::of(&mask, &device);
+        let grids = Grids::of(&mask, size, None, &device);
         let pictures = stages::pyramid(on(&device, frame).words());
 
         let expected = trimap::from_mask(&mask, size, None);
@@ -148,7 +63,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
         let mut unmixed = frame.clone();
         let lit = foreground::estimate(&mut unmixed, &matte);
         let colours = stages::colours(&pictures, &coverage);
-        let cutout = linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours);
+        let cutout = linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, true);
         let words: Vec<u32> = cutout.try_into_data().expect("it is read").try_into_vec().expect("words");
         for (at, what) in ["red", "green", "blue"].into_iter().enumerate() {
             let actual: Vec<u8> = words.iter().map(|word| (word >> (8 * at)) as u8).collect();
@@ -177,6 +92,30 @@ fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
         let pixels = (size_of::<u32>() * frame.size().area()) as u64;
         let grids = (2 * size_of::<f32>() * mask.values().len()) as u64;
         assert_eq!(copy.transferred(), Transferred { up: pixels + grids, down: pixels }, "{name}");
+    }
+}
+
+#[test]
+fn hard_edges_and_bands_widened_for_hair_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let frame = small_picture("hair-curls.jpg");
+    let mask = masks(std::slice::from_ref(&frame)).remove(0);
+    let Size { width, height } = frame.size();
+    let region = Rect { left: width / 8, top: 0, width: width * 3 / 4, height: height / 2 };
+    let hair = Some(Hair { region, reach: 0.03 * height as f32 });
+    let plain = Options::default();
+    let unchanged = cut_out(frame.clone(), &mask, &plain).expect("a subject").into_frame();
+    for (what, options) in [("a hard edge", Options { edge: Edge::Hard, ..plain }), ("hair", Options { hair, ..plain })]
+    {
+        let expected = cut_out(frame.clone(), &mask, &options).expect("a subject").into_frame();
+        assert!(expected.pixels() != unchanged.pixels(), "{what} changes nothing");
+        let resident = resident(&frame, &device);
+        let copy = resident.on_device().expect("it was kept").clone();
+        let actual = cut_out(resident, &mask, &options).expect("a subject").into_frame();
+        assert_alike(expected.pixels(), actual.pixels(), what);
+        let grids = if options.hair.is_some() { 3 } else { 2 };
+        let up = (frame.pixels().len() + grids * size_of::<f32>() * mask.values().len()) as u64;
+        assert_eq!(copy.transferred(), Transferred { up, down: frame.pixels().len() as u64 }, "{what}");
     }
 }
 
@@ -279,21 +218,22 @@ fn a_picture_of_a_device_that_hangs_is_the_cpus() {
 }
 
 #[test]
-fn options_beyond_the_plain_ones_are_the_cpus() {
+fn options_beyond_the_supported_ones_are_the_cpus() {
     let mask = AlphaMatte::empty(Size::new(2, 2));
     let trimap = Trimap::new(Size::new(2, 2), vec![Trimap::UNKNOWN; 4]);
     let plain = Options::default();
-    assert!(GpuMatting::does(Guide::Mask(&mask), &plain));
-    assert!(GpuMatting::does(Guide::Mask(&mask), &Options { decontaminate: true, ..plain }));
-    assert!(!GpuMatting::does(Guide::Trimap(&trimap), &plain));
+    assert!(gpu::does(Guide::Mask(&mask), &plain));
+    assert!(gpu::does(Guide::Mask(&mask), &Options { decontaminate: true, ..plain }));
+    assert!(gpu::does(Guide::Mask(&mask), &Options { edge: Edge::Hard, ..plain }));
+    let hair = Some(Hair { region: Rect::default(), reach: 3.0 });
+    assert!(gpu::does(Guide::Mask(&mask), &Options { hair, ..plain }));
+    assert!(!gpu::does(Guide::Trimap(&trimap), &plain));
     for options in [
         Options { method: Method::None, ..plain },
-        Options { edge: Edge::Hard, ..plain },
         Options { despill: 0.1, ..plain },
         Options { opaque: true, ..plain },
-        Options { hair: Some(crate::matting::Hair { region: Default::default(), reach: 3.0 }), ..plain },
     ] {
-        assert!(!GpuMatting::does(Guide::Mask(&mask), &options), "{options:?}");
+        assert!(!gpu::does(Guide::Mask(&mask), &options), "{options:?}");
     }
 }
 

@@ -1,3 +1,5 @@
-//! Tests of the stages from the network to the cutout.
+//! Tests of the stages from the network to the finished picture.
 
+mod composing_on_gpu;
 mod matting_on_gpu;
+mod support;

@@ -78,7 +78,7 @@ fn a_daemon_on_a_gpu_moves_a_picture_up_once_and_down_once() {
     let folder = tempfile::tempdir().unwrap();
     let weights = saved_weights(folder.path());
     let mut daemon = Daemon::start_with(&folder.path().join("data"), &variables(&adapter.name, &weights));
-    let address = daemon.address();
+    let [address, admin] = daemon.addresses();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let remove = async |area: Option<&'static str>| {
         let photo = reqwest::multipart::Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
@@ -118,9 +118,26 @@ fn a_daemon_on_a_gpu_moves_a_picture_up_once_and_down_once() {
         let down_of_box: u64 = described.split(' ').nth(2).and_then(|down| down.parse().ok()).expect("a number");
         assert!(up_of_box < up && down_of_box == up_of_box - cells as u64, "{timing}");
 
-        // Unloaded while idle, and loaded again.
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        assert_eq!(remove(None).await.0, 200);
+        // Unloaded while idle, which leaves the daemon ready on the same device, and loaded again.
+        let page = async |path: &str| {
+            let response = http_client().build().expect("a client").get(format!("http://{admin}{path}")).send().await;
+            let response = response.unwrap();
+            assert_eq!(response.status(), 200, "{path}");
+            response.text().await.unwrap()
+        };
+        let is_loaded =
+            async |loaded: u8| page("/metrics").await.contains(&format!("backdrop_model_loaded {loaded}\n"));
+        let mut waits = 0;
+        while !is_loaded(0).await {
+            waits += 1;
+            assert!(waits < 600, "it was never unloaded");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let ready: serde_json::Value = serde_json::from_str(&page("/readyz").await).unwrap();
+        assert_eq!((&ready["status"], &ready["device"]), (&"ready".into(), &adapter.to_string().into()));
+        let (status, _, timing) = remove(None).await;
+        assert_eq!(status, 200);
+        assert!(timing.ends_with(&expected), "{timing}: the GPU was not loaded again");
     });
     daemon.signal("TERM");
     daemon.0.stdout = None;

@@ -55,6 +55,28 @@ async fn a_missing_ffmpeg_is_reported_and_leaves_the_daemon_ready() {
 }
 
 #[tokio::test]
+async fn readiness_names_the_device_once_it_is_known() {
+    let daemon = Daemon::start().await;
+    let device = async || {
+        let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
+        let response = get.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        response.json::<serde_json::Value>().await.expect("JSON").get("device").cloned()
+    };
+    assert_eq!(device().await, None, "the network was not loaded yet");
+    for (state, name) in [
+        (EngineState::Ready, "Some GPU (discrete)"),
+        // It stays known while the network is unloaded.
+        (EngineState::Unloaded, "Some GPU (discrete)"),
+        (EngineState::Ready, "CPU, because Some GPU (discrete) failed"),
+    ] {
+        *daemon.engine.state.lock().expect("no panic inside") = state;
+        name.clone_into(&mut daemon.engine.device.lock().expect("no panic inside"));
+        assert_eq!(device().await, Some(name.into()), "{state:?}");
+    }
+}
+
+#[tokio::test]
 async fn requests_are_accepted_while_the_network_is_loading() {
     let daemon = Daemon::start().await;
     *daemon.engine.state.lock().expect("no panic inside") = EngineState::Loading;

@@ -86,6 +86,7 @@ pub(crate) struct FakeEngine {
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
     pub(crate) stalled: AtomicBool,
+    pub(crate) device: Mutex<String>,
     pub(crate) seen: Mutex<Vec<(usize, Recipe)>>,
     /// The files of each job.
     pub(crate) files: Mutex<Vec<Files>>,
@@ -183,6 +184,10 @@ impl ImageProcessor for FakeEngine {
 
     fn state(&self) -> EngineState {
         *self.state.lock().expect("no panic inside")
+    }
+
+    fn device(&self) -> String {
+        self.device.lock().expect("no panic inside").clone()
     }
 
     fn is_alive(&self) -> bool {
@@ -506,6 +511,7 @@ impl Daemon {
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),
             stalled: AtomicBool::new(false),
+            device: Mutex::default(),
             seen: Mutex::default(),
             files: Mutex::default(),
             cancelled: AtomicUsize::new(0),

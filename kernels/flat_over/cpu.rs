@@ -1,14 +1,10 @@
-//! Source-over compositing of flat layers (shadow, outline, watermark) in encoded values.
-//!
-//! *Source over* of Porter and Duff, "Compositing Digital Images", 1984, on sRGB-encoded values, as browsers and
-//! editors mix: 40 % black over white is 153. A shadow over a colour therefore equals the transparent result shown by a
-//! browser on a page of that colour. The subject's edge is a mixture of light made by a lens and is composited in
-//! linear light instead (kernel `dst_over`).
+//! Flat layers on the CPU, front to back: one row at a time.
 
-use backdrop_kernels::dst_over::cpu::{Shadow, Stroke, Under};
+use crate::dst_over::cpu::{Shadow, Stroke, Under};
 
 /// Accumulates the layers of one pixel front to back.
-pub(super) struct FrontToBack {
+#[derive(Clone, Copy, Debug)]
+pub struct FrontToBack {
     /// Premultiplied encoded values.
     sum: [f32; 3],
     /// Remaining transmittance.
@@ -16,12 +12,11 @@ pub(super) struct FrontToBack {
 }
 
 impl FrontToBack {
-    pub(super) const fn new() -> Self {
-        Self { sum: [0.0; 3], rest: 1.0 }
-    }
+    /// No layer yet.
+    pub const EMPTY: Self = Self { sum: [0.0; 3], rest: 1.0 };
 
     /// Adds a layer of `coverage`, 0..=1, beneath the others.
-    pub(super) fn add(&mut self, color: [u8; 3], coverage: f32) {
+    pub fn add(&mut self, color: [u8; 3], coverage: f32) {
         let share = self.rest * coverage;
         for (sum, value) in self.sum.iter_mut().zip(color) {
             *sum += share * f32::from(value);
@@ -31,12 +26,13 @@ impl FrontToBack {
     }
 
     /// Adds a pixel with straight alpha.
-    pub(super) fn add_pixel(&mut self, [red, green, blue, alpha]: [u8; 4]) {
+    pub fn add_pixel(&mut self, [red, green, blue, alpha]: [u8; 4]) {
         self.add([red, green, blue], f32::from(alpha) / 255.0);
     }
 
     /// The pixel, with straight alpha.
-    pub(super) fn finish(self) -> [u8; 4] {
+    #[must_use]
+    pub fn finish(self) -> [u8; 4] {
         let alpha = 1.0 - self.rest;
         let coverage = (alpha * 255.0 + 0.5) as u8;
         if coverage == 0 {
@@ -48,7 +44,7 @@ impl FrontToBack {
 }
 
 /// `stroke` over `shadow` over `background`, written to `to` where `canvas` (a row of packed RGBA8) is not opaque.
-pub(super) fn over<'a>(
+pub fn over<'a>(
     canvas: &[u8],
     stroke: Option<Stroke<'_>>,
     shadow: Option<Shadow<'_>>,
@@ -72,7 +68,7 @@ pub(super) fn over<'a>(
             *to = below;
             continue;
         }
-        let mut layers = FrontToBack::new();
+        let mut layers = FrontToBack::EMPTY;
         if let Some(stroke) = stroke {
             layers.add(stroke.color, f32::from(stroked) / 255.0);
         }

@@ -1,0 +1,240 @@
+//! The grid of a shadow on the GPU: one work item a cell, then one a pixel.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Int, Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::{Cells, Placement, cpu};
+use crate::device::{empty_like, host_floats, host_tensor, host_words, launch_grid, scalar};
+
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Squares {
+    // Of the coverage's plane.
+    row: u32,
+    // Cells, with the border.
+    columns: u32,
+    rows: u32,
+    border: u32,
+    cell: u32,
+    // Where the first cell begins, where the extended coverage ends, and its own bounds.
+    left: i32,
+    top: i32,
+    right: i32,
+    bottom: i32,
+    first_column: i32,
+    last_column: i32,
+    first_row: i32,
+    last_row: i32,
+    // Bits below the coverage in a word.
+    shift: u32,
+}
+
+#[cube(launch)]
+fn cells_kernel(coverage: &[u32], grid: &mut [f32], squares: &Squares) {
+    let column = ABSOLUTE_POS_X;
+    let row = ABSOLUTE_POS_Y;
+    if column >= squares.columns || row >= squares.rows {
+        terminate!();
+    }
+    let mut sum = 0u32;
+    let inside = column >= squares.border
+        && row >= squares.border
+        && column < squares.columns - squares.border
+        && row < squares.rows - squares.border;
+    if inside {
+        let left = squares.left + i32::cast_from((column - squares.border) * squares.cell);
+        let top = squares.top + i32::cast_from((row - squares.border) * squares.cell);
+        for down in 0..squares.cell {
+            let y = top + i32::cast_from(down);
+            if y < squares.bottom {
+                let y = u32::cast_from(min(max(y, squares.first_row), squares.last_row));
+                for across in 0..squares.cell {
+                    let x = left + i32::cast_from(across);
+                    if x < squares.right {
+                        let x = u32::cast_from(min(max(x, squares.first_column), squares.last_column));
+                        sum += (coverage[(y * squares.row + x) as usize] >> squares.shift) & 255;
+                    }
+                }
+            }
+        }
+    }
+    let pixels = f32::cast_from(squares.cell * squares.cell);
+    grid[(row * squares.columns + column) as usize] = f32::cast_from(sum) / (255.0 * pixels);
+}
+
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Sampled {
+    columns: i32,
+    rows: i32,
+    cell: f32,
+    left: f32,
+    top: f32,
+    width: u32,
+    height: u32,
+}
+
+/// A cell, 0 outside of the grid.
+#[cube]
+fn value(grid: &[f32], column: i32, row: i32, over: &Sampled) -> f32 {
+    let mut value = f32::new(0.0);
+    if column >= 0 && row >= 0 && column < over.columns && row < over.rows {
+        value = grid[u32::cast_from(row * over.columns + column) as usize];
+    }
+    value
+}
+
+#[cube(launch)]
+fn samples_kernel(grid: &[f32], samples: &mut [f32], over: &Sampled) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= over.width || y >= over.height {
+        terminate!();
+    }
+    let down = (f32::cast_from(y) + 0.5 - over.top) / over.cell - 0.5;
+    let above = f32::floor(down);
+    let share = down - above;
+    // Counted from one cell before the first.
+    let step = f32::new(1.0) / over.cell;
+    let across = (f32::new(0.5) - over.left) / over.cell + 0.5 + f32::cast_from(x) * step;
+    let mut sample = f32::new(0.0);
+    let is_inside = above >= -1.0
+        && above < f32::cast_from(over.rows)
+        && across >= 0.0
+        && across < f32::cast_from(over.columns + 1);
+    if is_inside {
+        let row = i32::cast_from(above);
+        let column = i32::cast_from(across);
+        let aside = across - f32::cast_from(column);
+        let before = (f32::new(1.0) - share) * value(grid, column - 1, row, over)
+            + share * value(grid, column - 1, row + 1, over);
+        let after =
+            (f32::new(1.0) - share) * value(grid, column, row, over) + share * value(grid, column, row + 1, over);
+        sample = (f32::new(1.0) - aside) * before + aside * after;
+    }
+    samples[(y * over.width + x) as usize] = sample;
+}
+
+/// Where the coverage of a pixel is in its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// It is the word: a plane of 0..=255.
+    Word,
+    /// It is the alpha of packed RGBA8.
+    Alpha,
+}
+
+impl Coverage {
+    const fn shift(self) -> u32 {
+        match self {
+            Self::Word => 0,
+            Self::Alpha => 24,
+        }
+    }
+}
+
+/// The kernels as burn operations.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait ShadowGrid: Backend {
+    /// `coverage`: u32 `[H, W]`. Returns f32 `[rows, columns, 1]`, of the cells' size.
+    #[fusion(dtype = DType::F32, shape = Shape::new([cells.size()[1], cells.size()[0], 1]))]
+    fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self>;
+
+    /// `grid`: f32 `[rows, columns, 1]`. Returns f32 `[height, width]`.
+    #[fusion(dtype = grid, shape = Shape::new([*height, *width]))]
+    fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self>;
+}
+
+impl ShadowGrid for Flex {
+    fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self> {
+        let [_, width] = coverage.shape().dims();
+        let words = host_words(coverage);
+        let covers = |x: u32, y: u32| (words[y as usize * width + x as usize] >> within.shift()) as u8;
+        let [columns, rows] = cells.size();
+        host_tensor(cpu::cells(covers, &cells).into_flattened(), [rows, columns, 1])
+    }
+
+    fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self> {
+        let [_, columns, _] = grid.shape().dims();
+        let values = host_floats(grid);
+        let (cells, _) = values.as_chunks::<1>();
+        let mut samples = vec![0.0; width * height];
+        for (samples, y) in samples.chunks_mut(width).zip(0..) {
+            // Rows without any are zero already.
+            let _ = cpu::row((cells, columns), at, y, &mut Vec::new(), samples);
+        }
+        host_tensor(samples, [height, width])
+    }
+}
+
+impl ShadowGrid for CubeBackend {
+    fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self> {
+        let coverage: CubeTensor = into_contiguous(coverage);
+        let [_, width] = coverage.shape().dims();
+        let [columns, rows] = cells.size();
+        let grid = empty_like(&coverage, [rows, columns, 1], DType::F32);
+        let small = |at: i64| i32::try_from(at).expect("pictures fit in 32 bits");
+        let [left, top] = cells.start();
+        let end = |low: usize| small(i64::from(cells.bounds[low]) + i64::from(cells.extension[low]));
+        let squares = SquaresLaunch::new(
+            scalar(width),
+            scalar(columns),
+            scalar(rows),
+            scalar(cells.border),
+            scalar(cells.cell),
+            small(left),
+            small(top),
+            end(2),
+            end(3),
+            small(cells.bounds[0].into()),
+            small(i64::from(cells.bounds[2]) - 1),
+            small(cells.bounds[1].into()),
+            small(i64::from(cells.bounds[3]) - 1),
+            within.shift(),
+        );
+        let (count, dim) = launch_grid(columns, rows);
+        cells_kernel::launch(
+            &grid.client,
+            count,
+            dim,
+            coverage.into_buffer_arg(),
+            grid.clone().into_buffer_arg(),
+            squares,
+        );
+        grid
+    }
+
+    fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self> {
+        let grid: CubeTensor = into_contiguous(grid);
+        let [rows, columns, _] = grid.shape().dims();
+        let samples = empty_like(&grid, [height, width], DType::F32);
+        let small = |cells: usize| i32::try_from(cells).expect("pictures fit in 32 bits");
+        let Placement { cell, left, top } = at;
+        let over = SampledLaunch::new(small(columns), small(rows), cell, left, top, scalar(width), scalar(height));
+        let (count, dim) = launch_grid(width, height);
+        samples_kernel::launch(
+            &samples.client,
+            count,
+            dim,
+            grid.into_buffer_arg(),
+            samples.clone().into_buffer_arg(),
+            over,
+        );
+        samples
+    }
+}
+
+/// The grid of `coverage` (u32 `[H, W]`): f32 `[rows, columns, 1]`, on its device.
+#[must_use]
+pub fn cells(coverage: Tensor<2, Int>, within: Coverage, cells: Cells) -> Tensor<3> {
+    Tensor::from_dispatch(<Dispatch as ShadowGrid>::cells(coverage.into_dispatch(), within, cells))
+}
+
+/// The samples of `grid` (f32 `[rows, columns, 1]`) for each pixel of a canvas: f32 `[height, width]`, on its device.
+#[must_use]
+pub fn samples(grid: Tensor<3>, at: Placement, height: usize, width: usize) -> Tensor<2> {
+    Tensor::from_dispatch(<Dispatch as ShadowGrid>::samples(grid.into_dispatch(), at, height, width))
+}

@@ -1,0 +1,75 @@
+//! The background of a canvas on a device: one colour, or a fitted picture.
+
+use super::planes::{constant, on_canvas, part_of};
+use crate::compose::background::fitted;
+use crate::compose::{Background, Fit};
+use crate::image::color::Color;
+use crate::image::{Frame, Size};
+use backdrop_kernels::device::{Plane, upload};
+use backdrop_kernels::dst_over::gpu::{Paint, dst_over};
+use burn::tensor::{Device, Tensor};
+
+/// The bottom layer.
+pub(super) enum DeviceBackground {
+    /// One colour everywhere; zero where it is transparent.
+    Color(Color),
+    /// A picture, uploaded.
+    Picture {
+        /// Its pixels.
+        picture: Plane,
+        /// How it fills the canvas.
+        fit: Fit,
+        /// The colour behind it.
+        behind: Color,
+    },
+}
+
+impl DeviceBackground {
+    /// Uploads what `background` needs: `given` is its picture.
+    pub(super) fn of(background: Background, given: Option<&Frame>, device: &Device) -> Self {
+        let color = match (background, given) {
+            (Background::Picture { fit, behind }, Some(given)) if given.size().area() > 0 => {
+                let Size { width, height } = given.size();
+                let picture = upload(given.pixels(), width as usize, height as usize, device);
+                return Self::Picture { picture, fit, behind };
+            }
+            (Background::Color(color), _)
+            | (Background::Picture { behind: color, .. } | Background::Blurred { behind: color, .. }, _) => color,
+            (Background::Clear | Background::EdgeColor, _) => Color::TRANSPARENT,
+        };
+        Self::Color(if color.0[3] == 0 { Color::TRANSPARENT } else { color })
+    }
+
+    /// Whether it is transparent everywhere.
+    pub(super) const fn is_clear(&self) -> bool {
+        matches!(self, Self::Color(Color([.., 0])))
+    }
+
+    /// Bytes that were uploaded.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Color(_) => 0,
+            Self::Picture { picture, .. } => (picture.dims().iter().product::<usize>() * size_of::<u32>()) as u64,
+        }
+    }
+
+    /// Its pixels on a canvas of `size`: u32 `[H, W]`, or `[1, 1]` for one colour.
+    pub(super) fn on(self, size: Size, device: &Device) -> Plane {
+        match self {
+            Self::Color(Color(color)) => constant(u32::from_le_bytes(color), device),
+            Self::Picture { picture, fit, behind: Color(behind) } => {
+                let [height, width] = picture.dims();
+                let (part, place) = fitted(Size::new(width as u32, height as u32), fit, size);
+                let picture = on_canvas(part_of(picture, part, place.size()), place, size);
+                beneath(picture, constant(u32::from_le_bytes(behind), device))
+            }
+        }
+    }
+}
+
+/// `background` (u32 `[H, W]`, or `[1, 1]`) beneath `canvas`, in linear light.
+pub(super) fn beneath(canvas: Plane, background: Plane) -> Plane {
+    let device = canvas.device();
+    let paint = Paint { stroke: [0; 3], shadow: [0; 3], opacity: 0.0 };
+    dst_over(canvas, constant(0, &device), Tensor::zeros([1, 1], &device), background, paint)
+}

@@ -1,0 +1,122 @@
+//! The stages on the device, from the cutout to the finished picture. Each is a kernel of `backdrop_kernels` or a few, and does what
+//! the module of the same name does on the CPU.
+
+use super::background::{DeviceBackground, beneath};
+use super::planes::{constant, on_canvas, part_of};
+use crate::compose::outline::is_visible;
+use crate::compose::resample::part;
+use crate::compose::shadow::{Extension, GridPlan};
+use crate::compose::{Enhance, Layout, Outline, SUBJECT_ALPHA, Scene, Shadow};
+use crate::image::{Rect, Size};
+use backdrop_kernels::coverage;
+use backdrop_kernels::device::Plane;
+use backdrop_kernels::dilate::gpu::dilate;
+use backdrop_kernels::dst_over::gpu::{Paint, dst_over};
+use backdrop_kernels::enhance::gpu::enhance;
+use backdrop_kernels::flat_over::gpu::flat_over;
+use backdrop_kernels::gaussian::{Border, gpu::gaussian};
+use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
+use burn::tensor::{Tensor, TensorData};
+
+/// Bytes of a row's extent, which come down.
+pub(super) const EXTENT_BYTES: usize = 2 * size_of::<u32>();
+
+/// The packed picture of `cutout` in `layout`, and the bounds of the subject in it; nothing where none of it is left.
+pub(super) fn composed(
+    cutout: Plane,
+    layout: &Layout,
+    scene: &Scene,
+    background: DeviceBackground,
+) -> Result<Option<(TensorData, Rect)>, String> {
+    let device = cutout.device();
+    let Layout { canvas: size, from, place, scale } = *layout;
+    let subject = part_of(cutout, part(from), place.size());
+    let subject = scene.enhance.map_or(subject.clone(), |Enhance(strength)| enhance(subject, strength));
+    let (canvas, stroke) = outlined(on_canvas(subject, place, size), scene.outline, scale);
+    let Some(bounds) = bounds(canvas.clone())? else { return Ok(None) };
+    let shadow = scene.shadow.filter(|shadow| shadow.opacity > 0.0);
+    let shade = shadow.map(|shadow| {
+        let extension = scene.shadow_extension(layout, &shadow);
+        drop_shadow(&canvas, stroke.as_ref(), &shadow, scale, bounds, extension)
+    });
+    let is_clear = background.is_clear();
+    let layers = Layers { stroke, shade, paint: paint(scene.outline, shadow) };
+    let canvas = layers.beneath(canvas, background.on(size, &device), is_clear);
+    let data = canvas.try_into_data().map_err(|error| error.to_string())?;
+    Ok(Some((data, bounds)))
+}
+
+/// The canvas clipped to its outline, and the outline's coverage, where there is one.
+fn outlined(canvas: Plane, outline: Option<Outline>, scale: f32) -> (Plane, Option<Plane>) {
+    let Some(line) = outline.filter(|line| is_visible(line.width * scale)) else { return (canvas, None) };
+    let stroke = dilate(canvas.clone(), line.width * scale);
+    (coverage::gpu::clipped(canvas, stroke.clone()), Some(stroke))
+}
+
+/// The bounds of the subject, of which the extents of its rows are downloaded.
+fn bounds(canvas: Plane) -> Result<Option<Rect>, String> {
+    let extents = coverage::gpu::extents(canvas, SUBJECT_ALPHA).try_into_data().map_err(|error| error.to_string())?;
+    let extents: Vec<u32> = extents.try_into_vec().map_err(|error| error.to_string())?;
+    let rows = extents.as_chunks::<2>().0.iter().zip(0..).filter(|([first, end], _)| first < end);
+    let bounds = rows.fold(None, |bounds: Option<[u32; 4]>, (&[first, end], row)| {
+        let [left, top, right, _] = bounds.unwrap_or([first, row, end, row]);
+        Some([left.min(first), top, right.max(end), row + 1])
+    });
+    Ok(bounds.map(|[left, top, right, bottom]| Rect { left, top, width: right - left, height: bottom - top }))
+}
+
+/// The shadow's coverage of each pixel, f32 `[H, W]`.
+fn drop_shadow(
+    canvas: &Plane,
+    stroke: Option<&Plane>,
+    shadow: &Shadow,
+    scale: f32,
+    subject: Rect,
+    extension: Extension,
+) -> Tensor<2> {
+    let [height, width] = canvas.dims();
+    // The subject is clipped to its outline, whose coverage therefore contains it.
+    let (plane, within, bounds) = match stroke {
+        Some(stroke) => (stroke, Coverage::Word, Rect::whole(Size::new(width as u32, height as u32))),
+        None => (canvas, Coverage::Alpha, subject),
+    };
+    let plan = GridPlan::new(bounds, extension, shadow, scale);
+    let grid = gaussian(cells(plane.clone(), within, plan.cells), plan.sigma, Border::Zero);
+    samples(grid, plan.at, height, width)
+}
+
+/// The colours of the flat layers; those of absent ones do not matter.
+fn paint(outline: Option<Outline>, shadow: Option<Shadow>) -> Paint {
+    Paint {
+        stroke: outline.map_or([0; 3], |line| line.color.rgb()),
+        shadow: shadow.map_or([0; 3], |shadow| shadow.color.rgb()),
+        opacity: shadow.map_or(0.0, |shadow| shadow.opacity),
+    }
+}
+
+/// The layers between the subject and the background.
+struct Layers {
+    stroke: Option<Plane>,
+    shade: Option<Tensor<2>>,
+    paint: Paint,
+}
+
+impl Layers {
+    /// These and `background`, which may be clear, beneath `canvas`: the flat ones are mixed with it in encoded values, and what
+    /// that gives is composited in linear light.
+    fn beneath(self, canvas: Plane, background: Plane, is_clear: bool) -> Plane {
+        let device = canvas.device();
+        let count = usize::from(self.stroke.is_some()) + usize::from(self.shade.is_some());
+        if count == 0 {
+            return if is_clear { canvas } else { beneath(canvas, background) };
+        }
+        let stroke = self.stroke.unwrap_or_else(|| constant(0, &device));
+        let shade = self.shade.unwrap_or_else(|| Tensor::zeros([1, 1], &device));
+        // A single flat layer over a transparent background needs no mixing.
+        if count == 1 && is_clear {
+            return dst_over(canvas, stroke, shade, background, self.paint);
+        }
+        let mixed = flat_over(canvas.clone(), stroke, shade, background, self.paint);
+        beneath(canvas, mixed)
+    }
+}

@@ -1,0 +1,185 @@
+//! Composing on a GPU, or on Mesa's lavapipe where there is none, gives what the CPU gives: from the same cutout, and end to end.
+//!
+//! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
+
+use super::support::{LIMITS, assert_alike, device, masks, on, resident, session, small_picture};
+use crate::compose::{
+    self, Background, Fit, Framing, Grounding, Head, Layout, Light, Materials, Outline, SUBJECT_ALPHA, Scene,
+};
+use crate::image::color::Color;
+use crate::image::{DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
+use crate::matting::{Options, Seeds, cut_out};
+use crate::pipeline::coverage::Coverage;
+use crate::pipeline::executor::{Composition, Finished, Task, finished};
+use crate::pipeline::portrait::PortraitFace;
+use crate::recipe::{ENDPOINTS, Fields, Picture};
+use burn::tensor::Device;
+use std::sync::Arc;
+
+/// The scenes of these endpoints with these fields: every layer, alone and together, at scale 1 and resampled.
+const SCENES: [(&str, &[(&str, &str)]); 12] = [
+    ("remove", &[("max_dim", "150")]),
+    ("remove", &[("width", "700"), ("height", "500")]),
+    ("replace-bg", &[("bg_color", "#204060")]),
+    ("replace-bg", &[("bg_color", "#20406080"), ("width", "333")]),
+    ("studio-shot", &[]),
+    ("studio-shot", &[("transparent", "true"), ("padding", "5"), ("anchor", "auto")]),
+    ("studio-shot", &[("enhance", "true"), ("enhance_strength", "0.4"), ("aspect", "4:5"), ("max_dim", "400")]),
+    ("shadow", &[]),
+    ("shadow", &[("blur", "60"), ("angle", "30"), ("offset", "40"), ("bg_color", "#ffe0c0"), ("anchor", "auto")]),
+    ("sticker", &[]),
+    ("sticker", &[("stroke_width", "5"), ("stroke_color", "#ff8000"), ("width", "250")]),
+    ("sticker", &[("watermark", "Backdrop"), ("watermark_opacity", "0.5")]),
+];
+
+fn scene(endpoint: &str, pairs: &[(&str, &str)]) -> Scene {
+    let mut fields = Fields::default();
+    pairs.iter().for_each(|(name, value)| fields.push(name, value).expect("each once"));
+    let endpoint = ENDPOINTS.iter().find(|one| one.name == endpoint).expect("it is there");
+    endpoint.recipe(&fields).expect("valid fields").scene
+}
+
+/// A picture, its mask, and what it shows.
+fn subject() -> (Frame, RawMask) {
+    let frame = small_picture("goods-camera.jpg");
+    let mask = masks(std::slice::from_ref(&frame)).remove(0);
+    (frame, mask)
+}
+
+/// Composes `cutout` on both devices and compares the pictures.
+fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &Device, what: &str) {
+    let materials = || Materials { background: background.cloned(), ..Materials::default() };
+    let bounds = cutout.covered(SUBJECT_ALPHA).expect("a subject");
+    let scene = scene.anchored(cutout);
+    let layout = scene.layout(cutout.size(), bounds).expect("a canvas");
+    assert!(compose::gpu::does(&scene, cutout.size()), "{what}");
+    let source = Subject::Source(cutout.clone());
+    let expected = compose::flatten(source, bounds, &layout, &scene, materials());
+    let (session, pixels) = (session(device, LIMITS), on(device, cutout).words());
+    assert!(compose::gpu::has_room(&session, cutout.size(), &layout, &materials()), "{what}");
+    let take = |len| vec![0; len].into();
+    let composed = compose::gpu::flatten(&session, (pixels, cutout.size()), &layout, &scene, &materials(), take);
+    let composed = composed.expect("the device composes").expect("a subject");
+    let (picture, expected_picture) = (composed.composite.frame(), expected.composite.frame());
+    assert_eq!(picture.size(), expected_picture.size(), "{what}");
+    assert_alike(expected_picture.pixels(), picture.pixels(), what);
+    let sides = |Rect { left, top, width, height }: Rect| [left, top, left + width, top + height];
+    let apart = sides(composed.subject).into_iter().zip(sides(expected.subject.expect("a subject")));
+    assert!(apart.clone().all(|(one, other)| one.abs_diff(other) <= 1), "{what}: {:?}", apart.collect::<Vec<_>>());
+    let up = background.map_or(0, |background| background.pixels().len() as u64);
+    let down = (picture.pixels().len() + 8 * picture.size().height as usize) as u64;
+    assert_eq!(composed.transferred, Transferred { up, down }, "{what}");
+}
+
+#[test]
+fn every_scene_agrees_with_the_cpu_from_the_same_cutout() {
+    let Some(device) = device() else { return };
+    let (frame, mask) = subject();
+    let cutout = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
+    for (endpoint, fields) in SCENES {
+        compare(&cutout, &scene(endpoint, fields), None, &device, &format!("{endpoint} {fields:?}"));
+    }
+}
+
+#[test]
+fn every_fit_of_a_background_agrees_with_the_cpu() {
+    let Some(device) = device() else { return };
+    let (frame, mask) = subject();
+    let cutout = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
+    let mut picture = small_picture("scene-figure.jpg");
+    // Translucent in places, so that the colour behind it shows.
+    picture.pixels_mut().as_chunks_mut::<4>().0.iter_mut().step_by(3).for_each(|pixel| pixel[3] = 120);
+    for fit in [Fit::Cover, Fit::Contain, Fit::Stretch] {
+        let background = Background::Picture { fit, behind: Color([90, 20, 160, 200]) };
+        let scene = Scene { background, ..scene("studio-shot", &[]) };
+        compare(&cutout, &scene, Some(&picture), &device, &format!("{fit:?}"));
+    }
+    // At scale 1 the picture is copied.
+    let background = Background::Picture { fit: Fit::Cover, behind: Color::WHITE };
+    let picture = picture.cropped(Rect::whole(cutout.size()), 1, |len| vec![0; len].into());
+    compare(&cutout, &Scene { background, ..Scene::default() }, Some(&picture), &device, "a copy");
+}
+
+fn task(frame: Frame, mask: &RawMask, scene: Scene) -> Task {
+    let window = Rect::whole(frame.size());
+    let coverage =
+        Coverage::Network { mask: mask.clone(), standard: None, seeds: Seeds::default(), window, crop: None };
+    let (scene, face) = (Arc::new(scene), PortraitFace::default());
+    let composition = Composition { scene, materials: Materials::default(), face };
+    let (picture, options) = (Picture::Cutout, Options::default());
+    Task { frame, coverage, picture, options, region: None, composition }
+}
+
+#[test]
+fn a_composed_picture_crosses_the_border_once_each_way() {
+    let Some(device) = device() else { return };
+    let (frame, mask) = subject();
+    let Size { width, height } = frame.size();
+    for (endpoint, fields) in [SCENES[0], SCENES[2], SCENES[4], SCENES[7], SCENES[9]] {
+        let what = format!("{endpoint} {fields:?}");
+        let scene = scene(endpoint, fields);
+        let finished = |frame| finished(task(frame, &mask, scene.clone())).expect("a picture");
+        let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
+        assert_eq!(expected.transferred, None, "{what}");
+        let [expected, picture] = [&expected, &actual].map(|Finished { composite, .. }| composite.frame());
+        assert_eq!(expected.size(), picture.size(), "{what}");
+        assert_alike(expected.pixels(), picture.pixels(), &what);
+        // Up: the picture, two grids, and the few pixels of specks. Down: coverage, the extents of rows, the result.
+        let Transferred { up, down } = actual.transferred.expect("it was on the device");
+        let certain = (frame.pixels().len() + 2 * size_of::<f32>() * mask.values().len()) as u64;
+        assert!((certain..certain + 4 * 1000).contains(&up), "{what}: {up} up, of which {certain} are certain");
+        let coverage = width.next_multiple_of(4) * height;
+        let result = picture.pixels().len() as u64 + 8 * u64::from(picture.size().height);
+        assert_eq!(down, u64::from(coverage) + result, "{what}");
+    }
+}
+
+#[test]
+fn a_picture_that_is_only_cut_out_comes_down_as_it_is() {
+    let Some(device) = device() else { return };
+    let (frame, mask) = subject();
+    let finished = |frame| finished(task(frame, &mask, Scene::default())).expect("a picture");
+    let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
+    assert_alike(expected.composite.frame().pixels(), actual.composite.frame().pixels(), "the cutout");
+    let down = actual.transferred.map(|transferred| transferred.down);
+    assert_eq!(down, Some(frame.pixels().len() as u64));
+}
+
+#[test]
+fn a_device_that_fails_while_it_composes_costs_no_picture() {
+    let (frame, mask) = subject();
+    let finished = |frame| finished(task(frame, &mask, scene("studio-shot", &[]))).expect("a picture");
+    let expected = finished(frame.clone());
+    frame.keep_on_device(on(&Device::flex(), &Frame::new(Size::new(3, 2), vec![9; 24].into())));
+    let actual = finished(frame);
+    let [expected, actual] = [&expected, &actual].map(|finished| finished.composite.frame().pixels());
+    assert!(expected == actual, "not what the CPU makes of it");
+}
+
+#[test]
+fn an_outline_without_a_half_covered_pixel_is_the_cpus() {
+    let size = Size::new(40, 30);
+    let faint = Frame::new(size, [200, 100, 50, 100].repeat(size.area()).into());
+    let copy = DeviceCopy::of(faint.pixels(), size, &session(&Device::flex(), LIMITS));
+    let outline = Some(Outline { color: Color::WHITE, width: 3.0 });
+    let (scene, take) = (Scene { outline, ..Scene::default() }, |len| vec![0; len].into());
+    let (layout, materials) = (Layout::unchanged(size), Materials::default());
+    let composed = compose::gpu::flatten(copy.session(), (copy.words(), size), &layout, &scene, &materials, take);
+    assert!(composed.expect("the device works").is_none());
+}
+
+#[test]
+fn scenes_beyond_the_supported_layers_and_bare_cutouts_are_the_cpus() {
+    let size = Size::new(400, 300);
+    let does = |scene: Scene| compose::gpu::does(&scene, size);
+    let light = Light { shadow_angle: 0.0, shadow_length: 0.5, softness: 0.5, strength: 0.5, tint: [1.0; 3] };
+    let colored = || scene("replace-bg", &[("bg_color", "red")]);
+    assert!(does(colored()));
+    assert!(does(Scene { framing: Framing::Portrait { aspect: None, head: Head::anywhere(size) }, ..colored() }));
+    assert!(!does(Scene::default()), "nothing is composed");
+    assert!(!does(scene("remove", &[("max_dim", "400")])), "nothing is composed");
+    assert!(does(scene("remove", &[("max_dim", "399")])));
+    assert!(!does(Scene { grounding: Some(Grounding { light, horizon: None }), ..colored() }));
+    assert!(!does(Scene { background: Background::Blurred { intensity: 9, behind: Color::WHITE }, ..colored() }));
+    assert!(!does(Scene { framing: Framing::Cropped { aspect: None, padding: 0 }, ..colored() }));
+}
