@@ -101,7 +101,7 @@ fn samples_kernel(grid: &[f32], samples: &mut [f32], over: &Sampled) {
     let step = f32::new(1.0) / over.cell;
     let across = (f32::new(0.5) - over.left) / over.cell + 0.5 + f32::cast_from(x) * step;
     let mut sample = f32::new(0.0);
-    let is_inside = above >= -1.0
+    let is_inside = above + 1.0 >= 0.0
         && above < f32::cast_from(over.rows)
         && across >= 0.0
         && across < f32::cast_from(over.columns + 1);

@@ -258,6 +258,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::Frame;
     use crate::compose::tests::drawn;
     use proptest::prelude::*;
 

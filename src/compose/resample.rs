@@ -183,7 +183,7 @@ mod tests {
         let pixels = picture(source);
         let run = |rows| {
             let mut canvas = vec![0; target.area() * 4];
-            let strips = Strips::new(&pixels, source, Rect::whole(source).into(), target);
+            let strips = Strips::new(&pixels, source, part(Rect::whole(source)), target);
             resample_in_strips(strips, &mut canvas, target, Rect::whole(target), rows);
             canvas
         };

@@ -78,7 +78,7 @@ fn a_daemon_on_a_gpu_moves_a_picture_up_once_and_down_once() {
     let folder = tempfile::tempdir().unwrap();
     let weights = saved_weights(folder.path());
     let mut daemon = Daemon::start_with(&folder.path().join("data"), &variables(&adapter.name, &weights));
-    let [address, admin] = daemon.addresses();
+    let (address, admin) = daemon.addresses();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let remove = async |area: Option<&'static str>| {
         let photo = reqwest::multipart::Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
