@@ -383,7 +383,11 @@ const PAINT: Paint = Paint { stroke: [250, 90, 7], shadow: [0, 3, 60], opacity: 
 fn run_flat_over(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let (canvas, turned) = (scene.picture_on(device), scene.turned_on(device));
     let (stroke, shadow) = (scene.coverage_on(device), scene.plane_on(device));
-    let all = flat_over::gpu::flat_over(canvas.clone(), stroke.clone(), shadow.clone(), turned, PAINT);
+    let all = flat_over::gpu::flat_over(canvas, stroke, shadow.clone(), turned, PAINT);
+    // Half as opaque, because nothing shows beneath opaque pixels.
+    let mut pixels = scene.pixels.clone();
+    pixels.iter_mut().skip(3).step_by(4).for_each(|alpha| *alpha /= 2);
+    let canvas = upload(&pixels, scene.width, scene.height, device);
     let over_colour = flat_over::gpu::flat_over(canvas, flat(0, device), shadow, flat(0xFF20_60C0, device), PAINT);
     let mut results = bytes(all)?;
     results.extend(bytes(over_colour)?);

@@ -258,8 +258,8 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Frame;
     use crate::compose::tests::drawn;
+    use crate::image::Frame;
     use proptest::prelude::*;
 
     const SOURCE: Size = Size::new(1000, 1200);

@@ -29,7 +29,7 @@ const SCENES: [(&str, &[(&str, &str)]); 12] = [
     ("shadow", &[("blur", "60"), ("angle", "30"), ("offset", "40"), ("bg_color", "#ffe0c0"), ("anchor", "auto")]),
     ("sticker", &[]),
     ("sticker", &[("stroke_width", "5"), ("stroke_color", "#ff8000"), ("width", "250")]),
-    ("sticker", &[("watermark", "Backdrop"), ("watermark_opacity", "0.5")]),
+    ("sticker", &[("watermark", "https://example.org/mark.png"), ("watermark_opacity", "0.5")]),
 ];
 
 fn scene(endpoint: &str, pairs: &[(&str, &str)]) -> Scene {
@@ -48,7 +48,8 @@ fn subject() -> (Frame, RawMask) {
 
 /// Composes `cutout` on both devices and compares the pictures.
 fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &Device, what: &str) {
-    let materials = || Materials { background: background.cloned(), ..Materials::default() };
+    let mark = scene.watermark.as_ref().map(|_| small_picture("hair-curls.jpg"));
+    let materials = || Materials { background: background.cloned(), mark: mark.clone(), ..Materials::default() };
     let bounds = cutout.covered(SUBJECT_ALPHA).expect("a subject");
     let scene = scene.anchored(cutout);
     let layout = scene.layout(cutout.size(), bounds).expect("a canvas");
