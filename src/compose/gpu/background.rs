@@ -15,8 +15,8 @@ pub(super) enum DeviceBackground {
     Color(Color),
     /// A picture, uploaded.
     Picture {
-        /// Its pixels.
-        picture: Plane,
+        /// Its pixels; boxed, because a tensor's handle is some hundred bytes.
+        picture: Box<Plane>,
         /// How it fills the canvas.
         fit: Fit,
         /// The colour behind it.
@@ -30,7 +30,7 @@ impl DeviceBackground {
         let color = match (background, given) {
             (Background::Picture { fit, behind }, Some(given)) if given.size().area() > 0 => {
                 let Size { width, height } = given.size();
-                let picture = upload(given.pixels(), width as usize, height as usize, device);
+                let picture = Box::new(upload(given.pixels(), width as usize, height as usize, device));
                 return Self::Picture { picture, fit, behind };
             }
             (Background::Color(color), _)
@@ -60,7 +60,7 @@ impl DeviceBackground {
             Self::Picture { picture, fit, behind: Color(behind) } => {
                 let [height, width] = picture.dims();
                 let (part, place) = fitted(Size::new(width as u32, height as u32), fit, size);
-                let picture = on_canvas(part_of(picture, part, place.size()), place, size);
+                let picture = on_canvas(part_of(*picture, part, place.size()), place, size);
                 beneath(picture, constant(u32::from_le_bytes(behind), device))
             }
         }
