@@ -48,7 +48,7 @@ ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
-  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys power-loss miri \
+  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench power-loss miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
@@ -243,7 +243,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := kill-storm cluster-test power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
@@ -270,6 +270,19 @@ soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outsid
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
+
+# PostgreSQL is installed with apt-get if missing; each test starts servers of its own as their own user. On a machine that
+# cannot install it set WITHOUT_POSTGRESQL=skip.
+cluster-test: test-packages ## Run daemons on PostgreSQL; kill them and the server repeatedly
+	@if ( $(call install,for-postgresql) ) && ls /usr/lib/postgresql/*/bin/initdb >/dev/null; then \
+	  $(call long,cluster-test,20,--ignored --test-threads 2 store::postgres daemon::cluster); \
+	elif [ "$${WITHOUT_POSTGRESQL:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: PostgreSQL cannot be installed; the store on PostgreSQL was NOT tested ***\n\n'; \
+	else echo 'PostgreSQL is missing and cannot be installed; WITHOUT_POSTGRESQL=skip skips these tests'; exit 1; fi
+
+cluster-bench: ## Time the services of accounts on redb and on PostgreSQL beside each other
+	@$(call install,for-postgresql)
+	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
 	@$(call long,many-keys,5,--ignored --exact bulk::listing::a_million_keys_take_less_than_200_mb)
@@ -334,6 +347,7 @@ need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
+if [ "$(1)" = for-postgresql ]; then need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; fi; \
 if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; fi; \
 if [ "$(1)" = for-packages ]; then \
   need 'command -v dpkg-shlibdeps' dpkg-dev; \

@@ -1,6 +1,6 @@
 //! `backdrop serve`: assembles and runs the daemon.
 //!
-//! Order: log → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
+//! Order: log → database, if one is configured → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
 //! listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
 mod http_adapters;
@@ -23,19 +23,23 @@ use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_client::WebhookClient;
 use crate::jobs::{Deps, Jobs, VideoWorker};
 use crate::source::Fetcher;
-use crate::store::{self, RedbStore};
+use crate::store::{self, OpenError, PostgresServer, PostgresStore, RedbStore, StateStore};
 use crate::telemetry;
 use clap::Args;
 use http_adapters::AdminAdapter;
 use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 /// Disk space reserved for the store's growth: some ten thousand billing records.
 const STORE_RESERVE_BYTES: u64 = 16 << 20;
+
+/// How often a waiting daemon tries to take over, and a running one tests whether another one has.
+const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -79,10 +83,15 @@ impl Serve {
 }
 
 async fn serve(config: Config) -> Result<(), Failure> {
-    let stop = stop_signal()?;
+    let mut stop = Box::pin(stop_signal()?);
     descriptors::raise_limit();
     let metrics = telemetry::metrics::exporter();
     let tls = tls(&config)?;
+    // Before the listeners are bound: a load balancer must not send requests to a daemon that waits for the database.
+    let database = tokio::select! {
+        database = open_database(&config) => database?,
+        () = &mut stop => return Ok(()),
+    };
     let inherited = InheritedSockets::take()?;
     if config.server.idle_exit.is_some() && inherited.api.is_none() {
         let without = "without a socket from the service manager (LISTEN_FDS) nothing would start the daemon again";
@@ -93,7 +102,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
-    let services = open_services(&config).await?;
+    let (services, secret) = open_services(&config, database).await?;
     let keys = services.keys.clone();
     let token = AdminToken::generate();
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
@@ -109,7 +118,6 @@ async fn serve(config: Config) -> Result<(), Failure> {
         stdout::print_line(&welcome(&created, address, scheme, config.server.page))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
-    let secret = DaemonSecret::open(&config.data_dir)?;
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
     let inspector = Inspector::new(config.video.clone());
     if let Err(missing) = inspector.ready().await {
@@ -149,8 +157,12 @@ async fn serve(config: Config) -> Result<(), Failure> {
         async move { services.run_maintenance().await }
     });
     let (stopping, mut stopped) = watch::channel(None);
+    let store = services.store.clone();
     let stop = async move {
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            () = superseded(&*store) => tracing::error!("another daemon has used the database; this one ends"),
+        }
         notify_stopping();
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
@@ -182,7 +194,39 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let _ = tokio::time::timeout(grace, engine.shutdown()).await;
     drop(endpoint);
     tracing::info!("stopped");
+    if services.store.is_superseded() {
+        return Err("another daemon has used the database in the meantime".into());
+    }
     Ok(())
+}
+
+/// Waits until another process has changed the store, so that what this one holds in memory is stale.
+async fn superseded(store: &dyn StateStore) {
+    while !store.is_superseded() {
+        tokio::time::sleep(DATABASE_PAUSE).await;
+    }
+}
+
+/// Opens the configured database; `None` where the store is a file. While another daemon uses it this waits.
+async fn open_database(config: &Config) -> Result<Option<PostgresStore>, Failure> {
+    let Some(server) = PostgresServer::configured(&config.store)? else { return Ok(None) };
+    let mut is_waiting = false;
+    loop {
+        let opening = server.clone();
+        match tokio::task::spawn_blocking(move || opening.open()).await? {
+            Ok(store) => return Ok(Some(store)),
+            Err(OpenError::Locked { .. }) => {
+                if !is_waiting {
+                    tracing::info!(database = server.name(), "waiting: another daemon uses the database");
+                    // Waiting may take for ever: the service manager must not take it for a start that hangs.
+                    notify_ready();
+                    is_waiting = true;
+                }
+                tokio::time::sleep(DATABASE_PAUSE).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Opens the backdrop generators. Their keys are in environment variables that the configuration names.
@@ -236,12 +280,26 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     Ok(Some(tls))
 }
 
-async fn open_services(config: &Config) -> Result<Services, Failure> {
+/// Loads the services and the secret of the daemon, from the database if there is one.
+async fn open_services(config: &Config, database: Option<PostgresStore>) -> Result<(Services, DaemonSecret), Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
-    let open = move || -> Result<Services, Failure> {
+    let open = move || -> Result<(Services, DaemonSecret), Failure> {
         store::create_private_dir(&data_dir)
             .map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
-        Ok(Services::load(RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
+        let own = DaemonSecret::open(&data_dir);
+        let Some(store) = database else {
+            let store = RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?;
+            return Ok((Services::load(store, free_images)?, own?));
+        };
+        // The first daemon gives its secret to all others, so that links stay valid after a move from a file.
+        let secret = store.shared_secret(own?.expose())?;
+        let services = Services::load(store, free_images)?;
+        let file = store::file_in(&data_dir);
+        if services.keys.accounts().is_empty() && file.exists() {
+            let moving = "`backdrop store export` without store.url and `import` with it, or move the file away";
+            return Err(format!("the database is empty, and {} has a store: {moving}", file.display()).into());
+        }
+        Ok((services, DaemonSecret::new(secret)))
     };
     tokio::task::spawn_blocking(open).await?
 }
