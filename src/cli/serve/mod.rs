@@ -1,7 +1,7 @@
 //! `backdrop serve`: assembles and runs the daemon.
 //!
-//! Order: log → database, if one is configured → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
-//! listeners are bound before the network is loaded: clients may connect at once and wait for it.
+//! Order: log → database, if one is configured → listeners → store and keys → engine (loads in its own thread) → jobs →
+//! serve until a signal. The listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
 mod http_adapters;
 mod inherited_sockets;

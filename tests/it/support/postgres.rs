@@ -53,7 +53,11 @@ impl Server {
     /// The URL of a new, empty database.
     pub(crate) fn database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        self.client("postgres").batch_execute(&format!("CREATE DATABASE {name}")).expect("a new name");
+        // Not on the caller's thread: the driver has a runtime of its own, which cannot run inside that of an async test.
+        std::thread::scope(|scope| {
+            let create = || self.client("postgres").batch_execute(&format!("CREATE DATABASE {name}"));
+            scope.spawn(create).join().expect("no panic").expect("a new name");
+        });
         self.url(&name)
     }
 
