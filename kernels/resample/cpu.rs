@@ -22,15 +22,14 @@ pub fn resample(picture: &[u8], width: usize, part: Part, [columns, rows]: [usiz
         for (x, output) in row.iter_mut().enumerate() {
             let weights = &across.weights[x * across.taps..][..across.taps];
             let mut sum = [0.0; 4];
-            for (&[red, green, blue, alpha], weight) in source[across.first[x] as usize..].iter().zip(weights) {
-                let alpha = u32::from(alpha);
-                let light = |value: u8| (u32::from(linear[usize::from(value)]) * alpha + 127) / 255;
-                let sample = [light(red), light(green), light(blue), alpha * 257];
-                sum.iter_mut().zip(sample).for_each(|(sum, sample)| *sum += weight * sample as f32);
+            for (&pixel, weight) in source[across.first[x] as usize..].iter().zip(weights) {
+                let sample = premultiplied(pixel, linear);
+                sum.iter_mut().zip(sample).for_each(|(sum, sample)| *sum += weight * f32::from(sample));
             }
             *output = sum.map(|sum| whole(sum) as f32);
         }
     });
+    let encoded = encoded8_of_linear16();
     let mut resampled = vec![0; 4 * columns * rows];
     resampled.par_chunks_mut(4 * columns).enumerate().for_each(|(y, output)| {
         let weights = &down.weights[y * down.taps..][..down.taps];
@@ -40,7 +39,7 @@ pub fn resample(picture: &[u8], width: usize, part: Part, [columns, rows]: [usiz
                 let sample = &narrowed[(down.first[y] as usize - top + tap) * columns + x];
                 sum.iter_mut().zip(sample).for_each(|(sum, sample)| *sum += weight * sample);
             }
-            *pixel = packed(sum.map(whole));
+            *pixel = straight(sum.map(whole), encoded);
         }
     });
     resampled
@@ -51,17 +50,26 @@ fn whole(sum: f32) -> u32 {
     (sum + 0.5).clamp(0.0, 65535.0) as u32
 }
 
-/// A premultiplied linear pixel, in 65535ths, as straight sRGB.
-fn packed([red, green, blue, alpha]: [u32; 4]) -> [u8; 4] {
+/// A straight sRGB pixel as premultiplied light, in 65535ths. `linear` is [`linear16_of_encoded8`], whose every access checks
+/// whether it is initialised.
+#[must_use]
+#[inline]
+pub fn premultiplied([red, green, blue, alpha]: [u8; 4], linear: &[u16; 256]) -> [u16; 4] {
+    let light = |value: u8| ((u32::from(linear[usize::from(value)]) * u32::from(alpha) + 127) / 255) as u16;
+    [light(red), light(green), light(blue), u16::from(alpha) * 257]
+}
+
+/// A pixel of premultiplied light, in 65535ths, as straight sRGB. `encoded` is [`encoded8_of_linear16`].
+#[must_use]
+#[inline]
+pub fn straight([red, green, blue, alpha]: [u32; 4], encoded: &[u8; 65536]) -> [u8; 4] {
     let coverage = ((alpha + 128) / 257) as u8;
     if coverage == 0 {
         return [0; 4];
     }
-    let straight = |light: u32| {
-        let light = ((light * 65535 + alpha / 2) / alpha).min(65535);
-        encoded8_of_linear16()[light as usize]
-    };
-    [straight(red), straight(green), straight(blue), coverage]
+    // The filter's negative lobes may leave more colour than coverage: clamped to white.
+    let value = |light: u32| encoded[((light * 65535 + alpha / 2) / alpha).min(65535) as usize];
+    [value(red), value(green), value(blue), coverage]
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub mod cpu;
 pub mod gpu;
 
 /// Lobes of the filter on each side.
-const LOBES: f64 = 3.0;
+pub const LOBES: f64 = 3.0;
 
 /// A part of a picture, in fractional pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,14 +9,13 @@
 
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Rect, Size};
-use backdrop_kernels::resample::Part;
+use backdrop_kernels::resample::cpu::{premultiplied, straight};
+use backdrop_kernels::resample::{LOBES, Part};
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U16x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use rayon::prelude::*;
 
-/// Lobes of the filter on each side.
-const LOBES: f64 = 3.0;
 /// Output rows of one strip: enough that the rows converted twice (six times the scale) stay below a tenth, few
 /// enough that halving 4096 columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
@@ -144,25 +143,15 @@ impl Span {
 
 fn premultiply_row(from: &[u8], to: &mut [U16x4]) {
     let linear = linear16_of_encoded8();
-    for (&[r, g, b, a], to) in from.as_chunks::<4>().0.iter().zip(to) {
-        let alpha = u32::from(a);
-        let premultiplied = |encoded: u8| ((u32::from(linear[usize::from(encoded)]) * alpha + 127) / 255) as u16;
-        *to = U16x4::new([premultiplied(r), premultiplied(g), premultiplied(b), u16::from(a) * 257]);
+    for (&pixel, to) in from.as_chunks::<4>().0.iter().zip(to) {
+        *to = U16x4::new(premultiplied(pixel, linear));
     }
 }
 
 pub(super) fn unpremultiply_row(from: &[U16x4], to: &mut [u8]) {
     let encoded = encoded8_of_linear16();
     for (from, to) in from.iter().zip(to.as_chunks_mut::<4>().0) {
-        let [r, g, b, alpha] = from.0.map(u32::from);
-        let alpha8 = ((alpha + 128) / 257) as u8;
-        *to = if alpha8 == 0 {
-            [0; 4]
-        } else {
-            // The filter's negative lobes may leave more colour than coverage: clamped to white.
-            let straight = |light: u32| encoded[((light * 65535 + alpha / 2) / alpha).min(65535) as usize];
-            [straight(r), straight(g), straight(b), alpha8]
-        };
+        *to = straight(from.0.map(u32::from), encoded);
     }
 }
 
