@@ -20,10 +20,7 @@ pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<
     coverage.par_chunks_mut(PART).zip(words.par_chunks(PART)).for_each(|(coverage, words)| {
         coverage.iter_mut().zip(words).for_each(|(coverage, word)| *coverage = (word >> 24) as u8);
     });
-    let matte = without_specks(AlphaMatte::new(frame.size(), coverage), least);
-    if !is_covered(&matte) {
-        return Err(NoSubject);
-    }
+    let matte = cleared(AlphaMatte::new(frame.size(), coverage), least)?;
     // Full coverage shows the source's pixel, which a pinhole's is.
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     let parts = pixels.par_chunks_mut(PART).zip(words.par_chunks(PART)).zip(matte.coverage().par_chunks(PART));
@@ -44,10 +41,7 @@ pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<
 /// [`NoSubject`] when nothing is left.
 pub(super) fn filled(coverage: AlphaMatte, least: usize) -> Result<(AlphaMatte, Vec<Fill>), NoSubject> {
     let before = coverage.clone();
-    let matte = without_specks(coverage, least);
-    if !is_covered(&matte) {
-        return Err(NoSubject);
-    }
+    let matte = cleared(coverage, least)?;
     let parts = before.coverage().par_chunks(PART).zip(matte.coverage().par_chunks(PART)).enumerate();
     let changed = parts.flat_map_iter(|(part, (before, after))| {
         let pixels = before.iter().zip(after).zip((part * PART) as u32..);
@@ -55,6 +49,12 @@ pub(super) fn filled(coverage: AlphaMatte, least: usize) -> Result<(AlphaMatte, 
     });
     let fills = changed.collect();
     Ok((matte, fills))
+}
+
+/// `coverage` without specks and pinholes of fewer than `least` pixels.
+fn cleared(coverage: AlphaMatte, least: usize) -> Result<AlphaMatte, NoSubject> {
+    let matte = without_specks(coverage, least);
+    if is_covered(&matte) { Ok(matte) } else { Err(NoSubject) }
 }
 
 /// The coverage of a picture as wide as `width`, of its `words`: four pixels each, every row from a word of its own.
