@@ -21,6 +21,8 @@ pub mod flat_over;
 pub mod foreground;
 pub mod gaussian;
 pub mod laplacian;
+#[cfg(feature = "gpu")]
+pub mod layers;
 pub mod linear_alpha;
 pub mod mask_upsample;
 pub mod model_input;

@@ -9,9 +9,9 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::coverage::Fill;
 use crate::device::upload;
-use crate::dst_over::gpu::Paint;
 use crate::gaussian::Border;
 use crate::laplacian::solver_gpu::Problem;
+use crate::layers::Paint;
 use crate::pyramid::Mix;
 use crate::resample::Part;
 use crate::shadow_grid::gpu::Coverage;

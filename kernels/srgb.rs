@@ -80,6 +80,12 @@ pub(crate) mod gpu {
         min(max(value, f32::new(0.0)), f32::new(1.0))
     }
 
+    /// Encoded value, 0..=255, of the channel of a packed pixel that begins at bit `shift`.
+    #[cube]
+    pub(crate) fn value(pixel: u32, shift: u32) -> f32 {
+        f32::cast_from((pixel >> shift) & 255)
+    }
+
     #[cube]
     pub(crate) fn byte(value: f32) -> u32 {
         u32::cast_from(value * 255.0 + 0.5)

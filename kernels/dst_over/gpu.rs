@@ -8,38 +8,13 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::{Row, Shadow, Stroke, Under, row};
+use super::cpu::row;
 use crate::device::{
-    bytes_of_words, empty_like, everywhere, host_floats, host_int_tensor, host_words, launch_grid, scalar, step,
-    upload_table, words_of_bytes,
+    bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, upload_table, words_of_bytes,
 };
+use crate::layers::{self, HostLayers, Layers, Paint};
 use crate::srgb::exact_linear_of_encoded8;
 use crate::srgb::gpu::{byte, encoded, unit};
-
-/// The colours of the layers that have only one, sRGB.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Paint {
-    /// Of the stroke.
-    pub stroke: [u8; 3],
-    /// Of the shadow.
-    pub shadow: [u8; 3],
-    /// Factor of the shadow's coverage, 0..=1.
-    pub opacity: f32,
-}
-
-impl Paint {
-    /// The stroke's colour as an opaque packed pixel.
-    pub(crate) const fn stroke_word(&self) -> u32 {
-        let [red, green, blue] = self.stroke;
-        u32::from_le_bytes([red, green, blue, 255])
-    }
-
-    /// The shadow's colour as an opaque packed pixel.
-    pub(crate) const fn shadow_word(&self) -> u32 {
-        let [red, green, blue] = self.shadow;
-        u32::from_le_bytes([red, green, blue, 255])
-    }
-}
 
 #[cube]
 fn light(linear: &[f32], pixel: u32, shift: u32) -> f32 {
@@ -54,26 +29,18 @@ fn dst_over_kernel(
     background: &[u32],
     linear: &[f32],
     output: &mut [u32],
-    width: u32,
-    height: u32,
-    // 1, or 0 for a plane that is one value everywhere.
-    stroke_step: u32,
-    shadow_step: u32,
-    background_step: u32,
-    stroke_color: u32,
-    shadow_color: u32,
-    opacity: f32,
+    layers: &Layers,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
-    if x >= width || y >= height {
+    if x >= layers.width || y >= layers.height {
         terminate!();
     }
-    let at = y * width + x;
+    let at = y * layers.width + x;
     let above = canvas[at as usize];
-    let stroke = stroke[(at * stroke_step) as usize];
-    let shadow = unit(shadow[(at * shadow_step) as usize] * opacity);
-    let under = background[(at * background_step) as usize];
+    let stroke = stroke[(at * layers.stroke_step) as usize];
+    let shadow = unit(shadow[(at * layers.shadow_step) as usize] * layers.opacity);
+    let under = background[(at * layers.background_step) as usize];
     let mut result = above;
     let bare = stroke == 0 && shadow <= 0.0;
     if bare && above >> 24 == 0 {
@@ -96,8 +63,8 @@ fn dst_over_kernel(
             for channel in 0u32..3u32 {
                 let shift = 8 * channel;
                 let sum = of_canvas * light(linear, above, shift)
-                    + of_stroke * light(linear, stroke_color, shift)
-                    + of_shadow * light(linear, shadow_color, shift)
+                    + of_stroke * light(linear, layers.stroke_color, shift)
+                    + of_shadow * light(linear, layers.shadow_color, shift)
                     + of_background * light(linear, under, shift);
                 result += byte(encoded(unit(sum / alpha))) << shift;
             }
@@ -130,19 +97,10 @@ impl DstOver for Flex {
         paint: Paint,
     ) -> IntTensor<Self> {
         let [height, width] = canvas.shape().dims();
-        let stroke: Vec<u8> =
-            everywhere(host_words(stroke), width * height).into_iter().map(|word| word as u8).collect();
-        let shadow = everywhere(host_floats(shadow), width * height);
-        let background = bytes_of_words(&everywhere(host_words(background), width * height));
+        let layers = HostLayers::new([height, width], stroke, shadow, background, paint);
         let mut pixels = bytes_of_words(&host_words(canvas));
         for (y, pixels) in pixels.chunks_exact_mut(4 * width).enumerate() {
-            let here = y * width..(y + 1) * width;
-            let layers = Row {
-                stroke: Some(Stroke { coverage: &stroke[here.clone()], color: paint.stroke }),
-                shadow: Some(Shadow { coverage: &shadow[here], color: paint.shadow, opacity: paint.opacity }),
-                background: Under::Pixels(&background[4 * y * width..]),
-            };
-            row(pixels, &layers);
+            row(pixels, &layers.row(y));
         }
         host_int_tensor(words_of_bytes(&pixels), [height, width])
     }
@@ -161,7 +119,7 @@ impl DstOver for CubeBackend {
         let shadow: CubeTensor = into_contiguous(shadow);
         let background: CubeTensor = into_contiguous(background);
         let [height, width] = canvas.shape().dims();
-        let steps = [step(&stroke), step(&shadow), step(&background)];
+        let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
         let output = empty_like(&canvas, [height, width], DType::U32);
         let linear = upload_table(&canvas, exact_linear_of_encoded8());
         let (count, dim) = launch_grid(width, height);
@@ -175,14 +133,7 @@ impl DstOver for CubeBackend {
             background.into_buffer_arg(),
             linear.into_buffer_arg(),
             output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            steps[0],
-            steps[1],
-            steps[2],
-            paint.stroke_word(),
-            paint.shadow_word(),
-            paint.opacity,
+            layers,
         );
         output
     }
@@ -202,9 +153,7 @@ pub fn dst_over(
     background: Tensor<2, Int>,
     paint: Paint,
 ) -> Tensor<2, Int> {
-    for layer in [stroke.dims(), shadow.dims(), background.dims()] {
-        assert!(layer == canvas.dims() || layer == [1, 1], "a layer is as large as the canvas, or one value");
-    }
+    layers::check(&canvas, &stroke, &shadow, &background);
     Tensor::from_dispatch(<Dispatch as DstOver>::dst_over(
         canvas.into_dispatch(),
         stroke.into_dispatch(),

@@ -13,11 +13,7 @@ use super::{LUMA, STEPS};
 use crate::device::{
     bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, scalar, upload_table, words_of_bytes,
 };
-
-#[cube]
-fn value(pixel: u32, shift: u32) -> f32 {
-    f32::cast_from((pixel >> shift) & 255)
-}
+use crate::srgb::gpu::value;
 
 #[cube(launch)]
 fn enhance_kernel(picture: &[u32], lifted: &[f32], output: &mut [u32], width: u32, height: u32, gain: f32) {

@@ -8,18 +8,11 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::device::{
-    bytes_of_words, empty_like, everywhere, host_floats, host_int_tensor, host_words, launch_grid, scalar, step,
-    words_of_bytes,
-};
-use crate::dst_over::cpu::{Shadow, Stroke, Under};
-use crate::dst_over::gpu::Paint;
-use crate::srgb::gpu::{byte, unit};
-
-#[cube]
-fn value(pixel: u32, shift: u32) -> f32 {
-    f32::cast_from((pixel >> shift) & 255)
-}
+use super::cpu::over;
+use crate::device::{bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, words_of_bytes};
+use crate::dst_over::cpu::Row;
+use crate::layers::{self, HostLayers, Layers, Paint};
+use crate::srgb::gpu::{byte, unit, value};
 
 #[cube(launch)]
 fn flat_over_kernel(
@@ -28,25 +21,17 @@ fn flat_over_kernel(
     shadow: &[f32],
     background: &[u32],
     output: &mut [u32],
-    width: u32,
-    height: u32,
-    // 1, or 0 for a plane that is one value everywhere.
-    stroke_step: u32,
-    shadow_step: u32,
-    background_step: u32,
-    stroke_color: u32,
-    shadow_color: u32,
-    opacity: f32,
+    layers: &Layers,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
-    if x >= width || y >= height {
+    if x >= layers.width || y >= layers.height {
         terminate!();
     }
-    let at = y * width + x;
-    let stroked = stroke[(at * stroke_step) as usize];
-    let shade = unit(shadow[(at * shadow_step) as usize] * opacity);
-    let below = background[(at * background_step) as usize];
+    let at = y * layers.width + x;
+    let stroked = stroke[(at * layers.stroke_step) as usize];
+    let shade = unit(shadow[(at * layers.shadow_step) as usize] * layers.opacity);
+    let below = background[(at * layers.background_step) as usize];
     let mut result = below;
     if canvas[at as usize] >> 24 == 255 {
         result = 0u32;
@@ -64,8 +49,8 @@ fn flat_over_kernel(
             result = coverage << 24;
             for channel in 0u32..3u32 {
                 let shift = 8 * channel;
-                let sum = of_stroke * value(stroke_color, shift)
-                    + of_shadow * value(shadow_color, shift)
+                let sum = of_stroke * value(layers.stroke_color, shift)
+                    + of_shadow * value(layers.shadow_color, shift)
                     + of_background * value(below, shift);
                 result += min(u32::cast_from(sum / alpha + 0.5), 255u32) << shift;
             }
@@ -99,20 +84,14 @@ impl FlatOver for Flex {
     ) -> IntTensor<Self> {
         let [height, width] = canvas.shape().dims();
         let pixels = bytes_of_words(&host_words(canvas));
-        let stroke: Vec<u8> =
-            everywhere(host_words(stroke), width * height).into_iter().map(|word| word as u8).collect();
-        let shadow = everywhere(host_floats(shadow), width * height);
-        let background = bytes_of_words(&everywhere(host_words(background), width * height));
+        let layers = HostLayers::new([height, width], stroke, shadow, background, paint);
         let mut output = Vec::with_capacity(pixels.len());
         let mut mixed = Vec::new();
         for (y, pixels) in pixels.chunks_exact(4 * width).enumerate() {
-            let here = y * width..(y + 1) * width;
-            let stroke = Stroke { coverage: &stroke[here.clone()], color: paint.stroke };
-            let shadow = Shadow { coverage: &shadow[here], color: paint.shadow, opacity: paint.opacity };
-            let background = Under::Pixels(&background[4 * y * width..]);
+            let Row { stroke, shadow, background } = layers.row(y);
             // Nothing of the row before shows under opaque pixels.
             mixed.clear();
-            let _ = super::cpu::over(pixels, Some(stroke), Some(shadow), background, &mut mixed);
+            let _ = over(pixels, stroke, shadow, background, &mut mixed);
             output.extend_from_slice(&mixed);
         }
         host_int_tensor(words_of_bytes(&output), [height, width])
@@ -132,7 +111,7 @@ impl FlatOver for CubeBackend {
         let shadow: CubeTensor = into_contiguous(shadow);
         let background: CubeTensor = into_contiguous(background);
         let [height, width] = canvas.shape().dims();
-        let steps = [step(&stroke), step(&shadow), step(&background)];
+        let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
         let output = empty_like(&canvas, [height, width], DType::U32);
         let (count, dim) = launch_grid(width, height);
         flat_over_kernel::launch(
@@ -144,14 +123,7 @@ impl FlatOver for CubeBackend {
             shadow.into_buffer_arg(),
             background.into_buffer_arg(),
             output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            steps[0],
-            steps[1],
-            steps[2],
-            paint.stroke_word(),
-            paint.shadow_word(),
-            paint.opacity,
+            layers,
         );
         output
     }
@@ -170,9 +142,7 @@ pub fn flat_over(
     background: Tensor<2, Int>,
     paint: Paint,
 ) -> Tensor<2, Int> {
-    for layer in [stroke.dims(), shadow.dims(), background.dims()] {
-        assert!(layer == canvas.dims() || layer == [1, 1], "a layer is as large as the canvas, or one value");
-    }
+    layers::check(&canvas, &stroke, &shadow, &background);
     Tensor::from_dispatch(<Dispatch as FlatOver>::flat_over(
         canvas.into_dispatch(),
         stroke.into_dispatch(),

@@ -6,7 +6,8 @@ use crate::compose::{Background, Fit};
 use crate::image::color::Color;
 use crate::image::{Frame, Size};
 use backdrop_kernels::device::{Plane, upload};
-use backdrop_kernels::dst_over::gpu::{Paint, dst_over};
+use backdrop_kernels::dst_over::gpu::dst_over;
+use backdrop_kernels::layers::Paint;
 use burn::tensor::{Device, Tensor};
 
 /// The bottom layer.

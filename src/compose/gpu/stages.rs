@@ -11,10 +11,11 @@ use crate::image::{Rect, Size};
 use backdrop_kernels::coverage;
 use backdrop_kernels::device::Plane;
 use backdrop_kernels::dilate::gpu::dilate;
-use backdrop_kernels::dst_over::gpu::{Paint, dst_over};
+use backdrop_kernels::dst_over::gpu::dst_over;
 use backdrop_kernels::enhance::gpu::enhance;
 use backdrop_kernels::flat_over::gpu::flat_over;
 use backdrop_kernels::gaussian::{Border, gpu::gaussian};
+use backdrop_kernels::layers::Paint;
 use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
 use burn::tensor::{Tensor, TensorData};
 

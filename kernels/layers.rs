@@ -1,0 +1,101 @@
+//! The layers beneath a canvas on the GPU (a stroke, a shadow, a background), as `dst_over` and `flat_over` take them.
+//!
+//! The planes of the layers are as large as the canvas, or one value for every pixel.
+
+use burn::backend::Flex;
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::tensor::{Int, Tensor};
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::device::{bytes_of_words, everywhere, host_floats, host_words, scalar, step};
+use crate::dst_over::cpu::{Row, Shadow, Stroke, Under};
+
+/// The colours of the layers that have only one, sRGB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Paint {
+    /// Of the stroke.
+    pub stroke: [u8; 3],
+    /// Of the shadow.
+    pub shadow: [u8; 3],
+    /// Factor of the shadow's coverage, 0..=1.
+    pub opacity: f32,
+}
+
+/// Panics unless the planes of the layers have the dimensions of `canvas`, or one value.
+pub(crate) fn check(canvas: &Tensor<2, Int>, stroke: &Tensor<2, Int>, shadow: &Tensor<2>, background: &Tensor<2, Int>) {
+    for layer in [stroke.dims(), shadow.dims(), background.dims()] {
+        assert!(layer == canvas.dims() || layer == [1, 1], "a layer is as large as the canvas, or one value");
+    }
+}
+
+/// What a kernel needs beside the planes.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub(crate) struct Layers {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    // 1, or 0 for a plane that is one value everywhere.
+    pub(crate) stroke_step: u32,
+    pub(crate) shadow_step: u32,
+    pub(crate) background_step: u32,
+    // As opaque packed pixels.
+    pub(crate) stroke_color: u32,
+    pub(crate) shadow_color: u32,
+    pub(crate) opacity: f32,
+}
+
+/// The argument of a kernel over a canvas of `width` × `height` with the planes `stroke`, `shadow` and `background`.
+pub(crate) fn argument(
+    [height, width]: [usize; 2],
+    [stroke, shadow, background]: [&CubeTensor; 3],
+    paint: Paint,
+) -> LayersLaunch {
+    let opaque = |[red, green, blue]: [u8; 3]| u32::from_le_bytes([red, green, blue, 255]);
+    LayersLaunch::new(
+        scalar(width),
+        scalar(height),
+        step(stroke),
+        step(shadow),
+        step(background),
+        opaque(paint.stroke),
+        opaque(paint.shadow),
+        paint.opacity,
+    )
+}
+
+/// The layers on the host, one value a pixel.
+pub(crate) struct HostLayers {
+    width: usize,
+    stroke: Vec<u8>,
+    shadow: Vec<f32>,
+    background: Vec<u8>,
+    paint: Paint,
+}
+
+impl HostLayers {
+    /// Those of a canvas of `width` × `height`.
+    pub(crate) fn new(
+        [height, width]: [usize; 2],
+        stroke: IntTensor<Flex>,
+        shadow: FloatTensor<Flex>,
+        background: IntTensor<Flex>,
+        paint: Paint,
+    ) -> Self {
+        let pixels = width * height;
+        let stroke = everywhere(host_words(stroke), pixels).into_iter().map(|word| word as u8).collect();
+        let shadow = everywhere(host_floats(shadow), pixels);
+        let background = bytes_of_words(&everywhere(host_words(background), pixels));
+        Self { width, stroke, shadow, background, paint }
+    }
+
+    /// Those beneath row `y`.
+    pub(crate) fn row(&self, y: usize) -> Row<'_> {
+        let here = y * self.width..(y + 1) * self.width;
+        let Paint { stroke, shadow, opacity } = self.paint;
+        Row {
+            stroke: Some(Stroke { coverage: &self.stroke[here.clone()], color: stroke }),
+            shadow: Some(Shadow { coverage: &self.shadow[here.clone()], color: shadow, opacity }),
+            background: Under::Pixels(&self.background[4 * here.start..4 * here.end]),
+        }
+    }
+}
