@@ -1,7 +1,7 @@
 //! One GPU beside the CPU of the same machine: `cargo bench --bench gpu -- [--device NAME] [MEGAPIXELS...]`.
 //!
 //! Three tables: the network in batches, matting alone and with four pictures in flight, and whole pictures through the engine, as
-//! `/remove` has them, with 1, 8 and 32 clients; and the bytes of each picture that were moved up and down. The device is the best
+//! `/remove` and `/studio-shot` have them, with 1, 8 and 32 clients; and the bytes of each picture that were moved up and down. The device is the best
 //! one, or the first whose name contains `NAME`. The least time of several runs is printed. Rows that would begin after nine
 //! minutes are left out, so that the command ends within ten.
 //!
@@ -20,11 +20,14 @@ use backdrop::model::weights::architecture::Network;
 use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop::pipeline::{self, Call};
+use backdrop::recipe::Recipe;
 use backdrop_kernels::conv::Isa;
+use bytes::Bytes;
 use futures_util::future::join_all;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
 
 /// As in the binary.
 #[global_allocator]
@@ -61,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bench = Bench { adapter, weights: Arc::new(weights(adapter)), began: Instant::now() };
     bench.network()?;
     bench.matting(if sizes.is_empty() { &[1.0, 4.0, 16.8] } else { &sizes })?;
-    bench.remove(if sizes.is_empty() { &[0.26, 12.0, 16.8] } else { &sizes })?;
+    bench.pictures(if sizes.is_empty() { &[0.26, 12.0, 16.8] } else { &sizes })?;
     Ok(())
 }
 
@@ -97,7 +100,7 @@ impl Bench<'_> {
         let began = Instant::now();
         let on_gpu = GpuSegmenter::start(self.adapter, &self.weights, most)?;
         println!("loading, self-test and warm-up: {:.1} s\n", began.elapsed().as_secs_f64());
-        println!("{:44} {:>6} {:>12} {:>12}", "network, f32", "batch", "ms", "pictures/s");
+        println!("{:20} {:44} {:>6} {:>12} {:>12}", "network", "device", "batch", "ms", "pictures/s");
         let frame = picture(GRID);
         let on_cpu = CpuSegmenter::new(&self.weights, Isa::detect())?;
         let mut networks: [(String, Box<dyn Segmenter>); 2] =
@@ -111,7 +114,8 @@ impl Bench<'_> {
                 let frames: Vec<&Frame> = frames.iter().collect();
                 let took = least(|| drop(network.segment(&frames).expect("the device computes")));
                 let rate = batch as f64 / took.as_secs_f64();
-                println!("{device:44} {batch:>6} {:>12.1} {rate:>12.1}", took.as_secs_f64() * 1e3);
+                let (model, ms) = (network.model(), took.as_secs_f64() * 1e3);
+                println!("{model:20} {device:44} {batch:>6} {ms:>12.1} {rate:>12.1}");
             }
         }
         Ok(())
@@ -139,54 +143,65 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn remove(&self, sizes: &[f64]) -> Result<(), Box<dyn Error>> {
+    fn pictures(&self, sizes: &[f64]) -> Result<(), Box<dyn Error>> {
         println!(
-            "\n{:44} {:>6} {:>8} {:>12} {:>12} {:>12}",
-            "whole pictures, JPEG to PNG", "MP", "clients", "pictures/s", "MB up", "MB down"
+            "\n{:44} {:12} {:>6} {:>8} {:>12} {:>12} {:>12}",
+            "whole pictures", "endpoint", "MP", "clients", "pictures/s", "MB up", "MB down"
         );
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
         let config = EngineConfig::default();
         let (weights, most) = (Arc::clone(&self.weights), config.max_batch);
         let on_cpu: SegmenterFactory =
             Arc::new(move || Ok(Box::new(CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights"))));
         let (weights, adapter) = (Arc::clone(&self.weights), self.adapter.clone());
         let on_gpu: SegmenterFactory = Arc::new(move || Ok(Box::new(GpuSegmenter::start(&adapter, &weights, most)?)));
-        let recipe = support::recipe("remove", &[]);
+        let recipes = ["remove", "studio-shot"].map(|endpoint| (endpoint, support::recipe(endpoint, &[])));
         for (device, factory) in [("CPU".to_owned(), on_cpu), (self.adapter.to_string(), on_gpu)] {
             let engine = Engine::start(&config, factory);
             runtime.block_on(engine.ready())?;
-            for &megapixels in sizes {
-                let photo = support::photo(Size::new(side(megapixels), side(megapixels)));
-                for clients in CLIENTS {
-                    if !self.has_time() {
-                        return Ok(());
-                    }
-                    let one = || {
-                        let deadline = Instant::now() + Duration::from_secs(600);
-                        let call = Call { lane: Lane::Interactive, deadline, limits: Limits::default() };
-                        let (engine, recipe, photo) = (&engine, &recipe, photo.clone());
-                        async move { pipeline::run(engine, photo, recipe, &call).await }
-                    };
-                    let mut moved = None;
-                    let took = least(|| {
-                        let outputs = runtime.block_on(join_all((0..clients).map(|_| one())));
-                        for output in outputs {
-                            moved = output.expect("a picture").timings.transferred;
+            for (endpoint, recipe) in &recipes {
+                for &megapixels in sizes {
+                    let photo = support::photo(Size::new(side(megapixels), side(megapixels)));
+                    for clients in CLIENTS {
+                        if !self.has_time() {
+                            return Ok(());
                         }
-                    });
-                    let Transferred { up, down } = moved.unwrap_or_default();
-                    let (rate, mb) = (clients as f64 / took.as_secs_f64(), |bytes: u64| bytes as f64 / 1e6);
-                    println!(
-                        "{device:44} {megapixels:>6} {clients:>8} {rate:>12.2} {:>12.2} {:>12.2}",
-                        mb(up),
-                        mb(down)
-                    );
+                        let (took, Transferred { up, down }) = in_flight(&runtime, &engine, recipe, &photo, clients);
+                        let (rate, mb) = (clients as f64 / took.as_secs_f64(), |bytes: u64| bytes as f64 / 1e6);
+                        let (up, down) = (mb(up), mb(down));
+                        println!(
+                            "{device:44} {endpoint:12} {megapixels:>6} {clients:>8} {rate:>12.2} {up:>12.2} {down:>12.2}"
+                        );
+                    }
                 }
             }
             runtime.block_on(engine.shutdown());
         }
         Ok(())
     }
+}
+
+/// The time of a request from each of `clients` at once, and the bytes that crossed the border for the last one.
+fn in_flight(
+    runtime: &Runtime,
+    engine: &Engine,
+    recipe: &Recipe,
+    photo: &Bytes,
+    clients: usize,
+) -> (Duration, Transferred) {
+    let one = || {
+        let deadline = Instant::now() + Duration::from_secs(600);
+        let call = Call { lane: Lane::Interactive, deadline, limits: Limits::default() };
+        async move { pipeline::run(engine, photo.clone(), recipe, &call).await }
+    };
+    let mut moved = None;
+    let took = least(|| {
+        let outputs = runtime.block_on(join_all((0..clients).map(|_| one())));
+        for output in outputs {
+            moved = output.expect("a picture").timings.transferred;
+        }
+    });
+    (took, moved.unwrap_or_default())
 }
 
 /// Of a square picture.

@@ -34,32 +34,7 @@ fn network(c: &mut Criterion) {
             });
         }
     }
-    // The baseline: burn's own convolutions on the CPU.
-    #[cfg(feature = "gpu")]
-    {
-        let burn = backdrop::model::burn_net::BurnNet::new(&weights, &burn::tensor::Device::flex());
-        group.sample_size(10);
-        for batch in [1, 4] {
-            group.throughput(Throughput::Elements(batch as u64));
-            group.bench_function(BenchmarkId::new("burn-flex", format!("384/batch{batch}")), |b| {
-                b.iter(|| burn_masks(&burn, black_box(&frame), batch));
-            });
-        }
-    }
     group.finish();
-}
-
-#[cfg(feature = "gpu")]
-fn burn_masks(net: &backdrop::model::burn_net::BurnNet, frame: &Frame, batch: usize) -> Vec<f32> {
-    use burn::tensor::{Device, Tensor, TensorData};
-
-    let mut inputs = vec![0.0; batch * 384 * 384 * 3];
-    for input in inputs.chunks_exact_mut(384 * 384 * 3) {
-        let Size { width, height } = frame.size();
-        model_input(frame.pixels(), width as usize, height as usize, 384, 0, input);
-    }
-    let inputs = Tensor::<4>::from_data(TensorData::new(inputs, [batch, 384, 384, 3]), &Device::flex());
-    net.forward(inputs.permute([0, 3, 1, 2])).into_data().try_into_vec().expect("masks are f32")
 }
 
 /// From a photo to the network's input.

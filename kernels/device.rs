@@ -9,8 +9,6 @@ use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
-use cubecl::config::autotune::AutotuneLevel;
-use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl::prelude::*;
 
 /// A plane of words on a device: a picture, labels or coverage, u32 `[H, W]`.
@@ -96,19 +94,6 @@ pub(crate) fn host_tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FloatTen
 /// A host tensor of packed `words`.
 pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTensor<Flex> {
     Flex::int_from_data(TensorData::new(words, shape), &Default::default())
-}
-
-/// Limits burn's autotuning to one timing of each candidate, from up to ten.
-///
-/// For software adapters, where tuning takes minutes and the winner hardly matters. To be called before the first
-/// device is opened; later it has no effect.
-pub fn tune_briefly() {
-    let mut config = CubeClRuntimeConfig::default();
-    config.autotune.level = AutotuneLevel::Minimal;
-    config.autotune.bench.min_samples = 1;
-    config.autotune.bench.max_samples = 1;
-    // An error means that a configuration is in use already, which then stays.
-    let _ = CubeClRuntimeConfig::try_set(config);
 }
 
 /// Uploads packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.

@@ -8,6 +8,7 @@
     reason = "loops with constant bounds over arrays of registers; iterators would hide the bounds"
 )]
 
+pub mod bilinear;
 pub mod conv;
 pub mod coverage;
 #[cfg(feature = "gpu")]

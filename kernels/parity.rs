@@ -7,6 +7,9 @@ use std::fmt;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
+use crate::bilinear::Tap;
+use crate::conv::gpu::{Dense, Depthwise, Place, Residual, global_average};
+use crate::conv::{Activation, Filter};
 use crate::coverage::Fill;
 use crate::device::upload;
 use crate::gaussian::Border;
@@ -18,7 +21,7 @@ use crate::shadow_grid::gpu::Coverage;
 use crate::shadow_grid::{Cells, Placement};
 use crate::trimap::Params;
 use crate::{
-    coverage, dilate, dst_over, edge, enhance, flat_over, foreground, gaussian, linear_alpha, mask_upsample,
+    bilinear, coverage, dilate, dst_over, edge, enhance, flat_over, foreground, gaussian, linear_alpha, mask_upsample,
     model_input, prolongation, pyramid, resample, shadow_grid, trimap,
 };
 
@@ -135,9 +138,13 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// [`model_input`]'s twins, which the network on a GPU uses.
-// Sums of up to (4096 / 48)² products, in another order.
-pub const MODEL_INPUT: Kernel = Kernel { name: "model_input", tolerance: 1e-5, run: run_model_input };
+/// The kernels of the networks, and of the segmentation network's input.
+pub const NETWORKS: [Kernel; 2] = [
+    // Sums of up to (4096 / 48)² products, in another order.
+    Kernel { name: "model_input", tolerance: 1e-5, run: run_model_input },
+    // Sums of up to 181 products; a multiplication and an addition may be rounded once or twice.
+    Kernel { name: "conv", tolerance: 1e-5, run: run_conv },
+];
 
 /// The kernels of matting, from the clean mask to the cutout.
 pub const MATTING: [Kernel; 8] = [
@@ -160,7 +167,7 @@ pub const MATTING: [Kernel; 8] = [
 ];
 
 /// The kernels of composing, from the cutout to the finished picture.
-pub const COMPOSING: [Kernel; 8] = [
+pub const COMPOSING: [Kernel; 9] = [
     // Whole numbers.
     Kernel { name: "coverage", tolerance: 0.0, run: run_coverage },
     // One step of 255: `pow` is not exactly rounded on a GPU.
@@ -173,6 +180,8 @@ pub const COMPOSING: [Kernel; 8] = [
     Kernel { name: "shadow_grid", tolerance: 1e-4, run: run_shadow_grid },
     // Sums of up to 2 · 21 + 1 products of values in 0..=1.
     Kernel { name: "gaussian", tolerance: 1e-5, run: run_gaussian },
+    // One step of 255, as for `resample`.
+    Kernel { name: "bilinear", tolerance: 1.0 / 254.0, run: run_bilinear },
     // One step of 255: a quotient, then rounding.
     Kernel { name: "flat_over", tolerance: 1.0 / 254.0, run: run_flat_over },
     // One step of 255, as for `resample`.
@@ -181,7 +190,7 @@ pub const COMPOSING: [Kernel; 8] = [
 
 /// Every kernel that has both twins.
 pub fn kernels() -> impl Iterator<Item = Kernel> {
-    [MODEL_INPUT].into_iter().chain(MATTING).chain(COMPOSING)
+    NETWORKS.into_iter().chain(MATTING).chain(COMPOSING)
 }
 
 impl Kernel {
@@ -197,6 +206,59 @@ impl Kernel {
 fn run_model_input(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let picture = upload(&scene.pixels, scene.width, scene.height, device);
     values(model_input::gpu::model_input(picture, GRID))
+}
+
+/// A convolution's parameters: values in -0.25..=0.25.
+struct Parameters {
+    weights: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Parameters {
+    fn new(weights: usize, bias: usize) -> Self {
+        let mut random = Random(weights as u32);
+        let mut values = |count| (0..count).map(|_| f32::from(random.byte()) / 510.0 - 0.25).collect();
+        Self { weights: values(weights), bias: values(bias) }
+    }
+
+    fn filter(&self) -> Filter<'_> {
+        Filter { weights: &self.weights, bias: &self.bias }
+    }
+}
+
+fn run_conv(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let place = Place::single(device);
+    let dense = |size: usize, stride, channels: [usize; 2], activation| {
+        let parameters = Parameters::new(channels[0] * channels[1] * size * size, channels[1]);
+        Dense::new(size, stride, channels, parameters.filter(), activation, &place)
+    };
+    let depthwise = |size: usize, stride, dilation, activation| {
+        let parameters = Parameters::new(20 * size * size, 20);
+        Depthwise::new(size, 20, stride, dilation, parameters.filter(), activation, &place)
+    };
+    // Two pictures of three channels.
+    let turned = scene.pixels.as_chunks::<4>().0.iter().rev();
+    let pixels = scene.pixels.as_chunks::<4>().0.iter().chain(turned);
+    let pixels = pixels.flat_map(|pixel| &pixel[..3]).map(|&value| f32::from(value) / 127.5 - 1.0).collect();
+    let pictures = TensorData::new::<f32, _>(pixels, [2, scene.height, scene.width, 3]);
+    let pictures = Tensor::<4>::from_data(pictures, device);
+    let strided = dense(3, 2, [3, 20], Activation::Relu6).run(pictures, Residual::None);
+    let wide = depthwise(5, 1, 1, Activation::Linear).run(strided.clone());
+    let dilated = depthwise(3, 1, 3, Activation::Relu).run(wide.clone());
+    let added = dense(1, 1, [20, 20], Activation::Relu).run(dilated, Residual::Same(wide.clone()));
+    let halved = depthwise(3, 2, 1, Activation::Relu6).run(added.clone());
+    // Seven channels are not whole vectors.
+    let narrow = dense(1, 1, [20, 7], Activation::Linear).run(global_average(added), Residual::None);
+    // The network's grid, and one of twice its side.
+    let grid = scene.mask_on(device).reshape([1, GRID / 2, GRID / 2, 4]);
+    let finer = dense(3, 1, [4, 16], Activation::Linear).run(grid.clone(), Residual::None);
+    let finer = finer.reshape([1, GRID, GRID, 4]);
+    let upsampled = dense(1, 1, [4, 4], Activation::Linear).run(finer, Residual::Upsampled(grid));
+    let mut results = Vec::new();
+    for plane in [strided, wide, halved, narrow, upsampled] {
+        results.extend(values(plane)?);
+    }
+    Ok(results)
 }
 
 fn run_mask_upsample(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
@@ -366,6 +428,18 @@ fn run_gaussian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let mut blurred = values(gaussian::gpu::gaussian(plane(), 2.3, Border::Clamp))?;
     blurred.extend(values(gaussian::gpu::gaussian(plane(), 6.5, Border::Zero))?);
     Ok(blurred)
+}
+
+fn run_bilinear(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let grid = scene.mask_on(device).reshape([GRID / 2, GRID / 2, 4]);
+    // From beyond the last cell to the first one, back and forth.
+    let tap = |at: usize| {
+        let place = ((at as f32 * 0.37).sin() * 0.55 + 0.5).clamp(0.0, 1.0) * (GRID / 2 - 1) as f32;
+        let first = place as u32;
+        Tap { first, second: (first + 1).min(GRID as u32 / 2 - 1), share: place - first as f32 }
+    };
+    let taps = |side: usize| (0..side).map(tap).collect();
+    bytes(bilinear::gpu::bilinear(grid, taps(scene.width), taps(scene.height)))
 }
 
 /// 0 everywhere.

@@ -19,6 +19,8 @@ mod dense;
 mod depthwise;
 mod dispatch;
 mod global_pool;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod head;
 mod inverted_residual;
 mod micro_kernel;
@@ -98,7 +100,7 @@ impl fmt::Display for Isa {
 }
 
 /// The activation function applied to a sum before it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// Identity.
     Linear,

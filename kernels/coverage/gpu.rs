@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor, TensorData};
+use burn::tensor::{DType, Int, Tensor, TensorData};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -82,22 +82,18 @@ fn fill_kernel(source: &[u32], fills: &[u32], output: &mut [u32], row: u32, coun
 }
 
 /// The kernels as burn operations.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Coverage: Backend {
     /// `picture`: u32 `[height, width]`. Returns u32 `[height, ⌈width / 4⌉]`.
-    #[fusion(dtype = picture, shape = Shape::new([*height, width.div_ceil(4)]))]
     fn bytes(picture: IntTensor<Self>, height: usize, width: usize) -> IntTensor<Self>;
 
     /// `picture`: u32 `[height, W]`. Returns u32 `[height, 2]`.
-    #[fusion(dtype = picture, shape = Shape::new([*height, 2]))]
     fn extents(picture: IntTensor<Self>, height: usize, least: u32) -> IntTensor<Self>;
 
     /// `picture` and `most`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    #[fusion(dtype = picture, shape = picture)]
     fn clipped(picture: IntTensor<Self>, most: IntTensor<Self>) -> IntTensor<Self>;
 
     /// `picture` and `source`: u32 `[H, W]`; `fills`: u32 `[count]`. Returns u32 `[H, W]`.
-    #[fusion(dtype = picture, shape = picture)]
     fn filled(picture: IntTensor<Self>, source: IntTensor<Self>, fills: IntTensor<Self>) -> IntTensor<Self>;
 }
 

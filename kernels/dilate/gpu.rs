@@ -198,10 +198,9 @@ fn rows_kernel(picture: &[u32], offsets: &[i32], output: &mut [u32], shape: &Sha
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Dilate: Backend {
     /// `picture`: u32 `[H, W]`, packed; `radius` above 0. Returns u32 `[H, W]`, 0..=255.
-    #[fusion(dtype = picture, shape = picture)]
     fn dilate(picture: IntTensor<Self>, radius: f32) -> IntTensor<Self>;
 }
 

@@ -74,11 +74,10 @@ fn dst_over_kernel(
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait DstOver: Backend {
     /// `canvas`: u32 `[H, W]`; `stroke`: u32, `shadow`: f32, `background`: u32, each `[H, W]`, or `[1, 1]` for the
     /// same everywhere. Returns u32 `[H, W]`.
-    #[fusion(dtype = canvas, shape = canvas)]
     fn dst_over(
         canvas: IntTensor<Self>,
         stroke: IntTensor<Self>,

@@ -81,14 +81,12 @@ fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32
 }
 
 /// The kernels as burn operations.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Edges: Backend {
     /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    #[fusion(dtype = coverage, shape = coverage)]
     fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self>;
 
     /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    #[fusion(dtype = coverage, shape = coverage)]
     fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self>;
 }
 

@@ -40,10 +40,9 @@ fn enhance_kernel(picture: &[u32], lifted: &[f32], output: &mut [u32], width: u3
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Enhance: Backend {
     /// `picture`: u32 `[H, W]`; `strength` above 0. Returns u32 `[H, W]`.
-    #[fusion(dtype = picture, shape = picture)]
     fn enhance(picture: IntTensor<Self>, strength: f32) -> IntTensor<Self>;
 }
 

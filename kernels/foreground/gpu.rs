@@ -8,7 +8,7 @@
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -290,10 +290,9 @@ fn pack_kernel(values: &[f32], colours: &mut [u32], sizes: &Sizes) {
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Relax: Backend {
     /// `picture`, `coverage`: u32 `[height, width]`; `coarser`: u32 `[2, rows, columns]`. Returns u32 `[2, height, width]`.
-    #[fusion(dtype = DType::U32, shape = Shape::new([2, *height, *width]))]
     fn relax(
         picture: IntTensor<Self>,
         coverage: IntTensor<Self>,

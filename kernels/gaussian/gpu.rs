@@ -49,10 +49,9 @@ fn blur_kernel(samples: &[f32], weights: &[f32], output: &mut [f32], lines: &Lin
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Gaussian: Backend {
     /// `samples`: f32 `[H, W, C]`; `sigma` above 0. Returns f32 `[H, W, C]`.
-    #[fusion(dtype = samples, shape = samples)]
     fn gaussian(samples: FloatTensor<Self>, sigma: f32, border: Border) -> FloatTensor<Self>;
 }
 

@@ -448,11 +448,10 @@ fn coverage_kernel(decided: &[u32], alpha: &[f32], coverage: &mut [u32], width: 
 }
 
 /// The solver as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Solve: Backend {
     /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `expected`: f32 `[rows, columns]`.
     /// Returns u32 `[H, W]`.
-    #[fusion(dtype = labels, shape = labels)]
     fn solve(
         picture: IntTensor<Self>,
         labels: IntTensor<Self>,

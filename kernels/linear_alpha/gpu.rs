@@ -79,10 +79,9 @@ fn cutout_kernel(
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait CutOut: Backend {
     /// `picture`, `coverage`: u32 `[H, W]`; `colours`: u32 `[2, H, W]`. Returns u32 `[H, W]`.
-    #[fusion(dtype = picture, shape = picture)]
     fn cut_out(
         picture: IntTensor<Self>,
         coverage: IntTensor<Self>,

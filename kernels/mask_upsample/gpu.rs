@@ -4,7 +4,7 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -75,10 +75,9 @@ fn mask_upsample_kernel(mask: &[f32], output: &mut [f32], over: &Stretch) {
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait MaskUpsample: Backend {
     /// `mask`: f32 `[rows, columns]`. Returns f32 `[height, width]`.
-    #[fusion(dtype = mask, shape = Shape::new([*height, *width]))]
     fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self>;
 }
 

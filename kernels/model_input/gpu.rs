@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -92,10 +92,9 @@ fn model_input_kernel(picture: &[u32], output: &mut [f32], width: u32, height: u
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait ModelInput: Backend {
     /// `picture`: u32 `[H, W]`. Returns f32 `[S, S, 3]`.
-    #[fusion(dtype = DType::F32, shape = Shape::new([*side, *side, 3]))]
     fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self>;
 }
 

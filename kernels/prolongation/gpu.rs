@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -77,14 +77,12 @@ fn decide_kernel(
 }
 
 /// The kernels as burn operations.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Prolongation: Backend {
     /// `coarser`: u32 `[rows, columns]`, coverage. Returns f32 `[height, width]`.
-    #[fusion(dtype = DType::F32, shape = Shape::new([*height, *width]))]
     fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self>;
 
     /// `coarser`: u32 `[rows, columns]`, coverage; `labels`: u32 `[height, width]`. Returns labels.
-    #[fusion(dtype = labels, shape = labels)]
     fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self>;
 }
 

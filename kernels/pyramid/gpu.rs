@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -48,10 +48,9 @@ fn halve_kernel(plane: &[u32], half: &mut [u32], width: u32, height: u32, #[comp
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Halve: Backend {
     /// `plane`: u32 `[height, width]`. Returns u32 of half the size.
-    #[fusion(dtype = DType::U32, shape = Shape::new([height.div_ceil(2), width.div_ceil(2)]))]
     fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self>;
 }
 

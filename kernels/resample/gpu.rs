@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -114,10 +114,9 @@ fn columns_kernel(
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Resample: Backend {
     /// `picture`: u32 `[H, W]`. Returns u32 `[rows, columns]`.
-    #[fusion(dtype = picture, shape = Shape::new([*rows, *columns]))]
     fn resample(picture: IntTensor<Self>, part: Part, rows: usize, columns: usize) -> IntTensor<Self>;
 }
 

@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -137,14 +137,12 @@ impl Coverage {
 }
 
 /// The kernels as burn operations.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait ShadowGrid: Backend {
     /// `coverage`: u32 `[H, W]`. Returns f32 `[rows, columns, 1]`, of the cells' size.
-    #[fusion(dtype = DType::F32, shape = Shape::new([cells.size()[1], cells.size()[0], 1]))]
     fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self>;
 
     /// `grid`: f32 `[rows, columns, 1]`. Returns f32 `[height, width]`.
-    #[fusion(dtype = grid, shape = Shape::new([*height, *width]))]
     fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self>;
 }
 

@@ -5,7 +5,7 @@
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Shape, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -125,10 +125,9 @@ fn label_kernel(low: &[f32], high: &[f32], labels: &mut [u32], over: &Stretch, f
 }
 
 /// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
+#[backend_extension(Flex, Cube)]
 pub trait Trimap: Backend {
     /// `mask`: f32 `[rows, columns]`; `raised`: the same, or `[1, 1]` for the same everywhere. Returns u32 `[height, width]`.
-    #[fusion(dtype = DType::U32, shape = Shape::new([*height, *width]))]
     fn trimap(
         mask: FloatTensor<Self>,
         raised: FloatTensor<Self>,

@@ -5,8 +5,9 @@
 //! Beyond the source's border the background is mirrored.
 
 use crate::compose::{Background, Layout, Scene};
-use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
+use crate::image::color::linear16_of_encoded8;
 use crate::image::{Frame, Size};
+use backdrop_kernels::bilinear::{self, Tap};
 use backdrop_kernels::gaussian::{self, Border};
 use backdrop_kernels::pull_push;
 use rayon::prelude::*;
@@ -48,6 +49,12 @@ impl Plate {
     pub(in crate::compose) fn most_pixels(source: Size, intensity: u8) -> usize {
         // Two pixels a cell for the plate, four for the same in f32, a third of those for its pyramid, and the mask.
         Self::grid(source, Self::cell(source, Self::sigma(source, intensity))).area() * 8
+    }
+
+    /// How many cells it has.
+    #[cfg(feature = "gpu")]
+    pub(crate) const fn cells(&self) -> usize {
+        self.size.area()
     }
 
     fn sigma(source: Size, intensity: u8) -> f32 {
@@ -97,13 +104,15 @@ impl Plate {
         Self { source, cell, size, cells, sigma }
     }
 
-    /// The background without what `cutout` covers, inpainted and blurred. `None` when nothing else is left.
-    pub(super) fn without(self, cutout: &Frame, layout: &Layout) -> Option<BlurredBackground> {
-        let Self { source, cell, size, cells, sigma } = self;
-        if cutout.size() != source {
-            return None; // The plate would not align with the cutout; no caller does this.
-        }
-        let covered = covered_cells(cutout, cell, size);
+    /// The background without the subject, inpainted and blurred. `covers` says of each pixel of the source whether the subject covers
+    /// any of it. `None` when nothing else is left.
+    pub(in crate::compose) fn without(
+        &self,
+        covers: impl Fn(usize) -> bool + Sync,
+        layout: &Layout,
+    ) -> Option<BlurredBackground> {
+        let Self { source, cell, size, ref cells, sigma } = *self;
+        let covered = covered_cells(source, cell, size, covers);
         let width = size.width as usize;
         let mut samples = vec![[0.0; 4]; cells.len()];
         samples.par_chunks_mut(width).zip(cells.par_chunks(width)).enumerate().for_each(|(y, (samples, cells))| {
@@ -117,7 +126,7 @@ impl Plate {
                 }
             }
         });
-        drop((covered, cells));
+        drop(covered);
         if !pull_push::cpu::fill(&mut samples, width) {
             return None;
         }
@@ -130,92 +139,57 @@ impl Plate {
         let Layout { canvas, from, place, .. } = *layout;
         let cell = cell as f32;
         let columns = (0..canvas.width)
-            .map(|x| LinearTap::new(x, (place.left, place.width), (from.left, from.width), source.width, cell))
+            .map(|x| tap(x, (place.left, place.width), (from.left, from.width), source.width, cell))
             .collect();
         let rows = (0..canvas.height)
-            .map(|y| LinearTap::new(y, (place.top, place.height), (from.top, from.height), source.height, cell))
+            .map(|y| tap(y, (place.top, place.height), (from.top, from.height), source.height, cell))
             .collect();
         Some(BlurredBackground { samples, width, columns, rows })
     }
 }
 
-/// Whether the cutout covers any pixel of each cell.
-fn covered_cells(cutout: &Frame, cell: u32, size: Size) -> Vec<bool> {
-    let row = cutout.size().width as usize * 4;
+/// Whether the subject covers any pixel of each cell.
+fn covered_cells(source: Size, cell: u32, size: Size, covers: impl Fn(usize) -> bool + Sync) -> Vec<bool> {
+    let (width, cell) = (source.width as usize, cell as usize);
     let mut covered = vec![false; size.area()];
-    let bands = cutout.pixels().par_chunks(row * cell as usize);
-    covered.par_chunks_mut(size.width as usize).zip(bands).for_each(|(covered, band)| {
-        for pixels in band.chunks_exact(row) {
-            for (covered, pixels) in covered.iter_mut().zip(pixels.as_chunks::<4>().0.chunks(cell as usize)) {
-                *covered |= pixels.iter().any(|pixel| pixel[3] > 0);
+    covered.par_chunks_mut(size.width as usize).enumerate().for_each(|(row, covered)| {
+        for y in row * cell..((row + 1) * cell).min(source.height as usize) {
+            for (column, covered) in covered.iter_mut().enumerate() {
+                let pixels = column * cell..((column + 1) * cell).min(width);
+                *covered |= pixels.into_iter().any(|x| covers(y * width + x));
             }
         }
     });
     covered
 }
 
-/// Linear interpolation between two cells, for one pixel of the canvas.
-#[derive(Clone, Copy)]
-struct LinearTap {
-    first: u32,
-    second: u32,
-    /// Weight of the second, 0 to 1.
-    share: f32,
-}
-
-impl LinearTap {
-    /// For the centre of a pixel, where `place` of the canvas shows `from` of the source (start and length each), which
-    /// is `side` pixels long.
-    ///
-    /// Mirrored beyond the source's border: replicated pixels would be streaks.
-    fn new(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) -> Self {
-        let shown = (pixel as f32 + 0.5 - place.0 as f32) / place.1 as f32 * from.1 as f32 + from.0 as f32;
-        let side = side as f32;
-        let folded = shown.rem_euclid(2.0 * side);
-        let mirrored = folded.min(2.0 * side - folded);
-        let cells = (side / cell).ceil() as u32;
-        let at = (mirrored / cell - 0.5).clamp(0.0, (cells - 1) as f32);
-        let first = at as u32;
-        Self { first, second: (first + 1).min(cells - 1), share: at - first as f32 }
-    }
+/// The cells between which the centre of a pixel of the canvas lies, where `place` of the canvas shows `from` of the source (start and
+/// length each), which is `side` pixels long.
+///
+/// Mirrored beyond the source's border: replicated pixels would be streaks.
+fn tap(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) -> Tap {
+    let shown = (pixel as f32 + 0.5 - place.0 as f32) / place.1 as f32 * from.1 as f32 + from.0 as f32;
+    let side = side as f32;
+    let folded = shown.rem_euclid(2.0 * side);
+    let mirrored = folded.min(2.0 * side - folded);
+    let cells = (side / cell).ceil() as u32;
+    let at = (mirrored / cell - 0.5).clamp(0.0, (cells - 1) as f32);
+    let first = at as u32;
+    Tap { first, second: (first + 1).min(cells - 1), share: at - first as f32 }
 }
 
 /// A blurred plate, and the cells behind each pixel of the canvas.
 pub(in crate::compose) struct BlurredBackground {
-    /// Linear light.
-    samples: Vec<[f32; 4]>,
-    width: usize,
-    columns: Vec<LinearTap>,
-    rows: Vec<LinearTap>,
+    /// Linear light, rows of `width` cells.
+    pub(in crate::compose) samples: Vec<[f32; 4]>,
+    pub(in crate::compose) width: usize,
+    pub(in crate::compose) columns: Vec<Tap>,
+    pub(in crate::compose) rows: Vec<Tap>,
 }
 
 impl BlurredBackground {
     /// The background of a row of the canvas, where `canvas` is not opaque. `line` is scratch.
     pub(super) fn row(&self, y: u32, canvas: &[u8], line: &mut Vec<[f32; 3]>, to: &mut [u8]) {
-        let row = self.rows[y as usize];
-        let [above, below] =
-            [row.first, row.second].map(|row| &self.samples[row as usize * self.width..][..self.width]);
-        line.clear();
-        // Scaled to the table's index, so that only rounding is left for each pixel.
-        let scaled = |value: f32| value * 65535.0;
-        line.extend(above.iter().zip(below).map(|(a, b)| mixed(first_three(a), first_three(b), row.share).map(scaled)));
-        let encoded = encoded8_of_linear16();
-        let pixels = to.as_chunks_mut::<4>().0.iter_mut().zip(canvas.as_chunks::<4>().0);
-        for ((to, subject), column) in pixels.zip(&self.columns) {
-            if subject[3] == 255 {
-                continue;
-            }
-            let light = mixed(line[column.first as usize], line[column.second as usize], column.share);
-            let [red, green, blue] = light.map(|light| encoded[usize::from((light + 0.5) as u16)]);
-            *to = [red, green, blue, 255];
-        }
+        bilinear::cpu::row(&self.samples, self.width, (&self.columns, self.rows[y as usize]), canvas, line, to);
     }
-}
-
-fn first_three(&[red, green, blue, _]: &[f32; 4]) -> [f32; 3] {
-    [red, green, blue]
-}
-
-fn mixed(first: [f32; 3], second: [f32; 3], share: f32) -> [f32; 3] {
-    std::array::from_fn(|channel| first[channel] + share * (second[channel] - first[channel]))
 }

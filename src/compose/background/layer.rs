@@ -38,7 +38,9 @@ impl<'a> BackgroundLayer<'a> {
                 Some(_) | None => Self::of(behind),
             },
             Background::Blurred { behind, .. } => {
-                plate.and_then(|plate| plate.without(picture, layout)).map_or_else(|| Self::of(behind), Self::Blurred)
+                let (pixels, _) = picture.pixels().as_chunks::<4>();
+                let blurred = plate.and_then(|plate| plate.without(|at| pixels[at][3] > 0, layout));
+                blurred.map_or_else(|| Self::of(behind), Self::Blurred)
             }
         }
     }

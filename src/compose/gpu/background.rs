@@ -1,14 +1,15 @@
-//! The background of a canvas on a device: one colour, or a fitted picture.
+//! The background of a canvas on a device: one colour, a fitted picture, or the source's own, blurred.
 
 use super::planes::{constant, on_canvas, part_of};
 use crate::compose::background::fitted;
-use crate::compose::{Background, Fit};
+use crate::compose::{Background, Fit, Layout, Materials};
 use crate::image::color::Color;
-use crate::image::{Frame, Size};
+use crate::image::{AlphaMatte, Size};
+use backdrop_kernels::bilinear::{Tap, gpu::bilinear};
 use backdrop_kernels::device::{Plane, upload};
 use backdrop_kernels::dst_over::gpu::dst_over;
 use backdrop_kernels::layers::Paint;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// The bottom layer.
 pub(super) enum DeviceBackground {
@@ -23,20 +24,46 @@ pub(super) enum DeviceBackground {
         /// The colour behind it.
         behind: Color,
     },
+    /// A blurred plate, inpainted and blurred by the host: it has few cells.
+    Blurred {
+        /// Its cells, f32 `[rows, columns, 4]`, uploaded.
+        samples: Box<Tensor<3>>,
+        /// Those behind each column of the canvas.
+        columns: Vec<Tap>,
+        /// Those behind each row.
+        rows: Vec<Tap>,
+    },
 }
 
 impl DeviceBackground {
-    /// Uploads what `background` needs: `given` is its picture.
-    pub(super) fn of(background: Background, given: Option<&Frame>, device: &Device) -> Self {
-        let color = match (background, given) {
-            (Background::Picture { fit, behind }, Some(given)) if given.size().area() > 0 => {
+    /// Uploads what `background` needs of `materials`, beneath a cutout of this `coverage`.
+    pub(super) fn of(
+        background: Background,
+        materials: &Materials,
+        coverage: &AlphaMatte,
+        layout: &Layout,
+        device: &Device,
+    ) -> Self {
+        let color = match (background, &materials.background, &materials.plate) {
+            (Background::Picture { fit, behind }, Some(given), _) if given.size().area() > 0 => {
                 let Size { width, height } = given.size();
                 let picture = Box::new(upload(given.pixels(), width as usize, height as usize, device));
                 return Self::Picture { picture, fit, behind };
             }
-            (Background::Color(color), _)
-            | (Background::Picture { behind: color, .. } | Background::Blurred { behind: color, .. }, _) => color,
-            (Background::Clear | Background::EdgeColor, _) => Color::TRANSPARENT,
+            (Background::Blurred { behind, .. }, _, Some(plate)) => {
+                match plate.without(|at| coverage.coverage()[at] > 0, layout) {
+                    Some(blurred) => {
+                        let shape = [blurred.samples.len() / blurred.width, blurred.width, 4];
+                        let samples = TensorData::new(blurred.samples.into_flattened(), shape);
+                        let samples = Box::new(Tensor::from_data(samples, device));
+                        return Self::Blurred { samples, columns: blurred.columns, rows: blurred.rows };
+                    }
+                    None => behind,
+                }
+            }
+            (Background::Color(color), ..)
+            | (Background::Picture { behind: color, .. } | Background::Blurred { behind: color, .. }, ..) => color,
+            (Background::Clear | Background::EdgeColor, ..) => Color::TRANSPARENT,
         };
         Self::Color(if color.0[3] == 0 { Color::TRANSPARENT } else { color })
     }
@@ -48,10 +75,12 @@ impl DeviceBackground {
 
     /// Bytes that were uploaded.
     pub(super) fn bytes(&self) -> u64 {
-        match self {
+        let words = match self {
             Self::Color(_) => 0,
-            Self::Picture { picture, .. } => (picture.dims().iter().product::<usize>() * size_of::<u32>()) as u64,
-        }
+            Self::Picture { picture, .. } => picture.dims().iter().product(),
+            Self::Blurred { samples, .. } => samples.dims().iter().product::<usize>(),
+        };
+        (words * size_of::<u32>()) as u64
     }
 
     /// Its pixels on a canvas of `size`: u32 `[H, W]`, or `[1, 1]` for one colour.
@@ -64,6 +93,7 @@ impl DeviceBackground {
                 let picture = on_canvas(part_of(*picture, part, place.size()), place, size);
                 beneath(picture, constant(u32::from_le_bytes(behind), device))
             }
+            Self::Blurred { samples, columns, rows } => bilinear(*samples, columns, rows),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Composing on a GPU: the layers of [`flatten`](crate::compose::flatten), in the same order, on planes that stay on the device.
 //!
-//! The cutout is there since it was matted. Up goes the background's picture, down come the bounds of each row of the subject, by
-//! which its shadow is cast, and the finished picture. Marks are drawn into that by the host, as the last layer.
+//! The cutout is there since it was matted. Up goes the background's picture, or the cells of one that is blurred from the source, down
+//! come the bounds of each row of the subject, by which its shadow is cast, and the finished picture. Marks are drawn into that by the host, as the last layer.
 //!
-//! Ground shadows, backgrounds blurred from the source and crops of the source are the CPU's.
+//! Ground shadows and crops of the source are the CPU's.
 
 mod background;
 mod planes;
 mod stages;
 
-use super::{Background, Framing, Layout, Materials, Scene, watermark};
-use crate::image::{Buffer, Composite, DeviceSession, Frame, Rect, Size, Transferred};
+use super::{Background, Framing, Layout, Materials, Plate, Scene, watermark};
+use crate::image::{AlphaMatte, Buffer, Composite, DeviceSession, Frame, Rect, Size, Transferred};
 use backdrop_kernels::device::Plane;
 use background::DeviceBackground;
 
@@ -19,23 +19,22 @@ const SOURCE_BYTES: u64 = 8;
 /// Bytes a pixel of the canvas: the placed subject, its part, the clipped one, distances and outline, the shadow, the background
 /// and its part, the mixed layers, the result.
 const CANVAS_BYTES: u64 = 40;
-/// Bytes of a sample between the two passes of a resampling.
+/// Bytes of a sample between the two passes of a resampling, and of a cell of a blurred background.
 const SAMPLE_BYTES: u64 = 16;
 
 /// Whether the layers of `scene` can be composed on a GPU, and there is something to compose on a picture of `size`.
 pub(crate) fn does(scene: &Scene, size: Size) -> bool {
     let Scene { framing, resize, limit, max_pixels, background, shadow, grounding, outline, enhance, .. } = scene;
-    let (is_supported, is_clear) = match background {
-        Background::Clear | Background::EdgeColor => (true, true),
-        Background::Color(_) | Background::Picture { .. } => (true, false),
-        Background::Blurred { .. } => (false, false),
+    let is_clear = match background {
+        Background::Clear | Background::EdgeColor => true,
+        Background::Color(_) | Background::Picture { .. } | Background::Blurred { .. } => false,
     };
     let is_unchanged = *framing == Framing::Whole
         && max_pixels.is_none()
         && resize.layout_within(size, *limit) == Ok(Layout::unchanged(size));
     let is_bare = is_clear && shadow.is_none() && outline.is_none() && enhance.is_none();
     let is_source = matches!(framing, Framing::Cropped { .. });
-    is_supported && grounding.is_none() && !is_source && !(is_unchanged && is_bare)
+    grounding.is_none() && !is_source && !(is_unchanged && is_bare)
 }
 
 /// Whether the device has room to compose a source of `size` in `layout`, when no other picture is there.
@@ -52,8 +51,10 @@ fn memory(size: Size, layout: &Layout, materials: &Materials) -> (u64, u64) {
     let background = materials.background.as_ref().map_or(Size::new(0, 0), Frame::size);
     let fitted = background.height as usize * canvas.width as usize;
     let planes = bytes(SOURCE_BYTES, size.area()) + bytes(CANVAS_BYTES, canvas.area()) + bytes(4, background.area());
-    let largest = bytes(SAMPLE_BYTES, scaled.max(fitted)).max(bytes(4, canvas.area().max(background.area())));
-    (planes + bytes(SAMPLE_BYTES, scaled + fitted), largest)
+    let cells = materials.plate.as_ref().map_or(0, Plate::cells);
+    let largest = bytes(SAMPLE_BYTES, scaled.max(fitted).max(cells));
+    let largest = largest.max(bytes(4, canvas.area().max(background.area())));
+    (planes + bytes(SAMPLE_BYTES, scaled + fitted + cells), largest)
 }
 
 /// A finished picture of the device, and what crossed the border for it.
@@ -66,22 +67,22 @@ pub(crate) struct Composed {
     pub(crate) transferred: Transferred,
 }
 
-/// Composes `cutout`, of a source of `size`, in `layout` with every layer of `scene`. `take(len)` gives the buffer of the result.
+/// Composes `cutout`, whose `coverage` the host has too, in `layout` with every layer of `scene`. `take(len)` gives the buffer of the result.
 /// `None` where the layout leaves nothing of the subject, or nothing that an outline could be drawn around.
 ///
 /// # Errors
 /// Why the device failed.
 pub(crate) fn flatten(
     session: &DeviceSession,
-    (cutout, size): (Plane, Size),
+    (cutout, coverage): (Plane, &AlphaMatte),
     layout: &Layout,
     scene: &Scene,
     materials: &Materials,
     take: impl FnOnce(usize) -> Buffer,
 ) -> Result<Option<Composed>, String> {
-    let (bytes, _) = memory(size, layout, materials);
+    let (bytes, _) = memory(coverage.size(), layout, materials);
     let room = session.reserve(bytes).ok_or("the device is lost, or its memory stays taken")?;
-    let background = DeviceBackground::of(scene.background, materials.background.as_ref(), session.device());
+    let background = DeviceBackground::of(scene.background, materials, coverage, layout, session.device());
     let up = background.bytes();
     let (layout, layers) = (*layout, scene.clone());
     let compose = move || {

@@ -1,27 +1,27 @@
-//! The face detection network "face" ([`face`]) as burn modules.
+//! The face detection network "face" ([`face`]) on a burn device, by the convolutions of `backdrop_kernels`.
 
-use burn::module::Module;
-use burn::tensor::activation::relu;
+use backdrop_kernels::conv::Activation;
+use backdrop_kernels::conv::gpu::{Dense, Place, Residual};
 use burn::tensor::{Device, Tensor};
 
-use super::layers::{Activation, Convolution, InvertedResidual, Loader, Separable, doubled};
+use super::layers::{InvertedResidual, Loader, Separable};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::face::{self, STRIDES, TAPS};
 
 /// The whole network.
-#[derive(Module, Debug)]
+#[derive(Debug)]
 pub struct BurnFace {
-    stem: Convolution,
+    stem: Dense,
     blocks: Vec<InvertedResidual>,
     /// One for each of [`STRIDES`].
     levels: Vec<Level>,
 }
 
-#[derive(Module, Debug)]
+#[derive(Debug)]
 struct Level {
-    lateral: Convolution,
+    lateral: Dense,
     refine: Separable,
-    head: Convolution,
+    head: Dense,
 }
 
 impl BurnFace {
@@ -31,12 +31,12 @@ impl BurnFace {
     /// When the weights are another network's.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
-        let load = Loader { weights, device };
+        let load = Loader { weights, place: &Place::single(device) };
         let blocks = face::BLOCKS.into_iter().enumerate();
         let level = |stride: usize| Level {
-            lateral: load.dense(&format!("lat{stride}"), 1, Activation::None),
+            lateral: load.dense(&format!("lat{stride}"), 1, Activation::Relu),
             refine: load.separable(["dw", "pw"].map(|part| format!("neck.{stride}.{part}")), 1),
-            head: load.dense(&format!("head.{stride}"), 1, Activation::None),
+            head: load.dense(&format!("head.{stride}"), 1, Activation::Linear),
         };
         Self {
             stem: load.dense("stem", 2, Activation::Relu6),
@@ -45,11 +45,11 @@ impl BurnFace {
         }
     }
 
-    /// `input`: f32 `[N, 3, H, W]`, RGB in -1..=1, H and W multiples of 32. Returns f32 `[N, 15, H/s, W/s]` for each s of
+    /// `input`: f32 `[N, H, W, 3]`, RGB in -1..=1, H and W multiples of 32. Returns f32 `[N, H/s, W/s, 15]` for each s of
     /// [`STRIDES`], in that order.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Vec<Tensor<4>> {
-        let mut x = self.stem.forward(input);
+        let mut x = self.stem.run(input, Residual::None);
         let mut taps = Vec::with_capacity(TAPS.len());
         for (index, block) in self.blocks.iter().enumerate() {
             x = block.forward(x);
@@ -57,16 +57,12 @@ impl BurnFace {
                 taps.push(x.clone());
             }
         }
-        let mut coarser: Option<Tensor<4>> = None;
+        let mut coarser = Residual::None;
         let mut cells = Vec::with_capacity(STRIDES.len());
         for (level, tap) in self.levels.iter().zip(taps).rev() {
-            let lateral = level.lateral.forward(tap);
-            let sum = relu(match coarser {
-                Some(coarser) => lateral + doubled(coarser),
-                None => lateral,
-            });
-            cells.push(level.head.forward(level.refine.forward(sum.clone())));
-            coarser = Some(sum);
+            let sum = level.lateral.run(tap, coarser);
+            cells.push(level.head.run(level.refine.forward(sum.clone()), Residual::None));
+            coarser = Residual::Upsampled(sum);
         }
         cells.reverse();
         cells

@@ -1,4 +1,4 @@
-//! The networks as burn modules: they run on a GPU, and are the reference of our CPU kernels in tests.
+//! The networks on a device of burn, layer by layer: on a GPU, or on the host in tests.
 
 mod face;
 mod fgnet;

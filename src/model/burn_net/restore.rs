@@ -1,32 +1,32 @@
-//! The face restoration network "restore" ([`restore`]) as burn modules.
+//! The face restoration network "restore" ([`restore`]) on a burn device, by the convolutions of `backdrop_kernels`.
 
-use burn::module::Module;
-use burn::tensor::activation::relu;
+use backdrop_kernels::conv::Activation;
+use backdrop_kernels::conv::gpu::{Dense, Place, Residual};
 use burn::tensor::{Device, Tensor};
 
-use super::layers::{Activation, Convolution, Loader, Pair, doubled, pixel_shuffled};
+use super::layers::{Loader, Pair, pixel_shuffled};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::restore;
 
 /// The whole network.
-#[derive(Module, Debug)]
+#[derive(Debug)]
 pub struct BurnRestore {
     encoder: Vec<Stage>,
     /// From the coarsest level up.
     decoder: Vec<Fusion>,
-    out: Convolution,
+    out: Dense,
 }
 
-#[derive(Module, Debug)]
+#[derive(Debug)]
 struct Stage {
-    down: Convolution,
+    down: Dense,
     pairs: Vec<Pair>,
 }
 
-#[derive(Module, Debug)]
+#[derive(Debug)]
 struct Fusion {
-    lateral: Convolution,
-    up: Convolution,
+    lateral: Dense,
+    up: Dense,
     pair: Pair,
 }
 
@@ -37,37 +37,38 @@ impl BurnRestore {
     /// When the weights are another network's.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
-        let load = Loader { weights, device };
+        let load = Loader { weights, place: &Place::single(device) };
         let stage = |level: usize| Stage {
             down: load.dense(&format!("down{}", level + 1), 2, Activation::Relu),
             pairs: restore::encoder_pairs(level).iter().map(|name| load.pair(name)).collect(),
         };
         let fusion = |scale: usize| Fusion {
-            lateral: load.dense(&format!("lat{scale}"), 1, Activation::None),
-            up: load.dense(&format!("up{}", scale + 1), 1, Activation::None),
+            lateral: load.dense(&format!("lat{scale}"), 1, Activation::Relu),
+            up: load.dense(&format!("up{}", scale + 1), 1, Activation::Linear),
             pair: load.pair(&format!("dec{scale}")),
         };
         Self {
             encoder: (0..restore::CHANNELS.len()).map(stage).collect(),
             decoder: [2, 1].map(fusion).into(),
-            out: load.dense("out", 1, Activation::None),
+            out: load.dense("out", 1, Activation::Linear),
         }
     }
 
-    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1, H and W multiples of 8. Returns f32 `[N, 3, H, W]`, the residual to add to
+    /// `input`: f32 `[N, H, W, 3]`, encoded RGB in 0..=1, H and W multiples of 8. Returns f32 `[N, H, W, 3]`, the residual to add to
     /// it.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let mut levels = Vec::with_capacity(self.encoder.len());
         let mut x = input;
         for stage in &self.encoder {
-            x = stage.pairs.iter().fold(stage.down.forward(x), |x, pair| pair.forward(x));
+            x = stage.pairs.iter().fold(stage.down.run(x, Residual::None), |x, pair| pair.forward(x));
             levels.push(x.clone());
         }
         levels.pop();
         for (fusion, finer) in self.decoder.iter().zip(levels.into_iter().rev()) {
-            x = fusion.pair.forward(relu(fusion.lateral.forward(finer) + doubled(fusion.up.forward(x))));
+            let coarser = Residual::Upsampled(fusion.up.run(x, Residual::None));
+            x = fusion.pair.forward(fusion.lateral.run(finer, coarser));
         }
-        pixel_shuffled(self.out.forward(x), 2)
+        pixel_shuffled(self.out.run(x, Residual::None), 2)
     }
 }

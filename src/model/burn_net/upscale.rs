@@ -1,18 +1,19 @@
-//! The upscaling network "upscale" ([`upscale`]) as burn modules.
+//! The upscaling network "upscale" ([`upscale`]) on a burn device, by the convolutions of `backdrop_kernels`.
 
-use burn::module::Module;
+use backdrop_kernels::conv::Activation;
+use backdrop_kernels::conv::gpu::{Dense, Place, Residual};
 use burn::tensor::{Device, Tensor};
 
-use super::layers::{Activation, Convolution, Loader, Pair};
+use super::layers::{Loader, Pair};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::upscale;
 
 /// The network up to its tail, before the pixel shuffle.
-#[derive(Module, Debug)]
+#[derive(Debug)]
 pub struct BurnUpscale {
-    head: Convolution,
+    head: Dense,
     body: Vec<Pair>,
-    tail: Convolution,
+    tail: Dense,
 }
 
 impl BurnUpscale {
@@ -22,19 +23,19 @@ impl BurnUpscale {
     /// When the weights are another network's.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
-        let load = Loader { weights, device };
+        let load = Loader { weights, place: &Place::single(device) };
         Self {
             head: load.dense("head", 1, Activation::Relu),
             body: (0..upscale::PAIRS).map(|pair| load.pair(&format!("body.{pair}"))).collect(),
-            tail: load.dense("tail", 1, Activation::None),
+            tail: load.dense("tail", 1, Activation::Linear),
         }
     }
 
-    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1. Returns f32 `[N, 3·F², H, W]`, the residual of a bicubic
+    /// `input`: f32 `[N, H, W, 3]`, encoded RGB in 0..=1. Returns f32 `[N, H, W, 3·F²]`, the residual of a bicubic
     /// enlargement, before its pixel shuffle. Eight pixels on every side are affected by the zeros outside the input.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        let x = self.body.iter().fold(self.head.forward(input), |x, pair| pair.forward(x));
-        self.tail.forward(x)
+        let x = self.body.iter().fold(self.head.run(input, Residual::None), |x, pair| pair.forward(x));
+        self.tail.run(x, Residual::None)
     }
 }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use backdrop_kernels::device::tune_briefly;
 use burn::tensor::wgpu::{WgpuBackend, wgpu};
 use burn::tensor::{Device, DeviceKind, read_sync};
 
@@ -105,9 +104,6 @@ impl Adapter {
             AdapterKind::Virtual => DeviceKind::VirtualGpu(self.index),
             AdapterKind::Software => DeviceKind::Cpu,
         };
-        if self.kind == AdapterKind::Software {
-            tune_briefly();
-        }
         let device = Device::wgpu_options()
             .device_kind(kind)
             .graphics_api(self.api.burn())

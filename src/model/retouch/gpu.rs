@@ -26,8 +26,7 @@ use crate::telemetry::panic_message;
 const PIXEL_TOLERANCE: f32 = 2e-3;
 const CELL_TOLERANCE: f32 = 2e-2;
 
-/// Side of the tiles in which pictures are upscaled. Every tile has this size, whatever the picture's, because kernels are
-/// compiled and tuned for each size.
+/// Side of the tiles in which pictures are upscaled.
 const TILE: usize = 256;
 
 /// The embedded auxiliary networks on one adapter; each is loaded, and compared with the CPU, on first use. One that fails its
@@ -128,7 +127,7 @@ impl<N> OnDevice<N> {
         Self { net: Mutex::new(net), device }
     }
 
-    /// Runs the network on rows of `width` pixels of red, green and blue. Channels are innermost in the outputs, too.
+    /// Runs the network on rows of `width` pixels of red, green and blue.
     fn run(
         &self,
         input: &[f32],
@@ -138,8 +137,7 @@ impl<N> OnDevice<N> {
         let net = self.net.lock().unwrap_or_else(PoisonError::into_inner);
         let shape = [1, input.len() / (width * 3), width, 3];
         let input = Tensor::<4>::from_data(TensorData::new(input.to_vec(), shape), &self.device);
-        let outputs = forward(&net, input.permute([0, 3, 1, 2]));
-        outputs.into_iter().map(|output| downloaded(output.permute([0, 2, 3, 1]))).collect()
+        forward(&net, input).into_iter().map(downloaded).collect()
     }
 }
 
@@ -230,7 +228,7 @@ impl Upscaler for GpuUpscaler {
         let channels = tail_channels(self.factor);
         let tail = self.on.run(&input, SIDE, |net, input| {
             let middle = RECEPTIVE_RADIUS..RECEPTIVE_RADIUS + TILE;
-            vec![net.forward(input).slice([0..1, 0..channels, middle.clone(), middle])]
+            vec![net.forward(input).slice([0..1, middle.clone(), middle, 0..channels])]
         })?;
         let rows = tail[0].chunks_exact(TILE * channels).take(tile.height).enumerate();
         rows.for_each(|(offset, row)| sink(tile.top + offset, &row[..tile.width * channels]));

@@ -6,18 +6,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use backdrop_kernels::conv::Isa;
+use backdrop_kernels::conv::gpu::Place;
 use backdrop_kernels::model_input::gpu::model_input;
 use backdrop_kernels::parity;
 use backdrop_kernels::watchdog::CallError;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
+use super::precision::model_named;
 use super::{CpuSegmenter, SegmentError, Segmenter};
 use crate::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
 use crate::model::burn_net::BurnNet;
 use crate::model::device::Adapter;
 use crate::model::weights::Weights;
 
-/// Batch sizes whose kernels are compiled and tuned at start-up. Others are padded to the next one, so that no shape is new
+/// Batch sizes whose kernels are compiled at start-up. Others are padded to the next one, so that no shape is new
 /// under load.
 const BATCH_SIZES: [usize; 4] = [1, 2, 4, 8];
 
@@ -35,18 +37,37 @@ pub struct GpuSegmenter {
 
 impl GpuSegmenter {
     /// Opens `adapter`, compares the kernels of this network, of matting and of composing, and the network itself, there with the CPU, and
-    /// warms up the batch sizes up to `max_batch`.
+    /// warms up the batch sizes up to `max_batch`. The network is stored in half precision where the adapter has it and the masks stay within
+    /// the tolerance.
     ///
     /// # Errors
     /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
     pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
         let session = adapter.session().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
-        for kernels in [[parity::MODEL_INPUT].as_slice(), &parity::MATTING, &parity::COMPOSING] {
+        for kernels in [parity::NETWORKS.as_slice(), &parity::MATTING, &parity::COMPOSING] {
             parity::self_test(session.device(), kernels).map_err(|error| failed_test(adapter, &error))?;
         }
+        if session.device().supports_dtype(DType::F16) {
+            match Self::stored_in(DType::F16, adapter, &session, weights, max_batch) {
+                Ok(segmenter) => return Ok(segmenter),
+                Err(error) => tracing::warn!(reason = error.into_reason(), "the network is stored in single precision"),
+            }
+        }
+        Self::stored_in(DType::F32, adapter, &session, weights, max_batch)
+    }
+
+    /// The network in `dtype`, tested and warmed up.
+    fn stored_in(
+        dtype: DType,
+        adapter: &Adapter,
+        session: &DeviceSession,
+        weights: &Weights,
+        max_batch: usize,
+    ) -> Result<Self, SegmentError> {
         let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
-        let net = Arc::new(BurnNet::new(weights, session.device()));
-        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), session, net, side };
+        let net = Arc::new(BurnNet::new(weights, &Place { device: session.device().clone(), dtype }));
+        let model = if dtype == DType::F16 { model_named(&weights.model(), "f16") } else { weights.model() };
+        let mut segmenter = Self { model, adapter: adapter.clone(), session: session.clone(), net, side };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)
     }
@@ -130,9 +151,10 @@ fn masks(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<V
     let Some(last) = inputs.last().cloned() else { return Ok(Vec::new()) };
     let size = BATCH_SIZES.into_iter().find(|&size| size >= count).unwrap_or(count);
     inputs.resize(size, last);
-    // Channels stay innermost in memory, the layout of convolutions on the GPU.
-    let batch: Tensor<4> = Tensor::stack::<4>(inputs, 0).permute([0, 3, 1, 2]);
-    let data = net.forward(batch).try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
+    let data = net
+        .forward(Tensor::stack::<4>(inputs, 0))
+        .try_into_data()
+        .map_err(|error| SegmentError::Device(error.to_string()))?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
     let masks = values.chunks_exact(side * side).take(count).map(<[f32]>::to_vec);
     let masks: Vec<Vec<f32>> = masks.filter(|mask| is_written(mask)).collect();
@@ -176,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_padded_batch_returns_the_masks_of_its_own_pictures_in_order() {
-        let net = BurnNet::new(&Weights::embedded(), &Device::flex());
+        let net = BurnNet::new(&Weights::embedded(), &Place::single(&Device::flex()));
         let shades = [0.3, 0.6, 0.9];
         let together = masks(&net, shades.map(input).into(), SIDE).expect("the host computes");
         assert_eq!(together.len(), shades.len());

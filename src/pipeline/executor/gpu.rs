@@ -100,7 +100,7 @@ fn finished(task: &Task, guide: Guide<'_>, picture: &DeviceCopy) -> Result<Finis
         return Err(Outcome::Unsupported);
     }
     let take = |len| frame.buffer(len);
-    let composed = compose::gpu::flatten(session, (pixels, size), &layout, &scene, materials, take);
+    let composed = compose::gpu::flatten(session, (pixels, &coverage), &layout, &scene, materials, take);
     // What an outline cannot be drawn around, and what a resize leaves nothing of, is the CPU's to refuse.
     let composed = composed.map_err(Outcome::Failed)?.ok_or(Outcome::Unsupported)?;
     picture.count(composed.transferred);

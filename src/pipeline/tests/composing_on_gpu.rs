@@ -7,7 +7,7 @@ use crate::compose::{
     self, Background, Fit, Framing, Grounding, Head, Layout, Light, Materials, Outline, SUBJECT_ALPHA, Scene,
 };
 use crate::image::color::Color;
-use crate::image::{DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
+use crate::image::{AlphaMatte, DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
 use crate::matting::{Options, Seeds, cut_out};
 use crate::pipeline::coverage::Coverage;
 use crate::pipeline::executor::{Composition, Finished, Task, finished};
@@ -17,11 +17,13 @@ use burn::tensor::Device;
 use std::sync::Arc;
 
 /// The scenes of these endpoints with these fields: every layer, alone and together, at scale 1 and resampled.
-const SCENES: [(&str, &[(&str, &str)]); 12] = [
+const SCENES: [(&str, &[(&str, &str)]); 14] = [
     ("remove", &[("max_dim", "150")]),
     ("remove", &[("width", "700"), ("height", "500")]),
     ("replace-bg", &[("bg_color", "#204060")]),
     ("replace-bg", &[("bg_color", "#20406080"), ("width", "333")]),
+    ("studio-shot", &[("bg_blur", "40")]),
+    ("studio-shot", &[("bg_blur", "5"), ("padding", "0"), ("max_dim", "300")]),
     ("studio-shot", &[]),
     ("studio-shot", &[("transparent", "true"), ("padding", "5"), ("anchor", "auto")]),
     ("studio-shot", &[("enhance", "true"), ("enhance_strength", "0.4"), ("aspect", "4:5"), ("max_dim", "400")]),
@@ -46,20 +48,26 @@ fn subject() -> (Frame, RawMask) {
     (frame, mask)
 }
 
+fn coverage(cutout: &Frame) -> AlphaMatte {
+    let alpha: Vec<u8> = cutout.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[3]).collect();
+    AlphaMatte::new(cutout.size(), alpha)
+}
+
 /// Composes `cutout` on both devices and compares the pictures.
 fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &Device, what: &str) {
     let mark = scene.watermark.as_ref().map(|_| small_picture("hair-curls.jpg"));
-    let materials = || Materials { background: background.cloned(), mark: mark.clone(), ..Materials::default() };
+    let source = subject().0;
+    let materials = || Materials { background: background.cloned(), mark: mark.clone(), plate: scene.plate(&source) };
     let bounds = cutout.covered(SUBJECT_ALPHA).expect("a subject");
     let scene = scene.anchored(cutout);
     let layout = scene.layout(cutout.size(), bounds).expect("a canvas");
     assert!(compose::gpu::does(&scene, cutout.size()), "{what}");
-    let source = Subject::Source(cutout.clone());
-    let expected = compose::flatten(source, bounds, &layout, &scene, materials());
+    let expected = compose::flatten(Subject::Source(cutout.clone()), bounds, &layout, &scene, materials());
     let (session, pixels) = (session(device, LIMITS), on(device, cutout).words());
     assert!(compose::gpu::has_room(&session, cutout.size(), &layout, &materials()), "{what}");
     let take = |len| vec![0; len].into();
-    let composed = compose::gpu::flatten(&session, (pixels, cutout.size()), &layout, &scene, &materials(), take);
+    let materials = materials();
+    let composed = compose::gpu::flatten(&session, (pixels, &coverage(cutout)), &layout, &scene, &materials, take);
     let composed = composed.expect("the device composes").expect("a subject");
     let (picture, expected_picture) = (composed.composite.frame(), expected.composite.frame());
     assert_eq!(picture.size(), expected_picture.size(), "{what}");
@@ -67,7 +75,8 @@ fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &D
     let sides = |Rect { left, top, width, height }: Rect| [left, top, left + width, top + height];
     let apart = sides(composed.subject).into_iter().zip(sides(expected.subject.expect("a subject")));
     assert!(apart.clone().all(|(one, other)| one.abs_diff(other) <= 1), "{what}: {:?}", apart.collect::<Vec<_>>());
-    let up = background.map_or(0, |background| background.pixels().len() as u64);
+    let up = background.map_or(0, |background| background.pixels().len());
+    let up = (up + materials.plate.map_or(0, |plate| 16 * plate.cells())) as u64;
     let down = (picture.pixels().len() + 8 * picture.size().height as usize) as u64;
     assert_eq!(composed.transferred, Transferred { up, down }, "{what}");
 }
@@ -165,7 +174,8 @@ fn an_outline_without_a_half_covered_pixel_is_the_cpus() {
     let outline = Some(Outline { color: Color::WHITE, width: 3.0 });
     let (scene, take) = (Scene { outline, ..Scene::default() }, |len| vec![0; len].into());
     let (layout, materials) = (Layout::unchanged(size), Materials::default());
-    let composed = compose::gpu::flatten(copy.session(), (copy.words(), size), &layout, &scene, &materials, take);
+    let cutout = (copy.words(), &coverage(&faint));
+    let composed = compose::gpu::flatten(copy.session(), cutout, &layout, &scene, &materials, take);
     assert!(composed.expect("the device works").is_none());
 }
 
@@ -181,6 +191,6 @@ fn scenes_beyond_the_supported_layers_and_bare_cutouts_are_the_cpus() {
     assert!(!does(scene("remove", &[("max_dim", "400")])), "nothing is composed");
     assert!(does(scene("remove", &[("max_dim", "399")])));
     assert!(!does(Scene { grounding: Some(Grounding { light, horizon: None }), ..colored() }));
-    assert!(!does(Scene { background: Background::Blurred { intensity: 9, behind: Color::WHITE }, ..colored() }));
+    assert!(does(Scene { background: Background::Blurred { intensity: 9, behind: Color::WHITE }, ..colored() }));
     assert!(!does(Scene { framing: Framing::Cropped { aspect: None, padding: 0 }, ..colored() }));
 }

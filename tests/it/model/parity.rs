@@ -102,15 +102,16 @@ fn the_portable_path_agrees_with_pytorch() {
 #[test]
 fn the_burn_network_agrees_with_pytorch() {
     use backdrop::model::burn_net::BurnNet;
+    use backdrop_kernels::conv::gpu::Place;
     use burn::tensor::{Device, Tensor, TensorData};
 
-    let net = BurnNet::new(&Weights::embedded(), &Device::flex());
+    let net = BurnNet::new(&Weights::embedded(), &Place::single(&Device::flex()));
     for (name, frame, expected) in cases() {
         let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
         let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
         let side = SIDE as usize;
         let input = Tensor::<4>::from_data(TensorData::new(input, [1, side, side, 3]), &Device::flex());
-        let mask = net.forward(input.permute([0, 3, 1, 2]));
+        let mask = net.forward(input);
         assert_eq!(mask.dims(), [1, side, side]);
         let mask: Vec<f32> = mask.into_data().try_into_vec().expect("masks are f32");
         let difference = largest_difference(&mask, &expected);

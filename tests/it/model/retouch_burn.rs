@@ -12,15 +12,15 @@ use crate::model::retouch_support::{halves, largest_difference, restoration, spr
 /// Differences in single precision, and what the recording rounded.
 const TOLERANCE: f32 = 2e-3;
 
-/// A picture, channels first.
+/// A picture.
 fn input(width: usize, height: usize, scale: impl Fn(f32) -> f32) -> Tensor<4> {
     let values: Vec<f32> = values(width, height).into_iter().map(|value| scale(f32::from(value))).collect();
-    Tensor::<4>::from_data(TensorData::new(values, [1, height, width, 3]), &Device::flex()).permute([0, 3, 1, 2])
+    Tensor::<4>::from_data(TensorData::new(values, [1, height, width, 3]), &Device::flex())
 }
 
-/// The values of an output, channels last.
+/// The values of an output.
 fn output(answer: Tensor<4>) -> Vec<f32> {
-    answer.permute([0, 2, 3, 1]).into_data().try_into_vec().expect("answers are f32")
+    answer.into_data().try_into_vec().expect("answers are f32")
 }
 
 fn assert_alike(actual: &[f32], expected: &[f32], what: &str) {

@@ -1,0 +1,179 @@
+//! Dense convolutions on a GPU.
+
+use super::work::{Corner, Four, Sizes, SizesLaunch, activated, element, grid};
+use super::{Added, VECTOR, Window, host};
+use crate::device::{empty_like, scalar};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::ir::ElemType;
+use cubecl::prelude::*;
+
+#[cube(launch)]
+fn dense_kernel<F: Float>(
+    input: &[Four<F>],
+    weights: &[Four<F>],
+    bias: &[Four<f32>],
+    residual: &[Four<F>],
+    output: &mut [Four<F>],
+    sizes: &Sizes,
+    #[comptime] window: Window,
+    #[define(F)] _element: ElemType,
+) {
+    let item = u32::cast_from(ABSOLUTE_POS);
+    let vector = item % sizes.vectors_out;
+    let first = item / sizes.vectors_out * 4;
+    if first >= sizes.pixels {
+        terminate!();
+    }
+    let mut sums = Array::<Four<f32>>::new(4usize);
+    let mut corners = Sequence::<Corner>::new();
+    #[unroll]
+    for at in 0..4u32 {
+        sums[at as usize] = bias[vector as usize];
+        corners.push(Corner::of(first + at, sizes, window));
+    }
+    let size = comptime!(window.size as u32);
+    for down in 0..size {
+        for right in 0..size {
+            let mut weight = (down * size + right) * sizes.vectors_in * 4 * sizes.vectors_out + vector;
+            let mut values = Array::<u32>::new(4usize);
+            let mut inside = Array::<f32>::new(4usize);
+            #[unroll]
+            for at in 0..4usize {
+                let tap = corners[at].tap(right, down, sizes);
+                values[at] = tap.pixel * sizes.vectors_in;
+                inside[at] = tap.inside;
+            }
+            for channel in 0..sizes.vectors_in {
+                let first = Four::<f32>::cast_from(weights[weight as usize]);
+                let second = Four::<f32>::cast_from(weights[(weight + sizes.vectors_out) as usize]);
+                let third = Four::<f32>::cast_from(weights[(weight + 2 * sizes.vectors_out) as usize]);
+                let fourth = Four::<f32>::cast_from(weights[(weight + 3 * sizes.vectors_out) as usize]);
+                #[unroll]
+                for at in 0..4usize {
+                    let mut value = Four::<f32>::cast_from(input[(values[at] + channel) as usize]);
+                    // A window of one pixel is never outside.
+                    if comptime!(window.size > 1) {
+                        value *= Four::<f32>::new(inside[at]);
+                    }
+                    let mut sum = sums[at];
+                    sum = fma(Four::<f32>::new(value.extract(0usize)), first, sum);
+                    sum = fma(Four::<f32>::new(value.extract(1usize)), second, sum);
+                    sum = fma(Four::<f32>::new(value.extract(2usize)), third, sum);
+                    sums[at] = fma(Four::<f32>::new(value.extract(3usize)), fourth, sum);
+                }
+                weight += 4 * sizes.vectors_out;
+            }
+        }
+    }
+    #[unroll]
+    for at in 0..4u32 {
+        let pixel = first + at;
+        if pixel < sizes.pixels {
+            let mut sum = sums[at as usize];
+            if comptime!(window.added == Added::Same) {
+                sum += Four::<f32>::cast_from(residual[(pixel * sizes.vectors_out + vector) as usize]);
+            } else if comptime!(window.added == Added::Upsampled) {
+                let row = pixel / sizes.columns;
+                // Of all pictures together: each has an even number of rows.
+                let below = row / 2 * (sizes.columns / 2) + pixel % sizes.columns / 2;
+                sum += Four::<f32>::cast_from(residual[(below * sizes.vectors_out + vector) as usize]);
+            }
+            let stored = Four::<F>::cast_from(activated(sum, window.activation));
+            output[(pixel * sizes.vectors_out + vector) as usize] = stored;
+        }
+    }
+}
+
+/// The kernel as a burn operation.
+#[backend_extension(Flex, Cube)]
+pub(super) trait DenseConvolution: Backend {
+    /// `input`: `[N, H, W, C]`; `weights`: `[taps · C, O]`; `bias`: f32 `[O]`; `residual`: of the output's shape, of half its rows and
+    /// columns, or of one value, as `window` says. Returns `[N, H', W', O]`.
+    fn dense_convolution(
+        input: FloatTensor<Self>,
+        weights: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        window: Window,
+    ) -> FloatTensor<Self>;
+}
+
+fn output_shape(input: Shape, bias: Shape, window: &Window) -> Shape {
+    let ([batch, height, width, _], [channels]) = (input.dims(), bias.dims());
+    Shape::new([batch, window.output_extent(height), window.output_extent(width), channels])
+}
+
+impl DenseConvolution for Flex {
+    fn dense_convolution(
+        input: FloatTensor<Self>,
+        weights: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        window: Window,
+    ) -> FloatTensor<Self> {
+        host::dense(input, weights, bias, residual, window)
+    }
+}
+
+impl DenseConvolution for CubeBackend {
+    fn dense_convolution(
+        input: FloatTensor<Self>,
+        weights: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        residual: FloatTensor<Self>,
+        window: Window,
+    ) -> FloatTensor<Self> {
+        let [input, residual]: [CubeTensor; 2] = [input, residual].map(into_contiguous);
+        let [_, height, width, channels] = input.shape().dims();
+        let shape = output_shape(input.shape(), bias.shape(), &window);
+        let [batch, rows, columns, channels_out] = shape.dims();
+        let dtype = input.dtype;
+        let output = empty_like(&input, shape, dtype);
+        let (pixels, vectors_out) = (batch * rows * columns, channels_out / VECTOR);
+        let (count, dim) = grid(pixels, vectors_out);
+        dense_kernel::launch(
+            &output.client,
+            count,
+            dim,
+            input.into_buffer_arg(),
+            weights.into_buffer_arg(),
+            bias.into_buffer_arg(),
+            residual.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            SizesLaunch::new(
+                scalar(width),
+                scalar(height),
+                scalar(columns),
+                scalar(rows),
+                scalar(pixels),
+                scalar(channels / VECTOR),
+                scalar(vectors_out),
+            ),
+            window,
+            element(dtype),
+        );
+        output
+    }
+}
+
+/// The operation on the tensors' device.
+pub(super) fn dense(
+    input: Tensor<4>,
+    weights: Tensor<2>,
+    bias: Tensor<1>,
+    residual: Tensor<4>,
+    window: Window,
+) -> Tensor<4> {
+    Tensor::from_dispatch(<Dispatch as DenseConvolution>::dense_convolution(
+        input.into_dispatch(),
+        weights.into_dispatch(),
+        bias.into_dispatch(),
+        residual.into_dispatch(),
+        window,
+    ))
+}

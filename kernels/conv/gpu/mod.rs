@@ -1,0 +1,232 @@
+//! The convolutions of this folder on a GPU: dense 1×1 and 3×3, depthwise 3×3 and 5×5, and global pooling, on planes
+//! `[N, H, W, C]` of f32 or f16.
+//!
+//! A work item computes four channels of four pixels, whose sums stay in registers. Its neighbours compute other channels of the
+//! same pixels, so that one load of an input value serves all of them, and consecutive ones read consecutive weights. No
+//! memory is shared and nothing waits for others, so there is nothing to be tuned to a device.
+//!
+//! Every output value is the same chain of operations as on the CPU (bias, then rows, columns and channels in order), whatever
+//! the size of the batch. Sums are f32; f16 is what planes and weights are stored in, and what a GPU reads in half the time.
+
+mod dense;
+mod depthwise;
+mod global_pool;
+mod host;
+mod work;
+
+pub use global_pool::global_average;
+
+use super::{Activation, Filter};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use dense::dense;
+use depthwise::depthwise;
+
+/// Channels of a vector, and pixels of a work item.
+const VECTOR: usize = 4;
+
+/// Where a network's planes and weights are, and what they are stored in.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The device.
+    pub device: Device,
+    /// Single or half precision; half on GPUs that have it.
+    pub dtype: DType,
+}
+
+impl Place {
+    /// Single precision on `device`.
+    #[must_use]
+    pub fn single(device: &Device) -> Self {
+        Self { device: device.clone(), dtype: DType::F32 }
+    }
+}
+
+/// A convolution's window, and what follows its sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Side of the kernel; it reads zeros outside the picture, `dilation * (size / 2)` pixels on each side.
+    size: usize,
+    /// Input pixels from one output pixel to the next.
+    stride: usize,
+    /// Input pixels from one tap to the next; 1 for dense convolutions.
+    dilation: usize,
+    activation: Activation,
+    added: Added,
+}
+
+/// Which pixel of a further plane is added to a sum before the activation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Added {
+    /// None.
+    Nothing,
+    /// The one at the same place.
+    Same,
+    /// The one of a plane of half the size that is upsampled by repetition.
+    Upsampled,
+}
+
+impl Window {
+    /// Output rows or columns for `extent` input rows or columns.
+    const fn output_extent(self, extent: usize) -> usize {
+        extent.div_ceil(self.stride)
+    }
+
+    /// Pixels outside the picture that the first output pixel's window begins with.
+    const fn overhang(self) -> usize {
+        self.dilation * (self.size / 2)
+    }
+}
+
+/// A plane that is added to a convolution's sums before the activation: `[N, H, W, C]`.
+#[derive(Clone, Debug)]
+pub enum Residual {
+    /// No plane.
+    None,
+    /// The plane's pixel at the same place.
+    Same(Tensor<4>),
+    /// A plane of half the size, each pixel standing for two by two (nearest-neighbour upsampling).
+    Upsampled(Tensor<4>),
+}
+
+/// A dense convolution whose weights are on a device.
+#[derive(Clone, Debug)]
+pub struct Dense {
+    /// `[taps · channels in, channels out]`, both channels in whole vectors.
+    weights: Tensor<2>,
+    /// `[channels out]`, f32.
+    bias: Tensor<1>,
+    /// What stands for no residual.
+    nothing: Tensor<4>,
+    window: Window,
+    channels_in: usize,
+    channels_out: usize,
+}
+
+impl Dense {
+    /// Uploads the weights of a square `size`×`size` kernel with `stride`, padded by `size / 2`.
+    ///
+    /// # Panics
+    /// When `filter` does not hold `channels_out × channels_in × size × size` weights.
+    #[must_use]
+    pub fn new(
+        size: usize,
+        stride: usize,
+        [channels_in, channels_out]: [usize; 2],
+        filter: Filter<'_>,
+        activation: Activation,
+        place: &Place,
+    ) -> Self {
+        let taps = size * size;
+        assert_eq!(filter.weights.len(), channels_out * channels_in * taps, "weights of another shape");
+        assert_eq!(filter.bias.len(), channels_out, "bias of another length");
+        let [rows, columns] = [channels_in, channels_out].map(|channels| channels.next_multiple_of(VECTOR));
+        let mut weights = vec![0.0; taps * rows * columns];
+        for (at, &weight) in filter.weights.iter().enumerate() {
+            let (out, channel, tap) = (at / (channels_in * taps), at / taps % channels_in, at % taps);
+            weights[(tap * rows + channel) * columns + out] = weight;
+        }
+        Self {
+            weights: Tensor::from_data(TensorData::new(weights, [taps * rows, columns]), (&place.device, place.dtype)),
+            bias: vector(filter.bias, columns, &place.device),
+            nothing: Tensor::zeros([1, 1, 1, VECTOR], (&place.device, place.dtype)),
+            window: Window { size, stride, dilation: 1, activation, added: Added::Nothing },
+            channels_in,
+            channels_out,
+        }
+    }
+
+    /// `input`: `[N, H, W, channels in]` of the place's element. Returns `[N, H / stride, W / stride, channels out]`, rounded up.
+    ///
+    /// # Panics
+    /// When the channels or the residual's shape are others.
+    #[must_use]
+    pub fn run(&self, input: Tensor<4>, residual: Residual) -> Tensor<4> {
+        let [batch, height, width, channels] = input.dims();
+        assert_eq!(channels, self.channels_in, "a convolution of other channels");
+        let [rows, columns] = [height, width].map(|extent| self.window.output_extent(extent));
+        let (residual, added) = match residual {
+            Residual::None => (self.nothing.clone(), Added::Nothing),
+            Residual::Same(plane) => {
+                assert_eq!(plane.dims(), [batch, rows, columns, self.channels_out], "a residual of another shape");
+                (in_vectors(plane), Added::Same)
+            }
+            Residual::Upsampled(plane) => {
+                let half = [batch, rows / 2, columns / 2, self.channels_out];
+                assert_eq!(plane.dims(), half, "a residual of another shape");
+                (in_vectors(plane), Added::Upsampled)
+            }
+        };
+        let window = Window { added, ..self.window };
+        let output = dense(in_vectors(input), self.weights.clone(), self.bias.clone(), residual, window);
+        if output.dims()[3] == self.channels_out { output } else { output.narrow(3, 0, self.channels_out) }
+    }
+}
+
+/// A depthwise convolution whose weights are on a device.
+#[derive(Clone, Debug)]
+pub struct Depthwise {
+    /// `[taps, channels]`.
+    weights: Tensor<2>,
+    /// `[channels]`, f32.
+    bias: Tensor<1>,
+    window: Window,
+}
+
+impl Depthwise {
+    /// Uploads the weights of a square `size`×`size` kernel, padded so that its middle tap meets every pixel.
+    ///
+    /// # Panics
+    /// When `filter` does not hold `channels × size × size` weights, or the channels are no multiple of four.
+    #[must_use]
+    pub fn new(
+        size: usize,
+        channels: usize,
+        stride: usize,
+        dilation: usize,
+        filter: Filter<'_>,
+        activation: Activation,
+        place: &Place,
+    ) -> Self {
+        let taps = size * size;
+        assert_eq!(filter.weights.len(), channels * taps, "weights of another shape");
+        assert_eq!(filter.bias.len(), channels, "bias of another length");
+        assert!(channels.is_multiple_of(VECTOR), "{channels} channels are not whole vectors");
+        let mut weights = vec![0.0; taps * channels];
+        for (at, &weight) in filter.weights.iter().enumerate() {
+            weights[at % taps * channels + at / taps] = weight;
+        }
+        Self {
+            weights: Tensor::from_data(TensorData::new(weights, [taps, channels]), (&place.device, place.dtype)),
+            bias: vector(filter.bias, channels, &place.device),
+            window: Window { size, stride, dilation, activation, added: Added::Nothing },
+        }
+    }
+
+    /// `input`: `[N, H, W, C]` of the place's element. Returns `[N, H / stride, W / stride, C]`, rounded up.
+    ///
+    /// # Panics
+    /// When the channels are others.
+    #[must_use]
+    pub fn run(&self, input: Tensor<4>) -> Tensor<4> {
+        assert_eq!(input.dims()[3..], self.bias.dims(), "a convolution of other channels");
+        depthwise(input, self.weights.clone(), self.bias.clone(), self.window)
+    }
+}
+
+/// `values` and zeros up to `length`.
+fn vector(values: &[f32], length: usize, device: &Device) -> Tensor<1> {
+    let mut values = values.to_vec();
+    values.resize(length, 0.0);
+    Tensor::from_data(TensorData::new(values, [length]), device)
+}
+
+/// `plane` with zeros as further channels, up to whole vectors.
+fn in_vectors(plane: Tensor<4>) -> Tensor<4> {
+    let [batch, height, width, channels] = plane.dims();
+    let missing = channels.next_multiple_of(VECTOR) - channels;
+    if missing == 0 {
+        return plane;
+    }
+    let zeros = Tensor::zeros([batch, height, width, missing], (&plane.device(), plane.dtype()));
+    Tensor::cat(vec![plane, zeros], 3)
+}
