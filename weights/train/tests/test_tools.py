@@ -7,6 +7,7 @@ from PIL import Image
 
 import duplicates
 import pack
+import pick
 import teach
 from data import valid_mask
 from drawn import scene, write_set
@@ -48,6 +49,15 @@ def test_several_teachers_are_averaged_at_the_largest_ones_size(monkeypatch):
     for names, expected in ((["yes"], np.ones((4, 4))), (["yes", "no"], np.full((8, 8), 0.5))):
         mask = teach.TeacherEnsemble([Path(f"{name}.test") for name in names], 1)(scene(1)[0])
         np.testing.assert_array_equal(mask, expected)
+
+
+def test_a_limited_selection_keeps_its_photos_when_a_collection_grows():
+    names = [f"{k}.jpg" for k in range(40)]
+    chosen = pick.limited(names, 10)
+    assert len(set(chosen)) == 10 and pick.limited(names[::-1], 10) == chosen
+    more = names + [f"other {k}.jpg" for k in range(40)]
+    assert set(pick.limited(more, 10)) & set(names) <= set(chosen)
+    assert sorted(pick.limited(names, None)) == sorted(names)
 
 
 def test_photos_with_uncertain_or_empty_masks_are_not_labelled(tmp_path):
