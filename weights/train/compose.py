@@ -14,6 +14,7 @@ MIN_SUBJECT_PIXELS = 400    # a smaller subject is not cut out
 MAX_UNCERTAIN = 0.03        # of the subject's area; photos with more are not used for cut-outs
 CLOSE_MARGIN = (0.04, 0.2)  # of the subject's longer side, on each side of its box
 THUMBNAIL = (140, 300)      # sides of small product pictures, in pixels
+SCENE_AREA = (0.05, 0.25)   # of the canvas: the subject of a composed scene
 WHITE_FROM = 240            # a pixel whose darkest channel is above this is white background
 
 
@@ -219,8 +220,11 @@ def cut_out(rng, photo: Photo) -> np.ndarray:
     return np.dstack([rgb, alpha.astype(np.float32)])
 
 
-def place(rng, cut: np.ndarray, size: int, scale: float) -> np.ndarray:
-    """The cut-out at a random place of the canvas, its longer side `scale` of the canvas; it may extend beyond the border."""
+def place(rng, cut: np.ndarray, size: int, scale: float, centre: tuple[float, float] | None = None) -> np.ndarray:
+    """The cut-out on the canvas, its longer side `scale` of the canvas, about `centre` (x, y in 0..1) or at a random place.
+
+    At a random place it extends beyond the border by at most an eighth, about a centre by as much as that demands.
+    """
     h, w = cut.shape[:2]
     factor = scale * size / max(h, w)
     if factor < 0.6:  # the affine map alone would alias
@@ -233,11 +237,11 @@ def place(rng, cut: np.ndarray, size: int, scale: float) -> np.ndarray:
     matrix[0] *= np.exp(rng.uniform(-0.12, 0.12))
     wide = abs(matrix[0, 0]) * w + abs(matrix[0, 1]) * h
     high = abs(matrix[1, 0]) * w + abs(matrix[1, 1]) * h
-    centre = matrix @ [w / 2, h / 2, 1]
+    middle = matrix @ [w / 2, h / 2, 1]
     for axis, extent in ((0, wide), (1, high)):
         near = extent * 0.38  # up to an eighth of it may leave the frame
-        target = rng.uniform(min(near, size / 2), max(size - near, size / 2))
-        matrix[axis, 2] += target - centre[axis]
+        target = rng.uniform(min(near, size / 2), max(size - near, size / 2)) if centre is None else centre[axis] * size
+        matrix[axis, 2] += target - middle[axis]
     placed = cv2.warpAffine(cut, matrix, (size, size)).astype(np.float32)
     return placed[:, ::-1] if chance(rng, 0.5) else placed
 
@@ -308,6 +312,12 @@ def with_light_wrap(rng, rgb: np.ndarray, alpha: np.ndarray, ground: np.ndarray)
     return rgb * (1 - share) + light * share * alpha[..., None]
 
 
+def scale_of_area(cut: np.ndarray, area: float) -> float:
+    """The `scale` of `place` at which the cut-out covers `area` of the canvas; at most 0.9."""
+    covered = float(cut[..., 3].sum()) / 255 / max(cut.shape[:2]) ** 2
+    return min(0.9, (area / max(covered, 1e-3)) ** 0.5)
+
+
 # ---------------------------------------------------------------------------------------------- samples
 
 
@@ -322,23 +332,26 @@ class Composer:
         self.cutouts = WeightedSources(sources.cutouts)
         self.backgrounds = WeightedSources(sources.backgrounds)
         kinds = self.mix["kinds"]
-        total = kinds["photo"] + kinds["composite"] + kinds["negative"]
+        total = kinds["photo"] + kinds["composite"] + kinds["scene"] + kinds["negative"]
         self.photo_until = kinds["photo"] / total
-        self.composite_until = (kinds["photo"] + kinds["composite"]) / total
+        self.composite_until = self.photo_until + kinds["composite"] / total
+        self.scene_until = self.composite_until + kinds["scene"] / total
 
     def sample(self, rng, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """uint8 picture (size, size, 3), uint8 mask (size, size), and 255 where the mask is valid, else 0."""
         kind = rng.random()
-        strength, valid = 1.0, np.full((size, size), 255, np.uint8)
+        strength, is_scene, valid = 1.0, False, np.full((size, size), 255, np.uint8)
         if kind < self.photo_until:
             rgb, alpha, valid = self.photo(rng, size)
         elif kind < self.composite_until:
             near_tone = chance(rng, self.mix["composite"]["near_tone"])
             rgb, alpha = self.composite(rng, size, near_tone)
             strength = 0.3 if near_tone else 1.0  # a stronger change would clip white products on white to one colour
+        elif is_scene := kind < self.scene_until:
+            rgb, alpha = self.scene(rng, size)
         else:
             rgb, alpha = self.negative(rng, size), np.zeros((size, size), np.float32)
-        if chance(rng, self.mix["thumbnail"]["share"]) and on_white(rgb, alpha):
+        if not is_scene and chance(rng, self.mix["thumbnail"]["share"]) and on_white(rgb, alpha):
             rgb, alpha = thumbnail(rng, rgb, alpha)
         else:
             rgb = colour_jitter(rng, rgb, strength)
@@ -394,13 +407,61 @@ class Composer:
             rgb, a = self.subject(rng, size, scale, tone)
             if chance(rng, 0.6) and not near_tone:
                 rgb = relight(rng, rgb, a)
-            if chance(rng, options["shadow"]):
-                picture = with_shadow(rng, picture, a)
-            if chance(rng, options["wrap"]):
-                rgb = with_light_wrap(rng, rgb, a, picture)
-            picture = picture * (1 - a[..., None]) + rgb
+            picture = self.over(rng, rgb, a, picture)
             alpha = alpha * (1 - a) + a
         return picture, alpha
+
+    def over(self, rng, rgb: np.ndarray, a: np.ndarray, picture: np.ndarray) -> np.ndarray:
+        """The picture with a subject (premultiplied colour, alpha) over it, some with shadow and light wrap."""
+        options = self.mix["composite"]
+        if chance(rng, options["shadow"]):
+            picture = with_shadow(rng, picture, a)
+        if chance(rng, options["wrap"]):
+            rgb = with_light_wrap(rng, rgb, a, picture)
+        return picture * (1 - a[..., None]) + rgb
+
+    def scene(self, rng, size: int):
+        """A small subject, mostly off centre, in front of one to four distractors, which are not in the mask.
+
+        Of the things that are sharp and wholly in the frame the subject is the largest: a distractor is much smaller,
+        truncated by the frame, or defocused.
+        """
+        ground = photo_background(rng, self.backgrounds, size, 0.35) if self.backgrounds else plain_background(rng, size)
+        cut, area = self.cut(rng, size), rng.uniform(*SCENE_AREA)
+        for _ in range(int(rng.integers(1, 5))):
+            ground = self.with_distractor(rng, ground, area)
+        placed = place(rng, cut, size, scale_of_area(cut, area), tuple(rng.uniform(0.22, 0.78, 2)))
+        alpha = placed[..., 3] / 255
+        rgb = relight(rng, placed[..., :3], alpha) if chance(rng, 0.6) else placed[..., :3]
+        return self.over(rng, rgb, alpha, ground), alpha
+
+    def with_distractor(self, rng, ground: np.ndarray, area: float) -> np.ndarray:
+        """The background with one distractor for a subject of `area` of the canvas."""
+        size = ground.shape[0]
+        cut = self.cut(rng, size)
+        is_small, is_truncated, is_defocused = np.arange(3) == rng.integers(3)
+        area *= rng.uniform(0.04, 0.3) if is_small else rng.uniform(0.3, 1.0)
+        centre = rng.uniform(0.05, 0.95, 2)
+        if is_truncated:  # its centre is near the frame
+            centre[int(rng.integers(2))] = rng.uniform(-0.04, 0.04) + rng.integers(2)
+        placed = place(rng, cut, size, scale_of_area(cut, area), tuple(centre))
+        if is_defocused:
+            placed = cv2.GaussianBlur(placed, (0, 0), rng.uniform(3, 8) * size / 384)
+        alpha = placed[..., 3] / 255
+        rgb = relight(rng, placed[..., :3], alpha) if chance(rng, 0.6) else placed[..., :3]
+        return self.over(rng, rgb, alpha, ground)
+
+    def cut(self, rng, size: int) -> np.ndarray:
+        """A cut-out of a photo, an RGBA file, or a synthetic product."""
+        if chance(rng, self.mix["composite"]["solid"]) or not (self.cutouts or self.cut_sources):
+            return solids.solid(rng, max(128, int(size * 0.75)), rng.uniform(10, 255, 3).astype(np.float32))
+        return self.cut_from_file(rng)
+
+    def cut_from_file(self, rng) -> np.ndarray:
+        """A cut-out of a photo or an RGBA file."""
+        if self.cutouts and (chance(rng, 0.38) or not self.cut_sources):
+            return self.cutouts.draw(rng)[1].astype(np.float32)
+        return cut_out(rng, self.cut_sources.draw(rng)[1])
 
     def subject(self, rng, size: int, scale: float, tone: float | None):
         """A subject on the canvas: premultiplied colour and alpha; with a mean grey near `tone` unless that is None."""
@@ -414,10 +475,8 @@ class Composer:
             colour = rng.uniform(10, 255, 3) if tone is None else tone + rng.uniform(-25, 12, 3)
             cut = solids.solid(rng, max(128, int(size * 0.75)), np.clip(colour, 2, 255).astype(np.float32))
             tone = None
-        elif self.cutouts and (chance(rng, 0.38) or not self.cut_sources):
-            cut = self.cutouts.draw(rng)[1].astype(np.float32)
         else:
-            cut = cut_out(rng, self.cut_sources.draw(rng)[1])
+            cut = self.cut_from_file(rng)
         if chance(rng, options["holes"]):
             kept = strands.holes(rng, np.ascontiguousarray(cut[..., 3]) / 255)
             cut = cut * (kept * 255 / np.maximum(cut[..., 3], 1e-3))[..., None].clip(0, 1)

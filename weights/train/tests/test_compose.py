@@ -95,7 +95,7 @@ def test_samples_are_the_same_for_the_same_seed_and_differ_otherwise(composer):
 
 
 def test_negatives_have_no_subject_and_white_on_white_has_one(composer):
-    composer.photo_until = composer.composite_until = 0.0
+    composer.photo_until = composer.composite_until = composer.scene_until = 0.0
     assert composer.sample(np.random.default_rng(1), 96)[1].max() == 0
     composer.composite_until = 1.0
     composer.mix["composite"].update(near_tone=1.0, shadow=0.0, wires=0.0)
@@ -154,6 +154,32 @@ def test_crops_of_scenes_show_most_of_the_picture(composer):
         shares = [(composer.photo(np.random.default_rng(n), 96)[1] > 0.5).mean() for n in range(40)]
         areas[is_scene] = np.mean(shares)
     assert areas[True] < 0.8 * areas[False], areas
+
+
+def test_the_mask_of_a_composed_scene_is_its_subject_alone(composer):
+    """The area is the requested one but for rotation and the frame; distractors change pixels outside of the mask."""
+    composer.photo_until = composer.composite_until = 0.0
+    composer.scene_until = 1.0
+    areas = [(composer.sample(np.random.default_rng(n), 96)[1] > 127).mean() for n in range(40)]
+    low, high = compose.SCENE_AREA
+    assert 0.4 * low < min(areas) and max(areas) < 1.3 * high
+    assert low < np.mean(areas) < high
+    ground = np.full((96, 96, 3), 128, np.float32)
+    changed = [(np.abs(composer.with_distractor(np.random.default_rng(n), ground, 0.1) - 128).max(2) > 8).mean() for n in range(40)]
+    assert min(changed) > 0 and np.mean(changed) > 0.02
+
+
+def test_a_cut_out_is_placed_about_a_centre_with_the_area_asked_for():
+    cut = np.zeros((60, 80, 4), np.float32)
+    cv2.ellipse(cut, (40, 30), (38, 20), 0, 0, 360, (200, 200, 200, 255), -1)
+    for seed in range(20):
+        scale = compose.scale_of_area(cut, 0.1)
+        alpha = compose.place(np.random.default_rng(seed), cut, 200, scale, (0.5, 0.4))[..., 3] / 255
+        assert alpha.mean() == pytest.approx(0.1, rel=0.15)
+        rows, columns = np.where(alpha > 0.5)
+        assert abs(rows.mean() / 200 - 0.4) < 0.02 and abs(columns.mean() / 200 - 0.5) < 0.02
+    half_outside = compose.place(np.random.default_rng(1), cut, 200, scale, (0.5, 0.0))[..., 3] / 255
+    assert half_outside.mean() == pytest.approx(0.05, rel=0.2)
 
 
 def test_the_coverage_of_strands_is_proportional_to_their_width():

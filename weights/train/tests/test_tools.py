@@ -7,7 +7,9 @@ from PIL import Image
 
 import duplicates
 import pack
+import pick
 import teach
+import voc_truth
 from data import valid_mask
 from drawn import scene, write_set
 
@@ -48,6 +50,27 @@ def test_several_teachers_are_averaged_at_the_largest_ones_size(monkeypatch):
     for names, expected in ((["yes"], np.ones((4, 4))), (["yes", "no"], np.full((8, 8), 0.5))):
         mask = teach.TeacherEnsemble([Path(f"{name}.test") for name in names], 1)(scene(1)[0])
         np.testing.assert_array_equal(mask, expected)
+
+
+def test_a_limited_selection_keeps_its_photos_when_a_collection_grows():
+    names = [f"{k}.jpg" for k in range(40)]
+    chosen = pick.limited(names, 10)
+    assert len(set(chosen)) == 10 and pick.limited(names[::-1], 10) == chosen
+    more = names + [f"other {k}.jpg" for k in range(40)]
+    assert set(pick.limited(more, 10)) & set(names) <= set(chosen)
+    assert sorted(pick.limited(names, None)) == sorted(names)
+
+
+def test_all_classes_are_subject_and_the_void_contour_goes_to_the_nearer_side():
+    """A horse with a rider, each in a class of its own, framed by five pixels of void: the contour's middle becomes the edge."""
+    classes = np.zeros((60, 80, 3), np.uint8)
+    classes[15:45, 15:65] = voc_truth.VOID
+    classes[20:40, 20:60] = (128, 0, 192)
+    classes[20:30, 30:40] = (128, 128, 192)
+    mask = voc_truth.subject_mask(classes)
+    assert set(np.unique(mask)) == {0, 255}
+    assert mask[20:40, 20:60].all() and not mask[:15].any() and not mask[45:].any() and not mask[:, 65:].any()
+    assert abs(int((mask[30] > 0).sum()) - 45) <= 2
 
 
 def test_photos_with_uncertain_or_empty_masks_are_not_labelled(tmp_path):

@@ -16,7 +16,8 @@ from weights_file import write
 MIX = """
 [kinds]
 photo = 0.5
-composite = 0.4
+composite = 0.3
+scene = 0.1
 negative = 0.1
 [photo]
 frame_filling = 0.1
