@@ -403,6 +403,7 @@ test("a clip can be cancelled, and started again", async (page) => {
 test("photos that wait can be cancelled", async (page) => {
   await open(page, "/upscale");
   await page.setInputFiles("#files", Array.from({ length: 6 }, (_, at) => ({ name: `cat-${at}.png`, mimeType: "image/png", buffer: readFileSync(CAT) })));
+  await page.waitForSelector(".tile .busy", LONG);
   const [label, tile] = await page.evaluate(() => [".tile .busy", ".tile"].map((one) => document.querySelector(one).clientHeight));
   assert.ok(label < tile / 2, "a label, not a cover");
   await page.click("#strip button:has-text('Cancel')");
