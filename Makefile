@@ -102,7 +102,7 @@ release: packed-binary package-tools release-tools ## Build all packages with ch
 
 # The tests of packages take the ordinary build: link-time optimisation changes none of what they test.
 PACKAGE_TEST = $(STEP) $@ $(1) tests/packages/$(@:-test=) $(or $(BINARY),$(BIN))
-deb-test: build package-tools ## Install, start, upgrade and purge the Debian package (as root)
+deb-test: build package-tools ## Install, start, crash, upgrade and purge the Debian package under systemd (as root)
 	@$(call PACKAGE_TEST,5)
 
 image-test: build package-tools ## Unpack the images and run them in a chroot (as root)
@@ -340,6 +340,7 @@ if [ "$(1)" = for-packages ]; then \
   need 'command -v strip && command -v objdump' binutils; \
   for tool in patchelf jq umoci skopeo curl; do need "command -v $$tool" $$tool; done; \
   need 'command -v systemd-analyze' systemd; \
+  need 'command -v systemd-nspawn' systemd-container; \
   need '/usr/bin/python3 -m wheel version' python3-wheel; \
   need 'python3 -c "import ensurepip"' python3-venv; \
   need 'test -e /etc/ssl/certs/ca-certificates.crt' ca-certificates; \

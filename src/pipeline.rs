@@ -26,6 +26,7 @@ mod segment;
 #[cfg(all(test, feature = "gpu"))]
 mod tests;
 mod timings;
+mod warning;
 mod window;
 mod workers;
 
@@ -35,6 +36,7 @@ pub use files::{AuxImage, Files};
 pub use output::{FaceFound, Output};
 pub use segment::{Segmentation, segment};
 pub use timings::Timings;
+pub use warning::Warning;
 
 use crate::codec;
 use crate::compose::{Framing, OutputTooLarge, Scene};
@@ -151,12 +153,15 @@ async fn cut(
     let (found, backdrop) = tokio::try_join!(found, backdrop.rendered(&workers))?;
     let Found { frame, coverage, uncertainty, took } = found;
     timings.segment = took;
+    let of_mask = coverage.warning(uncertainty);
     let coverage = region::restricted(coverage, kept.or(region));
     let PortraitInput { frame, coverage, face, took } = portrait::find(&workers, frame, coverage, picture).await?;
     timings.retouch = took;
 
     // RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite.
     let Placed { scene, materials, understood, took } = backdrop.placed(&scene, materials);
+    let of_words = understood.as_ref().filter(|words| words.is_empty()).map(|_| Warning::NoWordRecognized);
+    let warnings = [of_mask, face.warning(), of_words].into_iter().flatten().collect();
     let (options, composition) = (face.matting(cut.matting, size), Composition { scene, materials, face });
     let task = Task { frame, coverage, picture, options, region, composition };
     let (finished, _) = workers.run("finish", move || executor::finished(task)).await?;
@@ -169,7 +174,7 @@ async fn cut(
 
     timings.finalize(began);
     let (subject, uncertainty, model) = (Some(subject), Some(uncertainty), cut.model.of(&engine.model()));
-    Ok(Output { image, subject, uncertainty, face, model, understood, timings })
+    Ok(Output { image, subject, uncertainty, face, model, understood, warnings, timings })
 }
 
 /// Refuses a result that would be too large before it costs anything, where the subject cannot change its size.

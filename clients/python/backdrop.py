@@ -191,6 +191,12 @@ class ImageResult:
         return _number(self.headers.get("x-service-uncertainty"))
 
     @property
+    def warnings(self) -> list[str]:
+        """What may not be expected of the picture, a sentence each."""
+        # A list of strings (RFC 9651), which in brackets is JSON.
+        return list(json.loads(f"[{self.headers.get('x-service-warnings', '')}]"))
+
+    @property
     def cost(self) -> float:
         """The billed price in US dollars."""
         return float(self.headers.get("x-service-cost", 0))
@@ -1067,6 +1073,8 @@ class RowDocument(TypedDict, total=False):
     """As x-service-uncertainty."""
     box: RowDocumentBox
     """The subject in the result, in pixels."""
+    warnings: list[str]
+    """As x-service-warnings, a sentence each; only where there are any."""
     data_base64: str
     """The file as base64. Absent from the `results.json` of an archive."""
     error: RowDocumentError

@@ -4,7 +4,7 @@ use super::error::ApiError;
 use super::reply::{self, LATENCY, MODEL, Reply};
 use crate::account::price::in_dollars;
 use crate::image::Transferred;
-use crate::pipeline::{Output, Timings};
+use crate::pipeline::{Output, Timings, Warning};
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
@@ -20,11 +20,12 @@ const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
 const FACE: HeaderName = HeaderName::from_static("x-service-face");
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
 const COST: HeaderName = HeaderName::from_static("x-service-cost");
+const WARNINGS: HeaderName = HeaderName::from_static("x-service-warnings");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
 pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
-    let Output { image, subject, uncertainty, face, model, understood: _, timings } = output;
+    let Output { image, subject, uncertainty, face, model, understood: _, warnings, timings } = output;
     let mut reply = reply::page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
     headers.insert(LATENCY, reply::milliseconds(latency));
@@ -40,6 +41,9 @@ pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Repl
     }
     if let Some(face) = face {
         headers.insert(FACE, text(face.to_string())?);
+    }
+    if !warnings.is_empty() {
+        headers.insert(WARNINGS, text(listed(&warnings))?);
     }
     headers.insert(COST, text(in_dollars(cost).to_string())?);
     // `server-timing` is written last, so that it covers the whole request.
@@ -79,6 +83,12 @@ pub(super) fn streamed(
     headers.insert(LATENCY, reply::milliseconds(latency));
     headers.insert(MODEL, text(model)?);
     Ok(reply)
+}
+
+/// A list of strings (RFC 9651), which is the inside of a JSON array too: no text of a warning needs an escape.
+fn listed(warnings: &[Warning]) -> String {
+    let quoted: Vec<_> = warnings.iter().map(|warning| format!("\"{warning}\"")).collect();
+    quoted.join(", ")
 }
 
 /// The number that `x-service-uncertainty` has.

@@ -4,6 +4,7 @@
 use super::call::Call;
 use super::given_mask::Given;
 use super::segment::{Segmentation, segment};
+use super::warning::Warning;
 use super::window;
 use super::workers::Workers;
 use crate::compose::SUBJECT_ALPHA;
@@ -14,6 +15,9 @@ use crate::matting::{self, Guide, NoSubject, Options, Seeds};
 use crate::recipe::{Cut, Picture};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A cutout that is bad with a probability above this one has a warning.
+const UNCERTAIN: f32 = 0.5;
 
 /// Cuts the subject out of a frame, where the guide says it is.
 pub(super) type CutOut<'a> = &'a dyn Fn(Frame, Guide<'_>, &Options) -> Result<Cutout, NoSubject>;
@@ -86,6 +90,15 @@ pub(super) async fn find(
 }
 
 impl Coverage {
+    /// What the caller may not expect of a cutout by it, whose uncertainty is `uncertainty`.
+    pub(super) fn warning(&self, uncertainty: f32) -> Option<Warning> {
+        match self {
+            Self::OwnAlpha => Some(Warning::OwnAlphaKept),
+            Self::Network { .. } => (uncertainty > UNCERTAIN).then_some(Warning::UncertainMask(uncertainty)),
+            Self::Mask(_) | Self::Trimap(_) => None,
+        }
+    }
+
     /// How much of a face's box in `frame` the subject fills, 0 to 1.
     pub(super) fn share_of(&self, frame: &Frame, face: &Face) -> f32 {
         match self {

@@ -1,6 +1,7 @@
 //! The result of a run: the encoded picture, and what was measured on the way.
 
 use super::timings::Timings;
+use super::warning::Warning;
 use crate::image::{EncodedImage, Rect};
 use std::fmt;
 
@@ -20,6 +21,8 @@ pub struct Output {
     pub model: String,
     /// Where the built-in generator rendered the backdrop: the words of the prompt that it has a scene for.
     pub understood: Option<Vec<String>>,
+    /// What the caller may not expect of it.
+    pub warnings: Vec<Warning>,
     /// Time spent in each stage.
     pub timings: Timings,
 }

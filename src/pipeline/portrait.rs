@@ -3,6 +3,7 @@
 use super::coverage::Coverage;
 use super::error::PipelineError;
 use super::output::FaceFound;
+use super::warning::Warning;
 use super::workers::Workers;
 use crate::compose::{Head, Layout, Scene};
 use crate::face::{main_face, restored, usable};
@@ -86,6 +87,11 @@ pub(super) async fn find(
 }
 
 impl PortraitFace {
+    /// A portrait without a face has a warning.
+    pub(super) fn warning(&self) -> Option<Warning> {
+        (self.portrait.is_some() && self.face.is_none()).then_some(Warning::NoFace)
+    }
+
     /// The face and how it frames the picture, where it does.
     fn framing(&self) -> Option<(Face, Portrait)> {
         self.face.zip(self.portrait)

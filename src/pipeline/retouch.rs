@@ -71,7 +71,8 @@ pub(super) async fn retouch(
 
     timings.finalize(began);
     let model = model_of(&**engine.retoucher(), retouch);
-    Ok(Output { image, subject: None, uncertainty: None, face, model, understood: None, timings })
+    let (understood, warnings) = (None, Vec::new());
+    Ok(Output { image, subject: None, uncertainty: None, face, model, understood, warnings, timings })
 }
 
 /// Name and version of the weights: those that restore, or those that enlarge where nothing is restored.

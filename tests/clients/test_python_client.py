@@ -85,6 +85,12 @@ def test_a_result_has_the_picture_and_what_the_headers_say(client: backdrop.Clie
     assert (cutout.width, cutout.format, cutout.content_type) == (200, "png", "image/png")
     assert cutout.box is not None and cutout.box.width <= 200 and cutout.box.height <= cutout.height
     assert cutout.uncertainty is not None and 0 <= cutout.uncertainty <= 1
+    assert cutout.warnings == []
+    # A cat is no portrait, and what is cut out is not cut out anew.
+    assert len(client.headshot(CAT).warnings) == 1
+    assert "keep_alpha" in client.remove(cutout.data).warnings[0]
+    row = client.remove_batch([cutout.data]).rows[0]
+    assert row.document.get("warnings") == client.remove(cutout.data).warnings
     assert cutout.cost > 0 and cutout.request_id and cutout.model and cutout.timings["segment"] > 0
     assert cutout.save(tmp_path / "cutout.png").read_bytes() == cutout.data
     assert "png 200×" in repr(cutout)

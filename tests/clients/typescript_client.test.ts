@@ -100,6 +100,11 @@ test("a result has the picture and what the headers say", async () => {
   assert.deepEqual([cutout.width, cutout.format, cutout.contentType], [200, "png", "image/png"]);
   assert(cutout.box && cutout.box.width <= 200 && cutout.box.height <= cutout.height);
   assert(cutout.uncertainty !== undefined && cutout.uncertainty >= 0 && cutout.uncertainty <= 1);
+  assert.deepEqual(cutout.warnings, []);
+  // A cat is no portrait, and what is cut out is not cut out anew.
+  assert.equal((await client.headshot(CAT)).warnings.length, 1);
+  assert.match((await client.remove(cutout.bytes)).warnings[0] ?? "", /keep_alpha/);
+  assert.equal((await client.removeBatch([cutout.bytes]))[0]?.document.warnings?.length, 1);
   assert(cutout.cost > 0 && cutout.requestId && cutout.model && (cutout.timings["segment"] ?? 0) > 0);
   await cutout.save(join(folder, "cutout.png"));
   assert.deepEqual(new Uint8Array(await readFile(join(folder, "cutout.png"))), cutout.bytes);

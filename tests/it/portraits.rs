@@ -8,7 +8,7 @@ use backdrop::compose::OutputTooLarge;
 use backdrop::engine::{Engine, EngineError};
 use backdrop::image::{Buffer, BufferPool, Face, Frame, OutputFormat, Rect, Size};
 use backdrop::model::{FaceCrop, Factor, Retoucher, SegmentError};
-use backdrop::pipeline::{self, FaceFound, Output, PipelineError};
+use backdrop::pipeline::{self, FaceFound, Output, PipelineError, Warning};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -218,6 +218,7 @@ async fn without_a_face_a_headshot_is_the_studio_shot_byte_for_byte() {
             let studio = studio_shot(fields).await;
             assert_eq!(output.image.bytes, studio.image.bytes, "{faces:?} {fields:?}");
             assert_eq!((output.face, studio.face), (Some(FaceFound::None), None));
+            assert_eq!((&output.warnings[..], &studio.warnings[..]), (&[Warning::NoFace][..], &[][..]));
             assert_eq!(output.subject, studio.subject);
         }
     }
@@ -235,7 +236,7 @@ async fn the_larger_face_is_the_portraits_and_one_outside_the_subject_is_ignored
     let output = fake.done("headshot", &two, &[("format", "png")]).await;
     let alone = FakeEngine::with(&[large]).await.done("headshot", &two, &[("format", "png")]).await;
     assert_eq!(output.image.bytes, alone.image.bytes);
-    assert!(at(&output).width.abs_diff(90) <= 2);
+    assert!(at(&output).width.abs_diff(90) <= 2 && output.warnings.is_empty());
     assert_eq!(fake.retoucher.restored.load(Ordering::SeqCst), 1, "only the portrait's face");
 }
 

@@ -41,9 +41,10 @@ stop_daemon() {
 
 is_png() { [ "$(head -c 8 "$1" | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]; }
 
+# cut_photo [PHOTO]
 cut_photo() {
   curl --silent --show-error --fail --retry 5 --retry-connrefused -H "Authorization: Bearer $key" \
-    -F file=@tests/photos/astronaut.jpg "$url/remove" -o "$work/cutout.png"
+    -F file=@"${1:-tests/photos/astronaut.jpg}" "$url/remove" -o "$work/cutout.png"
   is_png "$work/cutout.png" || fail "the cutout is no PNG"
 }
 

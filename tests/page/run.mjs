@@ -65,6 +65,13 @@ async function result(page) {
   });
 }
 
+/** A clip of so many frames, six a second. */
+function clip(name, frames) {
+  const file = join(daemon.folder, name);
+  execFileSync("ffmpeg", ["-loglevel", "error", "-y", "-loop", "1", "-i", CAT, "-vf", "scale=240:160,format=yuv420p", "-r", "6", "-frames:v", String(frames), file]);
+  return file;
+}
+
 /** The file that a click on `selector` saves: its name and bytes. */
 async function saved(page, selector) {
   const [download] = await Promise.all([page.waitForEvent("download", LONG), page.click(selector)]);
@@ -175,6 +182,103 @@ test("brush, box and points change the result, and undo takes them back", async 
   assert.notEqual(await marked("not_point", [0.2, 0.6], [0.2, 0.6]), withSaucer, "not_point");
 });
 
+test("an undone mark can be brought back, by buttons and by keys", async (page) => {
+  await open(page);
+  await add(page, ASTRONAUT);
+  const first = await result(page);
+  await page.click("[data-mode=mark]");
+  await page.click("[data-tool=keep]");
+  await drag(page, [0.75, 0.75], [0.8, 0.9]);
+  await run(page);
+  const marked = await result(page);
+  assert.notEqual(marked, first);
+  await page.click("[data-mode=mark]");
+  const state = async () => Promise.all(["undo", "redo", "clear"].map((act) => page.isEnabled(`[data-act=${act}]`)));
+  assert.deepEqual(await state(), [true, false, true]);
+  await page.click("[data-act=undo]");
+  assert.deepEqual(await state(), [false, true, false]);
+  await page.click("[data-act=redo]");
+  assert.deepEqual(await state(), [true, false, true]);
+  await run(page);
+  assert.equal(await result(page), marked);
+  await page.click("[data-mode=mark]");
+  await page.focus("canvas.marks");
+  await page.keyboard.press("Control+z");
+  assert.deepEqual(await state(), [false, true, false]);
+  await page.keyboard.press("Control+Shift+z");
+  assert.deepEqual(await state(), [true, false, true]);
+  // All marks are taken back by one step, and a new one ends what can be brought back.
+  await page.click("[data-act=clear]");
+  assert.deepEqual(await state(), [true, false, false]);
+  await page.keyboard.press("Control+z");
+  await page.keyboard.press("Control+z");
+  assert.deepEqual(await state(), [false, true, false]);
+  await drag(page, [0.2, 0.2], [0.3, 0.3]);
+  assert.deepEqual(await state(), [true, false, true]);
+});
+
+test("files are dropped from the desktop: photos, a clip, and nothing that is no picture", async (page) => {
+  await open(page);
+  const protocol = await page.context().newCDPSession(page);
+  const send = (type, files) => protocol.send("Input.dispatchDragEvent", { type, x: 300, y: 400, data: { items: [], files, dragOperationsMask: 1 } });
+  const marked = (yes) => page.waitForFunction((wanted) => document.body.classList.contains("dragging") === wanted, yes, LONG);
+  const drop = async (...files) => {
+    await send("dragEnter", files);
+    await send("dragOver", files);
+    await marked(true);
+    await send("drop", files);
+    await marked(false);
+  };
+  await drop(CAT, CUP);
+  await page.waitForFunction(() => document.querySelectorAll(".tile .done").length === 2, null, LONG);
+  await idle(page);
+  const text = join(daemon.folder, "notes.txt");
+  writeFileSync(text, "no picture");
+  await drop(text);
+  assert.match(await page.textContent("#problem"), /notes\.txt/);
+  assert.equal(await page.locator(".tile").count(), 2);
+  await drop(clip("dropped.mp4", 6));
+  assert.equal(await page.getAttribute('.tabs [aria-selected="true"]', "data-path"), "/video/remove");
+  assert.equal(await page.locator("#stage video").count(), 1);
+});
+
+test("a picture is pasted", async (page) => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open(page);
+  await page.evaluate(async () => {
+    const image = await createImageBitmap(await (await fetch("assets/cat.jpg")).blob());
+    const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
+    canvas.getContext("2d").drawImage(image, 0, 0);
+    const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
+  });
+  await page.keyboard.press("Control+v");
+  await result(page);
+  await idle(page);
+  // Text stays text: it goes into the field that has the focus.
+  await page.evaluate(() => navigator.clipboard.writeText("123"));
+  await page.fill("#field-max_dim", "");
+  await page.focus("#field-max_dim");
+  await page.keyboard.press("Control+v");
+  assert.equal(await page.inputValue("#field-max_dim"), "123");
+  assert.equal(await page.locator(".tile").count(), 1);
+});
+
+test("warnings about a picture are shown, and its tile says so", async (page) => {
+  await open(page, "/headshot");
+  await add(page, CAT);
+  assert.match(await page.textContent("#stage .note.warn"), /no face[^]*\.$/);
+  assert.equal(await page.textContent(".tile .state"), "check");
+  await page.click('.tabs [data-path="/replace-bg-ai"]');
+  await page.fill("#field-prompt", "xyzzy");
+  await run(page);
+  assert.match(await page.textContent("#stage .note.warn"), /No word[^]*neutral studio/);
+  await page.fill("#field-prompt", "a marble counter");
+  await run(page);
+  assert.equal(await page.locator("#stage .note.warn").count(), 0);
+  assert.match(await page.textContent("#stage .note"), /marble/);
+});
+
 test("the keyboard alone is enough", async (page) => {
   await page.goto(daemon.url);
   await page.waitForSelector(".tabs [role=tab]", LONG);
@@ -238,11 +342,30 @@ print(" ".join(archive.namelist()))`, file], { encoding: "utf8" }).trim();
   assert.match(await page.textContent("#stage .note.bad"), /image|picture|JPEG/i);
 });
 
-test("a clip has progress, a player and a download", async (page) => {
-  const clip = join(daemon.folder, "clip.mp4");
-  execFileSync("ffmpeg", ["-loglevel", "error", "-y", "-loop", "1", "-i", CAT, "-vf", "scale=240:160,format=yuv420p", "-r", "6", "-frames:v", "6", clip]);
+test("a stroke goes on while other photos are processed", async (page) => {
   await open(page);
-  await page.setInputFiles("#files", clip);
+  await page.setInputFiles("#files", [CAT, CUP, ASTRONAUT]);
+  await page.waitForFunction(() => document.querySelector(".tile .done"), null, LONG);
+  const done = () => page.locator(".tile .done").count();
+  const before = await done();
+  assert.ok(before < 3, "one is left to be processed");
+  await page.click(".strip-grid li:has(.done) .tile");
+  await page.click("[data-mode=mark]");
+  const { x, y, width, height } = await page.locator("canvas.marks").boundingBox();
+  await page.mouse.move(x + width / 2, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(x + width / 2, y + height / 4);
+  await page.waitForFunction((count) => document.querySelectorAll(".tile .done").length > count, before, LONG);
+  await page.mouse.move(x + width / 4, y + height / 4);
+  await page.mouse.up();
+  assert.ok(await page.isEnabled("[data-act=undo]"));
+  await page.waitForFunction(() => document.querySelectorAll(".tile .done").length === 3, null, LONG);
+  assert.ok(await page.isEnabled("[data-act=undo]"));
+});
+
+test("a clip has progress, a player and a download", async (page) => {
+  await open(page);
+  await page.setInputFiles("#files", clip("clip.mp4", 6));
   assert.equal(await page.getAttribute('.tabs [aria-selected="true"]', "data-path"), "/video/remove");
   await page.click("#run");
   await page.waitForFunction(() => document.querySelectorAll("#stage video").length === 2, null, LONG);
@@ -251,6 +374,45 @@ test("a clip has progress, a player and a download", async (page) => {
   const { name, bytes } = await saved(page, "#stage a.button");
   assert.match(name, /\.webm$/);
   assert.deepEqual([...bytes.subarray(0, 4)], [0x1a, 0x45, 0xdf, 0xa3], "EBML");
+});
+
+test("a clip can be cancelled, and started again", async (page) => {
+  await open(page);
+  await page.setInputFiles("#files", clip("long.mp4", 240));
+  await page.click("#run");
+  await page.waitForFunction(() => /Cutting out/.test(document.querySelector("#stage [role=status]").textContent), null, LONG);
+  const [reply] = await Promise.all([
+    page.waitForResponse((one) => one.request().method() === "DELETE", LONG), page.click("#stage button:has-text('Cancel')"),
+  ]);
+  assert.equal(reply.status(), 200);
+  const job = await fetch(reply.url(), { headers: { authorization: `Bearer ${daemon.key}` } });
+  assert.equal((await job.json()).error.code, "cancelled");
+  assert.equal(await page.textContent("#stage [role=status]"), "Cancelled.");
+  assert.ok(await page.isEnabled("#run") && await page.isHidden("#stage button:has-text('Cancel')"));
+  await page.click("#run");
+  await page.waitForFunction(() => /Uploading|In the queue|Cutting out/.test(document.querySelector("#stage [role=status]").textContent), null, LONG);
+  // Another clip ends the job of this one.
+  const deleted = page.waitForResponse((one) => one.request().method() === "DELETE", LONG);
+  await page.waitForFunction(() => /Cutting out/.test(document.querySelector("#stage [role=status]").textContent), null, LONG);
+  await page.setInputFiles("#files", clip("clip.mp4", 6));
+  await deleted;
+  await page.click("#run");
+  await page.waitForFunction(() => document.querySelectorAll("#stage video").length === 2, null, LONG);
+});
+
+test("photos that wait can be cancelled", async (page) => {
+  await open(page, "/upscale");
+  await page.setInputFiles("#files", Array.from({ length: 6 }, (_, at) => ({ name: `cat-${at}.png`, mimeType: "image/png", buffer: readFileSync(CAT) })));
+  await page.waitForSelector(".tile .busy", LONG);
+  const [label, tile] = await page.evaluate(() => [".tile .busy", ".tile"].map((one) => document.querySelector(one).clientHeight));
+  assert.ok(label < tile / 2, "a label, not a cover");
+  await page.click("#strip button:has-text('Cancel')");
+  await page.waitForFunction(() => document.getElementById("run").textContent !== "Working…", null, LONG);
+  const states = await page.locator(".tile .state").allTextContents();
+  assert.equal(states.length, 6);
+  assert.ok(states.includes("cancelled") && states.every((state) => ["cancelled", "done"].includes(state)), states.join());
+  await run(page);
+  assert.deepEqual(await page.locator(".tile .state").allTextContents(), Array(6).fill("done"));
 });
 
 test("the backdrop is a colour or a picture, and the result on it can be saved", async (page) => {

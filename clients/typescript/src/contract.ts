@@ -680,6 +680,8 @@ export interface RowDocument {
   uncertainty?: number;
   /** The subject in the result, in pixels. */
   box?: RowDocumentBox;
+  /** As x-service-warnings, a sentence each; only where there are any. */
+  warnings?: string[];
   /** The file as base64. Absent from the `results.json` of an archive. */
   data_base64?: string;
   error?: RowDocumentError;

@@ -72,6 +72,12 @@ export class ImageResult {
     return numberOf(this.headers.get("x-service-uncertainty"));
   }
 
+  /** What may not be expected of the picture, a sentence each. */
+  get warnings(): string[] {
+    // A list of strings (RFC 9651), which in brackets is JSON.
+    return JSON.parse(`[${this.headers.get("x-service-warnings") ?? ""}]`) as string[];
+  }
+
   /** The billed price in US dollars. */
   get cost(): number {
     return Number(this.headers.get("x-service-cost"));

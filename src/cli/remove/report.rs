@@ -1,7 +1,7 @@
 //! The report of `remove`: the outcome of each input, as JSON and as text.
 
 use crate::image::Size;
-use crate::pipeline::FaceFound;
+use crate::pipeline::{FaceFound, Warning};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ pub(in crate::cli) struct Entry {
     /// The face box in the result, or `none`; only when faces were detected.
     #[serde(skip_serializing_if = "Option::is_none")]
     face: Option<String>,
+    /// What may not be expected of the result, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -38,7 +41,8 @@ enum Status {
 impl Entry {
     const fn new(input: String, status: Status) -> Self {
         let (output, face, error) = (None, None, None);
-        Self { input, status, output, width: None, height: None, bytes: None, milliseconds: None, face, error }
+        let (width, height, bytes, milliseconds) = (None, None, None, None);
+        Self { input, status, output, width, height, bytes, milliseconds, face, warnings: Vec::new(), error }
     }
 
     pub(super) fn done(input: String, output: String, size: Size, bytes: usize, took: Duration) -> Self {
@@ -55,6 +59,11 @@ impl Entry {
     /// With the result of face detection.
     pub(super) fn with_face(self, face: Option<FaceFound>) -> Self {
         Self { face: face.map(|face| face.to_string()), ..self }
+    }
+
+    /// With the warnings about the result.
+    pub(super) fn with_warnings(self, warnings: &[Warning]) -> Self {
+        Self { warnings: warnings.iter().map(ToString::to_string).collect(), ..self }
     }
 
     pub(in crate::cli) fn skipped(input: String, output: String) -> Self {
@@ -78,16 +87,17 @@ impl Entry {
         self.error.as_deref()
     }
 
-    /// The entry as a line of text.
+    /// The entry as a line of text, and a line for each warning.
     pub(in crate::cli) fn line(&self) -> String {
         let output = self.output.as_deref().unwrap_or_default();
         match self.status {
             Status::Done => format!(
-                "{} → {output}  {}×{}  {} ms",
+                "{} → {output}  {}×{}  {} ms{}",
                 self.input,
                 self.width.unwrap_or_default(),
                 self.height.unwrap_or_default(),
-                self.milliseconds.unwrap_or_default()
+                self.milliseconds.unwrap_or_default(),
+                self.warnings.iter().map(|warning| format!("\n  warning: {warning}")).collect::<String>()
             ),
             Status::Skipped => format!("{} → {output}  already done", self.input),
             Status::Failed => format!("{}  failed: {}", self.input, self.error.as_deref().unwrap_or_default()),
@@ -168,6 +178,13 @@ mod tests {
         );
         assert_eq!(json["results"][1], serde_json::json!({"input": "b", "status": "failed", "error": "it is empty"}));
         assert_eq!(report.summary(), "1 done in 2.0 s (0.5 images/s), 1 already done, 1 failed");
+        let warned = Entry::done("d".into(), "d.png".into(), Size::new(3, 2), 99, Duration::from_millis(12));
+        let warned = warned.with_warnings(&[Warning::NoFace]);
+        assert_eq!(warned.line(), format!("d → d.png  3×2  12 ms\n  warning: {}", Warning::NoFace));
+        assert_eq!(
+            serde_json::to_value(&warned).unwrap()["warnings"],
+            serde_json::json!([Warning::NoFace.to_string()])
+        );
         assert_eq!(report.pairs().collect::<Vec<_>>(), [("a", "a.png"), ("c", "c.png")]);
     }
 }

@@ -41,9 +41,11 @@ impl TaskRunner {
             Ok(output) => output,
             Err(error) => return Entry::failed(input, with_causes(&error)),
         };
-        let (size, len, face) = (output.image.size, output.image.bytes.len(), output.face);
+        let (size, len) = (output.image.size, output.image.bytes.len());
         match task.sink.write(output.image.bytes).await {
-            Ok(()) => Entry::done(input, task.sink.to_string(), size, len, started.elapsed()).with_face(face),
+            Ok(()) => Entry::done(input, task.sink.to_string(), size, len, started.elapsed())
+                .with_face(output.face)
+                .with_warnings(&output.warnings),
             Err(error) => Entry::failed(input, format!("cannot write {}: {error}", task.sink)),
         }
     }

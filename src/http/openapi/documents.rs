@@ -145,6 +145,10 @@ fn row() -> Object {
         optional("uncertainty", share().extension().described("As x-service-uncertainty.")),
         optional("box", record(sides).extension().described("The subject in the result, in pixels.")),
         optional(
+            "warnings",
+            array(string()).extension().described("As x-service-warnings, a sentence each; only where there are any."),
+        ),
+        optional(
             "data_base64",
             string().described("The file as base64. Absent from the `results.json` of an archive."),
         ),

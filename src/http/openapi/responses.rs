@@ -25,7 +25,7 @@ const OF_PICTURES: [&str; 14] = [
 ];
 
 /// Headers of a picture whose subject was cut out.
-const OF_SUBJECTS: [&str; 2] = ["x-service-foreground", "x-service-uncertainty"];
+const OF_SUBJECTS: [&str; 3] = ["x-service-foreground", "x-service-uncertainty", "x-service-warnings"];
 
 /// Every component of a reply.
 pub(super) fn responses() -> Object {
@@ -89,6 +89,16 @@ pub(super) fn headers() -> Object {
                 share(),
                 "Estimated probability that the cutout is bad, from the mask alone: that its mean absolute error (0 to 1, over \
                  the whole picture) is above 0.05. 0 for an input that was cut out already.",
+            )
+            .extension(),
+        ),
+        (
+            "x-service-warnings",
+            header(
+                string(),
+                "Warnings for the caller, a sentence each, as a list of strings (RFC 9651); in brackets it is a JSON array. Only where there are \
+                 any: the mask is uncertain (above 0.5), the picture's own transparency was kept, a headshot has no face, no word of a \
+                 prompt was recognized.",
             )
             .extension(),
         ),

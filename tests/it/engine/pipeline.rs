@@ -7,7 +7,7 @@ use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, SegmenterFactory};
 use backdrop::image::{Frame, Size};
 use backdrop::matting::Method;
-use backdrop::pipeline::{self, Call, Output, PipelineError};
+use backdrop::pipeline::{self, Call, Output, PipelineError, Warning};
 use backdrop::recipe::{CutEngine, Detect, InferenceMode, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,6 +78,7 @@ async fn a_picture_passes_every_stage() {
     assert_eq!(output.image.size, Size::new(240, 180));
     assert_eq!(output.model, "bright-1");
     assert!((0.0..=1.0).contains(&output.uncertainty.unwrap()));
+    assert_eq!(output.warnings, []);
     let (size, pixels) = decoded(&output);
     assert_eq!(size, output.image.size);
     let pixel = |x: usize, y: usize| &pixels[(y * 240 + x) * 4..][..4];
@@ -106,6 +107,18 @@ async fn the_bounds_of_the_subject_are_in_output_pixels() {
 }
 
 #[tokio::test]
+async fn an_uncertain_mask_has_a_warning_with_its_uncertainty() {
+    let factory = segmenter::factory_by_frame("unsure-1", |_| {
+        segmenter::mask(GRID, |x, y| if (20..44).contains(&x) && (20..44).contains(&y) { 0.7 } else { 0.3 })
+    });
+    let engine = Engine::start(&config(4, 4), factory);
+    let output = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.unwrap();
+    let uncertainty = output.uncertainty.unwrap();
+    assert!(uncertainty > 0.5);
+    assert_eq!(output.warnings, [Warning::UncertainMask(uncertainty)]);
+}
+
+#[tokio::test]
 async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
@@ -115,6 +128,7 @@ async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
     let output = pipeline::run(&engine, file.clone(), &recipe(Resize::default()), &call()).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), before);
     assert!(output.uncertainty.unwrap().abs() < f32::EPSILON);
+    assert_eq!(output.warnings, [Warning::OwnAlphaKept]);
     assert_eq!((output.subject.unwrap().left, output.subject.unwrap().width), (10, 54));
     let (_, pixels) = decoded(&output);
     for (x, pixel) in (0..64).zip(pixels.as_chunks::<4>().0) {

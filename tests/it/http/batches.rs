@@ -93,6 +93,18 @@ async fn rows_cost_what_single_pictures_cost_and_failed_ones_nothing() {
 }
 
 #[tokio::test]
+async fn a_row_has_its_warnings_and_no_member_without_any() {
+    let daemon = Daemon::start().await;
+    let row = async || -> Value {
+        let body: Value = send(&daemon, &["https://example.org/5"]).await.json().await.expect("JSON");
+        body["results"][0].clone()
+    };
+    assert_eq!(row().await.get("warnings"), None);
+    daemon.engine.set(Work::Warn);
+    assert_eq!(row().await["warnings"].as_array().expect("a list").len(), 2);
+}
+
+#[tokio::test]
 async fn rows_billed_under_the_same_idempotency_key_cost_nothing() {
     let daemon = Daemon::start().await;
     let costs = async |urls: &Value| {

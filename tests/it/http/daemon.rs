@@ -16,7 +16,7 @@ use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_client::WebhookClient;
 use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkError, WorkOutput, Worker, input_in};
-use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
+use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings, Warning};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
 use backdrop::store::{RedbStore, UnixSeconds};
@@ -75,6 +75,8 @@ pub(crate) enum Work {
     Fail(fn() -> PipelineError),
     /// Fails where the file's header is not that of a picture within the limits; else answers.
     Probe,
+    /// Answers with two warnings where a subject is cut out.
+    Warn,
     /// Panics.
     Panic,
 }
@@ -137,7 +139,7 @@ impl ImageProcessor for FakeEngine {
             self.files.lock().expect("no panic inside").push(files.clone());
             let work = *self.work.lock().expect("no panic inside");
             let answer = match work {
-                Work::Answer => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
+                Work::Answer | Work::Warn => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
                 Work::AnswerBytes(length) => vec![7; length],
                 Work::AnswerFile(file) => file(),
                 Work::Wait => {
@@ -163,6 +165,11 @@ impl ImageProcessor for FakeEngine {
                 face: detected_face(&recipe.work),
                 understood: matches!(recipe.inputs.background, Some(Source::Generated(_)))
                     .then(|| vec!["beach".to_owned()]),
+                warnings: if cuts && matches!(work, Work::Warn) {
+                    vec![Warning::UncertainMask(0.75), Warning::NoFace]
+                } else {
+                    Vec::new()
+                },
                 model: self.model_of(recipe),
                 timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
             };

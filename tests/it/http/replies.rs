@@ -40,6 +40,17 @@ async fn a_picture_has_the_documented_headers() {
     assert_eq!(webp.headers()["content-type"], "image/webp");
 }
 
+#[tokio::test]
+async fn warnings_are_a_list_of_strings_and_absent_without_any() {
+    let daemon = Daemon::start().await;
+    assert!(!daemon.send("/remove", &[]).await.headers().contains_key("x-service-warnings"));
+    daemon.engine.set(Work::Warn);
+    let reply = daemon.send("/headshot", &[]).await;
+    let header = reply.headers()["x-service-warnings"].to_str().expect("ASCII");
+    let warnings: Vec<String> = serde_json::from_str(&format!("[{header}]")).expect("JSON in brackets");
+    assert!(matches!(&warnings[..], [one, other] if one.contains("0.75") && other.contains("face")), "{header}");
+}
+
 /// Names and milliseconds of `server-timing`.
 fn stages(response: &Response) -> Vec<(String, f64)> {
     let header = response.headers()["server-timing"].to_str().expect("ASCII");

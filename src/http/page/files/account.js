@@ -77,7 +77,7 @@ function summary(dialog, redraw) {
       row("Images this month", quota === null ? String(used) : `${used} of ${quota}`),
       remaining === null ? [] : row("Left", `${remaining}, until ${new Date(resets).toLocaleDateString()}`),
       row("Cost this month", dollars(cost)),
-      row("Rate", `${rate.limit} requests a minute`),
+      row("Requests", `${rate.limit} a minute`),
       row("Model", model)),
     h("div", { class: "actions" }, h("button", { type: "button", class: "button", onclick: change }, "Change key"), h("button", { type: "button", class: "button primary", onclick: () => dialog.close() }, "Close")));
 }

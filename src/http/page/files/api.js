@@ -2,6 +2,8 @@
 //
 // The key is in `sessionStorage` (this tab, until it is closed) and goes to this server alone, in the `Authorization` header.
 
+import { sentence } from "./dom.js";
+
 const STORED = "backdrop.key";
 /** Times that a request is repeated after 429. */
 const PATIENCE = 8;
@@ -93,9 +95,8 @@ export function upload(path, form, { signal, onprogress, headers = {} }) {
 /** A sentence about an error. */
 export function explain(error) {
   if (error instanceof Refusal) {
-    const text = error.message[0].toUpperCase() + error.message.slice(1);
     const where = { unauthorized: "Enter another key with the button at the top.", no_subject_detected: "Mark it with a box, points or the brush." }[error.code];
-    return [text.endsWith(".") ? text : `${text}.`, where].filter(Boolean).join(" ");
+    return [sentence(error.message), where].filter(Boolean).join(" ");
   }
   if (error.name === "AbortError") return "Cancelled.";
   return "The server cannot be reached. Check that it still runs, then try again.";

@@ -1,15 +1,15 @@
 // A clip: uploaded with progress, cut out as a job that is polled, and played or downloaded when it is done.
 
 import { call, callJson, explain, uniqueKey, upload, wait } from "./api.js";
-import { announce, bytes, h } from "./dom.js";
+import { announce, bytes, h, warning } from "./dom.js";
 
 const PLAYED = new Set(["webm", "mp4"]);
 const SHOWN = new Set(["gif", "webp"]);
 const POLL_MS = 1500;
 
-/** The panel of a clip; `start(fields)` makes its job. `onend` runs when the job is over. */
+/** The panel of a clip; `start(fields)` makes its job, `abort()` ends it. `onend` runs when the job is over. */
 export function clipPanel({ clip, endpoint, onchange, onend, onother }) {
-  const bar = h("progress", { max: 100, value: 0, "aria-label": "Progress" });
+  const bar = h("progress", { max: 100, value: 0, "aria-label": "Progress", hidden: true });
   const text = h("p", { class: "muted", role: "status" }, "Choose the settings, then start.");
   const cancel = h("button", { type: "button", class: "button small", hidden: true }, "Cancel");
   const result = h("div", { class: "stage" });
@@ -24,9 +24,10 @@ export function clipPanel({ clip, endpoint, onchange, onend, onother }) {
   async function start(fields) {
     stop = new AbortController();
     const { signal } = stop;
+    job = null;
     result.replaceChildren();
     bar.value = 0;
-    cancel.hidden = false;
+    bar.hidden = cancel.hidden = false;
     other.hidden = true;
     onchange(true);
     try {
@@ -51,17 +52,19 @@ export function clipPanel({ clip, endpoint, onchange, onend, onother }) {
     } catch (error) {
       text.textContent = error.job ? error.message : explain(error);
     }
-    cancel.hidden = true;
+    bar.hidden = cancel.hidden = true;
     other.hidden = false;
     onchange(false);
     onend();
   }
 
-  cancel.addEventListener("click", async () => {
+  async function abort() {
     stop?.abort();
-    if (job && (job.status === "queued" || job.status === "processing")) await call(`/jobs/${job.job_id}`, { method: "DELETE" }).catch(() => {});
-  });
-  return { element, start };
+    if (job?.status === "queued" || job?.status === "processing") await call(`/jobs/${job.job_id}`, { method: "DELETE" }).catch(() => {});
+  }
+
+  cancel.addEventListener("click", abort);
+  return { element, start, abort };
 }
 
 /** Results that this daemon keeps are under its own address, whatever public name it has. */
@@ -80,7 +83,7 @@ function shown(job, clip) {
     ? h("video", { src: address, controls: true, loop: true, muted: true, autoplay: true, playsinline: true, class: "checkers", "aria-label": "The result" })
     : SHOWN.has(job.format) ? h("img", { src: address, alt: "The result", class: "checkers" }) : null;
   return [
-    ...(job.warnings ?? []).map((warning) => h("p", { class: "note warn" }, warning)),
+    ...(job.warnings ?? []).map(warning),
     media ? h("div", { class: "canvas" }, h("div", { class: "frame" }, media)) : null,
     h("p", { class: "toolbar" }, h("span", { class: "spring" }), h("a", { class: "button primary", href: address, download: name }, `Download ${job.format}`)),
   ].filter(Boolean);

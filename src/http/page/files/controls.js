@@ -16,7 +16,9 @@ export function titleOf(name) {
 }
 
 /** Whether a field is shown without opening "More settings". */
-export const isFrequent = (field) => !field.shared || OFTEN.has(field.shared);
+export const isFrequent = (field) => !field.shared || OFTEN.has(field.shared) || isFile(field);
+
+const isFile = (field) => field.format === "binary";
 
 /** A control: `element`, `value()` (`undefined` where the default holds), `set(value)`, `reset()`, `field`. */
 export function control(field, onchange) {
@@ -54,7 +56,7 @@ export function control(field, onchange) {
 function make(field, context) {
   const kinds = field.anyOf ?? [field];
   const is = (type) => kinds.some((kind) => kind.type === type);
-  if (field.format === "binary") return file(field, context);
+  if (isFile(field)) return file(field, context);
   if (field.enum) return field.enum.length <= 4 ? choice(field, context) : menu(field, context);
   if (is("boolean") && is("integer")) return level(field, kinds.find((kind) => kind.type === "integer"), context);
   if (is("boolean")) return toggle(field, context);
@@ -135,13 +137,25 @@ function colour(field, { id, described, onchange }) {
     placeholder: "none", "aria-describedby": described, list: `${id}-list`,
   });
   const picker = h("input", { type: "color", "aria-label": `${titleOf(field.name)}, picker` });
-  const follow = () => { if (/^#[0-9a-f]{6}$/i.test(input.value)) picker.value = input.value; };
+  const follow = () => {
+    const value = opaque(input.value.trim());
+    picker.classList.toggle("unset", value === null);
+    if (value !== null) picker.value = value;
+  };
   input.addEventListener("input", () => { follow(); onchange(); });
   picker.addEventListener("input", () => { input.value = picker.value; onchange(); });
   follow();
   const element = h("div", { class: "field" }, label(field, id), h("div", { class: "row colour" }, picker, input), list(field, id, field.examples));
   const made = plain(element, input);
   return { ...made, write: (value) => { input.value = value ?? ""; follow(); } };
+}
+
+/** A colour as `#rrggbb`, which is all that a picker can show; null for others and for what is no colour. */
+function opaque(text) {
+  if (!CSS.supports("color", text)) return null;
+  const context = document.createElement("canvas").getContext("2d");
+  context.fillStyle = text;
+  return context.fillStyle.startsWith("#") ? context.fillStyle : null;
 }
 
 function text(field, kinds, { id, described, onchange }) {

@@ -16,6 +16,9 @@ search.addEventListener("input", () => {
     const link = links.find((one) => one.hash === `#${element.id}`);
     if (link) link.parentElement.hidden = !fits;
   }
+  for (const title of document.querySelectorAll(".contents h2")) {
+    title.hidden = [...title.nextElementSibling.children].every((item) => item.hidden);
+  }
   for (const title of document.querySelectorAll("main h2.part")) {
     let next = title.nextElementSibling;
     while (next && next.tagName === "SECTION" && next.hidden) next = next.nextElementSibling;

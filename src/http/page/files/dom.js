@@ -26,6 +26,12 @@ export function firstSentence(text) {
   return end < 0 ? text : text.slice(0, end + 1);
 }
 
+/** A text of the service as a sentence. */
+export const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+
+/** A warning of the service about a result. */
+export const warning = (text) => h("p", { class: "note warn" }, marked(sentence(text)));
+
 /** Announces a change that is only visible otherwise. */
 export function announce(text) {
   find("status").textContent = text;

@@ -137,7 +137,17 @@ export function editor({ photo, result, modes, onchange }) {
   const buttons = TOOLS.map(({ id, title }) => h("button", {
     type: "button", "data-tool": id, onclick: () => { chosen.tool = id; active = null; update(); paint(); },
   }, h("span", { class: `swatch tool-${id}`, "aria-hidden": "true" }), title));
-  const act = (name, title, run, text) => h("button", { type: "button", class: "button small", "data-act": name, onclick: () => { run(); changed(text); paint(); } }, title);
+  const act = (name, title, run, text) => {
+    const button = h("button", { type: "button", class: "button small", "data-act": name }, title);
+    button.addEventListener("click", () => {
+      run();
+      changed(text);
+      paint();
+      // Keys go on: a button that can do nothing more loses the focus.
+      if (button.disabled) canvas.focus();
+    });
+    return button;
+  };
   const undo = act("undo", "Undo", () => photo.marks.undo(), "Undone.");
   const redo = act("redo", "Redo", () => photo.marks.redo(), "Redone.");
   const clear = act("clear", "Clear", () => photo.marks.clear(), "All marks removed.");
@@ -160,7 +170,7 @@ export function editor({ photo, result, modes, onchange }) {
   }
 
   const element = h("div", { class: "stage" },
-    h("div", { class: "toolbar" }, modes, h("div", { class: "choice", role: "group", "aria-label": "Tool" }, buttons), widths, undo, redo, clear),
+    h("div", { class: "toolbar" }, modes, h("div", { class: "choice", role: "group", "aria-label": "Tool" }, buttons), widths, h("div", { class: "together" }, undo, redo, clear)),
     about,
     h("div", { class: "canvas" }, h("div", { class: "frame" }, image, canvas)));
   element.addEventListener("keydown", (event) => {

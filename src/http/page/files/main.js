@@ -256,19 +256,22 @@ function listen() {
   });
 }
 
+/** Some systems know no type for HEIC. */
+const isPicture = (file) => file.type.startsWith("image/") || /\.hei[cf]$/i.test(file.name);
 const isClip = (file) => file.type.startsWith("video/") || /\.(mp4|mov|webm|mkv)$/i.test(file.name);
 
 async function add(files) {
-  report("");
+  const others = files.filter((file) => !isPicture(file) && !isClip(file)).map((file) => file.name);
+  report(others.length ? `${others.join(", ")}: neither a picture nor a clip.` : "");
   const clip = files.find((file) => isClip(file) || (page.endpoint.makesJob && file.type === "image/gif"));
   const job = page.contract.endpoints.find((endpoint) => endpoint.makesJob);
   if (clip && job) {
     choose(job);
     return takeClip(clip);
   }
-  if (page.endpoint.makesJob) choose(page.contract.endpoints[0]);
-  const pictures = files.filter((file) => !isClip(file));
+  const pictures = files.filter(isPicture);
   if (!pictures.length) return;
+  if (page.endpoint.makesJob) choose(page.contract.endpoints[0]);
   const photos = await Promise.all(pictures.map(readPhoto));
   page.photos.push(...photos);
   page.current = photos[0];
@@ -283,6 +286,7 @@ async function add(files) {
 
 function takeClip(file) {
   if (page.clip) URL.revokeObjectURL(page.clip.url);
+  page.clipPanel?.abort();
   page.clip = { file, name: file.name, url: URL.createObjectURL(file) };
   page.clipPanel = clipPanel({
     clip: page.clip, endpoint: page.endpoint,
@@ -323,10 +327,10 @@ async function runAll(photos) {
   draw();
   await forEach(photos, async (photo) => {
     if (stop.signal.aborted) photo.states.set(endpoint.path, { kind: "failed", text: "cancelled" });
-    else await send(photo, endpoint, fields, files, { signal: stop.signal, onchange: draw });
+    else await send(photo, endpoint, fields, files, { signal: stop.signal, onchange: drawProgress });
   });
   page.running = null;
-  draw();
+  drawProgress(page.current);
   const failed = photos.filter((photo) => photo.states.get(endpoint.path)?.kind === "failed");
   announce(failed.length ? `${failed.length} of ${photos.length} failed.` : "Done.");
   if (failed.some((photo) => photo.states.get(endpoint.path).error?.status === 401)) await signIn();
@@ -350,12 +354,12 @@ function drawRun() {
 }
 
 function draw() {
-  const { endpoint, photos, current, clip, running } = page;
+  const { endpoint, photos, clip } = page;
   const empty = endpoint.makesJob ? !clip : !photos.length;
   find("drop").hidden = !empty;
   const verb = matchMedia("(hover: none)").matches ? "Choose" : "Drop";
   find("drop-title").textContent = `${verb} a ${endpoint.makesJob ? "clip" : "photo"}${verb === "Drop" ? " here" : ""}`;
-  find("drop-about").replaceChildren(...marked(endpoint.input.split(/(?<=[a-z])\. /)[0].split("; Another")[0]));
+  find("drop-about").replaceChildren(...marked(endpoint.input.split(/(?<=[a-z])\. /)[0].replace(/ \([\d,]+ bytes\)/, "")));
   find("choose").textContent = endpoint.makesJob ? "Choose a clip" : "Choose photos";
   find("samples").hidden = endpoint.makesJob;
   find("stage").hidden = empty;
@@ -367,6 +371,19 @@ function draw() {
     return;
   }
   drawStage();
+  drawStrip();
+}
+
+/** A photo has another state. What is done to another photo meanwhile, or to the marks of this one, goes on. */
+function drawProgress(photo) {
+  if (page.endpoint.makesJob || !page.photos.length) return;
+  if (photo === page.current && !page.editing) drawStage();
+  drawStrip();
+  drawRun();
+}
+
+function drawStrip() {
+  const { endpoint, photos, current, running } = page;
   const focused = document.activeElement?.closest("#strip") ? [...find("strip").querySelectorAll("button")].indexOf(document.activeElement) : -1;
   find("strip").replaceChildren(strip({
     photos, current, endpoint, running: Boolean(running),

@@ -57,8 +57,9 @@ export async function send(photo, endpoint, fields, files, { signal, onchange })
     const blob = await reply.blob();
     const old = photo.results.get(path);
     if (old) URL.revokeObjectURL(old.url);
-    photo.results.set(path, { ...(await resultOf(reply.headers, blob)), split: old?.split });
-    set({ kind: "done", text: "done" });
+    const result = { ...(await resultOf(reply.headers, blob)), split: old?.split };
+    photo.results.set(path, result);
+    set(result.warnings.length ? { kind: "done warned", text: "check" } : { kind: "done", text: "done" });
   } catch (error) {
     set({ kind: "failed", text: error.name === "AbortError" ? "cancelled" : "failed", message: explain(error), error });
   }
@@ -70,6 +71,8 @@ async function resultOf(headers, blob) {
     blob, headers, url: URL.createObjectURL(blob), transparent: await hasTransparency(blob),
     width: Number(headers.get("x-service-width")), height: Number(headers.get("x-service-height")),
     uncertainty: uncertainty === null ? null : Number(uncertainty), words: headers.get("x-service-prompt-words"),
+    // A list of strings (RFC 9651), which in brackets is JSON.
+    warnings: JSON.parse(`[${headers.get("x-service-warnings") ?? ""}]`),
   };
 }
 
@@ -111,7 +114,7 @@ export function strip({ photos, current, endpoint, running, onselect, onremove, 
     const source = photo.results.get(endpoint.path)?.url ?? (photo.shown ? photo.url : null);
     return h("li", {},
       h("button", { type: "button", class: "tile checkers", "aria-current": String(photo === current), "aria-label": `${photo.name}${text ? `, ${text}` : ""}`, onclick: () => onselect(photo) },
-        source ? h("img", { src: source, alt: "" }) : h("span", {}, photo.name),
+        source ? h("img", { src: source, alt: "" }) : h("span", { class: "file-name" }, photo.name),
         text ? h("span", { class: `state ${kind}` }, text) : null),
       h("button", { type: "button", class: "remove", "aria-label": `Take ${photo.name} off the page`, onclick: () => onremove(photo) }, "×"));
   });

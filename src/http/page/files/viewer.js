@@ -1,13 +1,10 @@
 // Shows a photo and its result: a before/after slider where both have the same geometry, else side by side; on a backdrop
 // of checkers, a colour or a picture; and offers the result for download.
 
-import { bytes, dollars, h, save } from "./dom.js";
+import { bytes, dollars, h, save, warning } from "./dom.js";
 
 /** What is behind transparent pixels, for all photos. */
 const backdrop = { kind: "checkers", colour: "#ffffff", url: null };
-
-/** Above this estimated probability that a cutout is bad, the page suggests to mark the subject. */
-const UNSURE = 0.5;
 
 const NAMES = { "image/png": "png", "image/jpeg": "jpg", "image/webp": "webp" };
 
@@ -23,19 +20,15 @@ export function viewer({ photo, result, endpoint, modes, busy, message }) {
   const element = h("div", { class: "stage" }, canvas);
   if (!result) {
     if (modes) element.prepend(h("div", { class: "toolbar" }, modes));
-    canvas.append(photo.shown ? h("div", { class: "frame" }, h("img", { src: photo.url, alt: photo.name })) : h("p", { class: "muted" }, `This browser cannot show ${photo.name}; its result will be shown.`));
+    const instead = message ? photo.name : `This browser cannot show ${photo.name}; its result will be shown.`;
+    canvas.append(photo.shown ? h("div", { class: "frame" }, h("img", { src: photo.url, alt: photo.name })) : h("p", { class: "muted instead" }, instead));
   } else {
     const shown = photo.shown && isAligned(photo, result, endpoint) ? compared(photo, result) : pair(photo, result);
     canvas.append(shown.element);
     element.prepend(toolbar({ photo, result, endpoint, modes, refresh: shown.refresh }));
     element.append(facts(result));
-    if (result.uncertainty > UNSURE) {
-      element.append(h("p", { class: "note warn" }, `The subject is not clear in this photo: the estimated probability of a bad result is ${percent(result.uncertainty)}. `
-        + (endpoint.takesMarks ? "Check it, and mark the subject if it is wrong." : "Check it.")));
-    }
-    if (result.words !== null) {
-      element.append(h("p", { class: "note" }, result.words === "none" ? "No word of the description was recognized; the backdrop is a neutral studio." : `Words used for the backdrop: ${result.words}.`));
-    }
+    element.append(...result.warnings.map(warning));
+    if (result.words !== null && result.words !== "none") element.append(h("p", { class: "note" }, `Words used for the backdrop: ${result.words}.`));
   }
   if (busy) canvas.append(h("div", { class: "busy" }, h("div", { class: "spinner" }), h("span", { class: "unseen" }, "Working")));
   if (message) element.append(h("p", { class: "note bad", role: "alert" }, message));
@@ -121,7 +114,7 @@ function toolbar({ photo, result, endpoint, modes, refresh }) {
     update();
   });
   update();
-  return h("div", { class: "toolbar" }, modes, h("div", { class: "choice", role: "group", "aria-label": "Backdrop" }, buttons), colour, picture, h("span", { class: "spring" }), composed, download);
+  return h("div", { class: "toolbar" }, modes, h("div", { class: "choice", role: "group", "aria-label": "Backdrop" }, buttons), colour, picture, h("span", { class: "spring" }), h("div", { class: "together" }, composed, download));
 }
 
 /** The result on the chosen backdrop, made here without a request. */

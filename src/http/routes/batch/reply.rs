@@ -67,6 +67,8 @@ struct SucceededRow<'a> {
     foreground: Option<String>,
     #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
     subject: Option<SubjectBox>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// Bounds of the subject in the result, in pixels.
@@ -194,7 +196,7 @@ impl Writer {
     }
 
     async fn picture(&mut self, index: usize, label: &Label, output: Output) -> Result<(), Disconnected> {
-        let Output { image, subject, uncertainty, .. } = output;
+        let Output { image, subject, uncertainty, warnings, .. } = output;
         let format = image.format.name();
         let file = self.archive.as_mut().map(|archive| archive.names.name(index, label.name().as_deref(), format));
         let row = SucceededRow {
@@ -211,6 +213,7 @@ impl Writer {
             uncertainty: uncertainty.map(rounded_uncertainty),
             foreground: subject.map(|subject| subject.to_string()),
             subject: subject.map(SubjectBox::from),
+            warnings: warnings.iter().map(ToString::to_string).collect(),
         };
         let row = json_prefix(&row);
         if let Some(file) = file {
