@@ -186,7 +186,7 @@ impl Load {
             if self.stop.load(Ordering::SeqCst) {
                 return;
             }
-            let response = self.caller.picture(&format!("request {name} {turn}"), &self.file).await;
+            let response = self.caller.picture(&format!("request-{name}-{turn}"), &self.file).await;
             assert_eq!(response.status(), 200, "{}", response.text().await.unwrap_or_default());
             self.acknowledged.fetch_add(1, Ordering::SeqCst);
             if turn % 16 == 0 {
@@ -327,8 +327,9 @@ async fn while_the_database_is_away_bills_are_refused_with_503_and_readiness_fai
     let cluster = Cluster::start(folder.path(), server.database(), 1);
     let caller = Caller::new(&cluster);
     assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
-    server.crash();
     let [ready, live] = ["readyz", "livez"].map(|path| format!("{}/{path}", cluster.admin(0)));
+    until_status(&caller.client, &ready, 200).await;
+    server.crash();
     let reason = until_status(&caller.client, &ready, 503).await;
     assert!(reason.contains("the store cannot write") && !reason.contains(PASSWORD), "{reason}");
     until_status(&caller.client, &live, 200).await;
