@@ -17,10 +17,9 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Client, Config, IsolationLevel, Statement, Transaction};
+use tokio_postgres::{Client, Config, Statement, Transaction};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::reads::Queries;
 use crate::store::storage_fault::Fault;
 use crate::telemetry::with_causes;
 
@@ -247,9 +246,9 @@ impl Drop for Driver {
 
 /// A connection with its prepared statements.
 pub(super) struct Connection {
-    client: Client,
-    statements: Statements,
-    driver: Driver,
+    pub(super) client: Client,
+    pub(super) statements: Statements,
+    pub(super) driver: Driver,
 }
 
 impl fmt::Debug for Connection {
@@ -259,21 +258,6 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// A transaction that writes.
-    pub(super) fn writing(&mut self) -> Result<Queries<'_>, Fault> {
-        let Self { client, statements, driver } = self;
-        let transaction = driver.run(client.transaction())?;
-        Ok(Queries { transaction, statements, driver })
-    }
-
-    /// A transaction that reads one snapshot.
-    pub(super) fn snapshot(&mut self) -> Result<Queries<'_>, Fault> {
-        let Self { client, statements, driver } = self;
-        let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        let transaction = driver.run(builder.start())?;
-        Ok(Queries { transaction, statements, driver })
-    }
-
     /// Runs statements without parameters.
     pub(super) fn batch(&self, text: &str) -> Result<(), Fault> {
         self.driver.run(self.client.batch_execute(text))

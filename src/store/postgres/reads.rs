@@ -6,9 +6,9 @@ use std::pin::pin;
 
 use futures_util::TryStreamExt;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Transaction};
+use tokio_postgres::{IsolationLevel, Row, Transaction};
 
-use super::connect::{Driver, Statements};
+use super::connect::{Connection, Driver, Statements};
 use crate::store::account_turns::{next_in_turn, turn_of};
 use crate::store::export_import::{ExportWriter, TransferError};
 use crate::store::integrity_check::RowCounts;
@@ -27,6 +27,23 @@ pub(super) struct Queries<'a> {
     pub(super) transaction: Transaction<'a>,
     pub(super) statements: &'a mut Statements,
     pub(super) driver: &'a Driver,
+}
+
+impl Connection {
+    /// A transaction that writes.
+    pub(super) fn writing(&mut self) -> Result<Queries<'_>, Fault> {
+        let Self { client, statements, driver } = self;
+        let transaction = driver.run(client.transaction())?;
+        Ok(Queries { transaction, statements, driver })
+    }
+
+    /// A transaction that reads one snapshot.
+    pub(super) fn snapshot(&mut self) -> Result<Queries<'_>, Fault> {
+        let Self { client, statements, driver } = self;
+        let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        let transaction = driver.run(builder.start())?;
+        Ok(Queries { transaction, statements, driver })
+    }
 }
 
 impl Queries<'_> {
