@@ -116,7 +116,8 @@ impl Caller {
         for number in (0..self.apis.len()).map(|more| (first + more) % self.apis.len()) {
             if let Ok(response) = request(&self.client, &self.apis[number]).bearer_auth(KEY).send().await {
                 self.current.store(number, Ordering::Relaxed);
-                if response.status() != 503 {
+                // 500: the daemon lost the database while it committed, and cannot know the outcome.
+                if ![500, 503].contains(&response.status().as_u16()) {
                     return Some(response);
                 }
             }
@@ -124,7 +125,7 @@ impl Caller {
         None
     }
 
-    /// Repeats a request until it is answered with something else than 503.
+    /// Repeats a request until it is answered with something else than 500 or 503.
     async fn until_answered(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Response {
         let start = Instant::now();
         loop {
