@@ -48,7 +48,7 @@ ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
-  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys power-loss miri \
+  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench power-loss miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
@@ -243,7 +243,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := kill-storm cluster-test power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
@@ -270,6 +270,12 @@ soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outsid
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
+
+cluster-test: test-packages ## Run daemons on PostgreSQL; kill them and the server repeatedly
+	@$(call long,cluster-test,20,--test-threads 2 store::postgres daemon::cluster)
+
+cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL beside each other
+	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
 	@$(call long,many-keys,5,--ignored --exact bulk::listing::a_million_keys_take_less_than_200_mb)
@@ -323,7 +329,8 @@ page-packages: packages
 
 # Installs missing packages with apt-get, as root or through sudo; otherwise prints the command. Without apt-get the build
 # reports what is missing. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads and
-# writes clips; Mesa's lavapipe is a software Vulkan device, for the tests of the GPU kernels.
+# writes clips; Mesa's lavapipe is a software Vulkan device, for the tests of the GPU kernels; tests start PostgreSQL servers of
+# their own.
 define install
 command -v cargo >/dev/null || { echo "Rust is missing; see https://rustup.rs"; exit 1; }; \
 missing=; \
@@ -347,6 +354,7 @@ if [ "$(1)" = for-packages ]; then \
 fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
+  need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
   need '/sbin/ldconfig -p | grep libvulkan.so.1' libvulkan1; \
 fi; \

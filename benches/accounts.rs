@@ -3,11 +3,20 @@
 //! An almost empty store and a full one are measured alternately, because machines are shared and noisy. Both have the
 //! same number of callers, so that only the content of the store differs. In the last row all keys of the full store call
 //! in turn, which misses the processor's caches.
+//!
+//! With `BACKDROP_BENCH_POSTGRES=yes` a second table has the small store in a file and in a PostgreSQL database on this
+//! machine, whose programs have to be installed (`make cluster-bench`).
+
+#[path = "../tests/it/support/postgres.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod postgres_server;
+#[path = "../tests/it/support/skipped.rs"]
+mod skipped;
 
 use backdrop::account::presets::Draft;
 use backdrop::account::rate_limit::RateLimiter;
 use backdrop::account::{AccountModel, AccountName, Label, Mode, Services};
-use backdrop::store::{self, Plan, RedbStore, UnixSeconds};
+use backdrop::store::{self, Plan, PostgresServer, RedbStore, StateStore, StoreConfig, UnixSeconds};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,9 +50,14 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn open(folder: &Path, size: Size) -> Self {
-        let store = RedbStore::open(&store::file_in(folder)).expect("a new store");
-        let services = Services::load(store, u64::MAX).expect("the store loads");
+    fn in_file(folder: &Path, size: Size, runtime: &Runtime) -> Self {
+        runtime.block_on(Self::fill(RedbStore::open(&store::file_in(folder)).expect("a new store"), size))
+    }
+
+    async fn fill(store: impl StateStore, size: Size) -> Self {
+        // Not on the runtime's thread: the driver of PostgreSQL has a runtime of its own.
+        let loaded = tokio::task::spawn_blocking(|| Services::load(store, u64::MAX));
+        let services = loaded.await.expect("no panic").expect("the store loads");
         let names: Vec<String> = (0..size.accounts).map(|number| format!("shop-{number}")).collect();
         for name in &names {
             let name = AccountName::try_from(name.as_str()).expect("a valid name");
@@ -141,7 +155,32 @@ fn main() {
     }
     let runtime = Runtime::new().expect("a runtime");
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));
-    let fixtures = [(0, SMALL), (1, LARGE)].map(|(at, size)| runtime.block_on(Fixture::open(folders[at].path(), size)));
+    let fixtures = [(0, SMALL), (1, LARGE)].map(|(at, size)| Fixture::in_file(folders[at].path(), size, &runtime));
+    let columns =
+        [format!("{CALLERS} keys, {CALLERS} presets"), format!("{} keys, {} presets", LARGE.keys, LARGE.presets)];
+    compare(&runtime, &fixtures, &columns);
+    if with_postgres() {
+        let server = postgres_server::Server::start().expect("PostgreSQL is installed");
+        let config = StoreConfig { url: Some(server.database()), ca_file: None };
+        let database = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let fixtures = [
+            Fixture::in_file(folder.path(), SMALL, &runtime),
+            runtime.block_on(Fixture::fill(database.open().expect("a new database"), SMALL)),
+        ];
+        println!();
+        compare(&runtime, &fixtures, &["redb".to_owned(), "PostgreSQL".to_owned()]);
+    }
+}
+
+/// Whether PostgreSQL is measured too.
+#[expect(clippy::disallowed_methods, reason = "a switch of the bench, not a setting of the program")]
+fn with_postgres() -> bool {
+    std::env::var("BACKDROP_BENCH_POSTGRES").is_ok_and(|value| value == "yes")
+}
+
+/// Measures both in turn, and prints the medians of the steps.
+fn compare(runtime: &Runtime, fixtures: &[Fixture; 2], columns: &[String; 2]) {
     let mut times: [[Vec<Duration>; 4]; 2] = Default::default();
     for _ in 0..ROUNDS {
         for (fixture, [admit, find, bill, all]) in fixtures.iter().zip(&mut times) {
@@ -157,10 +196,7 @@ fn main() {
             all.extend((0..REQUESTS).map(|turn| fixture.admit(turn * 7919 % fixture.tokens.len())));
         }
     }
-    println!(
-        "| step | {CALLERS} keys, {CALLERS} presets | {} keys, {} presets | ratio |\n|---|---|---|---|",
-        LARGE.keys, LARGE.presets
-    );
+    println!("| step | {} | {} | ratio |\n|---|---|---|---|", columns[0], columns[1]);
     let [small, large] = times.map(|steps| steps.map(median));
     let steps =
         ["key, rate and quota", "preset", "durable bill, 16 at a time", "key, rate and quota, all keys in turn"];

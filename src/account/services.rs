@@ -36,8 +36,15 @@ impl Services {
     /// # Errors
     /// When the store cannot be read.
     pub fn load(store: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
+        Self::load_shared(Arc::new(store), free_images_per_month)
+    }
+
+    /// As [`Self::load`], from a store of whatever kind.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_shared(store: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
         let Rows { accounts, keys, usage, key_days, requests, presets: _, jobs: _, generated } = store.load()?;
-        let store: Arc<dyn StateStore> = Arc::new(store);
         Ok(Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             billing: Billing::new(Arc::clone(&store), usage, key_days, free_images_per_month),

@@ -1,6 +1,5 @@
 //! `backdrop accounts`: creates and lists accounts, and sets their plan and permissions.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::exit_code::{Failure, Outcome};
 use super::{admin_api, stdout, text_table};
-use crate::account::admin::AdminClient;
+use crate::account::admin::{AdminClient, StorePlace};
 use crate::account::{AccountModel, Plan};
 use crate::recipe::InferenceMode;
 
@@ -112,22 +111,22 @@ impl From<Switch> for bool {
 }
 
 impl AccountsArgs {
-    /// Runs the command on the store in `data_dir`, or through the daemon that has it open.
+    /// Runs the command on the store in `place`, or through the daemon that has it open.
     ///
     /// Exit codes: 0 done, 2 the command could not run.
     #[must_use]
-    pub fn execute(&self, data_dir: &Path) -> ExitCode {
+    pub fn execute(&self, place: &StorePlace) -> ExitCode {
         admin_api::run(async {
             match &self.command {
                 AccountsCommand::Create { name, plan, generates, model, json } => {
-                    let link = AdminClient::open_or_create(data_dir).await?;
+                    let link = AdminClient::open_or_create(place).await?;
                     let generates = bool::from(*generates);
                     let request =
                         json!({"name": name, "plan": plan.0, "generates": generates, "model": model.0.name()});
                     report(&admin_api::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
                 }
                 AccountsCommand::List { json } => {
-                    let link = AdminClient::open(data_dir).await?;
+                    let link = AdminClient::open(place).await?;
                     let listed = admin_api::call(&link, Method::GET, "/accounts", None).await?;
                     if *json {
                         stdout::print_json(&listed)?;
@@ -142,7 +141,7 @@ impl AccountsArgs {
                 }
                 AccountsCommand::Set { name, plan, generates, model, json } => {
                     let target = format!("/accounts/{}", admin_api::account_name(name)?);
-                    let link = AdminClient::open(data_dir).await?;
+                    let link = AdminClient::open(place).await?;
                     let request = json!({
                         "plan": plan.map(|plan| plan.0),
                         "generates": generates.map(bool::from),

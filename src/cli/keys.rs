@@ -1,6 +1,5 @@
 //! `backdrop keys`: creates, lists, restricts, rotates and revokes API keys, with or without a running daemon.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -11,7 +10,7 @@ use super::admin_api::{self, Refused, text};
 use super::exit_code::{Failure, Outcome};
 use super::stdout;
 use super::text_table;
-use crate::account::admin::AdminClient;
+use crate::account::admin::{AdminClient, StorePlace};
 
 /// Create, list, restrict, rotate and revoke API keys.
 #[derive(Args, Debug)]
@@ -148,11 +147,11 @@ impl Bounds {
 }
 
 impl KeysArgs {
-    /// Runs the command on the store in `data_dir`, or through the daemon that has it open.
+    /// Runs the command on the store in `place`, or through the daemon that has it open.
     ///
     /// Exit codes: 0 done, 1 some of the ids could not be revoked, 2 the command could not run.
     #[must_use]
-    pub fn execute(&self, data_dir: &Path) -> ExitCode {
+    pub fn execute(&self, place: &StorePlace) -> ExitCode {
         admin_api::run(async {
             match &self.command {
                 KeysCommand::Create { account, label, test, bounds, json } => {
@@ -165,21 +164,21 @@ impl KeysArgs {
                         "images_per_month": bounds.monthly_images,
                         "scopes": bounds.scope,
                     });
-                    create(data_dir, request, *json).await
+                    create(place, request, *json).await
                 }
-                KeysCommand::Set { id, bounds, json } => set(data_dir, id, &bounds.change(), *json).await,
-                KeysCommand::List { account, json } => list(data_dir, account.as_deref(), *json).await,
+                KeysCommand::Set { id, bounds, json } => set(place, id, &bounds.change(), *json).await,
+                KeysCommand::List { account, json } => list(place, account.as_deref(), *json).await,
                 KeysCommand::Rotate { id, keep_old_for, json } => {
-                    rotate(data_dir, id, keep_old_for.as_deref(), *json).await
+                    rotate(place, id, keep_old_for.as_deref(), *json).await
                 }
-                KeysCommand::Revoke { ids, json } => revoke(data_dir, ids, *json).await,
+                KeysCommand::Revoke { ids, json } => revoke(place, ids, *json).await,
             }
         })
     }
 }
 
-async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(data_dir).await?;
+async fn create(place: &StorePlace, request: Value, json: bool) -> Result<Outcome, Failure> {
+    let link = AdminClient::open(place).await?;
     let created = admin_api::call(&link, Method::POST, "/keys", Some(&request)).await?;
     show(&created, json)?;
     let (id, account) = (text(&created, "id"), text(&created, "account"));
@@ -187,8 +186,8 @@ async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, 
     Ok(Outcome::Done)
 }
 
-async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(data_dir).await?;
+async fn set(place: &StorePlace, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
+    let link = AdminClient::open(place).await?;
     let key = call_key(&link, Method::PATCH, id, "", Some(change)).await?;
     if json {
         stdout::print_json(&key)?;
@@ -198,8 +197,8 @@ async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Ou
     Ok(Outcome::Done)
 }
 
-async fn rotate(data_dir: &Path, id: &str, keep_old_for: Option<&str>, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(data_dir).await?;
+async fn rotate(place: &StorePlace, id: &str, keep_old_for: Option<&str>, json: bool) -> Result<Outcome, Failure> {
+    let link = AdminClient::open(place).await?;
     let request = keep_old_for.map(|duration| json!({ "keep_old_for": duration }));
     let created = call_key(&link, Method::POST, id, "/rotate", request.as_ref()).await?;
     show(&created, json)?;
@@ -229,8 +228,8 @@ fn show(created: &Value, json: bool) -> Result<(), Failure> {
     })
 }
 
-async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(data_dir).await?;
+async fn list(place: &StorePlace, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
+    let link = AdminClient::open(place).await?;
     let target = match account {
         // Validated here because it becomes part of the URL.
         Some(name) => format!("/keys?account={}", admin_api::account_name(name)?),
@@ -256,8 +255,8 @@ async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(data_dir).await?;
+async fn revoke(place: &StorePlace, ids: &[String], json: bool) -> Result<Outcome, Failure> {
+    let link = AdminClient::open(place).await?;
     let (mut revoked, mut failed) = (Vec::new(), 0);
     for id in ids {
         match call_key(&link, Method::DELETE, id, "", None).await {

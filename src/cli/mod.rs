@@ -112,11 +112,17 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         exit_code(match self.command {
             Command::Keys(KeysCommand { keys, config }) => match config.load(&[]) {
-                Ok(settings) => return keys.execute(&settings.data_dir),
+                Ok(settings) => match store::place(settings) {
+                    Ok(place) => return keys.execute(&place),
+                    Err(error) => Err(error),
+                },
                 Err(problems) => Err(problems.into()),
             },
             Command::Accounts(AccountsCommand { accounts, config }) => match config.load(&[]) {
-                Ok(settings) => return accounts.execute(&settings.data_dir),
+                Ok(settings) => match store::place(settings) {
+                    Ok(place) => return accounts.execute(&place),
+                    Err(error) => Err(error),
+                },
                 Err(problems) => Err(problems.into()),
             },
             Command::DecodeWorker => return sandbox::run(),

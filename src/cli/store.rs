@@ -1,16 +1,28 @@
 //! `backdrop store`: checks, exports and imports the database of accounts, keys, presets and usage.
 //!
-//! These commands need exclusive access to the file: while a daemon runs they are refused.
+//! These commands need exclusive access to the store: while a daemon runs they are refused, except for the export of a
+//! PostgreSQL database.
 
 use super::config_args::ConfigArgs;
 use super::exit_code::{Failure, Outcome};
 use super::stdout;
-use crate::store::{self, IntegrityReport, OpenError, RedbStore, RowCounts};
+use crate::account::admin::StorePlace;
+use crate::config::Config;
+use crate::store::{self, ExportError, ImportError, IntegrityReport, OpenError, PostgresServer, RedbStore, RowCounts};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+/// PostgreSQL has checksums and tools of its own.
+const NOT_CHECKED: &str = "store.url names a PostgreSQL database, which this command does not check; use pg_amcheck";
+
+/// Where the configured store is.
+pub(super) fn place(config: Config) -> Result<StorePlace, Failure> {
+    let server = PostgresServer::configured(&config.store)?;
+    Ok(StorePlace { data_dir: config.data_dir, server })
+}
 
 #[derive(Args, Debug)]
 pub(super) struct Store {
@@ -53,11 +65,25 @@ enum CannotOpen {
 
 impl Store {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        let path = store::file_in(&self.config.load(&[])?.data_dir);
+        let config = self.config.load(&[])?;
+        if let Some(server) = PostgresServer::configured(&config.store)? {
+            return match self.command {
+                Command::Check { .. } => Err(NOT_CHECKED.into()),
+                Command::Export { file } => export(&|output| server.export(output), file.as_deref()),
+                Command::Import { file } => import(&|input| server.import(input), server.name(), file.as_deref()),
+            };
+        }
+        let path = store::file_in(&config.data_dir);
         match self.command {
             Command::Check { json } => check(&open_existing(&path)?, &path, json),
-            Command::Export { file } => export(&open_existing(&path)?, file.as_deref()),
-            Command::Import { file } => import(&path, file.as_deref()),
+            Command::Export { file } => {
+                let store = open_existing(&path)?;
+                export(&|output| store.export(output), file.as_deref())
+            }
+            Command::Import { file } => {
+                let store = open(&path)?;
+                import(&|input| store.import(input), &path.display().to_string(), file.as_deref())
+            }
         }
     }
 }
@@ -90,31 +116,36 @@ fn check(store: &RedbStore, path: &Path, json: bool) -> Result<Outcome, Failure>
     Ok(Outcome::of(*wrong))
 }
 
-fn export(store: &RedbStore, file: Option<&Path>) -> Result<Outcome, Failure> {
+type Export<'a> = dyn Fn(&mut dyn Write) -> Result<RowCounts, ExportError> + 'a;
+
+fn export(export: &Export<'_>, file: Option<&Path>) -> Result<Outcome, Failure> {
     let Some(file) = file else {
-        store.export(BufWriter::new(io::stdout().lock()))?;
+        export(&mut BufWriter::new(io::stdout().lock()))?;
         return Ok(Outcome::Done);
     };
     // Readable by its owner only, like the store, and renamed into place when complete.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |error: io::Error| Failure::from(format!("cannot write {}: {error}", file.display()));
     let partial = tempfile::Builder::new().prefix(".export").tempfile_in(folder).map_err(failed)?;
-    let rows = store.export(BufWriter::new(partial.as_file()))?;
+    let rows = export(&mut BufWriter::new(partial.as_file()))?;
     partial.as_file().sync_all().map_err(failed)?;
     partial.persist_noclobber(file).map_err(|error| failed(error.error))?;
     eprintln!("backdrop: exported {} to {}", describe(rows), file.display());
     Ok(Outcome::Done)
 }
 
-fn import(path: &Path, file: Option<&Path>) -> Result<Outcome, Failure> {
+type Import<'a> = dyn Fn(&mut dyn BufRead) -> Result<RowCounts, ImportError> + 'a;
+
+/// `place` is the name of the store for messages.
+fn import(import: &Import<'_>, place: &str, file: Option<&Path>) -> Result<Outcome, Failure> {
     let rows = match file {
         Some(file) => {
             let input = File::open(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-            open(path)?.import(BufReader::new(input))?
+            import(&mut BufReader::new(input))?
         }
-        None => open(path)?.import(io::stdin().lock())?,
+        None => import(&mut io::stdin().lock())?,
     };
-    eprintln!("backdrop: imported {} into {}", describe(rows), path.display());
+    eprintln!("backdrop: imported {} into {}", describe(rows), place);
     Ok(Outcome::Done)
 }
 

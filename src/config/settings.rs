@@ -10,6 +10,7 @@ use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::jobs::JobsConfig;
 use crate::model::device::DeviceChoice;
 use crate::source::FetchConfig;
+use crate::store::StoreConfig;
 use crate::telemetry::logging::LogConfig;
 use crate::video::VideoConfig;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub struct Config {
     pub weights: Option<PathBuf>,
     /// The first key of an empty store; by default one is generated and printed once.
     pub bootstrap_key: Option<Secret<String>>,
+    /// The database of accounts, keys, usage and jobs.
+    pub store: StoreConfig,
     /// HTTP listeners.
     pub server: HttpConfig,
     /// Routes compatible with other services.
@@ -58,6 +61,7 @@ impl Default for Config {
             device: DeviceChoice::default(),
             weights: None,
             bootstrap_key: None,
+            store: StoreConfig::default(),
             server: HttpConfig::default(),
             compat: CompatConfig::default(),
             limits: LimitsConfig::default(),
@@ -77,6 +81,8 @@ impl Config {
     /// Validates all sections; each mistake reads `section.key: what was expected`.
     pub(super) fn mistakes(&self) -> Vec<String> {
         [
+            self.store.validate(),
+            self.validate_results(),
             self.server.validate(),
             self.compat.validate(&self.server),
             self.limits.validate(),
@@ -90,5 +96,12 @@ impl Config {
             self.log.validate(),
         ]
         .concat()
+    }
+
+    /// With a database, the daemon that serves a result may be on another machine than the one that made it.
+    fn validate_results(&self) -> Vec<String> {
+        let missing = self.store.url.is_some() && self.jobs.results.is_none();
+        let place = "expected s3://, gs://, az:// or a file:// folder that all daemons share, because store.url is set";
+        missing.then(|| format!("jobs.results: {place}")).into_iter().collect()
     }
 }

@@ -40,15 +40,6 @@ impl Admin {
         Self { app, draining, hosts }
     }
 
-    /// Whether the host in the header and in the target is this one. HTTP/1.0 may have neither; browsers do not use it.
-    fn is_for_this_host(&self, context: &RequestContext) -> bool {
-        let header = context.headers.get(HOST);
-        let header = header.map(|host| Authority::try_from(host.as_bytes()));
-        let target = context.uri.authority().cloned().map(Ok);
-        let mut named = header.into_iter().chain(target);
-        named.all(|named| named.is_ok_and(|named| is_own(named.host(), context.local, &self.hosts)))
-    }
-
     /// The engine's state; `Draining` from the beginning of the shutdown, before the engine itself drains.
     fn state(&self) -> EngineState {
         if self.draining.load(Ordering::Relaxed) { EngineState::Draining } else { self.app.processor.state() }
@@ -131,13 +122,7 @@ impl Service for Admin {
 
     async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
         context.endpoint = "admin";
-        if context.headers.contains_key(ORIGIN) {
-            return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
-        }
-        if !self.is_for_this_host(context) {
-            let message = "this is not the host that the request names; `server.admin_hosts` lists further names";
-            return Err(ApiError::new(ErrorCode::Forbidden, message));
-        }
+        refuse_foreign(context, &self.hosts)?;
         let path = context.uri.path().to_owned();
         if !PAGES.contains(&path.as_str()) {
             return self.administrate(context).await;
@@ -154,6 +139,22 @@ impl Service for Admin {
     }
 }
 
+/// Refuses requests from web pages, and those for another host. HTTP/1.0 may name none; browsers do not use it.
+pub(super) fn refuse_foreign(context: &RequestContext, hosts: &[String]) -> Result<(), ApiError> {
+    if context.headers.contains_key(ORIGIN) {
+        return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
+    }
+    let header = context.headers.get(HOST);
+    let header = header.map(|host| Authority::try_from(host.as_bytes()));
+    let target = context.uri.authority().cloned().map(Ok);
+    let mut named = header.into_iter().chain(target);
+    if !named.all(|named| named.is_ok_and(|named| is_own(named.host(), context.local, hosts))) {
+        let message = "this is not the host that the request names; `server.admin_hosts` lists further names";
+        return Err(ApiError::new(ErrorCode::Forbidden, message));
+    }
+    Ok(())
+}
+
 /// Whether `host` is a name of this machine, the local address of the connection, or one of `hosts`.
 fn is_own(host: &str, local: IpAddr, hosts: &[String]) -> bool {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -164,7 +165,7 @@ fn is_own(host: &str, local: IpAddr, hosts: &[String]) -> bool {
     }
 }
 
-fn status(word: &str) -> Reply {
+pub(super) fn status(word: &str) -> Reply {
     reply::json(StatusCode::OK, &json!({ "status": word }))
 }
 

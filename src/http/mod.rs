@@ -3,6 +3,7 @@
 //! ```text
 //! app              services behind both listeners     state            what the public endpoints share     caller   account and key
 //! listeners        runs both until shutdown           public, admin    the service of each                 config   settings
+//! standby          admin listener while the database belongs to another daemon
 //!
 //! connections
 //!   server           accepts; HTTP/1.1 and h2c          connection       timeouts                            tls      certificate, reload
@@ -90,6 +91,7 @@ mod request_id;
 pub mod router;
 mod routes;
 mod server;
+mod standby;
 mod state;
 pub mod tls;
 mod tracked_body;
@@ -102,3 +104,4 @@ pub use clip_probe::{Inspect, Inspector};
 pub use fetching::Fetch;
 pub use image_processor::{Finished, ImageProcessor};
 pub use listeners::serve;
+pub use standby::{Standby, stand_by};

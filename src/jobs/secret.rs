@@ -65,6 +65,18 @@ impl DaemonSecret {
             .ok_or(SecretError::Damaged(path))
     }
 
+    /// The secret that all daemons on a database have.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, to be stored where nobody else reads them.
+    #[must_use]
+    pub const fn expose(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// A key for one purpose; keys of different labels are independent.
     #[must_use]
     pub fn derive(&self, label: &str) -> [u8; 32] {

@@ -1,34 +1,42 @@
-//! Applies one `Change` to the tables of an open write transaction.
+//! Applies one `Change` to the tables of an open write transaction, the same for every database.
 //!
 //! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
 //! other changes of the same group commit.
 
 use super::storage_fault::ApplyError;
-use super::tables::Writing;
+use super::write_tables::{
+    WriteTables, check_new_account, check_new_job, check_new_key, require_account, require_job, require_key,
+};
 use super::{
     Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse, Month,
-    PreviousSecret, Request, Rows, UnixSeconds, Usage, Webhook,
+    PRESETS_PER_ACCOUNT, Preset, PreviousSecret, Request, Rows, UnixSeconds, Usage, Webhook,
 };
 
-impl Writing<'_> {
-    /// Applies `change`; returns the written rows.
-    pub(super) fn apply(&mut self, change: Change) -> Result<Rows, ApplyError> {
+/// Applies `change`; returns the written rows.
+pub(super) fn apply(tables: &mut dyn WriteTables, change: Change) -> Result<Rows, ApplyError> {
+    Applier(tables).apply(change)
+}
+
+struct Applier<'a>(&'a mut dyn WriteTables);
+
+impl Applier<'_> {
+    fn apply(&mut self, change: Change) -> Result<Rows, ApplyError> {
         match change {
             Change::CreateAccount { account, first_key } => self.create_account(account, first_key),
             Change::SetAccount { account, plan, generates, model } => {
-                let account = self.accounts.require(&account)?;
+                let account = require_account(self.0, &account)?;
                 let (plan, generates) = (plan.unwrap_or(account.plan), generates.unwrap_or(account.generates));
                 self.put_account(Account { plan, generates, model: model.unwrap_or(account.model), ..account })
             }
             Change::CreateKey { hash, key } => {
-                self.accounts.require(&key.account)?;
-                self.keys.check_new(hash, &key)?;
-                Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
+                require_account(self.0, &key.account)?;
+                check_new_key(self.0, hash, &key)?;
+                self.put_key(hash, key)
             }
             Change::RevokeKey { id, at } => {
-                let (hash, key) = self.keys.require(&id)?;
+                let (hash, key) = require_key(self.0, &id)?;
                 let key = Key { revoked_at: key.revoked_at.or(Some(at)), ..key };
-                Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
+                self.put_key(hash, key)
             }
             Change::RotateKey { id, from, to, keep_until } => self.rotate_key(id, from, to, keep_until),
             Change::SetKey { id, expires_at, images_per_month, scopes } => {
@@ -39,85 +47,108 @@ impl Writing<'_> {
                     scopes: scopes.unwrap_or(key.scopes),
                     ..key
                 };
-                Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
+                self.put_key(hash, key)
             }
             Change::TouchKeys { used } => self.touch_keys(used),
             Change::Bill { account, month, images, microdollars, request, by } => {
                 self.bill(account, month, Usage { images, microdollars }, request, by)
             }
             Change::ForgetKeyDays { before } => {
-                let names: Vec<String> = self.accounts.names()?.collect::<Result<_, _>>()?;
-                for name in names {
-                    self.key_days.forget(&name, before)?;
-                }
+                self.0.forget_key_days(before)?;
                 Ok(Rows::default())
             }
             Change::CountGenerated { day } => {
-                Ok(Rows { generated: Some(self.meta.count_generated(day)?), ..Rows::default() })
+                let counted = self.0.generated()?.unwrap_or_default().with_one_more(day);
+                self.0.put_generated(counted)?;
+                Ok(Rows { generated: Some(counted), ..Rows::default() })
             }
             Change::ForgetRequests { before } => {
-                self.requests.forget(before)?;
+                self.0.forget_requests(before)?;
                 Ok(Rows::default())
             }
             Change::PutPreset { preset } => {
-                self.accounts.require(&preset.account)?;
-                Ok(Rows { presets: vec![self.presets.put(preset)?], ..Rows::default() })
+                require_account(self.0, &preset.account)?;
+                self.put_preset(preset)
             }
             Change::ReplacePreset { preset } => {
-                if self.presets.get(&preset.account, &preset.id)?.is_none() {
+                if self.0.preset(&preset.account, &preset.id)?.is_none() {
                     return Err(ChangeError::NoSuchPreset(preset.id).into());
                 }
-                Ok(Rows { presets: vec![self.presets.put(preset)?], ..Rows::default() })
+                self.put_preset(preset)
             }
             Change::DeletePreset { account, id } => {
-                self.presets.delete(&account, &id)?;
+                let preset = self.0.preset(&account, &id)?.ok_or(ChangeError::NoSuchPreset(id))?;
+                self.0.remove_preset(&preset)?;
                 Ok(Rows::default())
             }
             Change::CreateJob { job, at_most } => self.create_job(*job, at_most),
             Change::StartJob { id, at } => {
-                let job = self.jobs.require(&id)?;
+                let job = require_job(self.0, &id)?;
                 expect_state(&job, job.state == JobState::Queued)?;
-                self.meta.record_turn(&job.account)?;
+                self.0.record_turn(&job.account)?;
                 self.put_job(Job { state: JobState::Processing, updated_at: at, ..job })
             }
             Change::RequeueJobs { at } => self.requeue_jobs(at),
             Change::FinishJob { id, at, expires_at, end } => self.finish_job(&id, at, expires_at, end),
             Change::ForgetJobResult { id } => {
-                let job = self.jobs.require(&id)?;
+                let job = require_job(self.0, &id)?;
                 expect_state(&job, job.state.is_final())?;
                 let result = job.result.map(|result| JobResult { object: None, ..result });
                 self.put_job(Job { result, ..job })
             }
             Change::NoteWebhook { id, next_at } => {
-                let job = self.jobs.require(&id)?;
+                let job = require_job(self.0, &id)?;
                 expect_state(&job, job.state.is_final())?;
                 let record_attempt =
                     |webhook: Webhook| Webhook { attempts: webhook.attempts.saturating_add(1), next_at, ..webhook };
                 self.put_job(Job { webhook: job.webhook.map(record_attempt), ..job })
             }
             Change::RemoveJob { id } => {
-                let job = self.jobs.require(&id)?;
+                let job = require_job(self.0, &id)?;
                 expect_state(&job, job.state.is_final())?;
-                self.jobs.remove(&job)?;
+                self.0.remove_job(&job)?;
                 Ok(Rows::default())
             }
         }
     }
 
     fn create_account(&mut self, account: Account, first_key: Option<(KeyHash, Key)>) -> Result<Rows, ApplyError> {
-        self.accounts.check_new(&account.name)?;
+        check_new_account(self.0, &account.name)?;
         if let Some((hash, key)) = &first_key {
-            self.keys.check_new(*hash, key)?;
+            check_new_key(self.0, *hash, key)?;
         }
         let mut rows = self.put_account(account)?;
         if let Some((hash, key)) = first_key {
-            rows.keys.push(self.keys.put(hash, key)?);
+            self.0.put_key(hash, &key)?;
+            rows.keys.push((hash, key));
         }
         Ok(rows)
     }
 
     fn put_account(&mut self, account: Account) -> Result<Rows, ApplyError> {
-        Ok(Rows { accounts: vec![self.accounts.put(account)?], ..Rows::default() })
+        self.0.put_account(&account)?;
+        Ok(Rows { accounts: vec![account], ..Rows::default() })
+    }
+
+    fn put_key(&mut self, hash: KeyHash, key: Key) -> Result<Rows, ApplyError> {
+        self.0.put_key(hash, &key)?;
+        Ok(Rows { keys: vec![(hash, key)], ..Rows::default() })
+    }
+
+    /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time.
+    fn put_preset(&mut self, preset: Preset) -> Result<Rows, ApplyError> {
+        let Preset { account, id, name, .. } = &preset;
+        if self.0.preset_id(account, name)?.is_some_and(|taken_by| taken_by != *id) {
+            return Err(ChangeError::PresetNameTaken(name.clone()).into());
+        }
+        let before = self.0.preset(account, id)?;
+        if before.is_none() && self.0.count_presets(account)? >= PRESETS_PER_ACCOUNT {
+            return Err(ChangeError::TooManyPresets(account.clone()).into());
+        }
+        let created_at = before.as_ref().map_or(preset.created_at, |before| before.created_at);
+        let preset = Preset { created_at, ..preset };
+        self.0.put_preset(before.as_ref(), &preset)?;
+        Ok(Rows { presets: vec![preset], ..Rows::default() })
     }
 
     fn rotate_key(
@@ -131,26 +162,28 @@ impl Writing<'_> {
         if hash != from {
             return Err(ChangeError::KeyRotated(key.id).into());
         }
-        if self.keys.get(to)?.is_some() {
+        if self.0.key(to)?.is_some() {
             return Err(ChangeError::KeyExists.into());
         }
         let previous = keep_until.map(|until| PreviousSecret { hash: hash.0, until });
-        self.keys.remove(hash)?;
-        Ok(Rows { keys: vec![self.keys.put(to, Key { previous, ..key })?], ..Rows::default() })
+        self.0.remove_key(hash)?;
+        self.put_key(to, Key { previous, ..key })
     }
 
     /// The key with this id, unless it was revoked.
-    fn active_key(&self, id: String) -> Result<(KeyHash, Key), ApplyError> {
-        let (hash, key) = self.keys.require(&id)?;
+    fn active_key(&mut self, id: String) -> Result<(KeyHash, Key), ApplyError> {
+        let (hash, key) = require_key(self.0, &id)?;
         if key.revoked_at.is_some() { Err(ChangeError::KeyRevoked(id).into()) } else { Ok((hash, key)) }
     }
 
     fn touch_keys(&mut self, used: Vec<(String, UnixSeconds)>) -> Result<Rows, ApplyError> {
         let mut rows = Rows::default();
         for (id, at) in used {
-            let Some((hash, key)) = self.keys.find(&id)? else { continue };
+            let Some((hash, key)) = self.0.find_key(&id)? else { continue };
             if key.last_used_at < Some(at) {
-                rows.keys.push(self.keys.put(hash, Key { last_used_at: Some(at), ..key })?);
+                let key = Key { last_used_at: Some(at), ..key };
+                self.0.put_key(hash, &key)?;
+                rows.keys.push((hash, key));
             }
         }
         Ok(rows)
@@ -164,13 +197,13 @@ impl Writing<'_> {
         request: Option<(String, Request)>,
         by: Option<KeyUse>,
     ) -> Result<Rows, ApplyError> {
-        if !self.accounts.contains(&account)? {
+        if !self.0.has_account(&account)? {
             return Err(ChangeError::NoSuchAccount(account).into());
         }
-        let usage = self.usage.add(&account, month, more)?;
+        let usage = self.0.add_usage(&account, month, more)?;
         let mut rows = Rows::default();
         if let Some((key, request)) = request {
-            self.requests.put(&account, &key, request.clone())?;
+            self.0.put_request(&account, &key, &request)?;
             rows.requests.push((account.clone(), key, request));
         }
         // A sandbox key bills nothing, and leaves no row.
@@ -178,7 +211,7 @@ impl Writing<'_> {
             && more != Usage::default()
         {
             let more = KeyDay { images: more.images, milliseconds, microdollars: more.microdollars };
-            let sum = self.key_days.add(&account, day, &key_id, more)?;
+            let sum = self.0.add_key_day(&account, day, &key_id, more)?;
             rows.key_days.push((account.clone(), day, key_id, sum));
         }
         rows.usage.push((account, month, usage));
@@ -186,10 +219,10 @@ impl Writing<'_> {
     }
 
     fn create_job(&mut self, job: Job, at_most: usize) -> Result<Rows, ApplyError> {
-        self.accounts.require(&job.account)?;
+        require_account(self.0, &job.account)?;
         // Before the limit: a repeated request is refused with the id of its first job even at the limit.
-        self.jobs.check_new(&job)?;
-        let count = self.jobs.count_waiting(&job.key_id)?;
+        check_new_job(self.0, &job)?;
+        let count = self.0.count_waiting(&job.key_id)?;
         if count >= at_most {
             return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
         }
@@ -198,13 +231,16 @@ impl Writing<'_> {
     }
 
     fn put_job(&mut self, job: Job) -> Result<Rows, ApplyError> {
-        Ok(Rows { jobs: vec![self.jobs.put(job)?], ..Rows::default() })
+        self.0.put_job(&job)?;
+        Ok(Rows { jobs: vec![job], ..Rows::default() })
     }
 
     fn requeue_jobs(&mut self, at: UnixSeconds) -> Result<Rows, ApplyError> {
         let mut rows = Rows::default();
-        for job in self.jobs.waiting(usize::MAX)?.into_iter().filter(|job| job.state == JobState::Processing) {
-            rows.jobs.push(self.jobs.put(Job { state: JobState::Queued, updated_at: at, ..job })?);
+        for job in self.0.running_jobs()? {
+            let job = Job { state: JobState::Queued, updated_at: at, ..job };
+            self.0.put_job(&job)?;
+            rows.jobs.push(job);
         }
         Ok(rows)
     }
@@ -216,7 +252,7 @@ impl Writing<'_> {
         expires_at: UnixSeconds,
         end: JobEnd,
     ) -> Result<Rows, ApplyError> {
-        let job = self.jobs.require(id)?;
+        let job = require_job(self.0, id)?;
         let webhook = job.webhook.clone().map(|webhook| Webhook { next_at: Some(at), ..webhook });
         let job = Job { updated_at: at, expires_at, webhook, ..job };
         match end {
@@ -234,7 +270,7 @@ impl Writing<'_> {
                     None => Rows::default(),
                 };
                 let (state, progress) = (JobState::Done, 100);
-                rows.jobs.push(self.jobs.put(Job { state, progress, result: Some(result), warnings, ..job })?);
+                rows.jobs.extend(self.put_job(Job { state, progress, result: Some(result), warnings, ..job })?.jobs);
                 Ok(rows)
             }
             JobEnd::Failed { error, progress } => {

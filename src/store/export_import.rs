@@ -21,8 +21,10 @@ use super::database_file::{catch_panic, read_error};
 use super::integrity_check::RowCounts;
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::{Reading, SCHEMA, Writing};
+use super::write_tables::{WriteTables, check_new_account, check_new_job, check_new_key, require_account};
 use super::{
-    Account, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage,
+    Account, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Preset, RedbStore,
+    Request, UnixSeconds, Usage,
 };
 
 /// No row has a longer line; the longest is a preset.
@@ -143,9 +145,11 @@ pub enum ImportError {
     Store(#[from] OpenError),
 }
 
-/// An error where the file's name is not known.
-enum TransferError<E> {
+/// An error where the name of the file or database is not known.
+pub(super) enum TransferError<E> {
+    /// The store failed.
     Fault(Fault),
+    /// Anything else.
     Data(E),
 }
 
@@ -161,21 +165,14 @@ impl RedbStore {
     /// # Errors
     /// When a row is damaged, or the output cannot be written.
     pub fn export(&self, mut output: impl Write) -> Result<RowCounts, ExportError> {
-        let written = catch_panic(self.path(), || {
-            let result = self.database().with(|database| {
-                export(&Reading::open(&database.begin_read()?)?, &mut |line: &Line| {
-                    serde_json::to_writer(&mut output, line).map_err(io::Error::from)?;
-                    output.write_all(b"\n")
-                })
-            });
+        catch_panic(self.path(), || {
+            let result = self.database().with(|database| export(&Reading::open(&database.begin_read()?)?, &mut output));
             match result {
                 Ok(rows) => Ok(Ok(rows)),
                 Err(TransferError::Data(error)) => Ok(Err(ExportError::Output(error))),
                 Err(TransferError::Fault(fault)) => Err(read_error(self.path(), fault)),
             }
-        })??;
-        output.flush().map_err(ExportError::Output)?;
-        Ok(written)
+        })?
     }
 
     /// Reads an export into this store, which must be empty, in one transaction.
@@ -200,56 +197,109 @@ impl RedbStore {
     }
 }
 
-/// Writes one line.
-type Emit<'a> = dyn FnMut(&Line) -> io::Result<()> + 'a;
+/// Writes the lines of an export, and counts the rows.
+pub(super) struct ExportWriter<W> {
+    output: W,
+    rows: RowCounts,
+}
 
-fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, TransferError<io::Error>> {
-    let mut emit = |line: &Line| emit(line).map_err(TransferError::Data);
-    let mut rows = RowCounts::default();
-    emit(&Line::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
+impl<W: Write> ExportWriter<W> {
+    /// Begins an export.
+    pub(super) fn begin(output: W) -> io::Result<Self> {
+        let mut writer = Self { output, rows: RowCounts::default() };
+        writer.line(&Line::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
+        Ok(writer)
+    }
+
+    pub(super) fn account(&mut self, account: Account) -> io::Result<()> {
+        self.rows.accounts += 1;
+        self.line(&Line::Account(account))
+    }
+
+    pub(super) fn key(&mut self, hash: KeyHash, key: Key) -> io::Result<()> {
+        self.rows.keys += 1;
+        self.line(&Line::Key { hash: Hex(hash.0), key })
+    }
+
+    pub(super) fn preset(&mut self, preset: Preset) -> io::Result<()> {
+        self.rows.presets += 1;
+        self.line(&Line::Preset(preset))
+    }
+
+    pub(super) fn usage(&mut self, account: String, month: Month, usage: Usage) -> io::Result<()> {
+        self.rows.usage += 1;
+        self.line(&Line::Usage { account, month, usage })
+    }
+
+    pub(super) fn key_day(&mut self, account: String, day: Day, key_id: String, used: KeyDay) -> io::Result<()> {
+        self.rows.key_days += 1;
+        self.line(&Line::KeyDay { account, key_id, day, used })
+    }
+
+    pub(super) fn request(&mut self, account: String, key: String, request: Request) -> io::Result<()> {
+        self.rows.requests += 1;
+        let Request { fingerprint, images, at, pictures } = request;
+        let pictures = hexes(pictures);
+        self.line(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures })
+    }
+
+    pub(super) fn job(&mut self, job: Job) -> io::Result<()> {
+        self.rows.jobs += 1;
+        self.line(&Line::Job(Box::new(job)))
+    }
+
+    /// Ends the export, without which it is incomplete.
+    pub(super) fn finish(mut self) -> io::Result<RowCounts> {
+        self.line(&Line::End { rows: total(self.rows) })?;
+        self.output.flush()?;
+        Ok(self.rows)
+    }
+
+    fn line(&mut self, line: &Line) -> io::Result<()> {
+        serde_json::to_writer(&mut self.output, line).map_err(io::Error::from)?;
+        self.output.write_all(b"\n")
+    }
+}
+
+fn export(tables: &Reading, output: impl Write) -> Result<RowCounts, TransferError<io::Error>> {
+    let mut writer = ExportWriter::begin(output).map_err(TransferError::Data)?;
     for row in tables.accounts.rows()? {
-        emit(&Line::Account(row?.1?))?;
-        rows.accounts += 1;
+        writer.account(row?.1?).map_err(TransferError::Data)?;
     }
     for row in tables.keys.rows()? {
         let (hash, key) = row?;
-        emit(&Line::Key { hash: Hex(hash.0), key: key? })?;
-        rows.keys += 1;
+        writer.key(hash, key?).map_err(TransferError::Data)?;
     }
     for row in tables.presets.rows()? {
-        emit(&Line::Preset(row?.1?))?;
-        rows.presets += 1;
+        writer.preset(row?.1?).map_err(TransferError::Data)?;
     }
     for row in tables.usage.rows(Month(0))? {
         let (account, month, usage) = row?;
-        emit(&Line::Usage { account, month, usage: usage? })?;
-        rows.usage += 1;
+        writer.usage(account, month, usage?).map_err(TransferError::Data)?;
     }
     for row in tables.key_days.rows()? {
         let (account, day, key_id, used) = row?;
-        emit(&Line::KeyDay { account, key_id, day, used: used? })?;
-        rows.key_days += 1;
+        writer.key_day(account, day, key_id, used?).map_err(TransferError::Data)?;
     }
     for row in tables.requests.rows()? {
         let ([account, key], request) = row?;
-        let Request { fingerprint, images, at, pictures } = request?;
-        let pictures = hexes(pictures);
-        emit(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures })?;
-        rows.requests += 1;
+        writer.request(account, key, request?).map_err(TransferError::Data)?;
     }
     for row in tables.jobs.rows()? {
-        emit(&Line::Job(Box::new(row?.1?)))?;
-        rows.jobs += 1;
+        writer.job(row?.1?).map_err(TransferError::Data)?;
     }
-    emit(&Line::End { rows: total(rows) })?;
-    Ok(rows)
+    writer.finish().map_err(TransferError::Data)
 }
 
 const fn total(RowCounts { accounts, keys, presets, usage, key_days, requests, jobs }: RowCounts) -> u64 {
     accounts + keys + presets + usage + key_days + requests + jobs
 }
 
-fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, TransferError<ImportError>> {
+/// Reads an export into tables, which must be empty.
+pub(super) fn import(
+    tables: &mut dyn WriteTables,
+    input: &mut dyn BufRead,
+) -> Result<RowCounts, TransferError<ImportError>> {
     if !tables.is_empty()? {
         return Err(TransferError::Data(ImportError::NotEmpty));
     }
@@ -283,7 +333,9 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
                 Ok(()) => {}
                 Err(ApplyError::Refused(refusal)) => return Err(wrong(refusal.to_string())),
                 Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(wrong(reason)),
-                Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
+                Err(ApplyError::Fault(
+                    fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_)),
+                )) => {
                     return Err(TransferError::Fault(fault));
                 }
             },
@@ -323,63 +375,69 @@ fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
 }
 
 /// Adds a row with the checks of a change, without replacing any.
-fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<(), ApplyError> {
+fn insert(tables: &mut dyn WriteTables, line: Line, rows: &mut RowCounts) -> Result<(), ApplyError> {
     let duplicate = |what: &str| Err(ApplyError::Fault(Fault::Damaged(format!("this {what} is there already"))));
     match line {
         Line::Account(account) => {
-            tables.accounts.check_new(&account.name)?;
-            tables.accounts.put(account)?;
+            check_new_account(tables, &account.name)?;
+            tables.put_account(&account)?;
             rows.accounts += 1;
         }
         Line::Key { hash: Hex(hash), key } => {
-            tables.accounts.require(&key.account)?;
-            tables.keys.check_new(KeyHash(hash), &key)?;
-            tables.keys.put(KeyHash(hash), key)?;
+            require_account(tables, &key.account)?;
+            check_new_key(tables, KeyHash(hash), &key)?;
+            tables.put_key(KeyHash(hash), &key)?;
             rows.keys += 1;
         }
         Line::Preset(preset) => {
-            tables.accounts.require(&preset.account)?;
-            if tables.presets.get(&preset.account, &preset.id)?.is_some() {
+            require_account(tables, &preset.account)?;
+            if tables.preset(&preset.account, &preset.id)?.is_some() {
                 return duplicate("preset");
             }
-            tables.presets.put(preset)?;
+            if tables.preset_id(&preset.account, &preset.name)?.is_some() {
+                return Err(ChangeError::PresetNameTaken(preset.name).into());
+            }
+            if tables.count_presets(&preset.account)? >= PRESETS_PER_ACCOUNT {
+                return Err(ChangeError::TooManyPresets(preset.account).into());
+            }
+            tables.put_preset(None, &preset)?;
             rows.presets += 1;
         }
         Line::Usage { account, month, usage } => {
-            tables.accounts.require(&account)?;
+            require_account(tables, &account)?;
             if !month.is_valid() {
                 return Err(Fault::Damaged(format!("there is no month {month}")).into());
             }
-            if tables.usage.get(&account, month)?.is_some() {
+            if tables.has_usage(&account, month)? {
                 return duplicate("month of the account");
             }
-            tables.usage.add(&account, month, usage)?;
+            tables.add_usage(&account, month, usage)?;
             rows.usage += 1;
         }
         Line::KeyDay { account, key_id, day, used } => {
-            tables.accounts.require(&account)?;
-            if tables.key_days.get(&account, day, &key_id)?.is_some() {
+            require_account(tables, &account)?;
+            if tables.has_key_day(&account, day, &key_id)? {
                 return duplicate("day of the key");
             }
-            tables.key_days.add(&account, day, &key_id, used)?;
+            tables.add_key_day(&account, day, &key_id, used)?;
             rows.key_days += 1;
         }
         Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
-            tables.accounts.require(&account)?;
-            if tables.requests.get(&account, &key)?.is_some() {
+            require_account(tables, &account)?;
+            if tables.has_request(&account, &key)? {
                 return duplicate("request");
             }
             let pictures = pictures.into_iter().map(|picture| picture.map(|Hex(hash)| hash)).collect();
-            tables.requests.put(&account, &key, Request { fingerprint, images, at, pictures })?;
+            tables.put_request(&account, &key, &Request { fingerprint, images, at, pictures })?;
             rows.requests += 1;
         }
         Line::Job(job) => {
             if !Job::is_id(&job.id) {
                 return Err(Fault::Damaged(format!("no job can be called {}", job.id)).into());
             }
-            tables.accounts.require(&job.account)?;
-            tables.jobs.check_new(&job)?;
-            tables.jobs.put(*job)?;
+            require_account(tables, &job.account)?;
+            check_new_job(tables, &job)?;
+            tables.put_job(&job)?;
             rows.jobs += 1;
         }
         Line::Store { .. } => return Err(Fault::Damaged("a second export begins here".into()).into()),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use redb::{Database, Durability};
 
+use super::apply_change::apply;
 use super::compaction::Compaction;
 use super::database_file::OpenDatabase;
 use super::disk_reserve::DiskReserve;
@@ -280,7 +281,7 @@ fn commit(database: &Database, changes: &[Change], attempt: &mut Attempt) -> Res
     let number = {
         let mut tables = Writing::open(&transaction)?;
         for change in changes {
-            attempt.results.push(match tables.apply(change.clone()) {
+            attempt.results.push(match apply(&mut tables, change.clone()) {
                 Ok(rows) => Ok(rows),
                 Err(ApplyError::Refused(refusal)) => Err(refusal),
                 Err(ApplyError::Fault(fault)) => return Err(fault),

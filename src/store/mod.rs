@@ -1,7 +1,8 @@
-//! Durable state: accounts, keys, presets, usage, billed requests and jobs, in one redb file.
+//! Durable state: accounts, keys, presets, usage, billed requests and jobs, in a redb file or a PostgreSQL database.
 //!
-//! [`StateStore`] is the interface for the rest of the program; [`RedbStore`] is the store of one machine. Nothing outside
-//! this module depends on redb, so that a clustered store can be added.
+//! [`StateStore`] is the interface for the rest of the program; [`RedbStore`] is the store of one machine, [`PostgresStore`]
+//! that on a server. Both apply the same changes (`apply_change.rs`) to tables of their own (`write_tables.rs`). Nothing
+//! outside this module depends on either.
 //!
 //! The contract:
 //! - A [`Change`] is one atomic unit. It is either refused ([`ChangeError`]) without a trace, or it is on the disk (fsync)
@@ -13,6 +14,7 @@
 //! - After a storage fault, such as a full disk, the file is opened again (`reopen.rs`). Until it can be written,
 //!   changes are refused with [`ChangeError::Unavailable`] and [`StateStore::fault`] has the reason.
 
+mod account_turns;
 mod apply_change;
 mod change;
 mod compaction;
@@ -26,6 +28,7 @@ pub mod fuzzing;
 mod generated_backdrops;
 mod group_commit;
 mod integrity_check;
+mod postgres;
 #[cfg(test)]
 mod power_loss_tests;
 mod private_files;
@@ -38,12 +41,14 @@ mod storage_fault;
 mod storage_fault_tests;
 mod tables;
 mod time;
+mod write_tables;
 
 pub use change::{Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
 pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
 pub use integrity_check::{IntegrityReport, RowCounts};
+pub use postgres::{PostgresServer, PostgresStore, ServerError, StoreConfig};
 pub use private_files::{create_private_dir, make_private, sync_dir};
 pub use records::{
     Account, AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, Job, JobError, JobRecord, JobResult,

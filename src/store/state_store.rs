@@ -136,12 +136,18 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     fn fault(&self) -> Option<String> {
         None
     }
+
+    /// Whether another process has changed the store in the meantime: what was loaded from it is stale for good, no change
+    /// is made any more, and this process must end.
+    fn is_superseded(&self) -> bool {
+        false
+    }
 }
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it open.
+    /// Another process has it open, or uses the database.
     #[error("{} is in use by another process, such as a running daemon", path.display())]
     Locked {
         /// The file.
@@ -165,10 +171,10 @@ pub enum OpenError {
         /// What is wrong.
         reason: String,
     },
-    /// The file cannot be opened or read.
+    /// The file or database cannot be opened or read.
     #[error("cannot open {}", path.display())]
     Io {
-        /// The file.
+        /// The file, or the address of the database.
         path: PathBuf,
         /// The operating system's error.
         #[source]

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::discovery::AdminEndpoint;
 use super::operations::handle;
 use crate::account::Keys;
-use crate::store::{self, OpenError, RedbStore};
+use crate::store::{self, OpenError, PostgresServer, RedbStore};
 
 /// How long to wait for a store that is locked while no daemon answers: another command, or a starting daemon.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -24,6 +24,24 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A listing of some 100,000 keys.
 const MAX_REPLY_BYTES: usize = 32 << 20;
+
+/// Where the store is, and where a daemon on it leaves its address.
+#[derive(Debug)]
+pub struct StorePlace {
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// The database server; `None` for a file in the data directory.
+    pub server: Option<PostgresServer>,
+}
+
+impl StorePlace {
+    fn open(&self) -> Result<Keys, OpenError> {
+        match &self.server {
+            Some(server) => Keys::load(server.open()?),
+            None => Keys::load(RedbStore::open(&store::file_in(&self.data_dir))?),
+        }
+    }
+}
 
 /// A connection to the admin interface.
 #[derive(Debug)]
@@ -61,26 +79,32 @@ pub enum AdminClientError {
 }
 
 impl AdminClient {
-    /// Opens the store of a data directory, or finds the daemon that has it open.
+    /// Opens the store, or finds the daemon of the data directory that has it open.
     ///
     /// # Errors
     /// When there is no store, it cannot be opened, or it is locked and no daemon answers.
-    pub async fn open(data_dir: &Path) -> Result<Self, AdminClientError> {
-        let path = store::file_in(data_dir);
+    pub async fn open(place: &StorePlace) -> Result<Self, AdminClientError> {
+        let path = store::file_in(&place.data_dir);
         // A mistyped directory must not create an empty store.
-        if path.exists() { Self::open_or_create(data_dir).await } else { Err(AdminClientError::Missing { path }) }
+        if place.server.is_some() || path.exists() {
+            Self::open_or_create(place).await
+        } else {
+            Err(AdminClientError::Missing { path })
+        }
     }
 
     /// As [`Self::open`], but creates the store where there is none.
     ///
     /// # Errors
     /// As [`Self::open`], a missing store apart.
-    pub async fn open_or_create(data_dir: &Path) -> Result<Self, AdminClientError> {
+    pub async fn open_or_create(place: &StorePlace) -> Result<Self, AdminClientError> {
         let start = Instant::now();
         loop {
-            match RedbStore::open(&store::file_in(data_dir)) {
-                Ok(opened) => return Ok(Self::InProcess(Keys::load(opened)?)),
-                Err(OpenError::Locked { path }) => match reachable_endpoint(data_dir).await {
+            // Not on the runtime's thread: the driver of PostgreSQL has a runtime of its own.
+            let opened = std::thread::scope(|scope| scope.spawn(|| place.open()).join());
+            match opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                Ok(keys) => return Ok(Self::InProcess(keys)),
+                Err(OpenError::Locked { path }) => match reachable_endpoint(&place.data_dir).await {
                     Ok(endpoint) => return Ok(Self::Http(endpoint)),
                     Err(source) if start.elapsed() >= LOCK_TIMEOUT => {
                         return Err(AdminClientError::Unreachable { path, source });

@@ -27,7 +27,7 @@ mod route;
 mod server;
 mod token;
 
-pub use client::{AdminClient, AdminClientError};
+pub use client::{AdminClient, AdminClientError, StorePlace};
 pub use discovery::{AdminEndpoint, PublishedEndpoint};
 pub use reply::Reply;
 pub use server::Admin;

@@ -1,7 +1,7 @@
 //! `backdrop serve`: assembles and runs the daemon.
 //!
-//! Order: log → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
-//! listeners are bound before the network is loaded: clients may connect at once and wait for it.
+//! Order: log → database, if one is configured → listeners → store and keys → engine (loads in its own thread) → jobs →
+//! serve until a signal. The listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
 mod http_adapters;
 mod inherited_sockets;
@@ -23,19 +23,23 @@ use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_client::WebhookClient;
 use crate::jobs::{Deps, Jobs, VideoWorker};
 use crate::source::Fetcher;
-use crate::store::{self, RedbStore};
+use crate::store::{self, OpenError, PostgresServer, PostgresStore, RedbStore, StateStore};
 use crate::telemetry;
 use clap::Args;
 use http_adapters::AdminAdapter;
 use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 /// Disk space reserved for the store's growth: some ten thousand billing records.
 const STORE_RESERVE_BYTES: u64 = 16 << 20;
+
+/// How often a waiting daemon tries to take over, and a running one tests whether another one has.
+const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -79,7 +83,7 @@ impl Serve {
 }
 
 async fn serve(config: Config) -> Result<(), Failure> {
-    let stop = stop_signal()?;
+    let mut stop = Box::pin(stop_signal()?);
     descriptors::raise_limit();
     let metrics = telemetry::metrics::exporter();
     let tls = tls(&config)?;
@@ -88,12 +92,24 @@ async fn serve(config: Config) -> Result<(), Failure> {
         let without = "without a socket from the service manager (LISTEN_FDS) nothing would start the daemon again";
         return Err(format!("server.idle_exit: {without}").into());
     }
+    let mut admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
+    let mut database = None;
+    if let Some(server) = PostgresServer::configured(&config.store)? {
+        // The API's listener is not bound yet: a load balancer must send nothing to a daemon that waits for the database.
+        let (standby, after_waiting) = http::stand_by(admin, &config.server)?;
+        tracing::info!(admin = %after_waiting.local_addr()?, database = server.name(), "opening the database");
+        database = tokio::select! {
+            opened = open_database(&server) => Some(opened?),
+            () = &mut stop => return Ok(()),
+        };
+        drop(standby);
+        admin = after_waiting;
+    }
     let public = listener(inherited.api, config.server.listen, "the API").await?;
-    let admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
-    let services = open_services(&config).await?;
+    let (services, secret) = open_services(&config, database).await?;
     let keys = services.keys.clone();
     let token = AdminToken::generate();
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
@@ -109,7 +125,6 @@ async fn serve(config: Config) -> Result<(), Failure> {
         stdout::print_line(&welcome(&created, address, scheme, config.server.page))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
-    let secret = DaemonSecret::open(&config.data_dir)?;
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
     let inspector = Inspector::new(config.video.clone());
     if let Err(missing) = inspector.ready().await {
@@ -149,8 +164,12 @@ async fn serve(config: Config) -> Result<(), Failure> {
         async move { services.run_maintenance().await }
     });
     let (stopping, mut stopped) = watch::channel(None);
+    let store = services.store.clone();
     let stop = async move {
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            () = superseded(&*store) => tracing::error!("another daemon has used the database; this one ends"),
+        }
         notify_stopping();
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
@@ -182,7 +201,41 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let _ = tokio::time::timeout(grace, engine.shutdown()).await;
     drop(endpoint);
     tracing::info!("stopped");
+    if services.store.is_superseded() {
+        return Err("another daemon has used the database in the meantime".into());
+    }
     Ok(())
+}
+
+/// Waits until another process has changed the store, so that what this one holds in memory is stale.
+async fn superseded(store: &dyn StateStore) {
+    while !store.is_superseded() {
+        tokio::time::sleep(DATABASE_PAUSE).await;
+    }
+}
+
+/// Opens a database. While another daemon uses it this waits, also when the server is away meanwhile.
+async fn open_database(server: &PostgresServer) -> Result<PostgresStore, Failure> {
+    let mut waits_for = None;
+    loop {
+        let opening = server.clone();
+        let reason = match tokio::task::spawn_blocking(move || opening.open()).await? {
+            Ok(store) => return Ok(store),
+            Err(OpenError::Locked { .. }) => "another daemon uses the database".to_owned(),
+            // A server that cannot be reached at the start may be a wrong address.
+            Err(error @ OpenError::Io { .. }) if waits_for.is_some() => telemetry::with_causes(&error),
+            Err(error) => return Err(error.into()),
+        };
+        if waits_for.is_none() {
+            // Waiting may take for ever: the service manager must not take it for a start that hangs.
+            notify_ready();
+        }
+        if waits_for.as_ref() != Some(&reason) {
+            tracing::info!(database = server.name(), reason, "waiting");
+            waits_for = Some(reason);
+        }
+        tokio::time::sleep(DATABASE_PAUSE).await;
+    }
 }
 
 /// Opens the backdrop generators. Their keys are in environment variables that the configuration names.
@@ -236,12 +289,26 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     Ok(Some(tls))
 }
 
-async fn open_services(config: &Config) -> Result<Services, Failure> {
+/// Loads the services and the secret of the daemon, from the database if there is one.
+async fn open_services(config: &Config, database: Option<PostgresStore>) -> Result<(Services, DaemonSecret), Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
-    let open = move || -> Result<Services, Failure> {
+    let open = move || -> Result<(Services, DaemonSecret), Failure> {
         store::create_private_dir(&data_dir)
             .map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
-        Ok(Services::load(RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
+        let own = DaemonSecret::open(&data_dir);
+        let Some(store) = database else {
+            let store = RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?;
+            return Ok((Services::load(store, free_images)?, own?));
+        };
+        // The first daemon gives its secret to all others, so that links stay valid after a move from a file.
+        let secret = store.shared_secret(own?.expose())?;
+        let services = Services::load(store, free_images)?;
+        let file = store::file_in(&data_dir);
+        if services.keys.accounts().is_empty() && file.exists() {
+            let moving = "`backdrop store export` without store.url and `import` with it, or move the file away";
+            return Err(format!("the database is empty, and {} has a store: {moving}", file.display()).into());
+        }
+        Ok((services, DaemonSecret::new(secret)))
     };
     tokio::task::spawn_blocking(open).await?
 }

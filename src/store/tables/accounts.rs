@@ -6,9 +6,9 @@ use redb::{
 };
 
 use super::{Bytes, Row, Text};
+use crate::store::Account;
 use crate::store::records::{AccountRecord, Record};
-use crate::store::storage_fault::{ApplyError, Fault};
-use crate::store::{Account, ChangeError};
+use crate::store::storage_fault::Fault;
 
 pub(in crate::store) const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
 
@@ -35,11 +35,6 @@ impl<T: ReadableTable<Text, Bytes>> Accounts<T> {
         self.0.get(name)?.map(|row| decode(name, row.value())).transpose()
     }
 
-    /// The account of this name, or a refusal.
-    pub(in crate::store) fn require(&self, name: &str) -> Result<Account, ApplyError> {
-        self.get(name)?.ok_or_else(|| ChangeError::NoSuchAccount(name.into()).into())
-    }
-
     /// Whether the account exists, without reading it.
     pub(in crate::store) fn contains(&self, name: &str) -> Result<bool, Fault> {
         Ok(self.0.get(name)?.is_some())
@@ -64,14 +59,9 @@ impl Writing<'_> {
         self.0.is_empty()
     }
 
-    /// Refuses a name that is taken.
-    pub(in crate::store) fn check_new(&self, name: &str) -> Result<(), ApplyError> {
-        if self.contains(name)? { Err(ChangeError::AccountExists(name.into()).into()) } else { Ok(()) }
-    }
-
-    pub(in crate::store) fn put(&mut self, account: Account) -> Result<Account, Fault> {
+    pub(in crate::store) fn put(&mut self, account: &Account) -> Result<(), Fault> {
         self.0.insert(account.name.as_str(), AccountRecord::from_latest(account.clone()).encode().as_slice())?;
-        Ok(account)
+        Ok(())
     }
 }
 

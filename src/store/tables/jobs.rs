@@ -9,11 +9,11 @@ use redb::{
     TableError, WriteTransaction,
 };
 
-use super::meta::turn_of;
 use super::{Bytes, Row, Text};
+use crate::store::account_turns::next_in_turn;
 use crate::store::records::{JobRecord, Record};
-use crate::store::storage_fault::{ApplyError, Fault};
-use crate::store::{ChangeError, Job, JobState, UnixSeconds};
+use crate::store::storage_fault::Fault;
+use crate::store::{Job, JobState, UnixSeconds};
 
 pub(in crate::store) const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
 /// (place, id) → key id, of unfinished jobs.
@@ -95,11 +95,6 @@ where
         self.jobs.get(id)?.map(|row| decode(id, row.value())).transpose()
     }
 
-    /// The job of this id, or a refusal.
-    pub(in crate::store) fn require(&self, id: &str) -> Result<Job, ApplyError> {
-        self.get(id)?.ok_or_else(|| ChangeError::NoSuchJob(id.into()).into())
-    }
-
     /// The id that the index has for a name.
     pub(in crate::store) fn id_of(&self, key_id: &str, name: &str) -> Result<Option<String>, Fault> {
         Ok(self.names.get((key_id, name))?.map(|row| row.value().to_owned()))
@@ -137,27 +132,20 @@ where
     /// and of an account the oldest job. Scans the whole queue and reads one job of each key.
     pub(in crate::store) fn next(&self, last_turn: Option<u64>, taken: &HashSet<String>) -> Result<Option<Job>, Fault> {
         let mut seen = HashSet::new();
-        let mut best: Option<(u64, Job)> = None;
-        for row in self.queue.iter()? {
-            let (key, key_id) = row?;
+        let mut oldest_of_key = |row: Result<_, StorageError>| -> Result<Option<Job>, Fault> {
+            let (key, key_id): (redb::AccessGuard<'_, Queue>, redb::AccessGuard<'_, Text>) = row?;
             let (_, id) = key.value();
             if taken.contains(id) || seen.contains(key_id.value()) {
-                continue;
+                return Ok(None);
             }
             let job = self.indexed(id)?;
             if job.state != JobState::Queued {
-                continue;
+                return Ok(None);
             }
             seen.insert(key_id.value().to_owned());
-            let Some(last_turn) = last_turn else { return Ok(Some(job)) };
-            // Distance from the last account in the cycle; that account itself comes last.
-            let distance = turn_of(&job.account).wrapping_sub(last_turn).wrapping_sub(1);
-            // Another key of the same account has an equal distance: the earlier row is the older job.
-            if best.as_ref().is_none_or(|(least, _)| distance < *least) {
-                best = Some((distance, job));
-            }
-        }
-        Ok(best.map(|(_, job)| job))
+            Ok(Some(job))
+        };
+        next_in_turn(last_turn, self.queue.iter()?.filter_map(|row| oldest_of_key(row).transpose()))
     }
 
     /// The number of unfinished jobs of a key. Scans the whole queue, without reading a job.
@@ -302,22 +290,13 @@ impl Writing<'_> {
         self.jobs.is_empty()
     }
 
-    /// Refuses a job whose id or name exists already.
-    pub(in crate::store) fn check_new(&self, job: &Job) -> Result<(), ApplyError> {
-        if self.jobs.get(job.id.as_str())?.is_some() {
-            return Err(ChangeError::JobExists(job.id.clone()).into());
-        }
-        let taken_by = job.name.as_ref().map(|name| self.id_of(&job.key_id, name)).transpose()?.flatten();
-        taken_by.map_or(Ok(()), |id| Err(ChangeError::JobNameTaken(id).into()))
-    }
-
     /// Adds a job, or overwrites the one with its id, without a check.
-    pub(in crate::store) fn put(&mut self, job: Job) -> Result<Job, Fault> {
+    pub(in crate::store) fn put(&mut self, job: &Job) -> Result<(), Fault> {
         if let Some(before) = self.get(&job.id)? {
             self.remove_from_indexes(&before)?;
         }
         self.jobs.insert(job.id.as_str(), JobRecord::from_latest(job.clone()).encode().as_slice())?;
-        let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(&job);
+        let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
         if let Some(place) = queue {
             self.queue.insert(place, job.key_id.as_str())?;
         }
@@ -331,7 +310,7 @@ impl Writing<'_> {
         if let Some(place) = webhook {
             self.webhooks.insert(place, ())?;
         }
-        Ok(job)
+        Ok(())
     }
 
     /// Removes a job.

@@ -9,8 +9,8 @@ use redb::{
 
 use super::{Bytes, Row, Text};
 use crate::store::records::{KeyRecord, Record};
-use crate::store::storage_fault::{ApplyError, Fault};
-use crate::store::{ChangeError, Key, KeyHash};
+use crate::store::storage_fault::Fault;
+use crate::store::{Key, KeyHash};
 
 type Hash = &'static [u8; 32];
 
@@ -57,11 +57,6 @@ impl<T: ReadableTable<Hash, Bytes>, I: ReadableTable<Text, Hash>> Keys<T, I> {
         Ok(Some((hash, key)))
     }
 
-    /// The key of this id, or a refusal.
-    pub(in crate::store) fn require(&self, id: &str) -> Result<(KeyHash, Key), ApplyError> {
-        self.find(id)?.ok_or_else(|| ChangeError::NoSuchKey(id.into()).into())
-    }
-
     /// All rows: the hash and the key.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<KeyHash, Key>>, Fault> {
         Ok(self.keys.iter()?.map(|row| {
@@ -84,18 +79,10 @@ impl Writing<'_> {
         self.keys.is_empty()
     }
 
-    /// Refuses a key whose hash or id exists already.
-    pub(in crate::store) fn check_new(&self, hash: KeyHash, key: &Key) -> Result<(), ApplyError> {
-        if self.keys.get(&hash.0)?.is_some() || self.ids.get(key.id.as_str())?.is_some() {
-            return Err(ChangeError::KeyExists.into());
-        }
-        Ok(())
-    }
-
-    pub(in crate::store) fn put(&mut self, hash: KeyHash, key: Key) -> Result<(KeyHash, Key), Fault> {
+    pub(in crate::store) fn put(&mut self, hash: KeyHash, key: &Key) -> Result<(), Fault> {
         self.keys.insert(&hash.0, KeyRecord::from_latest(key.clone()).encode().as_slice())?;
         self.ids.insert(key.id.as_str(), &hash.0)?;
-        Ok((hash, key))
+        Ok(())
     }
 
     /// Removes a row whose key is put under another hash in the same change, which updates the index.

@@ -4,11 +4,11 @@
 //! the importing program's, and the daily count of a copy starts at zero.
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableError, WriteTransaction};
-use sha2::{Digest, Sha256};
 
 use super::{META, Text};
+use crate::store::GeneratedCount;
+use crate::store::account_turns::turn_of;
 use crate::store::storage_fault::Fault;
-use crate::store::{Day, GeneratedCount};
 
 /// Row of the generated backdrops of the last day.
 const GENERATED: &str = "generated";
@@ -55,11 +55,9 @@ impl<T: ReadableTable<Text, u64>> Meta<T> {
 }
 
 impl Writing<'_> {
-    /// Counts a generated backdrop.
-    pub(in crate::store) fn count_generated(&mut self, day: Day) -> Result<GeneratedCount, Fault> {
-        let counted = self.generated()?.unwrap_or_default().with_one_more(day);
-        self.0.insert(GENERATED, counted.packed())?;
-        Ok(counted)
+    pub(in crate::store) fn put_generated(&mut self, generated: GeneratedCount) -> Result<(), Fault> {
+        self.0.insert(GENERATED, generated.packed())?;
+        Ok(())
     }
 
     /// Counts the current transaction; returns its number.
@@ -74,10 +72,4 @@ impl Writing<'_> {
         self.0.insert(LAST_TURN, turn_of(account))?;
         Ok(())
     }
-}
-
-/// The place of an account in the cycle of accounts: a hash of its name, the same at every start.
-pub(in crate::store) fn turn_of(account: &str) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(account));
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }

@@ -14,8 +14,9 @@ mod meta;
 mod presets;
 mod requests;
 mod usage;
+mod writing;
 
-use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
 
 pub(super) use accounts::Accounts;
 pub(super) use jobs::{IndexRow, Jobs};
@@ -118,17 +119,6 @@ impl<'txn> Writing<'txn> {
             jobs: Jobs::create(transaction)?,
             meta: meta::Writing::create(transaction)?,
         })
-    }
-
-    /// Whether there are no rows, `meta` aside.
-    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
-        Ok(self.accounts.is_empty()?
-            && self.keys.is_empty()?
-            && self.presets.is_empty()?
-            && self.usage.is_empty()?
-            && self.key_days.is_empty()?
-            && self.requests.is_empty()?
-            && self.jobs.is_empty()?)
     }
 }
 

@@ -8,9 +8,9 @@ use redb::{
 };
 
 use super::{Bytes, Row, Text};
+use crate::store::Preset;
 use crate::store::records::{PresetRecord, Record};
-use crate::store::storage_fault::{ApplyError, Fault};
-use crate::store::{ChangeError, PRESETS_PER_ACCOUNT, Preset};
+use crate::store::storage_fault::Fault;
 
 pub(in crate::store) const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("presets");
 pub(in crate::store) const PRESET_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("preset_names");
@@ -111,31 +111,22 @@ impl Writing<'_> {
         self.presets.is_empty()
     }
 
-    /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time.
-    pub(in crate::store) fn put(&mut self, preset: Preset) -> Result<Preset, ApplyError> {
-        let Preset { account, id, name, .. } = &preset;
-        if self.id_of(account, name)?.is_some_and(|taken_by| taken_by != *id) {
-            return Err(ChangeError::PresetNameTaken(name.clone()).into());
-        }
-        let before = self.get(account, id)?;
-        if before.is_none() && self.count(account)? >= PRESETS_PER_ACCOUNT {
-            return Err(ChangeError::TooManyPresets(account.clone()).into());
-        }
-        if let Some(before) = &before {
+    /// Writes a preset; `before` is the one that it overwrites.
+    pub(in crate::store) fn put(&mut self, before: Option<&Preset>, preset: &Preset) -> Result<(), Fault> {
+        let Preset { account, id, name, .. } = preset;
+        if let Some(before) = before {
             self.names.remove((account.as_str(), before.name.as_str()))?;
         }
-        let created_at = before.map_or(preset.created_at, |before| before.created_at);
-        let preset = Preset { created_at, ..preset };
-        let (account, id) = (preset.account.as_str(), preset.id.as_str());
-        self.presets.insert((account, id), PresetRecord::from_latest(preset.clone()).encode().as_slice())?;
-        self.names.insert((account, preset.name.as_str()), id)?;
-        Ok(preset)
+        let record = PresetRecord::from_latest(preset.clone()).encode();
+        self.presets.insert((account.as_str(), id.as_str()), record.as_slice())?;
+        self.names.insert((account.as_str(), name.as_str()), id.as_str())?;
+        Ok(())
     }
 
-    pub(in crate::store) fn delete(&mut self, account: &str, id: &str) -> Result<(), ApplyError> {
-        let Some(preset) = self.get(account, id)? else { return Err(ChangeError::NoSuchPreset(id.into()).into()) };
-        self.presets.remove((account, id))?;
-        self.names.remove((account, preset.name.as_str()))?;
+    pub(in crate::store) fn remove(&mut self, preset: &Preset) -> Result<(), Fault> {
+        let Preset { account, id, name, .. } = preset;
+        self.presets.remove((account.as_str(), id.as_str()))?;
+        self.names.remove((account.as_str(), name.as_str()))?;
         Ok(())
     }
 }

@@ -81,12 +81,12 @@ impl Writing<'_> {
     }
 
     /// Stores a request, replacing an older one of the same account and key.
-    pub(in crate::store) fn put(&mut self, account: &str, key: &str, request: Request) -> Result<(), Fault> {
+    pub(in crate::store) fn put(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault> {
         if let Some(before) = self.get(account, key)? {
             self.times.remove((before.at.0, account, key))?;
         }
         self.times.insert((request.at.0, account, key), ())?;
-        self.requests.insert((account, key), RequestRecord::from_latest(request).encode().as_slice())?;
+        self.requests.insert((account, key), RequestRecord::from_latest(request.clone()).encode().as_slice())?;
         Ok(())
     }
 

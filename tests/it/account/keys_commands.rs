@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use backdrop::account::Keys;
-use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, PublishedEndpoint};
+use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, PublishedEndpoint, StorePlace};
 use backdrop::cli::accounts::AccountsArgs;
 use backdrop::cli::keys::KeysArgs;
 use backdrop::recipe::InferenceMode;
@@ -42,9 +42,10 @@ fn command() {
     let input = child_input();
     let (data_dir, words) = input.split_once('\n').expect("two lines");
     let line = Line::parse_from(std::iter::once("backdrop").chain(words.split(' ')));
+    let place = StorePlace { data_dir: data_dir.into(), server: None };
     let code = match line.command {
-        Command::Keys(args) => args.execute(Path::new(data_dir)),
-        Command::Accounts(args) => args.execute(Path::new(data_dir)),
+        Command::Keys(args) => args.execute(&place),
+        Command::Accounts(args) => args.execute(&place),
     };
     let number = (0..=2).find(|&number| ExitCode::from(number) == code).expect("0, 1 or 2");
     std::process::exit(number.into());

@@ -1,5 +1,6 @@
 //! The daemon as a process: crashes, memory and its decode workers.
 
+pub(crate) mod cluster;
 pub(crate) mod crash;
 pub(crate) mod decode_workers;
 pub(crate) mod memory;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    self, Change, ChangeError, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore, Rows, StateStore,
-    UnixSeconds, Usage, Webhook,
+    Change, ChangeError, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore, Rows, StateStore, UnixSeconds,
+    Usage, Webhook,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use crate::store::backend::{Backend, ContractStore, Redb};
 use crate::store::support::{account, apply, apply_all, new_store, with_account};
 
 /// 2026-01-01T00:00:00Z.
@@ -101,8 +102,8 @@ fn the_job(store: &RedbStore) -> Job {
     store.job(&id(1)).expect("the store reads").expect("it is there")
 }
 
-fn used(store: &RedbStore) -> Usage {
-    let rows = store.load_at(UnixSeconds(NOW)).expect("the store reads");
+fn used(store: &impl ContractStore) -> Usage {
+    let rows = ContractStore::load_at(store, UnixSeconds(NOW));
     rows.usage.first().map(|(_, _, usage)| *usage).unwrap_or_default()
 }
 
@@ -278,7 +279,7 @@ fn the_queue_keeps_its_order_and_the_place_of_a_requeued_job() {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Create { number: u8, key: u8, name: Option<u8>, hook: bool, place: i64, account: bool },
     Start(u8),
     Requeue,
@@ -289,7 +290,7 @@ enum Op {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Burst(Vec<Op>),
     Reopen,
 }
@@ -446,15 +447,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_jobs_of_the_store_agree_with_the_model(steps in prop::collection::vec(step(), 1..30)) {
-        run(steps)?;
+    fn the_jobs_of_the_store_agree_with_the_model(steps in steps()) {
+        run(&Redb::new(), steps)?;
     }
 }
 
-fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = store::file_in(folder.path());
-    let mut store = RedbStore::open(&file).expect("a new store");
+/// Any sequence of bursts and restarts.
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..30)
+}
+
+/// Runs the steps on an empty store and on the model.
+pub(crate) fn run<B: Backend>(backend: &B, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut store = backend.open();
     apply(&store, account("acme")).expect("a new name");
     let mut model = Model::default();
     for step in steps {
@@ -467,26 +472,25 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Reopen => {
                 drop(store);
-                store = RedbStore::open(&file).expect("it was closed");
+                store = backend.open();
             }
         }
         compare(&store, &model)?;
     }
-    let report = store.check().expect("the store reads");
-    prop_assert!(report.is_sound(), "{:?}", report.findings);
-    prop_assert_eq!(report.rows.jobs, model.jobs.len() as u64);
+    store.assert_sound();
 
     // An export has all of it.
-    let mut exported = Vec::new();
-    store.export(&mut exported).expect("the store reads");
-    let other = RedbStore::open(&store::file_in(&folder.path().join("other"))).expect("a new store");
-    prop_assert_eq!(other.import(exported.as_slice()).expect("it was just exported"), report.rows);
-    compare(&other, &model)?;
-    prop_assert!(other.check().expect("the store reads").is_sound());
+    let (exported, rows) = backend.export(&store);
+    prop_assert_eq!(rows.jobs, model.jobs.len() as u64);
+    let other = backend.another();
+    prop_assert_eq!(other.import(&exported), rows);
+    let imported = other.open();
+    compare(&imported, &model)?;
+    imported.assert_sound();
     Ok(())
 }
 
-fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
+fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseError> {
     let mut jobs: Vec<Job> = model.jobs.values().cloned().collect();
     jobs.sort_by_key(|job| (job.place, job.id.clone()));
     let waiting: Vec<Job> = jobs.iter().filter(|job| !job.state.is_final()).cloned().collect();

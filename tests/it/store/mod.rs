@@ -1,5 +1,6 @@
-//! The durable store: changes, records, crashes, full disks, compaction, its commands.
+//! The durable stores: changes, records, crashes, full disks, compaction, its commands.
 
+pub(crate) mod backend;
 pub(crate) mod changes;
 pub(crate) mod commands;
 pub(crate) mod compaction;
@@ -8,6 +9,7 @@ pub(crate) mod full_disk;
 pub(crate) mod jobs;
 pub(crate) mod model;
 pub(crate) mod open;
+pub(crate) mod postgres;
 pub(crate) mod private_files;
 pub(crate) mod queue;
 pub(crate) mod records;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    self, Change, ChangeError, Day, GeneratedCount, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, RedbStore, Request,
-    StateStore, UnixSeconds, Usage,
+    Change, ChangeError, Day, GeneratedCount, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, Request, UnixSeconds,
+    Usage,
 };
 use proptest::prelude::*;
 
+use crate::store::backend::{Backend, ContractStore, Redb, rows_of};
 use crate::store::support::{account, apply_all, preset};
 
 /// 2026-01-01T00:00:00Z: this month is 202601, the one before 202512.
@@ -19,7 +20,7 @@ const MONTHS: [Month; 4] = [Month(202_511), Month(202_512), Month(202_601), Mont
 const ACCOUNTS: [&str; 3] = ["a", "a-", "missing"];
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Bill { account: usize, month: usize, images: u64, request: Option<(u8, u8, i64)> },
     Forget { before: i64 },
     Put { account: usize, id: u8, name: u8, params: String, replace: bool },
@@ -29,7 +30,7 @@ enum Op {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Burst(Vec<Op>),
     Query { account: usize, after: Option<u8>, limit: usize },
     Reopen,
@@ -187,15 +188,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_agrees_with_the_model(steps in prop::collection::vec(step(), 1..30)) {
-        run(steps)?;
+    fn the_store_agrees_with_the_model(steps in steps()) {
+        run(&Redb::new(), steps)?;
     }
 }
 
-fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = store::file_in(folder.path());
-    let mut store = RedbStore::open(&file).expect("a new store");
+/// Any sequence of bursts, queries and restarts.
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..30)
+}
+
+/// Runs the steps on an empty store and on the model.
+pub(crate) fn run<B: Backend>(backend: &B, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut store = backend.open();
     for name in &ACCOUNTS[..2] {
         prop_assert!(apply_all(&store, [account(name)])[0].is_ok());
     }
@@ -212,7 +217,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Query { account, after, limit } => query(&store, &model, ACCOUNTS[account], after, limit)?,
             Step::Reopen => {
                 drop(store);
-                store = RedbStore::open(&file).expect("it was closed");
+                store = backend.open();
                 compare(&store, &model)?;
                 compare_day(&store, &model)?;
             }
@@ -220,27 +225,21 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     }
     compare(&store, &model)?;
     compare_day(&store, &model)?;
-    let report = store.check().expect("the store reads");
-    prop_assert!(report.is_sound(), "{:?}", report.findings);
+    store.assert_sound();
 
     // An export has all of it.
-    let mut exported = Vec::new();
-    let rows = store.export(&mut exported).expect("the store reads");
-    prop_assert_eq!(rows, report.rows);
-    let other = RedbStore::open(&store::file_in(&folder.path().join("other"))).expect("a new store");
-    prop_assert_eq!(other.import(exported.as_slice()).expect("it was just exported"), rows);
-    compare(&other, &model)?;
-    prop_assert!(other.check().expect("the store reads").is_sound());
-    let mut again = Vec::new();
-    other.export(&mut again).expect("the store reads");
-    let body = |lines: Vec<u8>| String::from_utf8(lines).expect("text").lines().skip(1).map(String::from).collect();
-    let (exported, again): (Vec<String>, Vec<String>) = (body(exported), body(again));
-    prop_assert_eq!(exported, again);
+    let (exported, rows) = backend.export(&store);
+    let other = backend.another();
+    prop_assert_eq!(other.import(&exported), rows);
+    let imported = other.open();
+    compare(&imported, &model)?;
+    imported.assert_sound();
+    prop_assert_eq!(rows_of(&other.export(&imported).0), rows_of(&exported));
     Ok(())
 }
 
 fn query(
-    store: &RedbStore,
+    store: &impl ContractStore,
     model: &Model,
     account: &str,
     after: Option<u8>,
@@ -263,15 +262,15 @@ fn query(
 }
 
 /// The count of the last day, which is not exported.
-fn compare_day(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
+fn compare_day(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseError> {
     let last = model.generated.last_key_value().map(|(day, count)| GeneratedCount { day: *day, count: *count });
-    prop_assert_eq!(store.load_at(UnixSeconds(NOW)).expect("the store reads").generated, last);
+    prop_assert_eq!(store.load_at(UnixSeconds(NOW)).generated, last);
     Ok(())
 }
 
 /// The rows that a start loads, and all presets.
-fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
-    let rows = store.load_at(UnixSeconds(NOW)).expect("the store reads");
+fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseError> {
+    let rows = store.load_at(UnixSeconds(NOW));
     let usage: BTreeMap<_, _> =
         rows.usage.into_iter().map(|(account, month, usage)| ((month, account), usage)).collect();
     let expected: BTreeMap<_, _> =

@@ -5,6 +5,7 @@ pub(crate) mod command;
 pub(crate) mod hang_guard;
 pub(crate) mod isa;
 pub(crate) mod pictures;
+pub(crate) mod postgres;
 pub(crate) mod segmenter;
 pub(crate) mod skipped;
 pub(crate) mod tier;

@@ -1,0 +1,63 @@
+//! The admin listener of a daemon that waits for its database: alive, and not ready.
+//!
+//! The API's listener is not bound meanwhile, so that a load balancer that only connects takes the daemon for absent.
+
+use super::admin::{refuse_foreign, status};
+use super::config::HttpConfig;
+use super::descriptors;
+use super::error::ApiError;
+use super::reply::Reply;
+use super::request_context::{RequestContext, Service};
+use super::server::{self, ListenerLimits};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+
+/// How long health checks in flight may take to end when the wait is over.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A waiting daemon's admin listener. Dropped, it takes no further connections.
+#[derive(Debug)]
+pub struct Standby {
+    _stop: oneshot::Sender<()>,
+}
+
+struct Waiting {
+    hosts: Vec<String>,
+}
+
+/// Answers health checks on `admin` until the first value is dropped; the second is the same listener, for what follows.
+///
+/// # Errors
+/// When the listener cannot be shared.
+pub fn stand_by(admin: TcpListener, config: &HttpConfig) -> io::Result<(Standby, TcpListener)> {
+    let admin = admin.into_std()?;
+    let shared = TcpListener::from_std(admin.try_clone()?)?;
+    let service = Arc::new(Waiting { hosts: config.admin_hosts.clone() });
+    let connections = descriptors::shares(config.max_connections).admin;
+    let limits = ListenerLimits { connections, per_address: None, proxy_protocol: false };
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async {
+        // Nothing is sent: the sender is dropped.
+        let _ = stopped.await;
+    };
+    let open = watch::Sender::new(0);
+    tokio::spawn(server::run(shared.into(), service, Arc::new(config.clone()), limits, GRACE, open, stopped));
+    Ok((Standby { _stop: stop }, TcpListener::from_std(admin)?))
+}
+
+impl Service for Waiting {
+    const NAME: &'static str = "admin";
+    const LOGGED: bool = false;
+
+    async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+        context.endpoint = "admin";
+        refuse_foreign(context, &self.hosts)?;
+        match context.uri.path() {
+            "/livez" => Ok(status("alive")),
+            _ => Err(ApiError::unavailable("waiting for the database, which another daemon uses")),
+        }
+    }
+}

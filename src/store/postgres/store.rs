@@ -1,0 +1,243 @@
+//! A PostgreSQL database as the store of the one process that owns it; exports, also beside the owner, and imports.
+
+use std::collections::HashSet;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connect::{Connection, Connections, Server, ServerError, StoreConfig};
+use super::migrations::{migrate, path, read_error, require_schema};
+use super::reads::Queries;
+use super::writer::{Health, Ownership, Writer, record_ownership, release_ownership, take_ownership};
+use crate::store::export_import::{TransferError, import};
+use crate::store::integrity_check::RowCounts;
+use crate::store::storage_fault::Fault;
+use crate::store::{
+    Change, Day, ExportError, ImportError, Job, KeyDay, OnCommit, OpenError, Preset, Rows, StateStore, UnixSeconds,
+};
+
+/// Connections for reads. Reads are few: everything hot is in memory.
+const READERS: u32 = 4;
+
+/// How long a read waits for a connection, while the database can be used and while it cannot.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const FAULT_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// A database, owned by this process.
+#[derive(Debug)]
+pub struct PostgresStore {
+    server: Server,
+    writer: Writer,
+    readers: r2d2::Pool<Connections>,
+    health: Arc<Health>,
+}
+
+/// A configured database, which this process need not own.
+#[derive(Clone, Debug)]
+pub struct PostgresServer(Server);
+
+impl PostgresServer {
+    /// The database that a configuration names; `None` where it names none. Connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the URL is invalid, or the file of certificates cannot be read.
+    pub fn configured(config: &StoreConfig) -> Result<Option<Self>, ServerError> {
+        config.url.as_ref().map(|url| Server::new(url, config).map(Self)).transpose()
+    }
+
+    /// The address, without user and password.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Takes ownership of the database, creating or upgrading its tables.
+    ///
+    /// # Errors
+    /// [`OpenError::Locked`] when another process owns it; others when it cannot be used, or a newer version wrote it.
+    pub fn open(&self) -> Result<PostgresStore, OpenError> {
+        let server = &self.0;
+        let failed = |fault| read_error(server, fault);
+        let mut connection = server.connect().map_err(failed)?;
+        // Before the migration: the owner may be an older version.
+        match take_ownership(&mut connection).map_err(failed)? {
+            Ownership::Taken => {}
+            Ownership::InUse => return Err(OpenError::Locked { path: path(server) }),
+        }
+        migrate(server, &mut connection)?;
+        let health = Arc::new(Health::default());
+        let writer = Writer::start(server.clone(), connection, Arc::clone(&health)).map_err(failed)?;
+        let pool = r2d2::Pool::builder().max_size(READERS).min_idle(Some(1)).connection_timeout(READ_TIMEOUT);
+        // A broken connection is found by its query, which is then repeated on another one. Failures to connect are
+        // reported by the writer.
+        let pool = pool.test_on_check_out(false).error_handler(Box::new(r2d2::NopErrorHandler));
+        let readers = pool.build_unchecked(Connections(server.clone()));
+        Ok(PostgresStore { server: server.clone(), writer, readers, health })
+    }
+
+    /// Writes a consistent snapshot of the whole database, also while a daemon uses it.
+    ///
+    /// # Errors
+    /// When it cannot be read, a row is damaged, or the output cannot be written.
+    pub fn export(&self, output: impl Write) -> Result<RowCounts, ExportError> {
+        let server = &self.0;
+        let mut connection = server.connect().map_err(|fault| read_error(server, fault))?;
+        require_schema(server, &mut connection)?;
+        connection.remove_timeouts().map_err(|fault| read_error(server, fault))?;
+        let mut queries = connection.snapshot().map_err(|fault| read_error(server, fault))?;
+        queries.export(output).map_err(|error| match error {
+            TransferError::Data(error) => ExportError::Output(error),
+            TransferError::Fault(fault) => read_error(server, fault).into(),
+        })
+    }
+
+    /// Reads an export into the database, which must be empty and not in use, in one transaction.
+    ///
+    /// # Errors
+    /// When another process owns it, it has rows, a line is invalid or missing, or it cannot be written.
+    pub fn import(&self, input: impl BufRead) -> Result<RowCounts, ImportError> {
+        let server = &self.0;
+        let failed = |fault: Fault| ImportError::Store(read_error(server, fault));
+        let mut connection = server.connect().map_err(failed)?;
+        match take_ownership(&mut connection).map_err(failed)? {
+            Ownership::Taken => {}
+            Ownership::InUse => return Err(OpenError::Locked { path: path(server) }.into()),
+        }
+        let imported = self.import_owned(&mut connection, input);
+        release_ownership(&connection);
+        imported
+    }
+
+    fn import_owned(&self, connection: &mut Connection, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
+        let server = &self.0;
+        let failed = |fault: Fault| ImportError::Store(read_error(server, fault));
+        migrate(server, connection)?;
+        connection.remove_timeouts().map_err(failed)?;
+        record_ownership(connection).map_err(failed)?;
+        let mut queries = connection.writing().map_err(failed)?;
+        let rows = import(&mut queries, &mut input).map_err(|error| match error {
+            TransferError::Data(error) => error,
+            TransferError::Fault(fault) => failed(fault),
+        })?;
+        queries.commit().map_err(failed)?;
+        Ok(rows)
+    }
+}
+
+impl PostgresStore {
+    /// As [`StateStore::load`], at a given time.
+    ///
+    /// # Errors
+    /// As [`StateStore::load`].
+    pub fn load_at(&self, now: UnixSeconds) -> Result<Rows, OpenError> {
+        // All rows of some tables: as long as it takes.
+        let load = || {
+            let mut connection = self.server.connect()?;
+            connection.remove_timeouts()?;
+            connection.snapshot()?.load(now)
+        };
+        load().map_err(|fault| read_error(&self.server, fault))
+    }
+
+    /// The secret of all daemons on this database, which becomes `own` where there is none yet.
+    ///
+    /// # Errors
+    /// When the database cannot be used, or the secret does not have 32 bytes.
+    pub fn shared_secret(&self, own: [u8; 32]) -> Result<[u8; 32], OpenError> {
+        let read = || {
+            let mut connection = self.server.connect()?;
+            let mut queries = connection.writing()?;
+            let text = "INSERT INTO secret (bytes) VALUES ($1) ON CONFLICT (is_single) DO NOTHING";
+            queries.execute(text, &[&own.as_slice()])?;
+            let row = queries.row("SELECT bytes FROM secret", &[])?;
+            queries.commit()?;
+            let bytes: Vec<u8> = row.map(|row| row.get(0)).unwrap_or_default();
+            bytes.try_into().map_err(|_| Fault::Damaged("the secret does not have 32 bytes".into()))
+        };
+        read().map_err(|fault| read_error(&self.server, fault))
+    }
+
+    /// Runs `work` on a snapshot; again on another connection where the first one is broken.
+    fn read<T>(&self, mut work: impl FnMut(&mut Queries<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
+        let failed = |fault| read_error(&self.server, fault);
+        // Each of the pool's connections may have broken, and each try discards one.
+        let mut tries = READERS;
+        loop {
+            let patience = if self.health.fault().is_none() { READ_TIMEOUT } else { FAULT_TIMEOUT };
+            let connection = self.readers.get_timeout(patience);
+            let mut connection = connection.map_err(|error| failed(Fault::Server(error.to_string())))?;
+            match connection.snapshot().and_then(|mut queries| work(&mut queries)) {
+                Err(Fault::Server(_)) if connection.is_broken() && tries > 0 => tries -= 1,
+                outcome => return outcome.map_err(failed),
+            }
+        }
+    }
+}
+
+impl StateStore for PostgresStore {
+    fn load(&self) -> Result<Rows, OpenError> {
+        self.load_at(UnixSeconds::now())
+    }
+
+    fn submit(&self, change: Change, done: OnCommit) {
+        self.writer.submit(change, done);
+    }
+
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+        self.read(|queries| queries.preset(account, id))
+    }
+
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+        self.read(|queries| queries.preset_named(account, name))
+    }
+
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        self.read(|queries| queries.presets(account, after, limit))
+    }
+
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.read(|queries| queries.key_days(account, from, to, limit))
+    }
+
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+        self.read(|queries| queries.job(id))
+    }
+
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+        self.read(|queries| queries.job_named(key_id, name))
+    }
+
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.read(|queries| queries.jobs(key_id, after, limit))
+    }
+
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.read(|queries| queries.waiting_jobs(limit))
+    }
+
+    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+        self.read(|queries| queries.next_job(taken))
+    }
+
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.read(|queries| queries.expiring_jobs(limit))
+    }
+
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.read(|queries| queries.webhook_jobs(limit))
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.health.fault()
+    }
+
+    fn is_superseded(&self) -> bool {
+        self.health.is_superseded()
+    }
+}

@@ -1,0 +1,199 @@
+//! The tables of a PostgreSQL transaction, as changes and imports use them.
+//!
+//! Sums saturate at 2^63 - 1, the largest number of a column.
+
+use super::reads::{Queries, account, count, key};
+use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
+use crate::store::storage_fault::Fault;
+use crate::store::write_tables::WriteTables;
+use crate::store::{
+    Account, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
+};
+
+impl Queries<'_> {
+    /// Commits the transaction.
+    pub(super) fn commit(self) -> Result<(), Fault> {
+        self.driver.run(self.transaction.commit())
+    }
+
+    /// Counts this transaction; returns its number.
+    pub(super) fn count_commit(&mut self) -> Result<i64, Fault> {
+        let text = "INSERT INTO meta AS m VALUES ('commits', 1) \
+             ON CONFLICT (name) DO UPDATE SET number = m.number + 1 RETURNING number";
+        let row = self.row(text, &[])?;
+        row.map(|row| row.get(0)).ok_or_else(|| Fault::Damaged("the transaction could not be counted".into()))
+    }
+}
+
+impl WriteTables for Queries<'_> {
+    fn is_empty(&mut self) -> Result<bool, Fault> {
+        // All other rows refer to an account, keys aside.
+        Ok(!self.has("SELECT 1 FROM accounts LIMIT 1", &[])? && !self.has("SELECT 1 FROM keys LIMIT 1", &[])?)
+    }
+
+    fn account(&mut self, name: &str) -> Result<Option<Account>, Fault> {
+        self.row("SELECT record FROM accounts WHERE name = $1", &[&name])?.map(|row| account(&row)).transpose()
+    }
+
+    fn has_account(&mut self, name: &str) -> Result<bool, Fault> {
+        self.has("SELECT 1 FROM accounts WHERE name = $1", &[&name])
+    }
+
+    fn put_account(&mut self, account: &Account) -> Result<(), Fault> {
+        let record = AccountRecord::from_latest(account.clone()).encode();
+        let text = "INSERT INTO accounts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET record = $2";
+        self.execute(text, &[&account.name, &record])
+    }
+
+    fn key(&mut self, hash: KeyHash) -> Result<Option<Key>, Fault> {
+        let row = self.row("SELECT hash, record FROM keys WHERE hash = $1", &[&hash.0.as_slice()])?;
+        row.map(|row| key(&row).map(|(_, key)| key)).transpose()
+    }
+
+    fn find_key(&mut self, id: &str) -> Result<Option<(KeyHash, Key)>, Fault> {
+        self.row("SELECT hash, record FROM keys WHERE id = $1", &[&id])?.map(|row| key(&row)).transpose()
+    }
+
+    fn put_key(&mut self, hash: KeyHash, key: &Key) -> Result<(), Fault> {
+        let record = KeyRecord::from_latest(key.clone()).encode();
+        let text = "INSERT INTO keys VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET hash = $2, record = $3";
+        self.execute(text, &[&key.id, &hash.0.as_slice(), &record])
+    }
+
+    fn remove_key(&mut self, hash: KeyHash) -> Result<(), Fault> {
+        self.execute("DELETE FROM keys WHERE hash = $1", &[&hash.0.as_slice()])
+    }
+
+    fn preset(&mut self, account: &str, id: &str) -> Result<Option<Preset>, Fault> {
+        self.preset(account, id)
+    }
+
+    fn preset_id(&mut self, account: &str, name: &str) -> Result<Option<String>, Fault> {
+        let row = self.row("SELECT id FROM presets WHERE account = $1 AND name = $2", &[&account, &name])?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    fn count_presets(&mut self, account: &str) -> Result<usize, Fault> {
+        let row = self.row("SELECT count(*) FROM presets WHERE account = $1", &[&account])?;
+        Ok(row.map_or(0, |row| usize::try_from(count(&row, 0)).unwrap_or(usize::MAX)))
+    }
+
+    fn put_preset(&mut self, _before: Option<&Preset>, preset: &Preset) -> Result<(), Fault> {
+        let record = PresetRecord::from_latest(preset.clone()).encode();
+        let text = "INSERT INTO presets VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (account, id) DO UPDATE SET name = $3, record = $4";
+        self.execute(text, &[&preset.account, &preset.id, &preset.name, &record])
+    }
+
+    fn remove_preset(&mut self, preset: &Preset) -> Result<(), Fault> {
+        self.execute("DELETE FROM presets WHERE account = $1 AND id = $2", &[&preset.account, &preset.id])
+    }
+
+    fn has_usage(&mut self, account: &str, month: Month) -> Result<bool, Fault> {
+        let text = "SELECT 1 FROM usage WHERE account = $1 AND month = $2";
+        self.has(text, &[&account, &i64::from(month.0)])
+    }
+
+    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
+        let text = "INSERT INTO usage AS u VALUES ($1, $2, $3, $4) ON CONFLICT (month, account) DO UPDATE SET \
+             images = least(u.images::numeric + $3, 9223372036854775807)::bigint, \
+             microdollars = least(u.microdollars::numeric + $4, 9223372036854775807)::bigint \
+             RETURNING images, microdollars";
+        let more = [stored(more.images), stored(more.microdollars)];
+        let row = self.row(text, &[&account, &i64::from(month.0), &more[0], &more[1]])?;
+        row.map(|row| Usage { images: count(&row, 0), microdollars: count(&row, 1) }).ok_or_else(no_sum)
+    }
+
+    fn has_key_day(&mut self, account: &str, day: Day, key_id: &str) -> Result<bool, Fault> {
+        let text = "SELECT 1 FROM key_days WHERE account = $1 AND day = $2 AND key_id = $3";
+        self.has(text, &[&account, &i64::from(day.0), &key_id])
+    }
+
+    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault> {
+        let text = "INSERT INTO key_days AS d VALUES ($1, $2, $3, $4, $5, $6) \
+             ON CONFLICT (account, day, key_id) DO UPDATE SET \
+             images = least(d.images::numeric + $4, 9223372036854775807)::bigint, \
+             milliseconds = least(d.milliseconds::numeric + $5, 9223372036854775807)::bigint, \
+             microdollars = least(d.microdollars::numeric + $6, 9223372036854775807)::bigint \
+             RETURNING images, milliseconds, microdollars";
+        let more = [stored(more.images), stored(more.milliseconds), stored(more.microdollars)];
+        let row = self.row(text, &[&account, &i64::from(day.0), &key_id, &more[0], &more[1], &more[2]])?;
+        let sum = |row| KeyDay { images: count(&row, 0), milliseconds: count(&row, 1), microdollars: count(&row, 2) };
+        row.map(sum).ok_or_else(no_sum)
+    }
+
+    fn forget_key_days(&mut self, before: Day) -> Result<(), Fault> {
+        self.execute("DELETE FROM key_days WHERE day < $1", &[&i64::from(before.0)])
+    }
+
+    fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault> {
+        self.has("SELECT 1 FROM requests WHERE account = $1 AND key = $2", &[&account, &key])
+    }
+
+    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault> {
+        let record = RequestRecord::from_latest(request.clone()).encode();
+        let text = "INSERT INTO requests VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (account, key) DO UPDATE SET at = $3, record = $4";
+        self.execute(text, &[&account, &key, &request.at.0, &record])
+    }
+
+    fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault> {
+        self.execute("DELETE FROM requests WHERE at < $1", &[&before.0])
+    }
+
+    fn job(&mut self, id: &str) -> Result<Option<Job>, Fault> {
+        self.job(id)
+    }
+
+    fn job_id(&mut self, key_id: &str, name: &str) -> Result<Option<String>, Fault> {
+        let row = self.row("SELECT id FROM jobs WHERE key_id = $1 AND name = $2", &[&key_id, &name])?;
+        Ok(row.map(|row| row.get(0)))
+    }
+
+    fn count_waiting(&mut self, key_id: &str) -> Result<usize, Fault> {
+        let text = "SELECT count(*) FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
+        let row = self.row(text, &[&key_id])?;
+        Ok(row.map_or(0, |row| usize::try_from(count(&row, 0)).unwrap_or(usize::MAX)))
+    }
+
+    fn running_jobs(&mut self) -> Result<Vec<Job>, Fault> {
+        self.running_jobs()
+    }
+
+    fn put_job(&mut self, job: &Job) -> Result<(), Fault> {
+        let record = JobRecord::from_latest(job.clone()).encode();
+        let text = "INSERT INTO jobs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET \
+             key_id = $2, account = $3, name = $4, state = $5, place = $6, due_at = $7, webhook_at = $8, record = $9";
+        let (due_at, webhook_at) = (job.due_at().map(|at| at.0), job.webhook_at().map(|at| at.0));
+        let state = job.state.name();
+        self.execute(
+            text,
+            &[&job.id, &job.key_id, &job.account, &job.name, &state, &job.place, &due_at, &webhook_at, &record],
+        )
+    }
+
+    fn remove_job(&mut self, job: &Job) -> Result<(), Fault> {
+        self.execute("DELETE FROM jobs WHERE id = $1", &[&job.id])
+    }
+
+    fn generated(&mut self) -> Result<Option<GeneratedCount>, Fault> {
+        self.generated()
+    }
+
+    fn put_generated(&mut self, generated: GeneratedCount) -> Result<(), Fault> {
+        // A day has far fewer than 31 bits.
+        self.put_number("generated", generated.packed().cast_signed())
+    }
+
+    fn record_turn(&mut self, account: &str) -> Result<(), Fault> {
+        self.record_turn(account)
+    }
+}
+
+fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn no_sum() -> Fault {
+    Fault::Damaged("a sum was not returned".into())
+}

@@ -1,0 +1,133 @@
+//! What a change needs of the tables of an open write transaction, whatever database they are in.
+//!
+//! `apply_change.rs` has the rules of every change, and `export_import.rs` those of an import; an implementation only reads
+//! and writes rows. [`tables::Writing`](super::tables::Writing) is the one on redb, `postgres/tables.rs` that on PostgreSQL.
+//! A `put` overwrites, and keeps the indexes of its table.
+
+use super::storage_fault::{ApplyError, Fault};
+use super::{
+    Account, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
+};
+
+/// The tables of an open write transaction.
+pub(super) trait WriteTables {
+    /// Whether there are no rows, single numbers aside.
+    fn is_empty(&mut self) -> Result<bool, Fault>;
+
+    /// One account.
+    fn account(&mut self, name: &str) -> Result<Option<Account>, Fault>;
+
+    /// Whether the account exists, without reading it.
+    fn has_account(&mut self, name: &str) -> Result<bool, Fault>;
+
+    fn put_account(&mut self, account: &Account) -> Result<(), Fault>;
+
+    /// One key by the hash of its newest token.
+    fn key(&mut self, hash: KeyHash) -> Result<Option<Key>, Fault>;
+
+    /// One key by its id.
+    fn find_key(&mut self, id: &str) -> Result<Option<(KeyHash, Key)>, Fault>;
+
+    fn put_key(&mut self, hash: KeyHash, key: &Key) -> Result<(), Fault>;
+
+    /// Removes a row whose key is put under another hash in the same change.
+    fn remove_key(&mut self, hash: KeyHash) -> Result<(), Fault>;
+
+    /// One preset.
+    fn preset(&mut self, account: &str, id: &str) -> Result<Option<Preset>, Fault>;
+
+    /// The id of the account's preset of this name.
+    fn preset_id(&mut self, account: &str, name: &str) -> Result<Option<String>, Fault>;
+
+    /// The number of an account's presets.
+    fn count_presets(&mut self, account: &str) -> Result<usize, Fault>;
+
+    /// Writes a preset; `before` is the one that it overwrites.
+    fn put_preset(&mut self, before: Option<&Preset>, preset: &Preset) -> Result<(), Fault>;
+
+    fn remove_preset(&mut self, preset: &Preset) -> Result<(), Fault>;
+
+    /// Whether there is a row of the account and month.
+    fn has_usage(&mut self, account: &str, month: Month) -> Result<bool, Fault>;
+
+    /// Adds to a row, saturating; returns the sum.
+    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault>;
+
+    /// Whether there is a row of the account, day and key.
+    fn has_key_day(&mut self, account: &str, day: Day, key_id: &str) -> Result<bool, Fault>;
+
+    /// Adds to a row, saturating; returns the sum.
+    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault>;
+
+    /// Drops the rows before a day.
+    fn forget_key_days(&mut self, before: Day) -> Result<(), Fault>;
+
+    /// Whether there is a row of the account and `Idempotency-Key`.
+    fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault>;
+
+    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault>;
+
+    /// Drops the requests before a time.
+    fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault>;
+
+    /// One job.
+    fn job(&mut self, id: &str) -> Result<Option<Job>, Fault>;
+
+    /// The id of the key's job of this name.
+    fn job_id(&mut self, key_id: &str, name: &str) -> Result<Option<String>, Fault>;
+
+    /// The number of unfinished jobs of a key.
+    fn count_waiting(&mut self, key_id: &str) -> Result<usize, Fault>;
+
+    /// All running jobs, in the order of the queue.
+    fn running_jobs(&mut self) -> Result<Vec<Job>, Fault>;
+
+    fn put_job(&mut self, job: &Job) -> Result<(), Fault>;
+
+    fn remove_job(&mut self, job: &Job) -> Result<(), Fault>;
+
+    /// Backdrops of the last day on which one was generated.
+    fn generated(&mut self) -> Result<Option<GeneratedCount>, Fault>;
+
+    fn put_generated(&mut self, generated: GeneratedCount) -> Result<(), Fault>;
+
+    /// Records that a job of an account was started.
+    fn record_turn(&mut self, account: &str) -> Result<(), Fault>;
+}
+
+/// The account of this name, or a refusal.
+pub(super) fn require_account(tables: &mut dyn WriteTables, name: &str) -> Result<Account, ApplyError> {
+    tables.account(name)?.ok_or_else(|| ChangeError::NoSuchAccount(name.into()).into())
+}
+
+/// Refuses a name that is taken.
+pub(super) fn check_new_account(tables: &mut dyn WriteTables, name: &str) -> Result<(), ApplyError> {
+    if tables.has_account(name)? { Err(ChangeError::AccountExists(name.into()).into()) } else { Ok(()) }
+}
+
+/// The key of this id, or a refusal.
+pub(super) fn require_key(tables: &mut dyn WriteTables, id: &str) -> Result<(KeyHash, Key), ApplyError> {
+    tables.find_key(id)?.ok_or_else(|| ChangeError::NoSuchKey(id.into()).into())
+}
+
+/// Refuses a key whose hash or id exists already.
+pub(super) fn check_new_key(tables: &mut dyn WriteTables, hash: KeyHash, key: &Key) -> Result<(), ApplyError> {
+    if tables.key(hash)?.is_some() || tables.find_key(&key.id)?.is_some() {
+        return Err(ChangeError::KeyExists.into());
+    }
+    Ok(())
+}
+
+/// The job of this id, or a refusal.
+pub(super) fn require_job(tables: &mut dyn WriteTables, id: &str) -> Result<Job, ApplyError> {
+    tables.job(id)?.ok_or_else(|| ChangeError::NoSuchJob(id.into()).into())
+}
+
+/// Refuses a job whose id or name exists already.
+pub(super) fn check_new_job(tables: &mut dyn WriteTables, job: &Job) -> Result<(), ApplyError> {
+    if tables.job(&job.id)?.is_some() {
+        return Err(ChangeError::JobExists(job.id.clone()).into());
+    }
+    let taken_by = job.name.as_ref().map(|name| tables.job_id(&job.key_id, name)).transpose()?.flatten();
+    taken_by.map_or(Ok(()), |id| Err(ChangeError::JobNameTaken(id).into()))
+}

@@ -1,0 +1,425 @@
+//! Several daemons on one PostgreSQL database: one works, the others wait, and one of them takes over when it is killed.
+
+#![cfg(unix)]
+
+use crate::cli::serve::Daemon;
+use crate::support::command::{backdrop, http_client, stderr, stdout};
+use crate::support::pictures::png;
+use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
+use crate::support::tier::rounds;
+use backdrop::image::Size;
+use bytes::Bytes;
+use reqwest::multipart::{Form, Part};
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+const CLIENTS: usize = 6;
+
+/// Longer than a take-over takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A picture that is a cutout already, so that the network is not run.
+fn cutout() -> Bytes {
+    png(Size::new(16, 16), |x, _| [200, 90, 30, if x < 8 { 255 } else { 0 }])
+}
+
+/// Daemons on one database, each with a data directory and ports of its own, which it has again after a restart.
+struct Cluster {
+    folder: PathBuf,
+    url: String,
+    ports: Vec<[u16; 2]>,
+    daemons: Vec<Daemon>,
+}
+
+impl Cluster {
+    fn start(folder: &Path, url: String, size: usize) -> Self {
+        let ports = (0..size).map(|_| [stable_port(), stable_port()]).collect();
+        let mut cluster = Self { folder: folder.to_owned(), url, ports, daemons: Vec::new() };
+        for number in 0..size {
+            let daemon = cluster.daemon(number);
+            cluster.daemons.push(daemon);
+        }
+        cluster
+    }
+
+    fn daemon(&self, number: usize) -> Daemon {
+        let [api, admin] = self.ports[number].map(|port| format!("127.0.0.1:{port}"));
+        let log = File::options().create(true).append(true).open(self.log_of(number)).expect("a log");
+        let mut command = backdrop();
+        command.args(["serve", "--listen", &api, "--admin-listen", &admin, "--data-dir"]).arg(self.data_of(number));
+        command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "1000000");
+        command.env("BACKDROP_STORE_URL", &self.url).env("BACKDROP_JOBS_RESULTS", results_in(&self.folder));
+        Daemon(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary starts"))
+    }
+
+    fn data_of(&self, number: usize) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+
+    fn log_of(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("{number}.log"))
+    }
+
+    fn log(&self, number: usize) -> String {
+        std::fs::read_to_string(self.log_of(number)).expect("a log")
+    }
+
+    fn apis(&self) -> Vec<String> {
+        self.ports.iter().map(|[api, _]| format!("http://127.0.0.1:{api}")).collect()
+    }
+
+    fn admin(&self, number: usize) -> String {
+        format!("http://127.0.0.1:{}", self.ports[number][1])
+    }
+
+    /// Ends a daemon with SIGKILL.
+    fn kill(&mut self, number: usize) {
+        let daemon = &mut self.daemons[number].0;
+        daemon.kill().expect("it runs, or ended by itself");
+        daemon.wait().expect("it ends");
+    }
+
+    /// Starts those again that ended, as a service manager does.
+    fn restart_ended(&mut self) {
+        for number in 0..self.daemons.len() {
+            if self.daemons[number].0.try_wait().expect("its state is known").is_some() {
+                self.daemons[number] = self.daemon(number);
+            }
+        }
+    }
+}
+
+/// A client that knows the addresses of all daemons, and stays with the one that answers.
+struct Caller {
+    client: Client,
+    apis: Vec<String>,
+    current: AtomicUsize,
+}
+
+impl Caller {
+    fn new(cluster: &Cluster) -> Self {
+        let client = http_client().timeout(PATIENCE).build().expect("a client");
+        Self { client, apis: cluster.apis(), current: AtomicUsize::new(0) }
+    }
+
+    /// The answer of the daemon that works; nothing where none does.
+    async fn send(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Option<Response> {
+        let first = self.current.load(Ordering::Relaxed);
+        for number in (0..self.apis.len()).map(|more| (first + more) % self.apis.len()) {
+            if let Ok(response) = request(&self.client, &self.apis[number]).bearer_auth(KEY).send().await {
+                self.current.store(number, Ordering::Relaxed);
+                // 500: the daemon lost the database while it committed, and cannot know the outcome.
+                if ![500, 503].contains(&response.status().as_u16()) {
+                    return Some(response);
+                }
+            }
+        }
+        None
+    }
+
+    /// Repeats a request until it is answered with something else than 500 or 503.
+    async fn until_answered(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Response {
+        let start = Instant::now();
+        loop {
+            if let Some(response) = self.send(&request).await {
+                return response;
+            }
+            assert!(start.elapsed() < PATIENCE, "no daemon answers");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn picture(&self, key: &str, file: &Bytes) -> Response {
+        let post = |client: &Client, api: &str| {
+            let form = Form::new().part("file", Part::stream(file.clone()));
+            client.post(format!("{api}/remove")).header("Idempotency-Key", key).multipart(form)
+        };
+        self.until_answered(post).await
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let response = self.until_answered(|client, api| client.get(format!("{api}{path}"))).await;
+        response.json().await.expect("JSON")
+    }
+
+    /// The number of the daemon that works.
+    async fn working(&self) -> usize {
+        self.get("/account").await;
+        self.current.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits until a daemon's admin interface answers `path` with this status; returns the answer.
+async fn until_status(client: &Client, url: &str, status: u16) -> String {
+    let start = Instant::now();
+    loop {
+        if let Ok(response) = client.get(url).send().await
+            && response.status() == status
+        {
+            return response.text().await.expect("a text");
+        }
+        assert!(start.elapsed() < PATIENCE, "{url} does not answer {status}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What the clients of a storm share.
+struct Load {
+    caller: Caller,
+    file: Bytes,
+    stop: AtomicBool,
+    acknowledged: AtomicU64,
+    saved: Mutex<BTreeSet<String>>,
+}
+
+impl Load {
+    /// Sends requests one after the other, each with an `Idempotency-Key` and again until it is answered.
+    async fn run(self: Arc<Self>, name: usize) {
+        for turn in 0.. {
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            let response = self.caller.picture(&format!("request-{name}-{turn}"), &self.file).await;
+            assert_eq!(response.status(), 200, "{}", response.text().await.unwrap_or_default());
+            self.acknowledged.fetch_add(1, Ordering::SeqCst);
+            if turn % 16 == 0 {
+                let preset = format!("preset {name} {turn}");
+                let body = json!({ "name": preset });
+                let post = |client: &Client, api: &str| client.post(format!("{api}/presets")).json(&body);
+                // 409: saved by an earlier attempt, whose answer was lost.
+                let status = self.caller.until_answered(post).await.status().as_u16();
+                assert!([200, 409].contains(&status), "{status}");
+                self.saved.lock().unwrap().insert(preset);
+            }
+        }
+    }
+
+    /// Waits until the clients have finished some more requests; starts daemons that end meanwhile.
+    async fn progress(&self, cluster: &mut Cluster, more: u64) {
+        let (start, from) = (Instant::now(), self.acknowledged.load(Ordering::SeqCst));
+        while self.acknowledged.load(Ordering::SeqCst) < from + more {
+            assert!(start.elapsed() < PATIENCE, "requests are not answered any more");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            cluster.restart_ended();
+        }
+    }
+}
+
+/// Creates a key with the daemon that works; nothing where it is killed meanwhile.
+fn create_key(cluster: &Cluster, number: usize) -> Option<String> {
+    let mut command = backdrop();
+    command.args(["keys", "create", "--label", "storm", "--data-dir"]).arg(cluster.data_of(number));
+    command.env("BACKDROP_STORE_URL", &cluster.url).env("BACKDROP_JOBS_RESULTS", results_in(&cluster.folder));
+    let output = command.output().expect("the binary runs");
+    output.status.success().then(|| stdout(&output).trim().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_request_once() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(folder.path(), server.database(), 3);
+    let load = Arc::new(Load {
+        caller: Caller::new(&cluster),
+        file: cutout(),
+        stop: AtomicBool::new(false),
+        acknowledged: AtomicU64::new(0),
+        saved: Mutex::default(),
+    });
+    let clients: Vec<_> = (0..CLIENTS).map(|name| tokio::spawn(Arc::clone(&load).run(name))).collect();
+    let (mut keys, mut take_overs) = (Vec::new(), Vec::new());
+    for round in 0..rounds(4, 60) {
+        load.progress(&mut cluster, 10 + round as u64 % 23).await;
+        let working = load.caller.working().await;
+        keys.extend(create_key(&cluster, working));
+        let start = Instant::now();
+        match round % 4 {
+            0 => cluster.kill(working),
+            1 => {
+                server.crash();
+                server.resume(&[]);
+            }
+            // The daemon that works keeps the database, or ends because another one was faster.
+            2 => server.cut_connections(),
+            // One is left.
+            _ => {
+                cluster.kill(working);
+                cluster.kill((working + 1) % 3);
+            }
+        }
+        load.progress(&mut cluster, 1).await;
+        take_overs.push((round % 4, start.elapsed()));
+    }
+    load.progress(&mut cluster, 30).await;
+    load.stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        client.await.expect("every request was answered");
+    }
+
+    // From outside of the daemons.
+    let sql = |text: &str| server.sql(name_of(&cluster.url), text);
+    let acknowledged = load.acknowledged.load(Ordering::SeqCst).to_string();
+    assert_eq!(sql("SELECT sum(images) FROM usage").trim(), acknowledged);
+    assert_eq!(sql("SELECT count(*) FROM requests").trim(), acknowledged);
+    let stored: BTreeSet<String> = sql("SELECT name FROM presets").lines().map(str::to_owned).collect();
+    assert_eq!(stored, *load.saved.lock().unwrap());
+    assert!(!stored.is_empty());
+    // And as the daemon sees it that works in the end.
+    assert_eq!(load.caller.get("/account").await["used"].to_string(), acknowledged);
+    assert!(!keys.is_empty());
+    for key in &keys {
+        let api = &load.caller.apis[load.caller.working().await];
+        let response = load.caller.client.get(format!("{api}/account")).bearer_auth(key).send().await;
+        assert_eq!(response.expect("it answers").status(), 200, "a key was lost");
+    }
+    for (kind, name) in ["daemon killed", "server crashed", "connections cut", "two daemons killed"].iter().enumerate()
+    {
+        let mut times: Vec<Duration> = take_overs.iter().filter(|(of, _)| *of == kind).map(|(_, took)| *took).collect();
+        times.sort();
+        println!(
+            "{name}: until the next answer {:?} (median of {}), at most {:?}",
+            times[times.len() / 2],
+            times.len(),
+            times.last()
+        );
+    }
+    println!("{acknowledged} requests, {} presets, {} keys", stored.len(), keys.len());
+    for number in 0..3 {
+        assert!(!cluster.log(number).contains(PASSWORD), "the log of a daemon shows the password");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_daemon_is_alive_and_not_ready_and_takes_over_when_the_other_is_killed() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(folder.path(), server.database(), 2);
+    let caller = Caller::new(&cluster);
+    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    let working = caller.working().await;
+    let waiting = 1 - working;
+    let ready = until_status(&caller.client, &format!("{}/readyz", cluster.admin(waiting)), 503).await;
+    assert!(ready.contains("another daemon"), "{ready}");
+    until_status(&caller.client, &format!("{}/livez", cluster.admin(waiting)), 200).await;
+    let refused = caller.client.get(format!("{}/account", caller.apis[waiting])).send().await;
+    assert!(refused.is_err_and(|error| error.is_connect()), "a waiting daemon takes no requests");
+    // A waiting daemon goes on waiting while the server is away.
+    server.crash();
+    server.resume(&[]);
+    cluster.kill(working);
+    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    assert_eq!(caller.working().await, waiting);
+    assert_eq!(caller.get("/account").await["used"], 1, "a repeated request is not billed again");
+    until_status(&caller.client, &format!("{}/readyz", cluster.admin(waiting)), 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_away_bills_are_refused_with_503_and_readiness_fails() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(folder.path(), server.database(), 1);
+    let caller = Caller::new(&cluster);
+    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    let [ready, live] = ["readyz", "livez"].map(|path| format!("{}/{path}", cluster.admin(0)));
+    until_status(&caller.client, &ready, 200).await;
+    server.crash();
+    let reason = until_status(&caller.client, &ready, 503).await;
+    assert!(reason.contains("the store cannot write") && !reason.contains(PASSWORD), "{reason}");
+    until_status(&caller.client, &live, 200).await;
+    let api = &caller.apis[0];
+    let picture = || Form::new().part("file", Part::stream(cutout()));
+    for request in [
+        caller.client.post(format!("{api}/remove")).header("Idempotency-Key", "second").multipart(picture()),
+        caller.client.post(format!("{api}/remove")).multipart(picture()),
+        caller.client.post(format!("{api}/presets")).json(&json!({ "name": "one" })),
+        caller.client.get(format!("{api}/presets")),
+        caller.client.get(format!("{api}/jobs")),
+    ] {
+        let response = request.bearer_auth(KEY).send().await.expect("it answers");
+        let retry = response.headers().contains_key("retry-after");
+        let (url, status) = (response.url().clone(), response.status());
+        let body = response.text().await.expect("a text");
+        assert!(status == 503 && retry && !body.contains(PASSWORD), "{url}: {status} {retry} {body}");
+    }
+    // From memory.
+    let account = caller.client.get(format!("{api}/account")).bearer_auth(KEY).send().await.expect("it answers");
+    assert_eq!(account.json::<Value>().await.expect("JSON")["used"], 1);
+    server.resume(&[]);
+    until_status(&caller.client, &ready, 200).await;
+    assert_eq!(caller.picture("second", &cutout()).await.status(), 200);
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "2");
+    assert!(!cluster.log(0).contains(PASSWORD));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_lost_the_database_to_another_one_ends_with_an_error() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(folder.path(), server.database(), 1);
+    let caller = Caller::new(&cluster);
+    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    // Gets the lock when the connection is cut, and leaves as another daemon would.
+    let take = "SELECT pg_advisory_lock(x'62647270'::int, 2); UPDATE meta SET number = number + 1 WHERE name = 'owner'";
+    let mut taker = server.session(name_of(&cluster.url), take).stdout(Stdio::null()).spawn().expect("it runs");
+    let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    let start = Instant::now();
+    while server.sql("postgres", waits).is_empty() {
+        assert!(start.elapsed() < PATIENCE, "nothing waits for the lock");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.cut_connections();
+    assert!(taker.wait().expect("it ends").success());
+    let ended = tokio::task::spawn_blocking(move || (cluster.daemons[0].0.wait().expect("it ends"), cluster));
+    let (status, cluster) = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").expect("no panic");
+    assert!(!status.success());
+    assert!(cluster.log(0).contains("another daemon has used the database"), "{}", cluster.log(0));
+}
+
+#[test]
+fn commands_work_on_the_database_and_the_store_moves_between_the_two() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (url, other, results) = (server.database(), server.database(), results_in(folder.path()));
+    let run = |database: Option<&str>, arguments: &[&str]| {
+        let mut command = backdrop();
+        command.args(arguments).arg("--data-dir").arg(folder.path().join("data"));
+        if let Some(url) = database {
+            command.env("BACKDROP_STORE_URL", url).env("BACKDROP_JOBS_RESULTS", &results);
+        }
+        command.output().expect("the binary runs")
+    };
+    let ok = |database: Option<&str>, arguments: &[&str]| {
+        let output = run(database, arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        output
+    };
+    ok(Some(&url), &["accounts", "create", "acme", "--plan", "paid"]);
+    ok(Some(&url), &["keys", "create", "--account", "acme", "--label", "shop"]);
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    ok(Some(&url), &["store", "export", first.to_str().expect("text")]);
+    // Into a file and from there into another database.
+    ok(None, &["store", "import", first.to_str().expect("text")]);
+    ok(None, &["store", "export", second.to_str().expect("text")]);
+    ok(Some(&other), &["store", "import", second.to_str().expect("text")]);
+    assert!(stdout(&ok(Some(&other), &["keys", "list"])).contains("shop"));
+    let check = run(Some(&url), &["store", "check"]);
+    assert!(stderr(&check).contains("PostgreSQL"), "{}", stderr(&check));
+    // The file was not moved into this database.
+    let empty = server.database();
+    let refused = run(Some(&empty), &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    assert!(!refused.status.success() && stderr(&refused).contains("store export"), "{}", stderr(&refused));
+    // Results must be where every daemon finds them.
+    let alone = backdrop().args(["config"]).env("BACKDROP_STORE_URL", &url).output().expect("the binary runs");
+    assert!(stderr(&alone).contains("jobs.results"), "{}", stderr(&alone));
+    for output in [check, refused, alone] {
+        assert!(!stderr(&output).contains(PASSWORD), "{}", stderr(&output));
+    }
+}

@@ -1,0 +1,342 @@
+//! The store on PostgreSQL: the contract that redb fulfils too, one owner at a time, lost connections, a stopped server.
+
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use backdrop::store::{
+    AccountModel, Change, ChangeError, Key, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Plan, PostgresServer,
+    PostgresStore, Rows, StateStore, StoreConfig, UnixSeconds,
+};
+use backdrop::telemetry::with_causes;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::store::backend::{Backend, ContractStore, Postgres, Redb, rows_of};
+use crate::store::support::{account, apply, apply_all, key, preset};
+use crate::store::{jobs, model};
+use crate::support::postgres::{PASSWORD, name_of};
+use crate::support::tier::rounds;
+
+/// Few, because each one makes two databases; `make kill-storm` and redb have many.
+fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(Config { cases, max_shrink_iters: 20, failure_persistence: None, ..Config::default() })
+}
+
+#[test]
+fn accounts_and_presets_agree_with_the_model() {
+    let Some(first) = Postgres::create() else { return };
+    runner(12).run(&model::steps(), |steps| model::run(&first.another(), steps)).expect("they agree");
+}
+
+#[test]
+fn jobs_agree_with_the_model() {
+    let Some(first) = Postgres::create() else { return };
+    runner(12).run(&jobs::steps(), |steps| jobs::run(&first.another(), steps)).expect("they agree");
+}
+
+fn hash(number: u8) -> KeyHash {
+    KeyHash([number; 32])
+}
+
+/// Every change of accounts and keys, allowed and refused.
+fn changes_of_keys() -> Vec<Change> {
+    let create = |number, key| Change::CreateKey { hash: hash(number), key };
+    let rotate = |id: &str, from, to, keep_until| Change::RotateKey {
+        id: id.into(),
+        from: hash(from),
+        to: hash(to),
+        keep_until,
+    };
+    let set = |id: &str, expires_at, images_per_month, scopes| Change::SetKey {
+        id: id.into(),
+        expires_at,
+        images_per_month,
+        scopes,
+    };
+    let Change::CreateAccount { account: with_key, .. } = account("with key") else { unreachable!("it is one") };
+    vec![
+        account("acme"),
+        account("acme"),
+        Change::CreateAccount { account: with_key.clone(), first_key: Some((hash(1), key("with key", "key_1"))) },
+        Change::CreateAccount {
+            account: backdrop::store::Account { name: "other".into(), ..with_key },
+            first_key: Some((hash(1), key("other", "key_other"))),
+        },
+        create(2, key("acme", "key_2")),
+        create(3, key("acme", "key_2")),
+        create(2, key("acme", "key_3")),
+        create(3, key("nobody", "key_3")),
+        create(3, Key { test: true, scopes: vec!["remove".into()], ..key("acme", "key_3") }),
+        Change::SetAccount {
+            account: "acme".into(),
+            plan: Some(Plan::Plus),
+            generates: Some(true),
+            model: Some(AccountModel::default()),
+        },
+        Change::SetAccount { account: "nobody".into(), plan: None, generates: None, model: None },
+        rotate("key_2", 2, 4, Some(UnixSeconds(9))),
+        rotate("key_2", 2, 5, None),
+        rotate("key_2", 4, 3, None),
+        rotate("key_9", 4, 6, None),
+        set("key_3", Some(Some(UnixSeconds(7))), Some(Some(5)), Some(Vec::new())),
+        set("key_9", None, None, None),
+        Change::RevokeKey { id: "key_3".into(), at: UnixSeconds(8) },
+        Change::RevokeKey { id: "key_3".into(), at: UnixSeconds(9) },
+        Change::RevokeKey { id: "key_9".into(), at: UnixSeconds(9) },
+        set("key_3", None, None, None),
+        rotate("key_3", 3, 7, None),
+        Change::TouchKeys {
+            used: [("key_1", 5), ("key_1", 4), ("key_9", 3)].map(|(id, at)| (id.into(), UnixSeconds(at))).to_vec(),
+        },
+    ]
+}
+
+#[test]
+fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
+    let Some(database) = Postgres::create() else { return };
+    let file = Redb::new();
+    let (in_file, in_database) = (file.open(), database.open());
+    let outcomes = apply_all(&in_file, changes_of_keys());
+    assert_eq!(apply_all(&in_database, changes_of_keys()), outcomes);
+    assert!(outcomes.iter().filter(|outcome| outcome.is_err()).count() >= 10, "{outcomes:?}");
+    let presets = (0..=PRESETS_PER_ACCOUNT)
+        .map(|n| Change::PutPreset { preset: preset("acme", &format!("preset_{n:04}"), &format!("name {n}")) });
+    let saved = apply_all(&in_file, presets.clone());
+    assert_eq!(saved.last(), Some(&Err(ChangeError::TooManyPresets("acme".into()))));
+    assert_eq!(apply_all(&in_database, presets), saved);
+    let huge = |images| Change::Bill {
+        account: "acme".into(),
+        month: Month(202_601),
+        images,
+        microdollars: 1,
+        request: None,
+        by: None,
+    };
+    let most = i64::MAX.unsigned_abs();
+    for images in [most - 1, 5] {
+        apply(&in_database, huge(images)).expect("it adds up");
+        apply(&in_file, huge(if images == 5 { 1 } else { images })).expect("it adds up");
+    }
+    let now = UnixSeconds(1_767_225_600);
+    assert_eq!(ContractStore::load_at(&in_database, now), ContractStore::load_at(&in_file, now), "sums saturate");
+
+    let (from_database, from_file) = (database.export(&in_database).0, file.export(&in_file).0);
+    assert_eq!(rows_of(&from_database), rows_of(&from_file));
+    let (to_database, to_file) = (database.another(), file.another());
+    to_database.import(&from_file);
+    to_file.import(&from_database);
+    assert_eq!(rows_of(&to_database.export(&to_database.open()).0), rows_of(&to_file.export(&to_file.open()).0));
+    let error = to_database.configured().import(from_file.as_slice()).expect_err("it has rows").to_string();
+    assert!(error.contains("rows already"), "{error}");
+    let cut_off = &from_file[..from_file.len() - 3];
+    let empty = database.another();
+    assert!(empty.configured().import(cut_off).is_err());
+    assert_eq!(empty.open().load().expect("it reads"), Rows::default(), "half an import is none");
+}
+
+#[test]
+fn one_process_at_a_time_owns_a_database() {
+    let Some(database) = Postgres::create() else { return };
+    let owner = database.open();
+    apply(&owner, account("acme")).expect("a new name");
+    let refused = database.configured().open().expect_err("it is in use");
+    assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
+    let refused = database.configured().import(&b""[..]).expect_err("it is in use");
+    assert!(refused.to_string().contains("in use"), "{refused}");
+    assert_eq!(database.another().open().load().expect("it reads").accounts.len(), 0, "another database is free");
+    assert!(database.export(&owner).1.accounts == 1, "an export needs no ownership");
+    let secret = owner.shared_secret([1; 32]).expect("it is stored");
+    drop(owner);
+    let next = database.open();
+    assert_eq!(next.load().expect("it reads").accounts.len(), 1);
+    assert_eq!(next.shared_secret([2; 32]).expect("it is stored"), secret, "the first daemon's secret is everyone's");
+    let newer = "UPDATE meta SET number = 99 WHERE name = 'schema'";
+    database.sql(newer);
+    drop(next);
+    let error = database.configured().open().expect_err("it is newer");
+    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
+}
+
+fn bill(images: u64) -> Change {
+    Change::Bill { account: "acme".into(), month: Month(202_601), images, microdollars: 0, request: None, by: None }
+}
+
+fn billed(store: &PostgresStore) -> u64 {
+    let rows = ContractStore::load_at(store, UnixSeconds(1_767_225_600));
+    rows.usage.first().map_or(0, |(_, _, usage)| usage.images)
+}
+
+/// Bills one image after the other from some threads until `stop`; returns how many were acknowledged.
+fn bill_until(store: &PostgresStore, stop: &AtomicBool, acknowledged: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        let (outcome, outcomes) = mpsc::channel();
+        store.submit(bill(1), Box::new(move |result| outcome.send(result).expect("the receiver is open")));
+        match outcomes.recv().expect("every change is answered") {
+            Ok(_) => drop(acknowledged.fetch_add(1, Ordering::Relaxed)),
+            // It did not happen.
+            Err(ChangeError::Unavailable(_)) => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Waits until the count has grown by `more`.
+fn wait_for_more(count: &AtomicU64, more: u64) {
+    let from = count.load(Ordering::Relaxed);
+    wait_until(|| count.load(Ordering::Relaxed) >= from + more);
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(120), "it does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Ends the clients also where the test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Bills from some threads while `disturb` runs; every acknowledged bill is in the database, and no other.
+fn disturbed(database: &Postgres, rounds: usize, disturb: impl Fn(usize)) {
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
+        let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| bill_until(&store, &stop, &acknowledged))).collect();
+        for round in 0..rounds {
+            wait_for_more(&acknowledged, 5 + round as u64 % 7);
+            disturb(round);
+        }
+        wait_for_more(&acknowledged, 20);
+        drop(stopping);
+        clients.into_iter().for_each(|client| client.join().expect("no client failed"));
+    });
+    assert_eq!(billed(&store), acknowledged.load(Ordering::Relaxed));
+    assert!(!store.is_superseded() && store.fault().is_none());
+}
+
+#[test]
+fn cut_connections_lose_no_bill_and_double_none() {
+    let Some(database) = Postgres::create() else { return };
+    disturbed(&database, rounds(30, 300), |_| database.server.cut_connections());
+}
+
+#[test]
+fn a_crashed_server_loses_no_bill_and_doubles_none() {
+    let Some(database) = Postgres::create() else { return };
+    disturbed(&database, rounds(2, 20), |_| {
+        database.server.crash();
+        database.server.resume(&[]);
+    });
+}
+
+#[test]
+fn a_store_whose_database_another_process_used_makes_no_change_any_more() {
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    // Waits for the lock, gets it when the owner's connection is cut, and leaves as another daemon would.
+    let take = "SELECT pg_advisory_lock(x'62647270'::int, 2); UPDATE meta SET number = number + 1 WHERE name = 'owner'";
+    let mut taker =
+        database.server.session(name_of(&database.url), take).stdout(Stdio::null()).spawn().expect("it runs");
+    wait_until(|| !database.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").is_empty());
+    database.server.cut_connections();
+    wait_until(|| store.is_superseded());
+    assert!(taker.wait().expect("it ends").success(), "it took the lock");
+    let refused = apply(&store, bill(1)).expect_err("it is not the owner");
+    assert!(matches!(&refused, ChangeError::Unavailable(reason) if reason.contains("another process")), "{refused}");
+    assert!(store.fault().is_some());
+    assert_eq!(billed(&database.open()), 0);
+}
+
+#[test]
+fn a_store_whose_database_lost_acknowledged_commits_makes_no_change_any_more() {
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    apply(&store, bill(1)).expect("the account is there");
+    // As a standby that was promoted before the last commit reached it.
+    database.sql("UPDATE meta SET number = number - 1 WHERE name = 'commits'; DELETE FROM usage");
+    database.server.cut_connections();
+    wait_until(|| store.is_superseded());
+    assert!(apply(&store, bill(1)).is_err());
+    assert!(store.fault().is_some_and(|reason| reason.contains("acknowledged")));
+    assert_eq!(billed(&database.open()), 0);
+}
+
+#[test]
+fn a_server_that_does_not_answer_refuses_changes_and_reads_and_is_used_again_when_it_does() {
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    database.server.signal("STOP");
+    wait_until(|| store.fault().is_some());
+    let refused = apply(&store, bill(1)).expect_err("nothing answers");
+    assert!(matches!(refused, ChangeError::Unavailable(_)), "{refused}");
+    assert!(store.preset("acme", "preset_1").is_err());
+    database.server.signal("CONT");
+    wait_until(|| store.fault().is_none());
+    apply(&store, bill(2)).expect("it answers");
+    assert_eq!(billed(&store), 2);
+}
+
+#[test]
+fn a_server_that_stops_during_a_change_does_not_keep_its_client_waiting_for_ever() {
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    database.server.signal("STOP");
+    // Before the idle connection is tested: the change itself meets the silence.
+    let refused = apply(&store, bill(1)).expect_err("nothing answers");
+    assert!(matches!(refused, ChangeError::Unavailable(_)), "{refused}");
+    database.server.signal("CONT");
+    wait_until(|| store.fault().is_none());
+    assert_eq!(billed(&store), 0, "a refused change did not happen");
+}
+
+#[test]
+fn tls_accepts_the_configured_authority_and_no_other() {
+    let Some(database) = Postgres::create() else { return };
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    database.server.install("server.crt", &issued.cert.pem());
+    database.server.install("server.key", &issued.signing_key.serialize_pem());
+    database.server.crash();
+    database.server.resume(&["ssl=on"]);
+    let url = format!("{}?sslmode=require", database.url.replace("127.0.0.1", "localhost"));
+    let open = |ca_file| {
+        let config = StoreConfig { url: Some(url.clone()), ca_file };
+        PostgresServer::configured(&config).expect("a valid URL").expect("one is configured").open()
+    };
+    let unknown = with_causes(&open(None).expect_err("its authority is unknown"));
+    assert!(unknown.contains("certificate") && !unknown.contains(PASSWORD), "{unknown}");
+    let authority = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(authority.path(), issued.cert.pem()).expect("it is written");
+    let store = open(Some(authority.path().to_owned())).expect("its authority is known");
+    apply(&store, account("acme")).expect("a new name");
+    assert!(database.sql("SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'backdrop'").contains('t'));
+}
+
+#[test]
+fn no_error_shows_the_password() {
+    let Some(database) = Postgres::create() else { return };
+    let refused = |url: String| {
+        let config = StoreConfig { url: Some(url), ca_file: None };
+        let server = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
+        let error = with_causes(&server.open().expect_err("it cannot be used"));
+        assert!(!error.contains(PASSWORD) && error.contains("postgres://"), "{error}");
+    };
+    for (from, to) in [("/test_0", "/missing"), ("/postgres:", "/nobody:"), ("127.0.0.1", "host.invalid")] {
+        refused(database.url.replace(from, to));
+    }
+    database.server.crash();
+    refused(database.url.clone());
+}
