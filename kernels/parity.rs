@@ -8,7 +8,7 @@ use std::fmt;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::bilinear::Tap;
-use crate::conv::gpu::{Dense, Depthwise, Place, Residual, global_average};
+use crate::conv::gpu::{Dense, Depthwise, Residual, global_average};
 use crate::conv::{Activation, Filter};
 use crate::coverage::Fill;
 use crate::device::upload;
@@ -227,14 +227,13 @@ impl Parameters {
 }
 
 fn run_conv(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let place = Place::single(device);
     let dense = |size: usize, stride, channels: [usize; 2], activation| {
         let parameters = Parameters::new(channels[0] * channels[1] * size * size, channels[1]);
-        Dense::new(size, stride, channels, parameters.filter(), activation, &place)
+        Dense::new(size, stride, channels, parameters.filter(), activation, device)
     };
     let depthwise = |size: usize, stride, dilation, activation| {
         let parameters = Parameters::new(20 * size * size, 20);
-        Depthwise::new(size, 20, stride, dilation, parameters.filter(), activation, &place)
+        Depthwise::new(size, 20, stride, dilation, parameters.filter(), activation, device)
     };
     // Two pictures of three channels.
     let turned = scene.pixels.as_chunks::<4>().0.iter().rev();

@@ -1,40 +1,38 @@
 //! Dense convolutions on a GPU.
 
-use super::work::{Corner, Four, Sizes, SizesLaunch, activated, element, grid};
+use super::work::{Corner, Four, Sizes, SizesLaunch, activated, grid};
 use super::{Added, VECTOR, Window, host};
 use crate::device::{empty_like, scalar};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{Shape, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
-use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 #[cube(launch)]
-fn dense_kernel<F: Float>(
-    input: &[Four<F>],
-    weights: &[Four<F>],
-    bias: &[Four<f32>],
-    residual: &[Four<F>],
-    output: &mut [Four<F>],
+fn dense_kernel(
+    input: &[Four],
+    weights: &[Four],
+    bias: &[Four],
+    residual: &[Four],
+    output: &mut [Four],
     sizes: &Sizes,
     #[comptime] window: Window,
-    #[define(F)] _element: ElemType,
 ) {
     let item = u32::cast_from(ABSOLUTE_POS);
     let vector = item % sizes.vectors_out;
-    let first = item / sizes.vectors_out * 4;
-    if first >= sizes.pixels {
+    let start = item / sizes.vectors_out * 4;
+    if start >= sizes.pixels {
         terminate!();
     }
-    let mut sums = Array::<Four<f32>>::new(4usize);
+    let mut sums = Array::<Four>::new(4usize);
     let mut corners = Sequence::<Corner>::new();
     #[unroll]
     for at in 0..4u32 {
         sums[at as usize] = bias[vector as usize];
-        corners.push(Corner::of(first + at, sizes, window));
+        corners.push(Corner::of(start + at, sizes, window));
     }
     let size = comptime!(window.size as u32);
     for down in 0..size {
@@ -49,22 +47,22 @@ fn dense_kernel<F: Float>(
                 inside[at] = tap.inside;
             }
             for channel in 0..sizes.vectors_in {
-                let first = Four::<f32>::cast_from(weights[weight as usize]);
-                let second = Four::<f32>::cast_from(weights[(weight + sizes.vectors_out) as usize]);
-                let third = Four::<f32>::cast_from(weights[(weight + 2 * sizes.vectors_out) as usize]);
-                let fourth = Four::<f32>::cast_from(weights[(weight + 3 * sizes.vectors_out) as usize]);
+                let first = weights[weight as usize];
+                let second = weights[(weight + sizes.vectors_out) as usize];
+                let third = weights[(weight + 2 * sizes.vectors_out) as usize];
+                let fourth = weights[(weight + 3 * sizes.vectors_out) as usize];
                 #[unroll]
                 for at in 0..4usize {
-                    let mut value = Four::<f32>::cast_from(input[(values[at] + channel) as usize]);
+                    let mut value = input[(values[at] + channel) as usize];
                     // A window of one pixel is never outside.
                     if comptime!(window.size > 1) {
-                        value *= Four::<f32>::new(inside[at]);
+                        value *= Four::new(inside[at]);
                     }
                     let mut sum = sums[at];
-                    sum = fma(Four::<f32>::new(value.extract(0usize)), first, sum);
-                    sum = fma(Four::<f32>::new(value.extract(1usize)), second, sum);
-                    sum = fma(Four::<f32>::new(value.extract(2usize)), third, sum);
-                    sums[at] = fma(Four::<f32>::new(value.extract(3usize)), fourth, sum);
+                    sum = fma(Four::new(value.extract(0usize)), first, sum);
+                    sum = fma(Four::new(value.extract(1usize)), second, sum);
+                    sum = fma(Four::new(value.extract(2usize)), third, sum);
+                    sums[at] = fma(Four::new(value.extract(3usize)), fourth, sum);
                 }
                 weight += 4 * sizes.vectors_out;
             }
@@ -72,19 +70,18 @@ fn dense_kernel<F: Float>(
     }
     #[unroll]
     for at in 0..4u32 {
-        let pixel = first + at;
+        let pixel = start + at;
         if pixel < sizes.pixels {
             let mut sum = sums[at as usize];
             if comptime!(window.added == Added::Same) {
-                sum += Four::<f32>::cast_from(residual[(pixel * sizes.vectors_out + vector) as usize]);
+                sum += residual[(pixel * sizes.vectors_out + vector) as usize];
             } else if comptime!(window.added == Added::Upsampled) {
                 let row = pixel / sizes.columns;
                 // Of all pictures together: each has an even number of rows.
                 let below = row / 2 * (sizes.columns / 2) + pixel % sizes.columns / 2;
-                sum += Four::<f32>::cast_from(residual[(below * sizes.vectors_out + vector) as usize]);
+                sum += residual[(below * sizes.vectors_out + vector) as usize];
             }
-            let stored = Four::<F>::cast_from(activated(sum, window.activation));
-            output[(pixel * sizes.vectors_out + vector) as usize] = stored;
+            output[(pixel * sizes.vectors_out + vector) as usize] = activated(sum, window.activation);
         }
     }
 }
@@ -92,8 +89,8 @@ fn dense_kernel<F: Float>(
 /// The kernel as a burn operation.
 #[backend_extension(Flex, Cube)]
 pub(super) trait DenseConvolution: Backend {
-    /// `input`: `[N, H, W, C]`; `weights`: `[taps · C, O]`; `bias`: f32 `[O]`; `residual`: of the output's shape, of half its rows and
-    /// columns, or of one value, as `window` says. Returns `[N, H', W', O]`.
+    /// `input`: f32 `[N, H, W, C]`; `weights`: f32 `[taps · C, O]`; `bias`: f32 `[O]`; `residual`: f32 of the output's shape, of half its rows and
+    /// columns, or of one value, as `window` says. Returns f32 `[N, H', W', O]`.
     fn dense_convolution(
         input: FloatTensor<Self>,
         weights: FloatTensor<Self>,
@@ -132,8 +129,7 @@ impl DenseConvolution for CubeBackend {
         let [_, height, width, channels] = input.shape().dims();
         let shape = output_shape(input.shape(), bias.shape(), &window);
         let [batch, rows, columns, channels_out] = shape.dims();
-        let dtype = input.dtype;
-        let output = empty_like(&input, shape, dtype);
+        let output = empty_like(&input, shape, DType::F32);
         let (pixels, vectors_out) = (batch * rows * columns, channels_out / VECTOR);
         let (count, dim) = grid(pixels, vectors_out);
         dense_kernel::launch(
@@ -155,7 +151,6 @@ impl DenseConvolution for CubeBackend {
                 scalar(vectors_out),
             ),
             window,
-            element(dtype),
         );
         output
     }

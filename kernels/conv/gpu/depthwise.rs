@@ -1,59 +1,56 @@
 //! Depthwise convolutions on a GPU.
 
-use super::work::{Corner, Four, Sizes, SizesLaunch, activated, element, grid};
+use super::work::{Corner, Four, Sizes, SizesLaunch, activated, grid};
 use super::{VECTOR, Window, host};
 use crate::device::{empty_like, scalar};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{Shape, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
-use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 #[cube(launch)]
-fn depthwise_kernel<F: Float>(
-    input: &[Four<F>],
-    weights: &[Four<F>],
-    bias: &[Four<f32>],
-    output: &mut [Four<F>],
+fn depthwise_kernel(
+    input: &[Four],
+    weights: &[Four],
+    bias: &[Four],
+    output: &mut [Four],
     sizes: &Sizes,
     #[comptime] window: Window,
-    #[define(F)] _element: ElemType,
 ) {
     let item = u32::cast_from(ABSOLUTE_POS);
     let vector = item % sizes.vectors_out;
-    let first = item / sizes.vectors_out * 4;
-    if first >= sizes.pixels {
+    let start = item / sizes.vectors_out * 4;
+    if start >= sizes.pixels {
         terminate!();
     }
-    let mut sums = Array::<Four<f32>>::new(4usize);
+    let mut sums = Array::<Four>::new(4usize);
     let mut corners = Sequence::<Corner>::new();
     #[unroll]
     for at in 0..4u32 {
         sums[at as usize] = bias[vector as usize];
-        corners.push(Corner::of(first + at, sizes, window));
+        corners.push(Corner::of(start + at, sizes, window));
     }
     let size = comptime!(window.size as u32);
     let dilation = comptime!(window.dilation as u32);
     for down in 0..size {
         for right in 0..size {
-            let weight = Four::<f32>::cast_from(weights[((down * size + right) * sizes.vectors_out + vector) as usize]);
+            let weight = weights[((down * size + right) * sizes.vectors_out + vector) as usize];
             #[unroll]
             for at in 0..4usize {
                 let tap = corners[at].tap(right * dilation, down * dilation, sizes);
-                let value = Four::<f32>::cast_from(input[(tap.pixel * sizes.vectors_out + vector) as usize]);
-                sums[at] = fma(value * Four::<f32>::new(tap.inside), weight, sums[at]);
+                let value = input[(tap.pixel * sizes.vectors_out + vector) as usize];
+                sums[at] = fma(value * Four::new(tap.inside), weight, sums[at]);
             }
         }
     }
     #[unroll]
     for at in 0..4u32 {
-        let pixel = first + at;
+        let pixel = start + at;
         if pixel < sizes.pixels {
-            let stored = Four::<F>::cast_from(activated(sums[at as usize], window.activation));
-            output[(pixel * sizes.vectors_out + vector) as usize] = stored;
+            output[(pixel * sizes.vectors_out + vector) as usize] = activated(sums[at as usize], window.activation);
         }
     }
 }
@@ -61,7 +58,7 @@ fn depthwise_kernel<F: Float>(
 /// The kernel as a burn operation.
 #[backend_extension(Flex, Cube)]
 pub(super) trait DepthwiseConvolution: Backend {
-    /// `input`: `[N, H, W, C]`; `weights`: `[taps, C]`; `bias`: f32 `[C]`. Returns `[N, H', W', C]`.
+    /// `input`: f32 `[N, H, W, C]`; `weights`: f32 `[taps, C]`; `bias`: f32 `[C]`. Returns f32 `[N, H', W', C]`.
     fn depthwise_convolution(
         input: FloatTensor<Self>,
         weights: FloatTensor<Self>,
@@ -97,8 +94,7 @@ impl DepthwiseConvolution for CubeBackend {
         let [_, height, width, channels] = input.shape().dims();
         let shape = output_shape(input.shape(), &window);
         let [batch, rows, columns, _] = shape.dims();
-        let dtype = input.dtype;
-        let output = empty_like(&input, shape, dtype);
+        let output = empty_like(&input, shape, DType::F32);
         let (pixels, vectors) = (batch * rows * columns, channels / VECTOR);
         let (count, dim) = grid(pixels, vectors);
         depthwise_kernel::launch(
@@ -119,7 +115,6 @@ impl DepthwiseConvolution for CubeBackend {
                 scalar(vectors),
             ),
             window,
-            element(dtype),
         );
         output
     }

@@ -1,12 +1,12 @@
 //! The convolutions of this folder on a GPU: dense 1×1 and 3×3, depthwise 3×3 and 5×5, and global pooling, on planes
-//! `[N, H, W, C]` of f32 or f16.
+//! of f32 `[N, H, W, C]`.
 //!
 //! A work item computes four channels of four pixels, whose sums stay in registers. Its neighbours compute other channels of the
 //! same pixels, so that one load of an input value serves all of them, and consecutive ones read consecutive weights. No
 //! memory is shared and nothing waits for others, so there is nothing to be tuned to a device.
 //!
 //! Every output value is the same chain of operations as on the CPU (bias, then rows, columns and channels in order), whatever
-//! the size of the batch. Sums are f32; f16 is what planes and weights are stored in, and what a GPU reads in half the time.
+//! the size of the batch.
 
 mod dense;
 mod depthwise;
@@ -17,29 +17,12 @@ mod work;
 pub use global_pool::global_average;
 
 use super::{Activation, Filter};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use dense::dense;
 use depthwise::depthwise;
 
 /// Channels of a vector, and pixels of a work item.
 const VECTOR: usize = 4;
-
-/// Where a network's planes and weights are, and what they are stored in.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The device.
-    pub device: Device,
-    /// Single or half precision; half on GPUs that have it.
-    pub dtype: DType,
-}
-
-impl Place {
-    /// Single precision on `device`.
-    #[must_use]
-    pub fn single(device: &Device) -> Self {
-        Self { device: device.clone(), dtype: DType::F32 }
-    }
-}
 
 /// A convolution's window, and what follows its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +60,7 @@ impl Window {
     }
 }
 
-/// A plane that is added to a convolution's sums before the activation: `[N, H, W, C]`.
+/// A plane that is added to a convolution's sums before the activation: f32 `[N, H, W, C]`.
 #[derive(Clone, Debug)]
 pub enum Residual {
     /// No plane.
@@ -93,7 +76,7 @@ pub enum Residual {
 pub struct Dense {
     /// `[taps · channels in, channels out]`, both channels in whole vectors.
     weights: Tensor<2>,
-    /// `[channels out]`, f32.
+    /// `[channels out]`.
     bias: Tensor<1>,
     /// What stands for no residual.
     nothing: Tensor<4>,
@@ -114,7 +97,7 @@ impl Dense {
         [channels_in, channels_out]: [usize; 2],
         filter: Filter<'_>,
         activation: Activation,
-        place: &Place,
+        device: &Device,
     ) -> Self {
         let taps = size * size;
         assert_eq!(filter.weights.len(), channels_out * channels_in * taps, "weights of another shape");
@@ -126,16 +109,16 @@ impl Dense {
             weights[(tap * rows + channel) * columns + out] = weight;
         }
         Self {
-            weights: Tensor::from_data(TensorData::new(weights, [taps * rows, columns]), (&place.device, place.dtype)),
-            bias: vector(filter.bias, columns, &place.device),
-            nothing: Tensor::zeros([1, 1, 1, VECTOR], (&place.device, place.dtype)),
+            weights: Tensor::from_data(TensorData::new(weights, [taps * rows, columns]), device),
+            bias: vector(filter.bias, columns, device),
+            nothing: Tensor::zeros([1, 1, 1, VECTOR], device),
             window: Window { size, stride, dilation: 1, activation, added: Added::Nothing },
             channels_in,
             channels_out,
         }
     }
 
-    /// `input`: `[N, H, W, channels in]` of the place's element. Returns `[N, H / stride, W / stride, channels out]`, rounded up.
+    /// `input`: f32 `[N, H, W, channels in]`. Returns f32 `[N, H / stride, W / stride, channels out]`, rounded up.
     ///
     /// # Panics
     /// When the channels or the residual's shape are others.
@@ -167,7 +150,7 @@ impl Dense {
 pub struct Depthwise {
     /// `[taps, channels]`.
     weights: Tensor<2>,
-    /// `[channels]`, f32.
+    /// `[channels]`.
     bias: Tensor<1>,
     window: Window,
 }
@@ -185,7 +168,7 @@ impl Depthwise {
         dilation: usize,
         filter: Filter<'_>,
         activation: Activation,
-        place: &Place,
+        device: &Device,
     ) -> Self {
         let taps = size * size;
         assert_eq!(filter.weights.len(), channels * taps, "weights of another shape");
@@ -196,13 +179,13 @@ impl Depthwise {
             weights[at % taps * channels + at / taps] = weight;
         }
         Self {
-            weights: Tensor::from_data(TensorData::new(weights, [taps, channels]), (&place.device, place.dtype)),
-            bias: vector(filter.bias, channels, &place.device),
+            weights: Tensor::from_data(TensorData::new(weights, [taps, channels]), device),
+            bias: vector(filter.bias, channels, device),
             window: Window { size, stride, dilation, activation, added: Added::Nothing },
         }
     }
 
-    /// `input`: `[N, H, W, C]` of the place's element. Returns `[N, H / stride, W / stride, C]`, rounded up.
+    /// `input`: f32 `[N, H, W, C]`. Returns f32 `[N, H / stride, W / stride, C]`, rounded up.
     ///
     /// # Panics
     /// When the channels are others.
@@ -227,6 +210,6 @@ fn in_vectors(plane: Tensor<4>) -> Tensor<4> {
     if missing == 0 {
         return plane;
     }
-    let zeros = Tensor::zeros([batch, height, width, missing], (&plane.device(), plane.dtype()));
+    let zeros = Tensor::zeros([batch, height, width, missing], &plane.device());
     Tensor::cat(vec![plane, zeros], 3)
 }

@@ -2,12 +2,10 @@
 
 use super::super::Activation;
 use super::{VECTOR, Window};
-use burn::tensor::DType;
-use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
 /// Four values of neighbouring channels.
-pub(super) type Four<F> = Vector<F, Const<4>>;
+pub(super) type Four = Vector<f32, Const<4>>;
 
 /// Work items of a cube.
 const CUBE: usize = 64;
@@ -25,11 +23,6 @@ pub(super) struct Sizes {
     /// Vectors of an input and of an output pixel.
     pub(super) vectors_in: u32,
     pub(super) vectors_out: u32,
-}
-
-/// What planes of `dtype` are stored in: half precision, or else single.
-pub(super) fn element(dtype: DType) -> ElemType {
-    ElemType::Float(if dtype == DType::F16 { FloatKind::F16 } else { FloatKind::F32 })
 }
 
 /// The launch grid of a work item for each vector of each four of `pixels`.
@@ -85,12 +78,12 @@ impl Corner {
 
 /// `sum` after the activation.
 #[cube]
-pub(super) fn activated(sum: Four<f32>, #[comptime] activation: Activation) -> Four<f32> {
+pub(super) fn activated(sum: Four, #[comptime] activation: Activation) -> Four {
     if comptime!(activation == Activation::Linear) {
         sum
     } else if comptime!(activation == Activation::Relu) {
-        max(sum, Four::<f32>::new(0.0))
+        max(sum, Four::new(0.0))
     } else {
-        min(max(sum, Four::<f32>::new(0.0)), Four::<f32>::new(6.0))
+        min(max(sum, Four::new(0.0)), Four::new(6.0))
     }
 }

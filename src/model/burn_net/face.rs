@@ -1,7 +1,7 @@
 //! The face detection network "face" ([`face`]) on a burn device, by the convolutions of `backdrop_kernels`.
 
 use backdrop_kernels::conv::Activation;
-use backdrop_kernels::conv::gpu::{Dense, Place, Residual};
+use backdrop_kernels::conv::gpu::{Dense, Residual};
 use burn::tensor::{Device, Tensor};
 
 use super::layers::{InvertedResidual, Loader, Separable};
@@ -31,7 +31,7 @@ impl BurnFace {
     /// When the weights are another network's.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
-        let load = Loader { weights, place: &Place::single(device) };
+        let load = Loader { weights, device };
         let blocks = face::BLOCKS.into_iter().enumerate();
         let level = |stride: usize| Level {
             lateral: load.dense(&format!("lat{stride}"), 1, Activation::Relu),

@@ -7,9 +7,9 @@
 //! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Output: f32 `[N, S, S]`, probability of subject.
 
 use backdrop_kernels::conv::Activation;
-use backdrop_kernels::conv::gpu::{Dense, Place, Residual, global_average};
+use backdrop_kernels::conv::gpu::{Dense, Residual, global_average};
 use burn::tensor::activation::{relu, sigmoid};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{Device, Tensor};
 
 use super::layers::{InvertedResidual, Loader, Separable, pixel_shuffled};
 use crate::model::weights::Weights;
@@ -18,7 +18,6 @@ use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, TAPS};
 /// The whole network.
 #[derive(Debug)]
 pub struct BurnNet {
-    dtype: DType,
     stem: Dense,
     blocks: Vec<InvertedResidual>,
     in5: Dense,
@@ -39,13 +38,12 @@ pub struct BurnNet {
 }
 
 impl BurnNet {
-    /// Builds the network in `place`.
+    /// Builds the network on `device`.
     #[must_use]
-    pub fn new(weights: &Weights, place: &Place) -> Self {
-        let load = Loader { weights, place };
+    pub fn new(weights: &Weights, device: &Device) -> Self {
+        let load = Loader { weights, device };
         let blocks = fgnet::blocks();
         Self {
-            dtype: place.dtype,
             stem: load.dense("enc.stem.conv", 2, Activation::Relu6),
             blocks: blocks
                 .into_iter()
@@ -73,7 +71,7 @@ impl BurnNet {
     /// `input`: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Returns f32 `[N, S, S]` in 0..=1.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<3> {
-        let mut x = self.stem.run(input.cast(self.dtype), Residual::None);
+        let mut x = self.stem.run(input, Residual::None);
         let mut taps = Vec::with_capacity(TAPS.len());
         for (index, block) in self.blocks.iter().enumerate() {
             x = block.forward(x);
@@ -92,8 +90,7 @@ impl BurnNet {
         let p2 = self.d2.iter().fold(p2, |x, convolution| convolution.run(x, Residual::None));
         let p2 = pixel_shuffled(self.up2.run(p2, Residual::None), 2);
         let p1 = self.d1.run(self.lat1.run(f1, Residual::Same(p2)), Residual::None);
-        let logits = self.head.run(p1, Residual::None).cast(DType::F32);
-        sigmoid(pixel_shuffled(logits, 2)).squeeze_dim::<3>(3)
+        sigmoid(pixel_shuffled(self.head.run(p1, Residual::None), 2)).squeeze_dim::<3>(3)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The layers that the networks on a device share, and loading their weights. Activations are `[N, H, W, C]`.
+//! The layers that the networks on a device share, and loading their weights. Activations are f32 `[N, H, W, C]`.
 
-use backdrop_kernels::conv::gpu::{Dense, Depthwise, Place, Residual};
+use backdrop_kernels::conv::gpu::{Dense, Depthwise, Residual};
 use backdrop_kernels::conv::{Activation, Filter};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::Block;
@@ -64,7 +64,7 @@ pub(super) fn pixel_shuffled(x: Tensor<4>, factor: usize) -> Tensor<4> {
 /// Loads layers from a weights file onto a device.
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
-    pub(super) place: &'a Place,
+    pub(super) device: &'a Device,
 }
 
 impl Loader<'_> {
@@ -93,12 +93,12 @@ impl Loader<'_> {
 
     pub(super) fn dense(&self, name: &str, stride: usize, activation: Activation) -> Dense {
         let (filter, [channels_out, channels_in, size]) = self.filter(name);
-        Dense::new(size, stride, [channels_in, channels_out], filter, activation, self.place)
+        Dense::new(size, stride, [channels_in, channels_out], filter, activation, self.device)
     }
 
     fn depthwise(&self, name: &str, stride: usize, dilation: usize, activation: Activation) -> Depthwise {
         let (filter, [channels, _, size]) = self.filter(name);
-        Depthwise::new(size, channels, stride, dilation, filter, activation, self.place)
+        Depthwise::new(size, channels, stride, dilation, filter, activation, self.device)
     }
 
     /// The parameters of the convolution `name`, its channels, out and in, and the side of its kernel.

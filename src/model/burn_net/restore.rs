@@ -1,7 +1,7 @@
 //! The face restoration network "restore" ([`restore`]) on a burn device, by the convolutions of `backdrop_kernels`.
 
 use backdrop_kernels::conv::Activation;
-use backdrop_kernels::conv::gpu::{Dense, Place, Residual};
+use backdrop_kernels::conv::gpu::{Dense, Residual};
 use burn::tensor::{Device, Tensor};
 
 use super::layers::{Loader, Pair, pixel_shuffled};
@@ -37,7 +37,7 @@ impl BurnRestore {
     /// When the weights are another network's.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
-        let load = Loader { weights, place: &Place::single(device) };
+        let load = Loader { weights, device };
         let stage = |level: usize| Stage {
             down: load.dense(&format!("down{}", level + 1), 2, Activation::Relu),
             pairs: restore::encoder_pairs(level).iter().map(|name| load.pair(name)).collect(),

@@ -1,7 +1,7 @@
 //! The upscaling network "upscale" ([`upscale`]) on a burn device, by the convolutions of `backdrop_kernels`.
 
 use backdrop_kernels::conv::Activation;
-use backdrop_kernels::conv::gpu::{Dense, Place, Residual};
+use backdrop_kernels::conv::gpu::{Dense, Residual};
 use burn::tensor::{Device, Tensor};
 
 use super::layers::{Loader, Pair};
@@ -23,7 +23,7 @@ impl BurnUpscale {
     /// When the weights are another network's.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
-        let load = Loader { weights, place: &Place::single(device) };
+        let load = Loader { weights, device };
         Self {
             head: load.dense("head", 1, Activation::Relu),
             body: (0..upscale::PAIRS).map(|pair| load.pair(&format!("body.{pair}"))).collect(),

@@ -6,13 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use backdrop_kernels::conv::Isa;
-use backdrop_kernels::conv::gpu::Place;
 use backdrop_kernels::model_input::gpu::model_input;
 use backdrop_kernels::parity;
 use backdrop_kernels::watchdog::CallError;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
-use super::precision::model_named;
 use super::{CpuSegmenter, SegmentError, Segmenter};
 use crate::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
 use crate::model::burn_net::BurnNet;
@@ -37,8 +35,7 @@ pub struct GpuSegmenter {
 
 impl GpuSegmenter {
     /// Opens `adapter`, compares the kernels of this network, of matting and of composing, and the network itself, there with the CPU, and
-    /// warms up the batch sizes up to `max_batch`. The network is stored in half precision where the adapter has it and the masks stay within
-    /// the tolerance.
+    /// warms up the batch sizes up to `max_batch`.
     ///
     /// # Errors
     /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
@@ -47,27 +44,9 @@ impl GpuSegmenter {
         for kernels in [parity::NETWORKS.as_slice(), &parity::MATTING, &parity::COMPOSING] {
             parity::self_test(session.device(), kernels).map_err(|error| failed_test(adapter, &error))?;
         }
-        if session.device().supports_dtype(DType::F16) {
-            match Self::stored_in(DType::F16, adapter, &session, weights, max_batch) {
-                Ok(segmenter) => return Ok(segmenter),
-                Err(error) => tracing::warn!(reason = error.into_reason(), "the network is stored in single precision"),
-            }
-        }
-        Self::stored_in(DType::F32, adapter, &session, weights, max_batch)
-    }
-
-    /// The network in `dtype`, tested and warmed up.
-    fn stored_in(
-        dtype: DType,
-        adapter: &Adapter,
-        session: &DeviceSession,
-        weights: &Weights,
-        max_batch: usize,
-    ) -> Result<Self, SegmentError> {
         let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
-        let net = Arc::new(BurnNet::new(weights, &Place { device: session.device().clone(), dtype }));
-        let model = if dtype == DType::F16 { model_named(&weights.model(), "f16") } else { weights.model() };
-        let mut segmenter = Self { model, adapter: adapter.clone(), session: session.clone(), net, side };
+        let net = Arc::new(BurnNet::new(weights, session.device()));
+        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), session, net, side };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)
     }
@@ -198,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_padded_batch_returns_the_masks_of_its_own_pictures_in_order() {
-        let net = BurnNet::new(&Weights::embedded(), &Place::single(&Device::flex()));
+        let net = BurnNet::new(&Weights::embedded(), &Device::flex());
         let shades = [0.3, 0.6, 0.9];
         let together = masks(&net, shades.map(input).into(), SIDE).expect("the host computes");
         assert_eq!(together.len(), shades.len());

@@ -39,18 +39,11 @@ impl Precision {
     /// The name in `x-service-model` of `weights` (a name or `NAME/VERSION`) computed in it.
     #[must_use]
     pub fn of(self, weights: &str) -> String {
-        match self {
-            Self::F32 => weights.to_owned(),
-            Self::Bf16 => model_named(weights, "bf16"),
+        match (self, weights.rsplit_once('/')) {
+            (Self::F32, _) => weights.to_owned(),
+            (Self::Bf16, Some((name, version))) => format!("{name}-bf16/{version}"),
+            (Self::Bf16, None) => format!("{weights}-bf16"),
         }
-    }
-}
-
-/// The name in `x-service-model` of `weights` (a name or `NAME/VERSION`) in a `precision` other than f32.
-pub(super) fn model_named(weights: &str, precision: &str) -> String {
-    match weights.rsplit_once('/') {
-        Some((name, version)) => format!("{name}-{precision}/{version}"),
-        None => format!("{weights}-{precision}"),
     }
 }
 

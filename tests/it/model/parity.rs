@@ -102,10 +102,9 @@ fn the_portable_path_agrees_with_pytorch() {
 #[test]
 fn the_burn_network_agrees_with_pytorch() {
     use backdrop::model::burn_net::BurnNet;
-    use backdrop_kernels::conv::gpu::Place;
     use burn::tensor::{Device, Tensor, TensorData};
 
-    let net = BurnNet::new(&Weights::embedded(), &Place::single(&Device::flex()));
+    let net = BurnNet::new(&Weights::embedded(), &Device::flex());
     for (name, frame, expected) in cases() {
         let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
         let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
