@@ -1,11 +1,11 @@
 //! Dense convolutions on a GPU.
 
-use super::work::{Corner, Four, Sizes, SizesLaunch, activated, grid};
-use super::{Added, VECTOR, Window, host};
-use crate::device::{empty_like, scalar};
+use super::work::{Corner, Four, Sizes, activated, sizes};
+use super::{Added, Window, host};
+use crate::device::empty_like;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -100,11 +100,6 @@ pub(super) trait DenseConvolution: Backend {
     ) -> FloatTensor<Self>;
 }
 
-fn output_shape(input: Shape, bias: Shape, window: &Window) -> Shape {
-    let ([batch, height, width, _], [channels]) = (input.dims(), bias.dims());
-    Shape::new([batch, window.output_extent(height), window.output_extent(width), channels])
-}
-
 impl DenseConvolution for Flex {
     fn dense_convolution(
         input: FloatTensor<Self>,
@@ -126,12 +121,9 @@ impl DenseConvolution for CubeBackend {
         window: Window,
     ) -> FloatTensor<Self> {
         let [input, residual]: [CubeTensor; 2] = [input, residual].map(into_contiguous);
-        let [_, height, width, channels] = input.shape().dims();
-        let shape = output_shape(input.shape(), bias.shape(), &window);
-        let [batch, rows, columns, channels_out] = shape.dims();
-        let output = empty_like(&input, shape, DType::F32);
-        let (pixels, vectors_out) = (batch * rows * columns, channels_out / VECTOR);
-        let (count, dim) = grid(pixels, vectors_out);
+        let [channels] = bias.shape().dims();
+        let output = empty_like(&input, window.output_shape(input.shape(), channels), DType::F32);
+        let (sizes, (count, dim)) = sizes(&input, &output);
         dense_kernel::launch(
             &output.client,
             count,
@@ -141,15 +133,7 @@ impl DenseConvolution for CubeBackend {
             bias.into_buffer_arg(),
             residual.into_buffer_arg(),
             output.clone().into_buffer_arg(),
-            SizesLaunch::new(
-                scalar(width),
-                scalar(height),
-                scalar(columns),
-                scalar(rows),
-                scalar(pixels),
-                scalar(channels / VECTOR),
-                scalar(vectors_out),
-            ),
+            sizes,
             window,
         );
         output

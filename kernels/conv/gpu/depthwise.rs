@@ -1,11 +1,11 @@
 //! Depthwise convolutions on a GPU.
 
-use super::work::{Corner, Four, Sizes, SizesLaunch, activated, grid};
-use super::{VECTOR, Window, host};
-use crate::device::{empty_like, scalar};
+use super::work::{Corner, Four, Sizes, activated, sizes};
+use super::{Window, host};
+use crate::device::empty_like;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -67,11 +67,6 @@ pub(super) trait DepthwiseConvolution: Backend {
     ) -> FloatTensor<Self>;
 }
 
-fn output_shape(input: Shape, window: &Window) -> Shape {
-    let [batch, height, width, channels] = input.dims();
-    Shape::new([batch, window.output_extent(height), window.output_extent(width), channels])
-}
-
 impl DepthwiseConvolution for Flex {
     fn depthwise_convolution(
         input: FloatTensor<Self>,
@@ -91,12 +86,9 @@ impl DepthwiseConvolution for CubeBackend {
         window: Window,
     ) -> FloatTensor<Self> {
         let input: CubeTensor = into_contiguous(input);
-        let [_, height, width, channels] = input.shape().dims();
-        let shape = output_shape(input.shape(), &window);
-        let [batch, rows, columns, _] = shape.dims();
-        let output = empty_like(&input, shape, DType::F32);
-        let (pixels, vectors) = (batch * rows * columns, channels / VECTOR);
-        let (count, dim) = grid(pixels, vectors);
+        let [channels] = bias.shape().dims();
+        let output = empty_like(&input, window.output_shape(input.shape(), channels), DType::F32);
+        let (sizes, (count, dim)) = sizes(&input, &output);
         depthwise_kernel::launch(
             &output.client,
             count,
@@ -105,15 +97,7 @@ impl DepthwiseConvolution for CubeBackend {
             weights.into_buffer_arg(),
             bias.into_buffer_arg(),
             output.clone().into_buffer_arg(),
-            SizesLaunch::new(
-                scalar(width),
-                scalar(height),
-                scalar(columns),
-                scalar(rows),
-                scalar(pixels),
-                scalar(vectors),
-                scalar(vectors),
-            ),
+            sizes,
             window,
         );
         output

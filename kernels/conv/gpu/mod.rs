@@ -17,7 +17,7 @@ mod work;
 pub use global_pool::global_average;
 
 use super::{Activation, Filter};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Shape, Tensor, TensorData};
 use dense::dense;
 use depthwise::depthwise;
 
@@ -52,6 +52,12 @@ impl Window {
     /// Output rows or columns for `extent` input rows or columns.
     const fn output_extent(self, extent: usize) -> usize {
         extent.div_ceil(self.stride)
+    }
+
+    /// The shape of the output, of `channels`, for an input `[N, H, W, C]`.
+    fn output_shape(self, input: Shape, channels: usize) -> Shape {
+        let [batch, height, width, _] = input.dims();
+        Shape::new([batch, self.output_extent(height), self.output_extent(width), channels])
     }
 
     /// Pixels outside the picture that the first output pixel's window begins with.

@@ -2,6 +2,9 @@
 
 use super::super::Activation;
 use super::{VECTOR, Window};
+use crate::device::scalar;
+use burn::backend::TensorMetadata;
+use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 /// Four values of neighbouring channels.
@@ -23,6 +26,23 @@ pub(super) struct Sizes {
     /// Vectors of an input and of an output pixel.
     pub(super) vectors_in: u32,
     pub(super) vectors_out: u32,
+}
+
+/// Those of a convolution of `input` into `output`, both `[N, H, W, C]`, and its launch grid.
+pub(super) fn sizes(input: &CubeTensor, output: &CubeTensor) -> (SizesLaunch, (CubeCount, CubeDim)) {
+    let [_, height, width, channels_in] = input.shape().dims();
+    let [batch, rows, columns, channels_out] = output.shape().dims();
+    let (pixels, vectors_out) = (batch * rows * columns, channels_out / VECTOR);
+    let sizes = SizesLaunch::new(
+        scalar(width),
+        scalar(height),
+        scalar(columns),
+        scalar(rows),
+        scalar(pixels),
+        scalar(channels_in / VECTOR),
+        scalar(vectors_out),
+    );
+    (sizes, grid(pixels, vectors_out))
 }
 
 /// The launch grid of a work item for each vector of each four of `pixels`.
