@@ -71,7 +71,7 @@ impl DaemonSecret {
         Self(bytes)
     }
 
-    /// The bytes, to be stored where nobody else reads them.
+    /// The bytes, to be stored where only this service reads them.
     #[must_use]
     pub const fn expose(&self) -> [u8; 32] {
         self.0
