@@ -61,8 +61,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             clip.frames.iter().map(|frame| runtime.block_on(mask(&engine, frame.clone()))).collect::<Result<_, _>>()?;
         let mattes = SMOOTHINGS.map(|smoothing| {
             let mut filter = TemporalFilter::new(smoothing);
-            clip.frames.iter().zip(&masks).map(|(frame, mask)| filter.next(frame, mask.clone())).collect::<Vec<_>>()
+            let matte = |(frame, mask): (&Frame, &RawMask)| filter.next(frame, mask.clone()).downloaded();
+            clip.frames.iter().zip(&masks).map(matte).collect::<Result<Vec<_>, _>>()
         });
+        let [independent, middle, strongest] = mattes;
+        let mattes = [independent?, middle?, strongest?];
         let row: Vec<Measured> = mattes.iter().map(|mattes| clip.measure(mattes)).collect();
         println!("{}", line(clip.name, &row));
         if !clip.cuts.is_empty() {

@@ -100,7 +100,7 @@ fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) ->
         // On the engine's workers, as in the pipeline.
         let work = move || {
             let matte = filter.next(&frame, mask);
-            std::hint::black_box(matting::cut_out_with(frame, &matte));
+            std::hint::black_box(matting::cut_out_frame(frame, &matte));
             filter
         };
         filter = shop.wait(shop.engine().cpu(work)).expect("a matte");

@@ -21,6 +21,7 @@ mod f32x8;
 pub mod flat_over;
 pub mod foreground;
 pub mod gaussian;
+pub mod interpolation;
 pub mod laplacian;
 #[cfg(feature = "gpu")]
 pub mod layers;
@@ -40,5 +41,6 @@ pub mod srgb;
 mod stripes;
 #[cfg(feature = "gpu")]
 mod sums;
+pub mod temporal_prior;
 pub mod trimap;
 pub mod watchdog;

@@ -22,7 +22,7 @@ use crate::shadow_grid::{Cells, Placement};
 use crate::trimap::Params;
 use crate::{
     bilinear, coverage, dilate, dst_over, edge, enhance, flat_over, foreground, gaussian, linear_alpha, mask_upsample,
-    model_input, prolongation, pyramid, resample, shadow_grid, trimap,
+    model_input, prolongation, pyramid, resample, shadow_grid, temporal_prior, trimap,
 };
 
 /// The network's grid, in the comparisons.
@@ -147,7 +147,7 @@ pub const NETWORKS: [Kernel; 2] = [
 ];
 
 /// The kernels of matting, from the clean mask to the cutout.
-pub const MATTING: [Kernel; 8] = [
+pub const MATTING: [Kernel; 9] = [
     // Positions up to 4096 in f32, times differences of at most 1.
     Kernel { name: "mask_upsample", tolerance: 1e-4, run: run_mask_upsample },
     // Labels: the same ones.
@@ -156,6 +156,8 @@ pub const MATTING: [Kernel; 8] = [
     Kernel { name: "pyramid", tolerance: 0.0, run: run_pyramid },
     // Labels, and quotients of whole numbers.
     Kernel { name: "prolongation", tolerance: 1e-6, run: run_prolongation },
+    // One step of 255: sixteen products, then rounding.
+    Kernel { name: "temporal_prior", tolerance: 1.0 / 254.0, run: run_temporal_prior },
     // A dozen steps with scalar products in f32 instead of f64, rounded to steps of 255.
     Kernel { name: "solver", tolerance: 2.0 / 254.0, run: run_solver },
     // One step of 255: a root and a quotient, then rounding.
@@ -298,6 +300,21 @@ fn run_prolongation(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> 
     for labels in [scene.labels_on(device), unknown] {
         results.extend(bytes(prolongation::gpu::decide(coarser.clone(), labels))?);
     }
+    Ok(results)
+}
+
+fn run_temporal_prior(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // Motion of up to six cells each way, beyond the border too. Not the smallest weights: below half a step nothing is expected.
+    let grid = |wave: fn(f32) -> f32| {
+        let values: Vec<f32> = (0..GRID * GRID).map(|at| wave(at as f32)).collect();
+        Tensor::<2>::from_data(TensorData::new(values, [GRID, GRID]), device)
+    };
+    let flow = [grid(|at| 6.0 * (at * 0.013).sin()), grid(|at| 6.0 * (at * 0.0057).cos())];
+    let share = grid(|at| (at * 0.021).sin().mul_add(0.7, 0.4).clamp(0.1, 1.0));
+    let prior = temporal_prior::gpu::warp(scene.coverage_on(device), flow, share, scene.labels_on(device));
+    let mut results = bytes(prior.clone())?;
+    results.extend(values(temporal_prior::gpu::toward(scene.plane_on(device), prior.clone()))?);
+    results.extend(bytes(temporal_prior::gpu::blended(scene.coverage_on(device), prior))?);
     Ok(results)
 }
 

@@ -24,7 +24,7 @@ mod region;
 mod retouch;
 mod segment;
 #[cfg(all(test, feature = "gpu"))]
-mod tests;
+pub(crate) mod tests;
 mod timings;
 mod warning;
 mod window;

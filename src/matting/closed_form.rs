@@ -222,8 +222,8 @@ impl Level<'_> {
             for ((value, label), pixel) in values.iter_mut().zip(labels_from(y, x)).zip(y * width + x..) {
                 if *label != Trimap::UNKNOWN {
                     *value = f32::from(*label) / 255.0;
-                } else if let Some((expected, weight)) = start.temporal.map(|prior| prior.at(pixel)) {
-                    *value += (expected - *value) * weight;
+                } else if let Some(prior) = start.temporal {
+                    *value = prior.toward(*value, pixel);
                 }
             }
         });

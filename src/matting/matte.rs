@@ -1,16 +1,16 @@
 //! From the network's mask to the alpha matte: cleaning, trimap, closed-form matting, finalization of the edge.
 
-use super::clean::{self, CleanMask};
+use super::clean::CleanMask;
 use super::closed_form::{self, Labels};
 use super::edge;
 use super::error::{MIN_AREA, NoSubject};
 use super::guide::Guide;
 use super::options::{Edge, Method, Options};
-use super::prior::{MaskPrior, Priors, TemporalPrior, opaque};
+use super::prior::{MaskPrior, Priors, opaque};
 use super::pyramid::Pyramid;
 use super::trimap;
 use super::upsample::upsampled;
-use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use crate::image::{AlphaMatte, Frame, Size, Trimap};
 use rayon::prelude::*;
 
 /// How much of each pixel of `frame` the subject covers, which is where `guide` says.
@@ -23,41 +23,6 @@ pub fn estimate_matte<'a>(
     options: &Options,
 ) -> Result<AlphaMatte, NoSubject> {
     SolvedMatte::of(frame, guide.into(), options)?.finalized(frame, options)
-}
-
-/// The matte of a frame of a clip, and what the prior of the next frame is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemporalMatte {
-    /// How much of each pixel the subject covers.
-    pub matte: AlphaMatte,
-    /// The same before traces of coverage and specks were removed.
-    pub unfiltered: AlphaMatte,
-}
-
-/// [`estimate_matte`] with the default options, for a frame of a clip. `prior` makes the temporal prior for the band of the
-/// given trimap; where its weight is zero the matte is that of the frame alone, bit for bit, except that large uncertain
-/// regions are not classified by colour: frame by frame the result would change.
-///
-/// # Errors
-/// [`NoSubject`] when nothing would be covered anywhere.
-pub fn estimate_matte_with_prior(
-    frame: &Frame,
-    mask: &RawMask,
-    prior: impl FnOnce(&Trimap) -> Option<TemporalPrior>,
-) -> Result<TemporalMatte, NoSubject> {
-    let size = frame.size();
-    let mask = clean::clean_without_colors(mask)?;
-    let trimap = trimap::from_mask(&mask, size, None);
-    let temporal = prior(&trimap);
-    let of_mask = MaskPrior::of(&mask);
-    let priors = Priors { mask: Some(&of_mask), temporal: temporal.as_ref() };
-    let mut unfiltered = closed_form::estimate_alpha(frame, &trimap, &priors);
-    if let Some(temporal) = temporal {
-        temporal.blend(&trimap, &mut unfiltered);
-    }
-    let speck_pixels = speck_pixels(&mask, size);
-    let solved = SolvedMatte { matte: unfiltered.clone(), pyramid: None, speck_pixels, known: None };
-    Ok(TemporalMatte { matte: solved.finalized(frame, &Options::default())?, unfiltered })
 }
 
 /// A matte before its edge is finalized.
@@ -81,22 +46,28 @@ impl<'a> SolvedMatte<'a> {
 
     /// The same with the clean `mask` of `guide`, which is no trimap.
     pub(super) fn of_clean(frame: &Frame, guide: Guide<'a>, mask: CleanMask, options: &Options) -> Self {
-        let size = frame.size();
-        let (matte, pyramid) = match options.method {
-            Method::ClosedForm => {
-                let pyramid = Pyramid::of(frame);
-                let extremes = trimap::Extremes::of(&mask, size, options.hair.as_ref());
-                let labels = Labels::Rows(extremes.labeller(size));
-                let prior = MaskPrior::of(&mask);
-                let priors = Priors { mask: Some(&prior), temporal: None };
-                (closed_form::estimate_with(frame, &pyramid, labels, &priors), Some(pyramid))
-            }
-            Method::None => match guide {
-                Guide::Mask(mask) => (mask.clone(), None),
-                Guide::Network { .. } | Guide::Trimap(_) => (upsampled(mask.values(), mask.size(), frame), None),
-            },
+        let matte = match (options.method, guide) {
+            (Method::ClosedForm, _) => return Self::closed_form(frame, &mask, options),
+            (Method::None, Guide::Mask(mask)) => mask.clone(),
+            (Method::None, Guide::Network { .. } | Guide::Trimap(_)) => upsampled(mask.values(), mask.size(), frame),
         };
-        Self { matte, pyramid, speck_pixels: speck_pixels(&mask, size), known: None }
+        Self::of_matte(matte, &mask, frame.size())
+    }
+
+    /// Closed-form matting of the band of `mask`.
+    pub(super) fn closed_form(frame: &Frame, mask: &CleanMask, options: &Options) -> Self {
+        let (size, pyramid) = (frame.size(), Pyramid::of(frame));
+        let extremes = trimap::Extremes::of(mask, size, options.hair.as_ref());
+        let labels = Labels::Rows(extremes.labeller(size));
+        let prior = MaskPrior::of(mask);
+        let priors = Priors { mask: Some(&prior), temporal: None };
+        let matte = closed_form::estimate_with(frame, &pyramid, labels, &priors);
+        Self { pyramid: Some(pyramid), ..Self::of_matte(matte, mask, size) }
+    }
+
+    /// A `matte` of a picture of `size` that was made of the clean `mask`.
+    pub(super) fn of_matte(matte: AlphaMatte, mask: &CleanMask, size: Size) -> Self {
+        Self { matte, pyramid: None, speck_pixels: speck_pixels(mask, size), known: None }
     }
 
     fn of_trimap(frame: &Frame, trimap: &'a Trimap, options: &Options) -> Self {

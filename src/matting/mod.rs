@@ -8,6 +8,7 @@ mod certainty;
 mod chamfer;
 pub mod clahe;
 pub mod clean;
+mod clip;
 pub mod closed_form;
 pub(crate) mod connected_components;
 mod cut_out;
@@ -15,6 +16,7 @@ pub mod despill;
 pub mod edge;
 mod error;
 pub mod foreground;
+mod frame_matte;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 #[cfg(feature = "gpu")]
@@ -35,12 +37,13 @@ mod union_find;
 mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};
+pub use clip::{TemporalMatte, cut_out_frame, estimate_frame_matte, estimate_matte_with_prior};
 pub use cut_out::{cut_out, cut_out_with, from_own_alpha};
 pub use error::NoSubject;
+pub use frame_matte::{FrameMatte, PreviousFrame};
 pub use guide::{Guide, clean_mask};
 pub use hair::Hair;
-pub use matte::{TemporalMatte, estimate_matte, estimate_matte_with_prior};
+pub use matte::estimate_matte;
 pub use options::{Edge, Method, Options};
-pub use prior::TemporalPrior;
 pub use subject_bounds::subject_bounds;
 pub use uncertainty::{BAD_MAE, uncertainty};

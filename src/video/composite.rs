@@ -6,8 +6,10 @@
 use crate::codec::Channels;
 use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};
 use crate::image::color::Color;
-use crate::image::{AlphaMatte, Frame, Rect, Subject};
-use crate::matting;
+use crate::image::{Cutout, Frame, Rect, Subject};
+#[cfg(feature = "gpu")]
+use crate::matting::gpu::{DeviceCutout, device_matte::DeviceMatte};
+use crate::matting::{self, FrameMatte};
 use crate::recipe::{VideoFormat, VideoRecipe};
 
 /// Composites every frame of a clip by its recipe.
@@ -36,13 +38,16 @@ impl FrameCompositor {
         Self { scene, channels: recipe.channels, fills_chroma: has_alpha && recipe.format == VideoFormat::Webm }
     }
 
-    /// The output frame, in the frame's own buffer.
-    pub(super) fn composite(&self, frame: Frame, matte: &AlphaMatte) -> Frame {
-        let size = frame.size();
-        let cutout = Subject::Cutout(matting::cut_out_with(frame, matte));
-        let Flattened { composite, .. } =
-            compose::flatten(cutout, Rect::whole(size), &Layout::unchanged(size), &self.scene, Materials::default());
-        let mut frame = composite.into_frame();
+    /// The output frame, made where its matte is.
+    pub(super) fn composite(&self, frame: Frame, matte: &FrameMatte) -> Frame {
+        #[cfg(feature = "gpu")]
+        let composed = match matte {
+            FrameMatte::Device(matte) => self.flattened_on_device(&frame, matte),
+            FrameMatte::Host(_) => None,
+        };
+        #[cfg(not(feature = "gpu"))]
+        let composed = None;
+        let mut frame = composed.unwrap_or_else(|| self.flattened(matting::cut_out_frame(frame, matte)));
         match self.channels {
             Channels::Rgba if self.fills_chroma => fill_chroma_blocks(&mut frame),
             Channels::Rgba => {}
@@ -53,6 +58,41 @@ impl FrameCompositor {
             }
         }
         frame
+    }
+
+    /// `cutout` with the layers of the scene, composed on the CPU in its own buffer.
+    fn flattened(&self, cutout: Cutout) -> Frame {
+        let (size, cutout) = (cutout.frame().size(), Subject::Cutout(cutout));
+        let Flattened { composite, .. } =
+            compose::flatten(cutout, Rect::whole(size), &Layout::unchanged(size), &self.scene, Materials::default());
+        composite.into_frame()
+    }
+
+    /// `frame` cut out by `matte` and composed on the device of both; nothing where the scene has no layers, nothing of the subject is
+    /// left, or the device fails.
+    #[cfg(feature = "gpu")]
+    fn flattened_on_device(&self, frame: &Frame, matte: &DeviceMatte) -> Option<Frame> {
+        let (size, materials) = (frame.size(), Materials::default());
+        let (layout, picture) = (Layout::unchanged(size), frame.on_device()?);
+        let has_room = compose::gpu::has_room(picture.session(), size, &layout, &materials);
+        if !has_room || !compose::gpu::does(&self.scene, size) {
+            return None;
+        }
+        let composed = matting::gpu::clip::cut_out_on_device(frame, matte).and_then(|cutout| {
+            let Ok(DeviceCutout { pixels, coverage }) = cutout else { return Ok(None) };
+            let take = |len| frame.buffer(len);
+            compose::gpu::flatten(picture.session(), (pixels, &coverage), &layout, &self.scene, &materials, take)
+        });
+        match composed {
+            Ok(composed) => composed.map(|composed| {
+                picture.count(composed.transferred);
+                composed.composite.into_frame()
+            }),
+            Err(reason) => {
+                matting::gpu::report_failure(&reason);
+                None
+            }
+        }
     }
 }
 
@@ -112,18 +152,18 @@ fn fill_chroma_blocks(frame: &mut Frame) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Buffer, Size};
+    use crate::image::{AlphaMatte, Buffer, Size};
 
     fn recipe(format: VideoFormat) -> VideoRecipe {
         VideoRecipe { format, channels: Channels::Rgba, background: None, smoothing: 50, audio: true, stamp: None }
     }
 
     /// The left half is subject, with one column of partial coverage.
-    fn halves() -> (Frame, AlphaMatte) {
+    fn halves() -> (Frame, FrameMatte) {
         let size = Size::new(9, 5);
         let pixels = (0..45).flat_map(|at| if at % 9 < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
         let coverage: Vec<u8> = (0..45).map(|at| [255, 255, 255, 255, 255, 128, 0, 0, 0][at % 9]).collect();
-        (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), AlphaMatte::new(size, coverage))
+        (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), FrameMatte::Host(AlphaMatte::new(size, coverage)))
     }
 
     #[test]
@@ -159,8 +199,8 @@ mod tests {
 
     #[test]
     fn an_empty_matte_gives_a_transparent_frame() {
-        let (frame, matte) = halves();
-        let empty = AlphaMatte::empty(matte.size());
+        let (frame, _) = halves();
+        let empty = FrameMatte::Host(AlphaMatte::empty(frame.size()));
         let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &empty);
         assert!(composite.pixels().iter().all(|&byte| byte == 0));
     }
@@ -168,9 +208,9 @@ mod tests {
     #[test]
     fn chroma_blocks_contain_only_the_subjects_colour() {
         // Columns 6 and 7 are a transparent block, 4 and 5 a mixed one; column 8 is a block of one column.
-        let (frame, matte) = halves();
-        let matte =
-            AlphaMatte::new(matte.size(), (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect::<Vec<u8>>());
+        let (frame, _) = halves();
+        let coverage: Vec<u8> = (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect();
+        let matte = FrameMatte::Host(AlphaMatte::new(frame.size(), coverage));
         let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &matte);
         assert_eq!(composite.pixel(4, 4), [200, 100, 50, 255]);
         for y in 0..5 {

@@ -26,6 +26,8 @@ mod encode;
 mod error;
 mod ffprobe;
 mod frame_rate;
+#[cfg(all(test, feature = "gpu"))]
+mod frames_on_gpu;
 mod image_sequence;
 mod input;
 mod mux;

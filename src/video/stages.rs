@@ -11,7 +11,8 @@ use super::stage_clock::StageClock;
 use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{AlphaMatte, Frame, RawMask};
+use crate::image::{Frame, RawMask};
+use crate::matting::FrameMatte;
 use crate::recipe::VideoRecipe;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub(super) struct Batch<T> {
 /// A frame with its matte.
 pub(super) struct Matted {
     frame: Frame,
-    matte: AlphaMatte,
+    matte: FrameMatte,
     permit: BatchPermit,
     /// The temporal filter's saved state, after the last frame of a segment.
     state: Option<Vec<u8>>,

@@ -10,17 +10,21 @@ use rayon::prelude::*;
 /// Pixels that a task works on.
 const PART: usize = 1 << 15;
 
-/// The cutout of `frame` that the device has made (`words`, packed), without specks and pinholes of fewer than `least` pixels. Works
-/// in the frame's own buffer.
+/// The coverage of the cutout of `frame` that the device has made (`words`, packed), without specks and pinholes of fewer than `least`
+/// pixels.
 ///
 /// # Errors
 /// [`NoSubject`] when nothing is left.
-pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<Cutout, NoSubject> {
+pub(super) fn matte(frame: &Frame, words: &[u32], least: usize) -> Result<AlphaMatte, NoSubject> {
     let mut coverage = frame.buffer(words.len());
     coverage.par_chunks_mut(PART).zip(words.par_chunks(PART)).for_each(|(coverage, words)| {
         coverage.iter_mut().zip(words).for_each(|(coverage, word)| *coverage = (word >> 24) as u8);
     });
-    let matte = cleared(AlphaMatte::new(frame.size(), coverage), least)?;
+    cleared(AlphaMatte::new(frame.size(), coverage), least)
+}
+
+/// The cutout of `frame` that the device has made (`words`, packed), with the coverage of `matte`. Works in the frame's own buffer.
+pub(super) fn cutout(mut frame: Frame, words: &[u32], matte: &AlphaMatte) -> Cutout {
     // Full coverage shows the source's pixel, which a pinhole's is.
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     let parts = pixels.par_chunks_mut(PART).zip(words.par_chunks(PART)).zip(matte.coverage().par_chunks(PART));
@@ -31,7 +35,7 @@ pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<
             }
         }
     });
-    Ok(Cutout::new(frame, &matte))
+    Cutout::new(frame, matte)
 }
 
 /// `coverage` of a cutout that stays on the device, without specks and pinholes of fewer than `least` pixels, and the pixels that

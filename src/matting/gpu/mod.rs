@@ -8,6 +8,8 @@
 //! A picture waits until the device has memory for its planes; one that can never fit is the CPU's. A device that fails, or does not
 //! answer in time, costs nothing but the time: the picture is matted on the CPU.
 
+pub(crate) mod clip;
+pub(crate) mod device_matte;
 mod finish;
 pub(crate) mod stages;
 
@@ -45,11 +47,13 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
         return cut_out::cut_out(frame, guide, options);
     };
     let mask = guide.cleaned(&frame, options)?.ok_or(NoSubject)?;
-    match solved(&picture, &mask, size, options) {
-        Ok(words) => finish::finished(frame, &words, speck_pixels(&mask, size)),
+    match solve(&picture, &mask, size, options, |cutout| ((), cutout)).and_then(|((), data)| words(data, size)) {
+        Ok(words) => {
+            let matte = finish::matte(&frame, &words, speck_pixels(&mask, size))?;
+            Ok(finish::cutout(frame, &words, &matte))
+        }
         Err(reason) => {
-            metrics::matting_failed();
-            tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
+            report_failure(&reason);
             let solved = SolvedMatte::of_clean(&frame, guide, mask, options);
             cut_out_by(frame, solved, options)
         }
@@ -81,13 +85,25 @@ pub(crate) fn cut_out_on_device(
         Err(error) => return Ok(Err(error)),
     };
     let (pixels, alpha) = solve(picture, &mask, size, options, |cutout| (cutout.clone(), bytes(cutout)))?;
-    let alpha = alpha.as_bytes();
+    kept(frame, picture, pixels, alpha, speck_pixels(&mask, size))
+}
+
+/// The cutout of `pixels`, whose packed coverage is `alpha`, without specks and pinholes of fewer than `least` pixels, on the device
+/// that has `picture`.
+fn kept(
+    frame: &Frame,
+    picture: &DeviceCopy,
+    pixels: Plane,
+    alpha: TensorData,
+    least: usize,
+) -> Result<Result<DeviceCutout, NoSubject>, String> {
+    let (size, alpha) = (frame.size(), alpha.as_bytes());
     let (width, height) = (size.width as usize, size.height as usize);
     if alpha.len() != width.next_multiple_of(4) * height || alpha.iter().all(|&alpha| alpha == 0) {
         return Err(UNWRITTEN.to_owned());
     }
     let coverage = AlphaMatte::new(size, finish::unpacked(alpha, width, frame.buffer(size.area())));
-    let (coverage, fills) = match finish::filled(coverage, speck_pixels(&mask, size)) {
+    let (coverage, fills) = match finish::filled(coverage, least) {
         Ok(filled) => filled,
         Err(error) => return Ok(Err(error)),
     };
@@ -100,9 +116,18 @@ pub(crate) fn cut_out_on_device(
 
 /// The copy of `frame` on a GPU that supports `guide` and `options`, and has room for the picture when no other is there.
 pub(crate) fn usable<'a>(frame: &'a Frame, guide: Guide<'_>, options: &Options) -> Option<&'a DeviceCopy> {
-    let size = frame.size();
-    let has_room = |picture: &&DeviceCopy| picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64);
-    frame.on_device().filter(|_| does(guide, options)).filter(has_room)
+    frame.on_device().filter(|_| does(guide, options)).filter(|picture| has_room(picture, frame.size()))
+}
+
+/// Whether the device of `picture`, of `size`, has room for its planes when no other picture is there.
+fn has_room(picture: &DeviceCopy, size: Size) -> bool {
+    picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64)
+}
+
+/// Reports that a picture is matted, and composed, on the CPU instead.
+pub(crate) fn report_failure(reason: &str) {
+    metrics::matting_failed();
+    tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
 }
 
 /// Whether the GPU's matting supports `guide` and `options`. Trimaps of the caller's, opaque subjects and despill are the CPU's.
@@ -112,16 +137,15 @@ pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
     is_supported && !matches!(guide, Guide::Trimap(_))
 }
 
-/// The packed cutout of `picture`, of `size`, before specks are removed.
-fn solved(picture: &DeviceCopy, mask: &CleanMask, size: Size, options: &Options) -> Result<Vec<u32>, String> {
-    let ((), cutout) = solve(picture, mask, size, options, |cutout| ((), cutout))?;
+/// The pixels of a downloaded cutout of `size`, packed.
+fn words(cutout: TensorData, size: Size) -> Result<Vec<u32>, String> {
     let cutout = cutout.try_into_vec::<u32>().map_err(|error| error.to_string())?;
     // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
     let is_written = cutout.len() == size.area() && cutout.iter().any(|&word| word != 0);
     if is_written { Ok(cutout) } else { Err(UNWRITTEN.to_owned()) }
 }
 
-/// Cuts the subject out of `picture`, of `size`, before specks are removed: what `split` keeps of the cutout, and what it
+/// Cuts the subject of `mask` out of `picture`, of `size`, before specks are removed: what `split` keeps of the cutout, and what it
 /// downloads.
 fn solve<T: Send + 'static>(
     picture: &DeviceCopy,
@@ -130,18 +154,29 @@ fn solve<T: Send + 'static>(
     options: &Options,
     split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
 ) -> Result<(T, TensorData), String> {
+    let (edge, grids) = (options.edge, Grids::of(mask, size, options.hair.as_ref(), picture.session().device()));
+    let up = grids.bytes();
+    run(picture, size, up, move |words| stages::cutout(words, &grids, edge), split)
+}
+
+/// The `cutout` of `picture`, of `size`, for which `up` bytes were uploaded: what `split` keeps of it, and what it downloads.
+fn run<T: Send + 'static>(
+    picture: &DeviceCopy,
+    size: Size,
+    up: u64,
+    cutout: impl FnOnce(Plane) -> Plane + Send + 'static,
+    split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
+) -> Result<(T, TensorData), String> {
     let (session, words) = (picture.session(), picture.words());
     let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
-    let grids = Grids::of(mask, size, options.hair.as_ref(), session.device());
-    let (up, edge) = (grids.bytes(), options.edge);
-    let solve = move || {
-        let (kept, wanted) = split(stages::cutout(words, &grids, edge));
+    let run = move || {
+        let (kept, wanted) = split(cutout(words));
         let data = wanted.try_into_data().map_err(|error| error.to_string())?;
         // Late calls keep their memory.
         drop(room);
         Ok::<_, String>((kept, data))
     };
-    let (kept, data) = session.call(solve).map_err(|error| error.to_string())??;
+    let (kept, data) = session.call(run).map_err(|error| error.to_string())??;
     picture.count(Transferred { up, down: data.as_bytes().len() as u64 });
     Ok((kept, data))
 }

@@ -14,7 +14,7 @@ use backdrop_kernels::laplacian::solver_gpu::Problem;
 use backdrop_kernels::mask_upsample::gpu::mask_upsample;
 use backdrop_kernels::pyramid::{Mix, gpu::halve};
 use backdrop_kernels::trimap::gpu::trimap;
-use backdrop_kernels::{foreground, linear_alpha, prolongation};
+use backdrop_kernels::{foreground, linear_alpha, prolongation, temporal_prior};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// What matting needs of the mask, on its grid, f32 `[rows, columns]`.
@@ -45,18 +45,45 @@ impl Grids {
     }
 }
 
+/// The previous frame of a clip.
+pub(crate) struct Past {
+    /// Its coverage, u32 `[H, W]`.
+    pub(crate) matte: Plane,
+    /// The motion back to it, to the right and down, in cells, f32 `[rows, columns]`.
+    pub(crate) flow: [Tensor<2>; 2],
+    /// Its weight, f32 `[rows, columns]`.
+    pub(crate) share: Tensor<2>,
+}
+
 /// The packed cutout of `picture`, finalized by `edge`.
 pub(crate) fn cutout(picture: Plane, grids: &Grids, edge: Edge) -> Plane {
     let pictures = pyramid(picture);
     let labels = labels(&pictures[0], grids);
-    let alpha = alpha(&pictures, labels, grids);
+    let alpha = alpha(&pictures, labels, grids, None);
+    cutout_by(&pictures, alpha, edge)
+}
+
+/// The packed cutout of a picture and its halves by its `alpha`, finalized by `edge`.
+pub(crate) fn cutout_by(pictures: &[Plane], alpha: Plane, edge: Edge) -> Plane {
     let coverage = match edge {
         Edge::Soft => without_traces(alpha),
         Edge::Hard => hardened(alpha),
     };
-    let colours = colours(&pictures, &coverage);
+    let colours = colours(pictures, &coverage);
     // The coverage of a hard edge is geometry, not light.
     linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, edge == Edge::Soft)
+}
+
+/// The coverage of a clip's frame before its edge is finalized, with the frame before as prior.
+pub(crate) fn frame_alpha(picture: Plane, grids: &Grids, past: Option<Past>) -> Plane {
+    let pictures = pyramid(picture);
+    let labels = labels(&pictures[0], grids);
+    let prior = past.map(|Past { matte, flow, share }| temporal_prior::gpu::warp(matte, flow, share, labels.clone()));
+    let alpha = alpha(&pictures, labels, grids, prior.as_ref());
+    match prior {
+        Some(prior) => temporal_prior::gpu::blended(alpha, prior),
+        None => alpha,
+    }
 }
 
 /// `picture` and its halves, down to one pixel.
@@ -72,12 +99,13 @@ pub(crate) fn labels(picture: &Plane, grids: &Grids) -> Plane {
     trimap(grids.mask.clone(), grids.raised.clone(), height, width, params((columns, rows), size))
 }
 
-/// Coverage: closed-form matting, coarse to fine.
-pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
+/// Coverage: closed-form matting, coarse to fine. On the finest level it starts from what the temporal `prior` expects, where there is
+/// one.
+pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Option<&Plane>) -> Plane {
     let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
     let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
     let mut coarser: Option<Plane> = None;
-    for (picture, labels) in pictures.iter().zip(trimaps).rev() {
+    for (index, (picture, labels)) in pictures.iter().zip(trimaps).enumerate().rev() {
         let [height, width] = labels.dims();
         let (start, decided) = match coarser {
             None => (mask_upsample(grids.expected.clone(), height, width), labels.clone()),
@@ -86,6 +114,10 @@ pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
                 (prolongation::gpu::start(coarser, height, width), decided)
             }
             Some(coarser) => (prolongation::gpu::start(coarser, height, width), labels.clone()),
+        };
+        let start = match prior.filter(|_| index == 0) {
+            Some(prior) => temporal_prior::gpu::toward(start, prior.clone()),
+            None => start,
         };
         let (expected, gamma) = (grids.expected.clone(), MaskPrior::WEIGHT);
         let problem = Problem { picture: picture.clone(), labels, decided, start, expected, gamma };

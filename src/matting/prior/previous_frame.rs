@@ -2,10 +2,8 @@
 
 use crate::image::{AlphaMatte, Size, Trimap};
 use backdrop_kernels::recycled::Recycled;
+use backdrop_kernels::temporal_prior::cpu::{Past, blended, toward};
 use rayon::prelude::*;
-
-/// Coverages this far apart are unrelated.
-const UNRELATED: u8 = 128;
 
 /// Expected coverage of a picture's unknown band. Known pixels are ignored.
 #[derive(Clone, Debug)]
@@ -16,18 +14,15 @@ pub struct TemporalPrior {
 }
 
 impl TemporalPrior {
-    /// The expected `coverage` of a picture of `size`, row after row, and its `weight` beside the picture itself: 0 none,
-    /// 255 all.
+    /// The previous frame's matte and the motion back to it, in the unknown band of `trimap`.
     ///
     /// # Panics
-    /// When there are more or fewer of either than pixels.
+    /// When a plane has another size.
     #[must_use]
-    pub fn new(size: Size, coverage: impl Into<Recycled<Vec<u8>>>, weight: impl Into<Recycled<Vec<u8>>>) -> Self {
-        let (coverage, weight) = (coverage.into(), weight.into());
-        assert!(
-            coverage.len() == size.area() && weight.len() == size.area(),
-            "a prior of {size} needs coverage and weight for each pixel"
-        );
+    pub fn warped(past: &Past<'_>, trimap: &Trimap) -> Self {
+        let size = trimap.size();
+        let [mut coverage, mut weight] = [(); 2].map(|()| Recycled::filled(size.area(), 0_u8));
+        past.warp(trimap.labels(), &mut coverage, &mut weight);
         Self { size, coverage, weight }
     }
 
@@ -37,40 +32,17 @@ impl TemporalPrior {
         self.size
     }
 
-    /// Expected coverage and its weight, both 0 to 1, at a pixel counted row after row.
-    pub(in crate::matting) fn at(&self, pixel: usize) -> (f32, f32) {
-        (f32::from(self.coverage[pixel]) / 255.0, f32::from(self.weight[pixel]) / 255.0)
+    /// `start`, in 0..=1, moved towards what is expected at a pixel, counted row after row.
+    pub(in crate::matting) fn toward(&self, start: f32, pixel: usize) -> f32 {
+        toward(start, self.coverage[pixel], self.weight[pixel])
     }
 
-    /// Blends the expected coverage into the solved one, inside the band: less the further they are apart, and not at all
-    /// from [`UNRELATED`] on, which is no noise of matting but an edge elsewhere than expected.
-    pub(in crate::matting) fn blend(&self, trimap: &Trimap, solved: &mut AlphaMatte) {
+    /// Blends the expected coverage into the solved one, inside the band.
+    pub(in crate::matting) fn blend(&self, solved: &mut AlphaMatte) {
         let expected = self.coverage.par_iter().zip(&*self.weight);
-        solved.coverage_mut().par_iter_mut().zip(expected).zip(trimap.labels()).with_min_len(1 << 16).for_each(
-            |((value, (&expected, &weight)), &label)| {
-                if label == Trimap::UNKNOWN && weight > 0 {
-                    let near = UNRELATED.saturating_sub(value.abs_diff(expected));
-                    let [solved, expected] = [*value, expected].map(u32::from);
-                    let (weight, whole) = (u32::from(weight) * u32::from(near), 255 * u32::from(UNRELATED));
-                    *value = ((solved * (whole - weight) + expected * weight + whole / 2) / whole) as u8;
-                }
-            },
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_band_is_blended_and_only_with_what_is_near() {
-        let size = Size::new(6, 1);
-        let trimap = Trimap::new(size, vec![0, 255, 128, 128, 128, 128]);
-        let mut solved = AlphaMatte::new(size, vec![0, 255, 100, 100, 100, 10]);
-        let expected = vec![90, 200, 100, 110, 100 + UNRELATED, 20];
-        let prior = TemporalPrior::new(size, expected, vec![255, 255, 255, 255, 255, 0]);
-        prior.blend(&trimap, &mut solved);
-        assert_eq!(solved.coverage(), [0, 255, 100, 109, 100, 10]);
+        let pixels = solved.coverage_mut().par_iter_mut().zip(expected).with_min_len(1 << 16);
+        pixels.filter(|(_, (_, weight))| **weight > 0).for_each(|(value, (&expected, &weight))| {
+            *value = blended(*value, expected, weight);
+        });
     }
 }

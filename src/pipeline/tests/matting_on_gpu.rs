@@ -52,7 +52,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
 
         let prior = MaskPrior::of(&mask);
         let matte = closed_form::estimate_alpha(frame, &expected, &Priors { mask: Some(&prior), temporal: None });
-        let alpha = bytes(stages::alpha(&pictures, upload(expected.labels(), size, &device), &grids));
+        let alpha = bytes(stages::alpha(&pictures, upload(expected.labels(), size, &device), &grids, None));
         assert_alike(matte.coverage(), &alpha, &format!("alpha of {name}"));
 
         let coverage = upload(matte.coverage(), size, &device);

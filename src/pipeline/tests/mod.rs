@@ -2,4 +2,4 @@
 
 mod composing_on_gpu;
 mod matting_on_gpu;
-mod support;
+pub(crate) mod support;

@@ -9,16 +9,16 @@ use backdrop_kernels::conv::Isa;
 use burn::tensor::Device;
 
 /// Fur, hair, glass, goods, a whole scene.
-pub(super) const PICTURES: [&str; 5] =
+pub(crate) const PICTURES: [&str; 5] =
     ["fur-chelsea.jpg", "hair-curls.jpg", "glass-wine.jpg", "goods-camera.jpg", "scene-figure.jpg"];
 /// Largest difference of a value that counts as rounding, and the share of values that may differ by more.
-pub(super) const ROUNDING: u8 = 2;
-pub(super) const MOST_OFF: f64 = 0.001;
+pub(crate) const ROUNDING: u8 = 2;
+pub(crate) const MOST_OFF: f64 = 0.001;
 /// Least matte IoU of the two devices.
-pub(super) const LEAST_IOU: f64 = 0.998;
+pub(crate) const LEAST_IOU: f64 = 0.998;
 
 /// The best adapter.
-pub(super) fn adapter() -> Option<Adapter> {
+pub(crate) fn adapter() -> Option<Adapter> {
     let Some(adapter) = adapters().iter().min_by_key(|adapter| adapter.kind) else {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
         let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
@@ -31,11 +31,11 @@ pub(super) fn adapter() -> Option<Adapter> {
     Some(adapter.clone())
 }
 
-pub(super) fn device() -> Option<Device> {
+pub(crate) fn device() -> Option<Device> {
     adapter().map(|adapter| adapter.open().expect("the adapter opens"))
 }
 
-pub(super) fn picture(name: &str) -> Frame {
+pub(crate) fn picture(name: &str) -> Frame {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures").join(name);
     let bytes = std::fs::read(path).expect("a golden picture");
     let header = probe(&bytes, &Limits::default()).expect("a picture");
@@ -43,54 +43,54 @@ pub(super) fn picture(name: &str) -> Frame {
 }
 
 /// Half of its size, for a software adapter's sake.
-pub(super) fn small_picture(name: &str) -> Frame {
+pub(crate) fn small_picture(name: &str) -> Frame {
     let frame = picture(name);
     frame.cropped(Rect::whole(frame.size()), 2, |len| vec![0; len].into())
 }
 
-pub(super) fn masks(frames: &[Frame]) -> Vec<RawMask> {
+pub(crate) fn masks(frames: &[Frame]) -> Vec<RawMask> {
     let mut network =
         CpuSegmenter::new(&Weights::embedded(), Isa::detect()).expect("the embedded weights are complete");
     network.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes")
 }
 
-pub(super) const LIMITS: DeviceLimits =
+pub(crate) const LIMITS: DeviceLimits =
     DeviceLimits { memory: 1 << 32, largest_buffer: 1 << 30, call: std::time::Duration::from_secs(600) };
 
-pub(super) fn session(device: &Device, limits: DeviceLimits) -> DeviceSession {
+pub(crate) fn session(device: &Device, limits: DeviceLimits) -> DeviceSession {
     DeviceSession::new(device.clone(), limits, |_, _| {})
 }
 
-pub(super) fn on(device: &Device, frame: &Frame) -> DeviceCopy {
+pub(crate) fn on(device: &Device, frame: &Frame) -> DeviceCopy {
     DeviceCopy::of(frame.pixels(), frame.size(), &session(device, LIMITS))
 }
 
 /// The same pixels with a copy on `device`.
-pub(super) fn resident(frame: &Frame, device: &Device) -> Frame {
+pub(crate) fn resident(frame: &Frame, device: &Device) -> Frame {
     let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
     frame.keep_on_device(on(device, &frame));
     frame
 }
 
 /// The share of values that differ by more than rounding.
-pub(super) fn off(expected: &[u8], actual: &[u8]) -> f64 {
+pub(crate) fn off(expected: &[u8], actual: &[u8]) -> f64 {
     assert_eq!(expected.len(), actual.len());
     let differs = |(one, other): &(&u8, &u8)| one.abs_diff(**other) > ROUNDING;
     expected.iter().zip(actual).filter(differs).count() as f64 / expected.len() as f64
 }
 
-pub(super) fn assert_alike(expected: &[u8], actual: &[u8], what: &str) {
+pub(crate) fn assert_alike(expected: &[u8], actual: &[u8], what: &str) {
     let share = off(expected, actual);
     eprintln!("{what}: {share:.6} off");
     assert!(share <= MOST_OFF, "{what}: {share} of the values differ by more than {ROUNDING}");
 }
 
 /// Intersection over union of two mattes, as fuzzy sets.
-pub(super) fn iou(one: &[u8], other: &[u8]) -> f64 {
+pub(crate) fn iou(one: &[u8], other: &[u8]) -> f64 {
     let sum = |pick: fn(u8, u8) -> u8| one.iter().zip(other).map(|(&a, &b)| f64::from(pick(a, b))).sum::<f64>();
     sum(Ord::min) / sum(Ord::max)
 }
 
-pub(super) fn channel(frame: &Frame, at: usize) -> Vec<u8> {
+pub(crate) fn channel(frame: &Frame, at: usize) -> Vec<u8> {
     frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[at]).collect()
 }

@@ -1,13 +1,12 @@
 //! The filter step: fuses a frame's mask and matte with the warped previous ones.
 
 use super::flow_confidence::flow_confidence;
-use super::interpolation::Plane;
 use super::optical_flow::Flow;
 use super::state::TemporalState;
 use super::thumbnail::Thumbnail;
-use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
-use crate::matting::{self, NoSubject, TemporalMatte, TemporalPrior};
-use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use crate::image::{AlphaMatte, Frame, RawMask};
+use crate::matting::{self, FrameMatte, NoSubject, PreviousFrame, TemporalMatte};
+use backdrop_kernels::interpolation::Plane;
 use backdrop_kernels::recycled::Recycled;
 use multiversion::multiversion;
 use rayon::prelude::*;
@@ -38,11 +37,11 @@ impl TemporalFilter {
     /// The matte of the next frame, in the order of the clip, from its mask; empty where there is no subject. A frame
     /// of another size restarts the filter.
     #[must_use]
-    pub fn next(&mut self, frame: &Frame, mask: RawMask) -> AlphaMatte {
+    pub fn next(&mut self, frame: &Frame, mask: RawMask) -> FrameMatte {
         let size = frame.size();
-        let nothing = |NoSubject| AlphaMatte::empty(size);
+        let nothing = |NoSubject| FrameMatte::Host(AlphaMatte::empty(size));
         if self.smoothing == 0 {
-            return matting::estimate_matte(frame, &mask, &matting::Options::default()).unwrap_or_else(nothing);
+            return matting::estimate_frame_matte(frame, &mask).unwrap_or_else(nothing);
         }
         let thumbnail = Thumbnail::of(frame, mask.size());
         let before = self.state.take().filter(|before| before.frame == size && before.mask.size() == mask.size());
@@ -51,12 +50,14 @@ impl TemporalFilter {
             (Some(before), Some(motion)) => self.fuse(before, motion, &mask),
             (Some(_) | None, None) | (None, Some(_)) => Fused::without_past(mask),
         };
-        let matte_before = before.as_ref().and_then(|before| before.matte.as_ref());
-        let carry = |trimap: &Trimap| {
-            let (matte, Motion { flow, .. }) = (matte_before?, motion.as_ref()?);
-            Some(warped_matte(matte, flow, &matte_share, trimap))
-        };
-        let (matte, found) = match matting::estimate_matte_with_prior(frame, &mask, carry) {
+        let before = before.as_ref().and_then(|before| before.matte.as_ref()).zip(motion.as_ref());
+        let previous = before.map(|(unfiltered, Motion { flow, .. })| PreviousFrame {
+            unfiltered,
+            grid: mask.size(),
+            flow: [&flow.right, &flow.down],
+            share: &matte_share,
+        });
+        let (matte, found) = match matting::estimate_matte_with_prior(frame, &mask, previous.as_ref()) {
             Ok(TemporalMatte { matte, unfiltered }) => (matte, Some(unfiltered)),
             Err(none) => (nothing(none), None),
         };
@@ -211,50 +212,5 @@ impl Motion {
         let [width, height] = self.flow.size;
         let nearest = |value: f32, cells: usize| (value.round().max(0.0) as usize).min(cells - 1);
         nearest(y, height) * width + nearest(x, width)
-    }
-}
-
-/// The previous frame's matte, warped along the flow, in the unknown band of the current one.
-fn warped_matte(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap) -> TemporalPrior {
-    let size = trimap.size();
-    let Size { width, height } = size;
-    let picture = (width as usize, height as usize);
-    let grid = (flow.size[0], flow.size[1]);
-    let planes = [&flow.right, &flow.down].map(|plane| Upsampled::new(plane, grid, picture));
-    let share = Upsampled::new(share, grid, picture);
-    let warp = Warp {
-        matte: Plane { values: before.coverage(), size: [picture.0, picture.1] },
-        planes,
-        share,
-        cell: [width as f32 / grid.0 as f32, height as f32 / grid.1 as f32],
-    };
-    let [mut coverage, mut weight] = [(); 2].map(|()| Recycled::filled(size.area(), 0_u8));
-    let rows = coverage.par_chunks_mut(picture.0).zip(weight.par_chunks_mut(picture.0));
-    rows.zip(trimap.labels().par_chunks(picture.0))
-        .enumerate()
-        .for_each(|(y, ((coverage, weight), labels))| warp_row(&warp, y, labels, coverage, weight));
-    TemporalPrior::new(size, coverage, weight)
-}
-
-/// What a matte is warped by.
-struct Warp<'a> {
-    matte: Plane<'a, u8>,
-    /// The flow to the right and down, in cells, and the weight of the past, at the picture's size.
-    planes: [Upsampled<'a>; 2],
-    share: Upsampled<'a>,
-    /// Width and height of a cell in pixels.
-    cell: [f32; 2],
-}
-
-/// Warps the unknown pixels of row `y`.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-fn warp_row(warp: &Warp<'_>, y: usize, labels: &[u8], coverage: &mut [u8], weight: &mut [u8]) {
-    let Warp { matte, planes: [right, down], share, cell } = warp;
-    for x in (0..labels.len()).filter(|&x| labels[x] == Trimap::UNKNOWN) {
-        weight[x] = (share.at(x, y) * 255.0 + 0.5) as u8;
-        if weight[x] > 0 {
-            let place = (x as f32 + right.at(x, y) * cell[0], y as f32 + down.at(x, y) * cell[1]);
-            coverage[x] = (matte.cubic(place.0, place.1) + 0.5) as u8;
-        }
     }
 }

@@ -13,7 +13,6 @@
 
 mod filter;
 mod flow_confidence;
-mod interpolation;
 mod optical_flow;
 mod state;
 #[cfg(test)]

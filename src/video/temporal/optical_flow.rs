@@ -7,7 +7,7 @@
 //! change of exposure is not motion. Patches and cells are independent: the result does not depend on the number of
 //! threads.
 
-use super::interpolation::Plane;
+use backdrop_kernels::interpolation::Plane;
 use multiversion::multiversion;
 use rayon::prelude::*;
 use std::ops::Range;

@@ -2,10 +2,11 @@
 
 use super::thumbnail::Thumbnail;
 use crate::image::{AlphaMatte, RawMask, Size};
+use crate::matting::FrameMatte;
 use serde::{Deserialize, Serialize};
 
 /// State after a frame.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct TemporalState {
     /// Size of the frames.
     pub(super) frame: Size,
@@ -19,7 +20,7 @@ pub(super) struct TemporalState {
     /// background.
     pub(super) contradictions: Vec<i8>,
     /// The matte before cleaning; `None` without a subject.
-    pub(super) matte: Option<AlphaMatte>,
+    pub(super) matte: Option<FrameMatte>,
 }
 
 /// The serialised state; the first byte is the version.
@@ -47,7 +48,8 @@ pub(super) fn save(state: Option<&TemporalState>) -> Vec<u8> {
         mask: state.mask.values().to_vec(),
         weight: state.weight.clone(),
         contradictions: state.contradictions.clone(),
-        matte: state.matte.as_ref().map(|matte| matte.coverage().to_vec()),
+        // A matte that its device has lost is not the past of a resumed clip.
+        matte: state.matte.as_ref().and_then(|matte| Some(matte.downloaded().ok()?.coverage().to_vec())),
     });
     postcard::to_stdvec(&Saved::V1(saved)).expect("plain fields, and a Vec grows")
 }
@@ -75,7 +77,7 @@ pub(super) fn restore(bytes: &[u8]) -> Option<Option<TemporalState>> {
             mask,
             weight: saved.weight,
             contradictions: saved.contradictions,
-            matte: saved.matte.map(|coverage| AlphaMatte::new(frame, coverage)),
+            matte: saved.matte.map(|coverage| FrameMatte::Host(AlphaMatte::new(frame, coverage))),
         })
     })
 }

@@ -81,9 +81,14 @@ fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
     (size, change)
 }
 
+/// The matte of the next frame, on the host.
+fn next(filter: &mut TemporalFilter, frame: &Frame, mask: RawMask) -> AlphaMatte {
+    filter.next(frame, mask).downloaded().expect("it is on the host")
+}
+
 fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> RawMask) -> Vec<AlphaMatte> {
     let mut filter = TemporalFilter::new(smoothing);
-    lefts.iter().enumerate().map(|(at, &left)| filter.next(&frame(left, 1), mask(at))).collect()
+    lefts.iter().enumerate().map(|(at, &left)| next(&mut filter, &frame(left, 1), mask(at))).collect()
 }
 
 #[test]
@@ -135,9 +140,9 @@ fn persistent_contradiction_overrides_the_past_of_an_unchanged_picture() {
             let _ = filter.next(&frame(*left, 1), mask_of(truth(*left)));
         }
         // The first contradictions are treated as errors of the network.
-        let first = filter.next(&frame(lefts[0], 1), nothing());
+        let first = next(&mut filter, &frame(lefts[0], 1), nothing());
         assert!(first.coverage()[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
-        let last = (1..limit).map(|_| filter.next(&frame(lefts[0], 1), nothing())).last();
+        let last = (1..limit).map(|_| next(&mut filter, &frame(lefts[0], 1), nothing())).last();
         let last = last.expect("there was at least one");
         assert!(last.coverage().iter().all(|&value| value == 0), "a ghost after {limit} frames at {smoothing}");
     }
@@ -158,10 +163,10 @@ fn a_cut_restarts_the_filter() {
             .enumerate()
             .filter(|(at, _)| at % 4 != 3)
             .for_each(|(_, value)| *value = 255 - *value);
-        let after = filter.next(&other, masks[1].clone());
-        let alone = TemporalFilter::new(smoothing).next(&other, masks[1].clone());
+        let after = next(&mut filter, &other, masks[1].clone());
+        let alone = next(&mut TemporalFilter::new(smoothing), &other, masks[1].clone());
         assert!(after == alone, "the previous scene has influence at {smoothing}");
-        assert_eq!(alone, TemporalFilter::new(0).next(&other, masks[1].clone()));
+        assert_eq!(alone, next(&mut TemporalFilter::new(0), &other, masks[1].clone()));
     }
 }
 
@@ -171,7 +176,7 @@ fn without_smoothing_frames_are_independent() {
     for at in 0..4 {
         let (frame, mask) = (frame(Some(10 + 4 * at), 1), flickering(Some(10 + 4 * at), at as u64));
         let alone = matting::estimate_matte(&frame, &mask, &matting::Options::default()).expect("a subject");
-        assert_eq!(filter.next(&frame, mask), alone);
+        assert_eq!(next(&mut filter, &frame, mask), alone);
     }
 }
 
@@ -186,7 +191,7 @@ fn a_restored_filter_gives_identical_mattes() {
             filter = TemporalFilter::restore(smoothing, &saved).expect("its own bytes");
             assert_eq!(filter.save(), saved);
             assert!(
-                filter.next(&frame(left, 1), flickering(left, at as u64)) == whole[at],
+                next(&mut filter, &frame(left, 1), flickering(left, at as u64)) == whole[at],
                 "frame {at} at {smoothing}"
             );
         }
@@ -223,7 +228,7 @@ fn any_size_works_and_another_size_restarts_the_filter() {
         for subject in [1.0, 0.6, 0.0] {
             let values = (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect::<Vec<f32>>();
             let mask = RawMask::new(grid, values).expect("probabilities");
-            let matte = filter.next(&Frame::new(size, Buffer::from(bytes.clone())), mask);
+            let matte = next(&mut filter, &Frame::new(size, Buffer::from(bytes.clone())), mask);
             assert_eq!((matte.size(), matte.coverage().len()), (size, size.area()));
         }
     }
@@ -231,7 +236,7 @@ fn any_size_works_and_another_size_restarts_the_filter() {
     for grid in [Size::new(1, 1), Size::new(5, 3)] {
         for _ in 0..2 {
             let mask = RawMask::new(grid, vec![1.0; grid.area()]).expect("probabilities");
-            let matte = filter.next(&frame(Some(20), 1), mask);
+            let matte = next(&mut filter, &frame(Some(20), 1), mask);
             assert!(matte.coverage().iter().all(|&value| value == 255));
         }
     }
@@ -241,9 +246,9 @@ fn any_size_works_and_another_size_restarts_the_filter() {
 fn a_clip_without_a_subject_is_empty_until_one_appears() {
     let mut filter = TemporalFilter::new(50);
     for _ in 0..3 {
-        let matte = filter.next(&frame(None, 1), mask_of(truth(None)));
+        let matte = next(&mut filter, &frame(None, 1), mask_of(truth(None)));
         assert!(matte.coverage().iter().all(|&value| value == 0));
     }
-    let matte = filter.next(&frame(Some(40), 1), mask_of(truth(Some(40))));
+    let matte = next(&mut filter, &frame(Some(40), 1), mask_of(truth(Some(40))));
     assert!(matte.coverage()[64 * SIDE as usize + 64] == 255);
 }

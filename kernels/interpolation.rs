@@ -21,9 +21,11 @@ impl Corner {
 
 /// A row-major plane with its columns and rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plane<'a, T> {
-    pub(super) values: &'a [T],
-    pub(super) size: [usize; 2],
+pub struct Plane<'a, T> {
+    /// Row after row.
+    pub values: &'a [T],
+    /// Columns and rows.
+    pub size: [usize; 2],
 }
 
 impl<T: Copy + Into<f32>> Plane<'_, T> {
@@ -36,8 +38,9 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
     }
 
     /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first.
+    #[must_use]
     #[inline(always)]
-    pub(super) fn linear(&self, x: f32, y: f32) -> f32 {
+    pub fn linear(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
         let [width, height] = self.size;
         let corners = if column >= 0 && row >= 0 && (column as usize) + 1 < width && (row as usize) + 1 < height {
@@ -54,8 +57,9 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
 
     /// Catmull-Rom interpolation of sixteen cells, which does not blur a plane that is warped repeatedly. It may
     /// overshoot.
+    #[must_use]
     #[inline(always)]
-    pub(super) fn cubic(&self, x: f32, y: f32) -> f32 {
+    pub fn cubic(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
         let across = catmull_rom(along);
         let [width, height] = self.size;

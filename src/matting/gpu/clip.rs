@@ -1,0 +1,112 @@
+//! The mattes and cutouts of a clip's frames on a GPU.
+//!
+//! The matte of a frame stays there for the next one, and is cut out by when the frame is composed. Estimating it only queues work.
+
+use super::device_matte::DeviceMatte;
+use super::finish;
+use super::stages::{self, Grids, Past};
+use super::{DeviceCutout, has_room, kept, memory, report_failure, run, words};
+use crate::image::{AlphaMatte, Cutout, DeviceCopy, DeviceSession, Frame, Size, Transferred};
+use crate::matting::clean::CleanMask;
+use crate::matting::cut_out::cut_out_with;
+use crate::matting::error::NoSubject;
+use crate::matting::frame_matte::{FrameMatte, PreviousFrame};
+use crate::matting::matte::{SolvedMatte, speck_pixels};
+use crate::matting::options::{Edge, Options};
+use backdrop_kernels::coverage::gpu::bytes;
+use burn::tensor::{DType, Tensor, TensorData};
+use std::sync::Arc;
+
+/// The matte of `frame` by its clean `mask`, with the `previous` frame as prior, on the GPU that has a copy of the frame. `None` where
+/// there is no copy, no room, or the device fails.
+pub(in crate::matting) fn frame_matte(
+    frame: &Frame,
+    mask: &CleanMask,
+    previous: Option<&PreviousFrame<'_>>,
+) -> Option<DeviceMatte> {
+    let picture = frame.on_device().filter(|picture| has_room(picture, frame.size()))?;
+    solved(picture, mask, frame.size(), previous).map_err(|reason| report_failure(&reason)).ok()
+}
+
+fn solved(
+    picture: &DeviceCopy,
+    mask: &CleanMask,
+    size: Size,
+    previous: Option<&PreviousFrame<'_>>,
+) -> Result<DeviceMatte, String> {
+    let (session, picture_words) = (picture.session(), picture.words());
+    let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
+    let grids = Grids::of(mask, size, None, session.device());
+    let (past, past_bytes) = previous.map_or(Ok((None, 0)), |previous| uploaded(previous, size, session))?;
+    let up = grids.bytes() + past_bytes;
+    let solve = move || {
+        let alpha = stages::frame_alpha(picture_words, &grids, past);
+        drop(room);
+        alpha
+    };
+    let alpha = session.call(solve).map_err(|error| error.to_string())?;
+    picture.count(Transferred { up, down: 0 });
+    Ok(DeviceMatte { alpha, session: session.clone(), mask: Arc::new(mask.clone()) })
+}
+
+/// The `previous` frame of one of `size` on the device of `session`, and the bytes that were uploaded for that: its motion, and its
+/// matte where that is on the host (after a resumed clip's first frame, and after a failure of the device).
+fn uploaded(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -> Result<(Option<Past>, u64), String> {
+    let PreviousFrame { unfiltered, grid, flow, share } = *previous;
+    let device = session.device();
+    let shape = [grid.height as usize, grid.width as usize];
+    let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
+    let cells = 3 * shape[0] * shape[1];
+    let (matte, pixels) = match unfiltered {
+        FrameMatte::Device(matte) if matte.session.device() == device => (matte.alpha.clone(), 0),
+        FrameMatte::Device(_) | FrameMatte::Host(_) => {
+            let matte = unfiltered.downloaded()?;
+            let words: Vec<u32> = matte.coverage().iter().map(|&coverage| coverage.into()).collect();
+            let shape = [size.height as usize, size.width as usize];
+            (Tensor::from_data(TensorData::new(words, shape), (device, DType::U32)), size.area())
+        }
+    };
+    let past = Past { matte, flow: flow.map(upload), share: upload(share) };
+    Ok((Some(past), ((cells + pixels) * size_of::<u32>()) as u64))
+}
+
+/// Cuts out of `frame` what `matte` covers, on the device of both; on the CPU when that fails. Works in the frame's own buffer.
+pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
+    let size = frame.size();
+    let Some(picture) = frame.on_device().cloned() else { return cut_out_on_host(frame, matte) };
+    let alpha = matte.alpha.clone();
+    let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
+    let solved = run(&picture, size, 0, cutout, |cutout| ((), cutout)).and_then(|((), data)| words(data, size));
+    match solved {
+        Ok(words) => match finish::matte(&frame, &words, speck_pixels(&matte.mask, size)) {
+            Ok(matte) => finish::cutout(frame, &words, &matte),
+            Err(NoSubject) => Cutout::new(frame, &AlphaMatte::empty(size)),
+        },
+        Err(reason) => {
+            report_failure(&reason);
+            cut_out_on_host(frame, matte)
+        }
+    }
+}
+
+/// The same without the device: the matte is solved again, without the previous frame.
+fn cut_out_on_host(frame: Frame, matte: &DeviceMatte) -> Cutout {
+    let (size, options) = (frame.size(), Options::default());
+    let solved = SolvedMatte::closed_form(&frame, &matte.mask, &options);
+    match solved.finalized(&frame, &options) {
+        Ok(matte) => cut_out_with(frame, &matte),
+        Err(NoSubject) => Cutout::new(frame, &AlphaMatte::empty(size)),
+    }
+}
+
+/// Cuts out of `frame` what `matte` covers, and leaves the cutout on the device of both.
+///
+/// # Errors
+/// Why the device failed; inside, [`NoSubject`] when nothing is left.
+pub(crate) fn cut_out_on_device(frame: &Frame, matte: &DeviceMatte) -> Result<Result<DeviceCutout, NoSubject>, String> {
+    let picture = frame.on_device().ok_or("the frame is not on the device any more")?;
+    let (size, alpha) = (frame.size(), matte.alpha.clone());
+    let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
+    let (pixels, alpha) = run(picture, size, 0, cutout, |cutout| (cutout.clone(), bytes(cutout)))?;
+    kept(frame, picture, pixels, alpha, speck_pixels(&matte.mask, size))
+}

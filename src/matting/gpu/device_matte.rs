@@ -1,0 +1,44 @@
+//! The matte of a clip's frame on a GPU.
+
+use crate::image::{AlphaMatte, DeviceSession, Size};
+use crate::matting::clean::CleanMask;
+use backdrop_kernels::device::Plane;
+use std::fmt;
+use std::sync::Arc;
+
+/// Coverage on a device, before traces of it and specks are removed. Clones share it.
+#[derive(Clone)]
+pub struct DeviceMatte {
+    pub(super) alpha: Plane,
+    pub(super) session: DeviceSession,
+    /// What it was solved from: the CPU's matte, should the device fail.
+    pub(super) mask: Arc<CleanMask>,
+}
+
+impl DeviceMatte {
+    /// The GPU that it is on.
+    #[must_use]
+    pub fn session(&self) -> &DeviceSession {
+        &self.session
+    }
+
+    /// The coverage on the host.
+    ///
+    /// # Errors
+    /// Why the device failed.
+    pub fn downloaded(&self) -> Result<AlphaMatte, String> {
+        let ([height, width], alpha) = (self.alpha.dims(), self.alpha.clone());
+        let download = move || alpha.try_into_data().map_err(|error| error.to_string());
+        let data = self.session.call(download).map_err(|error| error.to_string())??;
+        let words = data.try_into_vec::<u32>().map_err(|error| error.to_string())?;
+        let coverage: Vec<u8> = words.into_iter().map(|word| word as u8).collect();
+        Ok(AlphaMatte::new(Size::new(width as u32, height as u32), coverage))
+    }
+}
+
+impl fmt::Debug for DeviceMatte {
+    /// Without the coverage, which would be downloaded for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceMatte({:?})", self.alpha.dims())
+    }
+}
