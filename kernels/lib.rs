@@ -25,6 +25,7 @@ pub mod interpolation;
 pub mod laplacian;
 #[cfg(feature = "gpu")]
 pub mod layers;
+pub mod light_wrap;
 pub mod linear_alpha;
 pub mod mask_upsample;
 pub mod model_input;

@@ -21,8 +21,8 @@ use crate::shadow_grid::gpu::Coverage;
 use crate::shadow_grid::{Cells, Placement};
 use crate::trimap::Params;
 use crate::{
-    bilinear, coverage, dilate, dst_over, edge, enhance, flat_over, foreground, gaussian, linear_alpha, mask_upsample,
-    model_input, prolongation, pyramid, resample, shadow_grid, temporal_prior, trimap,
+    bilinear, coverage, dilate, dst_over, edge, enhance, flat_over, foreground, gaussian, light_wrap, linear_alpha,
+    mask_upsample, model_input, prolongation, pyramid, resample, shadow_grid, temporal_prior, trimap,
 };
 
 /// The network's grid, in the comparisons.
@@ -169,7 +169,7 @@ pub const MATTING: [Kernel; 9] = [
 ];
 
 /// The kernels of composing, from the cutout to the finished picture.
-pub const COMPOSING: [Kernel; 9] = [
+pub const COMPOSING: [Kernel; 10] = [
     // Whole numbers.
     Kernel { name: "coverage", tolerance: 0.0, run: run_coverage },
     // One step of 255: `pow` is not exactly rounded on a GPU.
@@ -184,6 +184,8 @@ pub const COMPOSING: [Kernel; 9] = [
     Kernel { name: "gaussian", tolerance: 1e-5, run: run_gaussian },
     // One step of 255, as for `resample`.
     Kernel { name: "bilinear", tolerance: 1.0 / 254.0, run: run_bilinear },
+    // One step of 255, as for `resample`.
+    Kernel { name: "light_wrap", tolerance: 1.0 / 254.0, run: run_light_wrap },
     // One step of 255: a quotient, then rounding.
     Kernel { name: "flat_over", tolerance: 1.0 / 254.0, run: run_flat_over },
     // One step of 255, as for `resample`.
@@ -382,6 +384,20 @@ fn run_coverage(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let fills: Vec<Fill> = (0..pixels).step_by(7).flat_map(fill).filter(|fill| fill.at < pixels).collect();
     results.extend(bytes(coverage::gpu::filled(picture, turned, &fills))?);
     Ok(results)
+}
+
+fn run_light_wrap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let color = Tensor::from_data(TensorData::new(vec![0xff20_90e0_u32], [1, 1]), (device, DType::U32));
+    let mut results = Vec::new();
+    for background in [scene.turned_on(device), color, nothing_behind(device)] {
+        results.extend(bytes(light_wrap::gpu::light_wrap(scene.picture_on(device), background, [0.4, 1.0, 2.5]))?);
+    }
+    Ok(results)
+}
+
+/// A transparent background.
+fn nothing_behind(device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(vec![0_u32], [1, 1]), (device, DType::U32))
 }
 
 fn run_resample(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {

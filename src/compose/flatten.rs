@@ -8,7 +8,7 @@
 use super::background::{BackgroundLayer, Scratch, replicate_border};
 use super::brightness_saturation::enhance;
 use super::ground_shadow::ground_shadow;
-use super::light_wrap::LightWrap;
+use super::light_wrap::tint;
 use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::{Extension, ShadowGrid};
@@ -16,6 +16,7 @@ use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, S
 use crate::image::{Composite, Frame, Rect, Size, Subject};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
 use backdrop_kernels::flat_over::cpu as flat_over;
+use backdrop_kernels::light_wrap;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
@@ -74,7 +75,7 @@ pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, 
     let lighting = scene.grounding.map(|grounding| {
         let on_ground = subject.filter(|_| !opaque);
         let shadow = on_ground.and_then(|subject| ground_shadow(&canvas, subject, layout.place, &grounding));
-        Lighting { wrap: LightWrap::new(&grounding), shadow }
+        Lighting { tint: tint(&grounding), shadow }
     });
     composite_beneath(&mut canvas, stroke.as_ref(), shadow.as_ref(), lighting.as_ref(), &mut background);
     watermark::draw_marks(&mut canvas, scene, mark.as_ref());
@@ -83,7 +84,7 @@ pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, 
 
 /// The background's light on the subject: on its translucent edge, and its shadow on the ground.
 struct Lighting {
-    wrap: LightWrap,
+    tint: [f32; 3],
     shadow: Option<ShadowGrid>,
 }
 
@@ -159,7 +160,7 @@ fn composite_beneath(
                 let ground = ground.map(|coverage| Shade { coverage, color: [0; 3], opacity: 1.0 });
                 let background = band_background.row(index, y, pixels, scratch);
                 if let Some(lighting) = lighting {
-                    lighting.wrap.apply(pixels, background);
+                    light_wrap::cpu::row(pixels, background, lighting.tint);
                 }
                 let layers = layers(pixels, stroke, shadow, ground, background, mixed);
                 dst_over::row(pixels, &layers);

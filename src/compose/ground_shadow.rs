@@ -11,7 +11,7 @@
 
 use super::shadow::{ShadowGrid, reach};
 use super::{Grounding, Light};
-use crate::image::{Frame, Rect};
+use crate::image::{Frame, Rect, Size};
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
@@ -38,7 +38,7 @@ const MIN_HEIGHT: f32 = 0.09;
 const CONTACT_OPACITY: [f32; 2] = [0.35, 0.75];
 
 /// The subject's coverage on the reduced grid.
-struct Silhouette {
+pub(super) struct Silhouette {
     /// 0..=255, row-major.
     cells: Vec<f32>,
     columns: usize,
@@ -47,10 +47,15 @@ struct Silhouette {
     side: usize,
 }
 
+/// Pixels on a side of a cell for a subject of this size.
+pub(super) fn cell_side(subject: Rect) -> usize {
+    (subject.width.max(subject.height) as usize).div_ceil(MAX_CELLS).max(1)
+}
+
 impl Silhouette {
+    /// What covers `subject` of `canvas`.
     fn new(canvas: &Frame, subject: Rect) -> Self {
-        let longest = subject.width.max(subject.height) as usize;
-        let side = longest.div_ceil(MAX_CELLS).max(1);
+        let side = cell_side(subject);
         let (columns, rows) = ((subject.width as usize).div_ceil(side), (subject.height as usize).div_ceil(side));
         let width = canvas.size().width as usize;
         let pixels = canvas.pixels().as_chunks::<4>().0;
@@ -64,12 +69,31 @@ impl Silhouette {
                     *cell += line.iter().map(|pixel| f32::from(pixel[3])).sum::<f32>();
                 }
             }
-            for (column, cell) in cells.iter_mut().enumerate() {
-                let wide = side.min(subject.width as usize - column * side);
-                *cell /= (wide * (bottom - top)) as f32;
-            }
         });
-        Self { cells, columns, rows, side }
+        Self { cells, columns, rows, side }.averaged(subject)
+    }
+
+    /// That of the mean coverage (0..=1, pixels beyond `subject` counted as none) of each cell of `subject`, row after row.
+    #[cfg(feature = "gpu")]
+    pub(super) fn of_means(means: Vec<f32>, subject: Rect) -> Self {
+        let side = cell_side(subject);
+        let (columns, rows) = ((subject.width as usize).div_ceil(side), (subject.height as usize).div_ceil(side));
+        let pixels = 255.0 * (side * side) as f32;
+        // Sums of whole numbers below 2²⁴.
+        let cells = means.into_iter().map(|mean| (mean * pixels).round()).collect();
+        Self { cells, columns, rows, side }.averaged(subject)
+    }
+
+    /// Sums of coverage over the cells, divided by their pixels within `subject`.
+    fn averaged(mut self, subject: Rect) -> Self {
+        let Self { ref mut cells, columns, side, .. } = self;
+        let within = |at: usize, length: u32| side.min(length as usize - at * side);
+        for (row, cells) in cells.chunks_mut(columns).enumerate() {
+            for (column, cell) in cells.iter_mut().enumerate() {
+                *cell /= (within(column, subject.width) * within(row, subject.height)) as f32;
+            }
+        }
+        self
     }
 
     /// Lower end of each column in cells; `None` for a column without an opaque cell.
@@ -123,78 +147,120 @@ impl Grid {
 /// The shadow of what covers `subject` of `canvas`; `place` is the source's rectangle on it, whose border may crop the
 /// subject. `None` without a ground, a subject above the horizon, or shadow strength.
 pub(super) fn ground_shadow(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> Option<ShadowGrid> {
-    let light = clamped(&grounding.light);
-    let horizon = grounding.horizon.filter(|horizon| horizon.is_finite())? * canvas.size().height as f32;
-    let bottom = subject.top + subject.height;
-    if light.strength <= 0.0 || bottom as f32 <= horizon || is_cropped_below(canvas, subject, place) {
+    let scene = GroundScene::of(canvas.size(), subject, place, grounding)?;
+    if scene.touches_border && is_cropped(last_row(canvas, subject).map(|[.., alpha]| *alpha), subject) {
         return None;
     }
-    let silhouette = Silhouette::new(canvas, subject);
-    let bottoms = silhouette.bottoms();
-    let lowest = bottoms.iter().flatten().copied().fold(f32::NEG_INFINITY, f32::max);
-    if !lowest.is_finite() {
-        return None;
+    scene.shadow(&Silhouette::new(canvas, subject))
+}
+
+/// The pixels of the subject's last row.
+fn last_row(canvas: &Frame, subject: Rect) -> impl Iterator<Item = &[u8; 4]> {
+    let Rect { left, top, width, height } = subject;
+    let from = (top + height - 1) as usize * canvas.size().width as usize + left as usize;
+    canvas.pixels().as_chunks::<4>().0[from..][..width as usize].iter()
+}
+
+/// Whether a border crops the subject that touches it, whose last row is covered so (0..=255).
+pub(super) fn is_cropped(last_row: impl Iterator<Item = u8>, subject: Rect) -> bool {
+    let solid = last_row.filter(|&alpha| f32::from(alpha) >= OPAQUE_ALPHA).count();
+    solid as f32 > CROPPED_SHARE * subject.width as f32
+}
+
+/// A subject on a ground, under a light that casts a shadow.
+pub(super) struct GroundScene {
+    light: Light,
+    /// The horizon's row.
+    horizon: f32,
+    /// Rows of the canvas.
+    height: u32,
+    subject: Rect,
+    /// Whether the subject ends at the lower border of its source or of the canvas, which may crop it.
+    pub(super) touches_border: bool,
+}
+
+impl GroundScene {
+    /// That of a `subject` on a canvas of `size`; `place` is the source's rectangle on it. `None` without a ground, a subject above the
+    /// horizon, or shadow strength.
+    pub(super) fn of(size: Size, subject: Rect, place: Rect, grounding: &Grounding) -> Option<Self> {
+        let light = clamped(&grounding.light);
+        let horizon = grounding.horizon.filter(|horizon| horizon.is_finite())? * size.height as f32;
+        let bottom = subject.top + subject.height;
+        let touches_border = bottom >= place.top + place.height || bottom >= size.height;
+        let has_shadow = light.strength > 0.0 && bottom as f32 > horizon;
+        has_shadow.then_some(Self { light, horizon, height: size.height, subject, touches_border })
     }
-    let side = silhouette.side as f32;
-    let longest = silhouette.columns.max(silhouette.rows) as f32;
-    let blurs = [0.006 + 0.012 * light.softness, 0.02 + 0.05 * light.softness, 0.035 + 0.1 * light.softness];
-    let blurs = blurs.map(|share| share * longest);
-    // The shadow's offset to the right and down, for each cell of height above the lowest point.
-    let (sine, cosine) = light.shadow_angle.to_radians().sin_cos();
-    let tall = light.shadow_length * sine * FORESHORTENING;
-    let down = if tall.abs() >= MIN_HEIGHT { tall } else { MIN_HEIGHT.copysign(if sine == 0.0 { -1.0 } else { tall }) };
-    let across = light.shadow_length * cosine;
-    let height = silhouette.rows as f32;
-    let margin = (reach(blurs[2]) + 2) as f32;
-    let grid = {
-        let (left, right) = ((across * height).min(0.0), (across * height).max(0.0) + silhouette.columns as f32);
-        // The contact shadow needs room around the lowest points, however short the cast shadow is.
-        let least = CONTACT_DEPTH * longest;
-        let (top, end) = (lowest + (down * height).min(-least), lowest + (down * height).max(0.0));
-        let (columns, rows) = ((right - left + 2.0 * margin) as usize + 1, (end - top + 2.0 * margin) as usize + 1);
-        Grid { left: left - margin, top: top - margin, columns, rows }
-    };
-    let mut cast = [(); 3].map(|()| {
-        grid.plane(|x, y| {
-            let above = (y - lowest) / down;
-            if (0.0..=height).contains(&above) { silhouette.at(x - above * across, lowest - above) } else { 0.0 }
-        })
-    });
-    for (plane, sigma) in cast.iter_mut().zip(blurs) {
-        gaussian::cpu::blur(plane, grid.columns, sigma, Border::Zero);
-    }
-    let [tight, wide] = contact(&bottoms, lowest, longest, grid);
-    let fade = 0.03 * canvas.size().height as f32;
-    let origin = [subject.left as f32, subject.top as f32];
-    let [near, middle, far] = cast;
-    let mut opacity = tight;
-    opacity.par_chunks_mut(grid.columns).enumerate().for_each(|(row, cells)| {
-        let y = grid.top + row as f32 + 0.5;
-        let share = ((y - lowest) / down / height).clamp(0.0, 1.0);
-        // Farther away skylight brightens the shadow.
-        let strength = light.strength * (1.0 - (0.45 + 0.4 * light.softness) * share);
-        // Above the horizon there is no ground.
-        let on_ground = ((origin[1] + y * side - horizon) / fade).clamp(0.0, 1.0);
-        for (column, cell) in cells.iter_mut().enumerate() {
-            let at = row * grid.columns + column;
-            let ([near], [middle], [far]) = (near[at], middle[at], far[at]);
-            let blurred = if share < 0.4 {
-                near + share / 0.4 * (middle - near)
-            } else {
-                middle + (share - 0.4) / 0.6 * (far - middle)
-            };
-            let contact = CONTACT_OPACITY[0] + CONTACT_OPACITY[1] * light.strength;
-            let touched = (contact * (1.2 * cell[0] + 1.3 * wide[at][0])).min(0.9);
-            *cell = [on_ground * (1.0 - (1.0 - touched) * (1.0 - strength * blurred.clamp(0.0, 1.0)))];
+
+    /// The shadow of the subject with this `silhouette`.
+    pub(super) fn shadow(&self, silhouette: &Silhouette) -> Option<ShadowGrid> {
+        let Self { light, horizon, height: canvas_height, subject, .. } = *self;
+        let bottoms = silhouette.bottoms();
+        let lowest = bottoms.iter().flatten().copied().fold(f32::NEG_INFINITY, f32::max);
+        if !lowest.is_finite() {
+            return None;
         }
-    });
-    Some(ShadowGrid::from_cells(
-        opacity,
-        grid.columns,
-        silhouette.side,
-        origin[0] + grid.left * side,
-        origin[1] + grid.top * side,
-    ))
+        let side = silhouette.side as f32;
+        let longest = silhouette.columns.max(silhouette.rows) as f32;
+        let blurs = [0.006 + 0.012 * light.softness, 0.02 + 0.05 * light.softness, 0.035 + 0.1 * light.softness];
+        let blurs = blurs.map(|share| share * longest);
+        // The shadow's offset to the right and down, for each cell of height above the lowest point.
+        let (sine, cosine) = light.shadow_angle.to_radians().sin_cos();
+        let tall = light.shadow_length * sine * FORESHORTENING;
+        let down =
+            if tall.abs() >= MIN_HEIGHT { tall } else { MIN_HEIGHT.copysign(if sine == 0.0 { -1.0 } else { tall }) };
+        let across = light.shadow_length * cosine;
+        let height = silhouette.rows as f32;
+        let margin = (reach(blurs[2]) + 2) as f32;
+        let grid = {
+            let (left, right) = ((across * height).min(0.0), (across * height).max(0.0) + silhouette.columns as f32);
+            // The contact shadow needs room around the lowest points, however short the cast shadow is.
+            let least = CONTACT_DEPTH * longest;
+            let (top, end) = (lowest + (down * height).min(-least), lowest + (down * height).max(0.0));
+            let (columns, rows) = ((right - left + 2.0 * margin) as usize + 1, (end - top + 2.0 * margin) as usize + 1);
+            Grid { left: left - margin, top: top - margin, columns, rows }
+        };
+        let mut cast = [(); 3].map(|()| {
+            grid.plane(|x, y| {
+                let above = (y - lowest) / down;
+                if (0.0..=height).contains(&above) { silhouette.at(x - above * across, lowest - above) } else { 0.0 }
+            })
+        });
+        for (plane, sigma) in cast.iter_mut().zip(blurs) {
+            gaussian::cpu::blur(plane, grid.columns, sigma, Border::Zero);
+        }
+        let [tight, wide] = contact(&bottoms, lowest, longest, grid);
+        let fade = 0.03 * canvas_height as f32;
+        let origin = [subject.left as f32, subject.top as f32];
+        let [near, middle, far] = cast;
+        let mut opacity = tight;
+        opacity.par_chunks_mut(grid.columns).enumerate().for_each(|(row, cells)| {
+            let y = grid.top + row as f32 + 0.5;
+            let share = ((y - lowest) / down / height).clamp(0.0, 1.0);
+            // Farther away skylight brightens the shadow.
+            let strength = light.strength * (1.0 - (0.45 + 0.4 * light.softness) * share);
+            // Above the horizon there is no ground.
+            let on_ground = ((origin[1] + y * side - horizon) / fade).clamp(0.0, 1.0);
+            for (column, cell) in cells.iter_mut().enumerate() {
+                let at = row * grid.columns + column;
+                let ([near], [middle], [far]) = (near[at], middle[at], far[at]);
+                let blurred = if share < 0.4 {
+                    near + share / 0.4 * (middle - near)
+                } else {
+                    middle + (share - 0.4) / 0.6 * (far - middle)
+                };
+                let contact = CONTACT_OPACITY[0] + CONTACT_OPACITY[1] * light.strength;
+                let touched = (contact * (1.2 * cell[0] + 1.3 * wide[at][0])).min(0.9);
+                *cell = [on_ground * (1.0 - (1.0 - touched) * (1.0 - strength * blurred.clamp(0.0, 1.0)))];
+            }
+        });
+        Some(ShadowGrid::from_cells(
+            opacity,
+            grid.columns,
+            silhouette.side,
+            origin[0] + grid.left * side,
+            origin[1] + grid.top * side,
+        ))
+    }
 }
 
 /// Contact shadow along the columns that touch the ground: a tight and a wide band.
@@ -225,18 +291,6 @@ fn contact(bottoms: &[Option<f32>], lowest: f32, longest: f32, grid: Grid) -> [V
     [tight, wide]
 }
 
-/// Whether the picture's lower border crops the subject.
-fn is_cropped_below(canvas: &Frame, subject: Rect, place: Rect) -> bool {
-    let bottom = subject.top + subject.height;
-    if bottom < place.top + place.height && bottom < canvas.size().height {
-        return false;
-    }
-    let row = &canvas.pixels().as_chunks::<4>().0[(bottom - 1) as usize * canvas.size().width as usize..];
-    let row = &row[subject.left as usize..(subject.left + subject.width) as usize];
-    let solid = row.iter().filter(|pixel| f32::from(pixel[3]) >= OPAQUE_ALPHA).count();
-    solid as f32 > CROPPED_SHARE * subject.width as f32
-}
-
 /// `light` with its values clamped to their ranges.
 fn clamped(light: &Light) -> Light {
     let within = |value: f32, low: f32, high: f32| if value.is_nan() { low } else { value.clamp(low, high) };
@@ -255,7 +309,7 @@ mod tests {
     use super::*;
     use crate::compose::{Background, Fit, Materials, SUBJECT_ALPHA, Scene, flatten};
     use crate::image::color::Color;
-    use crate::image::{Buffer, Size, Subject};
+    use crate::image::{Buffer, Subject};
 
     const SIZE: Size = Size::new(240, 200);
 

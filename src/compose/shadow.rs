@@ -111,6 +111,12 @@ impl ShadowGrid {
         Self { shade, width, at: Placement { cell: cell as f32, left, top } }
     }
 
+    /// The coverage of each cell, cells in a row, and where they lie.
+    #[cfg(feature = "gpu")]
+    pub(super) fn into_cells(self) -> (Vec<f32>, usize, Placement) {
+        (self.shade.into_flattened(), self.width, self.at)
+    }
+
     /// Number of cells.
     #[cfg(test)]
     pub(super) fn cells(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 use std::fmt;
+use std::ops::Range;
 
 /// Least rows of a task.
 const ROWS: usize = 64;
@@ -104,6 +105,13 @@ impl Rect {
     #[must_use]
     pub const fn size(self) -> Size {
         Size { width: self.width, height: self.height }
+    }
+
+    /// Its rows and columns.
+    #[must_use]
+    pub const fn ranges(self) -> [Range<usize>; 2] {
+        let Self { left, top, width, height } = self;
+        [top as usize..(top + height) as usize, left as usize..(left + width) as usize]
     }
 
     /// Whether it holds the pixel in this column and row.

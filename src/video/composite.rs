@@ -74,7 +74,7 @@ impl FrameCompositor {
     fn flattened_on_device(&self, frame: &Frame, matte: &DeviceMatte) -> Option<Frame> {
         let (size, materials) = (frame.size(), Materials::default());
         let (layout, picture) = (Layout::unchanged(size), frame.on_device()?);
-        let has_room = compose::gpu::has_room(picture.session(), size, &layout, &materials);
+        let has_room = compose::gpu::has_room(picture.session(), size, &layout, &self.scene, &materials);
         if !has_room || !compose::gpu::does(&self.scene, size) {
             return None;
         }

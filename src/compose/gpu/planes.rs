@@ -4,7 +4,6 @@ use crate::image::{Rect, Size};
 use backdrop_kernels::device::Plane;
 use backdrop_kernels::resample::{Part, gpu::resample};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use std::ops::Range;
 
 /// One word everywhere, u32 `[1, 1]`.
 pub(super) fn constant(word: u32, device: &Device) -> Plane {
@@ -15,7 +14,7 @@ pub(super) fn constant(word: u32, device: &Device) -> Plane {
 pub(super) fn part_of(picture: Plane, part: Part, size: Size) -> Plane {
     let Size { width, height } = size;
     if part.width == f64::from(width) && part.height == f64::from(height) {
-        picture.slice(ranges(Rect { left: part.left as u32, top: part.top as u32, width, height }))
+        picture.slice(Rect { left: part.left as u32, top: part.top as u32, width, height }.ranges())
     } else {
         resample(picture, part, height as usize, width as usize)
     }
@@ -28,11 +27,5 @@ pub(super) fn on_canvas(picture: Plane, place: Rect, size: Size) -> Plane {
     }
     let shape = [size.height as usize, size.width as usize];
     let canvas = Tensor::<2, Int>::zeros(shape, (&picture.device(), DType::U32));
-    canvas.slice_assign(ranges(place), picture)
-}
-
-/// The rows and columns of `rect`.
-fn ranges(rect: Rect) -> [Range<usize>; 2] {
-    let axis = |first: u32, length: u32| first as usize..(first + length) as usize;
-    [axis(rect.top, rect.height), axis(rect.left, rect.width)]
+    canvas.slice_assign(place.ranges(), picture)
 }

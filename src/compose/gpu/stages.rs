@@ -2,12 +2,14 @@
 //! the module of the same name does on the CPU.
 
 use super::background::{DeviceBackground, beneath};
+use super::ground;
 use super::planes::{constant, on_canvas, part_of};
+use crate::compose::light_wrap::tint;
 use crate::compose::outline::is_visible;
 use crate::compose::resample::part;
 use crate::compose::shadow::{Extension, GridPlan};
 use crate::compose::{Enhance, Layout, Outline, SUBJECT_ALPHA, Scene, Shadow};
-use crate::image::{Rect, Size};
+use crate::image::{Rect, Size, Transferred};
 use backdrop_kernels::coverage;
 use backdrop_kernels::device::Plane;
 use backdrop_kernels::dilate::gpu::dilate;
@@ -16,19 +18,30 @@ use backdrop_kernels::enhance::gpu::enhance;
 use backdrop_kernels::flat_over::gpu::flat_over;
 use backdrop_kernels::gaussian::{Border, gpu::gaussian};
 use backdrop_kernels::layers::Paint;
+use backdrop_kernels::light_wrap::gpu::light_wrap;
 use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
 
 /// Bytes of a row's extent, which come down.
 pub(super) const EXTENT_BYTES: usize = 2 * size_of::<u32>();
 
-/// The packed picture of `cutout` in `layout`, and the bounds of the subject in it; nothing where none of it is left.
+/// A finished canvas.
+pub(super) struct Canvas {
+    /// Its packed pixels.
+    pub(super) pixels: TensorData,
+    /// The bounds of the subject in it.
+    pub(super) subject: Rect,
+    /// What crossed the border for the shadow on the ground.
+    pub(super) grounding: Transferred,
+}
+
+/// The packed picture of `cutout` in `layout`; nothing where none of the subject is left.
 pub(super) fn composed(
     cutout: Plane,
     layout: &Layout,
     scene: &Scene,
     background: DeviceBackground,
-) -> Result<Option<(TensorData, Rect)>, String> {
+) -> Result<Option<Canvas>, String> {
     let device = cutout.device();
     let Layout { canvas: size, from, place, scale } = *layout;
     let subject = part_of(cutout, part(from), place.size());
@@ -41,10 +54,27 @@ pub(super) fn composed(
         drop_shadow(&canvas, stroke.as_ref(), &shadow, scale, bounds, extension)
     });
     let is_clear = background.is_clear();
+    let mut background = background.on(size, &device);
+    let (mut canvas, mut grounding) = (canvas, Transferred::default());
+    let mut on_ground = None;
+    if let Some(given) = &scene.grounding {
+        let shadow = ground::shadow(&canvas, bounds, place, given)?;
+        grounding = shadow.transferred;
+        canvas = light_wrap(canvas, background.clone(), tint(given));
+        on_ground = shadow.shade;
+    }
     let layers = Layers { stroke, shade, paint: paint(scene.outline, shadow) };
-    let canvas = layers.beneath(canvas, background.on(size, &device), is_clear);
-    let data = canvas.try_into_data().map_err(|error| error.to_string())?;
-    Ok(Some((data, bounds)))
+    let canvas = match on_ground {
+        Some(ground) if layers.is_empty() => ground::beneath(canvas, ground, background),
+        Some(ground) => {
+            let nothing = Plane::zeros(canvas.dims(), (&device, DType::U32));
+            background = ground::beneath(nothing, ground, background);
+            layers.beneath(canvas, background, false)
+        }
+        None => layers.beneath(canvas, background, is_clear),
+    };
+    let pixels = canvas.try_into_data().map_err(|error| error.to_string())?;
+    Ok(Some(Canvas { pixels, subject: bounds, grounding }))
 }
 
 /// The canvas clipped to its outline, and the outline's coverage, where there is one.
@@ -103,6 +133,11 @@ struct Layers {
 }
 
 impl Layers {
+    /// Whether there are none.
+    const fn is_empty(&self) -> bool {
+        self.stroke.is_none() && self.shade.is_none()
+    }
+
     /// These and `background`, which may be clear, beneath `canvas`: the flat ones are mixed with it in encoded values, and what
     /// that gives is composited in linear light.
     fn beneath(self, canvas: Plane, background: Plane, is_clear: bool) -> Plane {

@@ -19,11 +19,11 @@ use super::error::NoSubject;
 use super::guide::Guide;
 use super::matte::{SolvedMatte, speck_pixels};
 use super::options::{Method, Options};
-use crate::image::{AlphaMatte, Cutout, DeviceCopy, Frame, Size, Transferred};
+use crate::image::{AlphaMatte, Cutout, DeviceCopy, DeviceSession, Frame, Rect, Size, Transferred};
 use crate::telemetry::metrics;
 use backdrop_kernels::coverage::gpu::{bytes, filled};
 use backdrop_kernels::device::Plane;
-use burn::tensor::TensorData;
+use burn::tensor::{DType, TensorData};
 use stages::Grids;
 
 /// Bytes a pixel on the device. The solver has 56 on the finest level (its picture, three planes of labels, the start, five of
@@ -66,6 +66,43 @@ pub(crate) struct DeviceCutout {
     pub(crate) pixels: Plane,
     /// Its coverage, on the host.
     pub(crate) coverage: AlphaMatte,
+}
+
+impl DeviceCutout {
+    /// Its part `from`, at `place` of a transparent picture of the size of `whole`, on the device of `session`. `from` and `place` are of
+    /// one size.
+    ///
+    /// # Errors
+    /// Why the device failed.
+    pub(crate) fn placed(
+        self,
+        from: Rect,
+        place: Rect,
+        whole: &Frame,
+        session: &DeviceSession,
+    ) -> Result<Self, String> {
+        let Self { pixels, coverage } = self;
+        let size = whole.size();
+        let canvas = move || {
+            let canvas = Plane::zeros([size.height as usize, size.width as usize], (&pixels.device(), DType::U32));
+            if from.size().area() == 0 {
+                canvas
+            } else {
+                canvas.slice_assign(place.ranges(), pixels.slice(from.ranges()))
+            }
+        };
+        let pixels = session.call(canvas).map_err(|error| error.to_string())?;
+        let mut placed = whole.buffer(size.area());
+        placed.fill(0);
+        let [from_rows, from_columns] = from.ranges();
+        let [rows, columns] = place.ranges();
+        let width = coverage.size().width as usize;
+        for (from, to) in from_rows.zip(rows) {
+            placed[to * size.width as usize..][columns.clone()]
+                .copy_from_slice(&coverage.coverage()[from * width..][from_columns.clone()]);
+        }
+        Ok(Self { pixels, coverage: AlphaMatte::new(size, placed) })
+    }
 }
 
 /// Cuts the subject out of `frame` as [`cut_out`] does, but leaves the cutout on the device that has `picture`, which is

@@ -6,11 +6,12 @@
 use super::cpu::{CpuExecutor, matted_by};
 use super::task::{Composition, Executor, Finished, Task};
 use crate::compose::{self, OutputTooLarge, SUBJECT_ALPHA};
-use crate::image::DeviceCopy;
+use crate::image::{DeviceCopy, DeviceSession, Frame, Rect};
 use crate::matting::gpu::DeviceCutout;
-use crate::matting::{self, Guide, NoSubject};
+use crate::matting::{self, Guide, NoSubject, Options};
 use crate::pipeline::coverage::Coverage;
 use crate::pipeline::error::PipelineError;
+use crate::pipeline::window;
 use crate::recipe::Picture;
 use crate::telemetry::metrics;
 use std::time::Instant;
@@ -61,34 +62,53 @@ impl From<OutputTooLarge> for Outcome {
 
 /// Mattes and composes `task` without bringing the cutout to the host.
 fn on_device(task: &Task) -> Outcome {
-    let Some((guide, picture)) = supported(task) else { return Outcome::Unsupported };
-    match finished(task, guide, picture) {
+    let Some(matted) = supported(task) else { return Outcome::Unsupported };
+    match finished(task, &matted) {
         Ok(finished) => Outcome::Finished(Box::new(finished)),
         Err(outcome) => outcome,
     }
 }
 
-/// The guide of `task` and the copy of its picture, where the device supports all that the task has.
-fn supported(task: &Task) -> Option<(Guide<'_>, &DeviceCopy)> {
-    let Task { frame, coverage, picture, options, region, composition } = task;
-    let Coverage::Network { mask, standard, seeds, crop: None, .. } = coverage else { return None };
+/// What is matted on the device.
+struct Matted<'a> {
+    /// The picture, or its part in the caller's box.
+    frame: &'a Frame,
+    /// Its copy there.
+    picture: &'a DeviceCopy,
+    guide: Guide<'a>,
+    options: Options,
+    /// Where it lies in the whole picture.
+    window: Rect,
+}
+
+/// What is matted of `task`, where the device supports all that the task has.
+fn supported(task: &Task) -> Option<Matted<'_>> {
+    let Task { frame: whole, coverage, picture, options, region: _, composition } = task;
+    let Coverage::Network { mask, standard, seeds, window, crop } = coverage else { return None };
     let is_cutout = match picture {
         Picture::Cutout | Picture::Classified | Picture::Portrait(_) => true,
         Picture::CleanMask | Picture::Source => false,
     };
-    if !is_cutout || region.is_some() || !compose::gpu::does(&composition.scene, frame.size()) {
+    if !is_cutout || !compose::gpu::does(&composition.scene, whole.size()) {
         return None;
     }
+    let (frame, options) = match crop {
+        Some(crop) => (crop, window::options_within(options, *window)),
+        None => (whole, *options),
+    };
     let guide = Guide::Network { mask, standard: standard.as_ref(), seeds };
-    Some((guide, matting::gpu::usable(frame, guide, options)?))
+    let picture = matting::gpu::usable(frame, guide, &options)?;
+    Some(Matted { frame, picture, guide, options, window: *window })
 }
 
-fn finished(task: &Task, guide: Guide<'_>, picture: &DeviceCopy) -> Result<Finished, Outcome> {
+fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let began = Instant::now();
-    let Task { frame, options, composition: Composition { scene, materials, face }, .. } = task;
+    let Task { frame, region, composition: Composition { scene, materials, face }, .. } = task;
+    let Matted { frame: part, picture, guide, options, window } = matted;
     let (size, session) = (frame.size(), picture.session());
-    let cutout = matting::gpu::cut_out_on_device(frame, picture, guide, options).map_err(Outcome::Failed)?;
-    let DeviceCutout { pixels, coverage } = cutout?;
+    let cutout = matting::gpu::cut_out_on_device(part, picture, *guide, options).map_err(Outcome::Failed)?;
+    let cutout = placed(cutout?, part, *window, *region, frame, session).map_err(Outcome::Failed)?;
+    let DeviceCutout { pixels, coverage } = cutout;
     let bounds = coverage.covered(SUBJECT_ALPHA).ok_or(NoSubject)?;
     let matte = began.elapsed();
 
@@ -96,7 +116,7 @@ fn finished(task: &Task, guide: Guide<'_>, picture: &DeviceCopy) -> Result<Finis
     let scene = face.scene(scene, &coverage);
     let layout = scene.layout(size, bounds)?;
     let face = face.located(&layout, size);
-    if !compose::gpu::has_room(session, size, &layout, materials) {
+    if !compose::gpu::has_room(session, size, &layout, &scene, materials) {
         return Err(Outcome::Unsupported);
     }
     let take = |len| frame.buffer(len);
@@ -106,4 +126,25 @@ fn finished(task: &Task, guide: Guide<'_>, picture: &DeviceCopy) -> Result<Finis
     picture.count(composed.transferred);
     let (composite, subject) = (composed.composite, composed.subject);
     Ok(Finished { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
+}
+
+/// `cutout` of `part`, which lies at `window` of the whole picture, as one of that; nothing of it is left outside of `region`, where there
+/// is one.
+fn placed(
+    cutout: DeviceCutout,
+    part: &Frame,
+    window: Rect,
+    region: Option<Rect>,
+    whole: &Frame,
+    session: &DeviceSession,
+) -> Result<DeviceCutout, String> {
+    let all = Rect::whole(part.size());
+    let inside = match region {
+        Some(region) => window::within(region, window).unwrap_or_default(),
+        None => all,
+    };
+    if inside == all && part.size() == whole.size() {
+        return Ok(cutout);
+    }
+    cutout.placed(inside, window::outside(inside, window), whole, session)
 }

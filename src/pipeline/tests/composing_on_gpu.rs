@@ -7,11 +7,12 @@ use crate::compose::{
     self, Background, Fit, Framing, Grounding, Head, Layout, Light, Materials, Outline, SUBJECT_ALPHA, Scene,
 };
 use crate::image::color::Color;
-use crate::image::{AlphaMatte, DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
+use crate::image::{AlphaMatte, BufferPool, DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
 use crate::matting::{Options, Seeds, cut_out};
 use crate::pipeline::coverage::Coverage;
 use crate::pipeline::executor::{Composition, Finished, Task, finished};
 use crate::pipeline::portrait::PortraitFace;
+use crate::pipeline::window;
 use crate::recipe::{ENDPOINTS, Fields, Picture};
 use burn::tensor::Device;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &D
     assert!(compose::gpu::does(&scene, cutout.size()), "{what}");
     let expected = compose::flatten(Subject::Source(cutout.clone()), bounds, &layout, &scene, materials());
     let (session, pixels) = (session(device, LIMITS), on(device, cutout).words());
-    assert!(compose::gpu::has_room(&session, cutout.size(), &layout, &materials()), "{what}");
+    assert!(compose::gpu::has_room(&session, cutout.size(), &layout, &scene, &materials()), "{what}");
     let take = |len| vec![0; len].into();
     let materials = materials();
     let composed = compose::gpu::flatten(&session, (pixels, &coverage(cutout)), &layout, &scene, &materials, take);
@@ -78,7 +79,11 @@ fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &D
     let up = background.map_or(0, |background| background.pixels().len());
     let up = (up + materials.plate.map_or(0, |plate| 16 * plate.cells())) as u64;
     let down = (picture.pixels().len() + 8 * picture.size().height as usize) as u64;
-    assert_eq!(composed.transferred, Transferred { up, down }, "{what}");
+    // The silhouette of at most 224 cells a side and a row of the canvas come down, and a shadow goes up.
+    let most = if scene.grounding.is_some() { 9 * 4 * 224 * 224 } else { 0 };
+    let Transferred { up: actual_up, down: actual_down } = composed.transferred;
+    assert!((up..=up + most).contains(&actual_up), "{what}: {actual_up} up");
+    assert!((down..=down + most).contains(&actual_down), "{what}: {actual_down} down");
 }
 
 #[test]
@@ -89,6 +94,30 @@ fn every_scene_agrees_with_the_cpu_from_the_same_cutout() {
     for (endpoint, fields) in SCENES {
         compare(&cutout, &scene(endpoint, fields), None, &device, &format!("{endpoint} {fields:?}"));
     }
+}
+
+#[test]
+fn a_shadow_on_the_ground_and_the_light_of_a_scene_agree_with_the_cpu() {
+    let Some(device) = device() else { return };
+    let (frame, mask) = subject();
+    let cutout = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
+    let picture = small_picture("scene-figure.jpg");
+    let light =
+        |angle| Light { shadow_angle: angle, shadow_length: 0.6, softness: 0.4, strength: 0.7, tint: [1.6, 1.0, 0.5] };
+    let background = Background::Picture { fit: Fit::Cover, behind: Color::WHITE };
+    for (angle, horizon) in [(20.0, Some(0.3)), (200.0, Some(0.6)), (90.0, None)] {
+        let grounding = Some(Grounding { light: light(angle), horizon });
+        let what = format!("at {angle}, {horizon:?}");
+        compare(&cutout, &Scene { background, grounding, ..scene("studio-shot", &[]) }, Some(&picture), &device, &what);
+        let scene = Scene { grounding, ..scene("sticker", &[("width", "250")]) };
+        compare(&cutout, &scene, None, &device, &format!("a sticker {what}"));
+    }
+    // A border that crops the subject leaves no ground to be seen.
+    let grounding = Some(Grounding { light: light(40.0), horizon: Some(0.1) });
+    let size = cutout.size();
+    let upper = Rect { height: size.height / 2, ..Rect::whole(size) };
+    let cropped = cutout.cropped(upper, 1, |len| vec![0; len].into());
+    compare(&cropped, &Scene { background, grounding, ..Scene::default() }, Some(&picture), &device, "cropped");
 }
 
 #[test]
@@ -145,6 +174,43 @@ fn a_composed_picture_crosses_the_border_once_each_way() {
 }
 
 #[test]
+fn a_box_and_a_region_of_a_picture_are_composed_on_the_device_that_has_its_part() {
+    let Some(device) = device() else { return };
+    let (whole, _) = subject();
+    let Size { width, height } = whole.size();
+    let window = Rect { left: width / 10, top: height / 8, width: width * 3 / 4, height: height * 3 / 4 };
+    let part = window::cropped(&whole, window, &BufferPool::new(0));
+    let mask = masks(std::slice::from_ref(&part)).remove(0);
+    let region = Some(Rect { left: width / 4, top: height / 4, width: width / 2, height: height / 3 });
+    let scene = || scene("studio-shot", &[("bg_blur", "30")]);
+    for (window, part, region) in
+        [(window, Some(&part), None), (window, Some(&part), region), (Rect::whole(whole.size()), None, region)]
+    {
+        let finished = |place: &dyn Fn(&Frame) -> Frame| {
+            let crop = part.map(place);
+            let frame = if crop.is_some() { whole.clone() } else { place(&whole) };
+            let mut task = task(frame, &mask, scene());
+            task.composition.materials.plate = scene().plate(&whole);
+            task.coverage =
+                Coverage::Network { mask: mask.clone(), standard: None, seeds: Seeds::default(), window, crop };
+            finished(Task { region, ..task }).expect("a picture")
+        };
+        let (expected, actual) = (finished(&Frame::clone), finished(&|frame| resident(frame, &device)));
+        let what = format!("{window} {region:?}");
+        assert_eq!(expected.subject, actual.subject, "{what}");
+        let [expected, picture] = [&expected, &actual].map(|Finished { composite, .. }| composite.frame());
+        assert_alike(expected.pixels(), picture.pixels(), &what);
+        // The part goes up; its coverage and the finished picture come down, and no cutout.
+        let matted = part.unwrap_or(&whole);
+        let Transferred { up, down } = actual.transferred.expect("it was on the device");
+        let Size { width, height } = matted.size();
+        let coverage = u64::from(width.next_multiple_of(4) * height);
+        assert_eq!(down, coverage + picture.pixels().len() as u64 + 8 * u64::from(picture.size().height), "{what}");
+        assert!(up >= matted.pixels().len() as u64, "{what}");
+    }
+}
+
+#[test]
 fn a_picture_that_is_only_cut_out_comes_down_as_it_is() {
     let Some(device) = device() else { return };
     let (frame, mask) = subject();
@@ -190,7 +256,7 @@ fn scenes_beyond_the_supported_layers_and_bare_cutouts_are_the_cpus() {
     assert!(!does(Scene::default()), "nothing is composed");
     assert!(!does(scene("remove", &[("max_dim", "400")])), "nothing is composed");
     assert!(does(scene("remove", &[("max_dim", "399")])));
-    assert!(!does(Scene { grounding: Some(Grounding { light, horizon: None }), ..colored() }));
+    assert!(does(Scene { grounding: Some(Grounding { light, horizon: None }), ..Scene::default() }));
     assert!(does(Scene { background: Background::Blurred { intensity: 9, behind: Color::WHITE }, ..colored() }));
     assert!(!does(Scene { framing: Framing::Cropped { aspect: None, padding: 0 }, ..colored() }));
 }

@@ -1,0 +1,73 @@
+//! The shadow on the ground of a canvas on a device: the silhouette comes down on a coarse grid, and the shadow goes up on another.
+
+use super::planes::constant;
+use crate::compose::Grounding;
+use crate::compose::ground_shadow::{GroundScene, Silhouette, cell_side, is_cropped};
+use crate::image::{Rect, Size, Transferred};
+use backdrop_kernels::device::Plane;
+use backdrop_kernels::dst_over::gpu::dst_over;
+use backdrop_kernels::layers::Paint;
+use backdrop_kernels::shadow_grid::Cells;
+use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
+use burn::tensor::{Tensor, TensorData};
+
+/// A shadow on the ground, and what crossed the border for it.
+pub(super) struct GroundShadow {
+    /// Its coverage of each pixel of the canvas, f32 `[H, W]`; nothing without a shadow.
+    pub(super) shade: Option<Tensor<2>>,
+    /// The silhouette and, where it may be cropped, the subject's last row; the shadow.
+    pub(super) transferred: Transferred,
+}
+
+/// The shadow of what covers `subject` of `canvas`, on which the source is at `place`.
+pub(super) fn shadow(
+    canvas: &Plane,
+    subject: Rect,
+    place: Rect,
+    grounding: &Grounding,
+) -> Result<GroundShadow, String> {
+    let [height, width] = canvas.dims();
+    let mut transferred = Transferred::default();
+    let none = |transferred| Ok(GroundShadow { shade: None, transferred });
+    let size = Size::new(width as u32, height as u32);
+    let Some(scene) = GroundScene::of(size, subject, place, grounding) else { return none(transferred) };
+    if scene.touches_border {
+        let row = last_row(canvas, subject)?;
+        transferred.down += (row.len() * size_of::<u32>()) as u64;
+        if is_cropped(row.iter().map(|pixel| (pixel >> 24) as u8), subject) {
+            return none(transferred);
+        }
+    }
+    let means = silhouette(canvas, subject)?;
+    transferred.down += (means.len() * size_of::<f32>()) as u64;
+    let Some(shadow) = scene.shadow(&Silhouette::of_means(means, subject)) else { return none(transferred) };
+    let (shade, columns, at) = shadow.into_cells();
+    transferred.up += (shade.len() * size_of::<f32>()) as u64;
+    let shape = [shade.len() / columns, columns, 1];
+    let shade = Tensor::<3>::from_data(TensorData::new(shade, shape), &canvas.device());
+    Ok(GroundShadow { shade: Some(samples(shade, at, height, width)), transferred })
+}
+
+/// The pixels of the subject's last row.
+fn last_row(canvas: &Plane, subject: Rect) -> Result<Vec<u32>, String> {
+    let last = Rect { top: subject.top + subject.height - 1, height: 1, ..subject };
+    let row = canvas.clone().slice(last.ranges());
+    let row = row.try_into_data().map_err(|error| error.to_string())?;
+    row.try_into_vec().map_err(|error| error.to_string())
+}
+
+/// The mean coverage of each cell of the subject.
+fn silhouette(canvas: &Plane, subject: Rect) -> Result<Vec<f32>, String> {
+    let Rect { left, top, width, height } = subject;
+    let bounds = [left, top, left + width, top + height];
+    let grid = Cells { bounds, extension: [0; 4], cell: cell_side(subject), border: 0 };
+    let means = cells(canvas.clone(), Coverage::Alpha, grid);
+    let means = means.try_into_data().map_err(|error| error.to_string())?;
+    means.try_into_vec().map_err(|error| error.to_string())
+}
+
+/// `shade`, black, and `background` beneath `canvas`, in linear light.
+pub(super) fn beneath(canvas: Plane, shade: Tensor<2>, background: Plane) -> Plane {
+    let stroke = constant(0, &canvas.device());
+    dst_over(canvas, stroke, shade, background, Paint { stroke: [0; 3], shadow: [0; 3], opacity: 1.0 })
+}
