@@ -113,7 +113,8 @@ impl DeviceSession {
         self.0.watchdog.is_lost()
     }
 
-    pub(super) fn report(&self, up: u64, down: u64) {
+    /// Reports bytes that were moved up and down.
+    pub fn report(&self, up: u64, down: u64) {
         (self.0.report)(up, down);
     }
 }

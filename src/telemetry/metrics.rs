@@ -23,6 +23,7 @@ const BATCH_SIZE: &str = "backdrop_batch_size";
 const BATCHES_FAILED: &str = "backdrop_batches_failed_total";
 const DEVICE_BYTES: &str = "backdrop_device_bytes_total";
 const MATTING_FAILED: &str = "backdrop_device_matting_failed_total";
+const NETWORK_FAILED: &str = "backdrop_device_network_failed_total";
 const FELL_BACK: &str = "backdrop_device_fallback";
 const DEVICE_BUSY: &str = "backdrop_device_busy_seconds_total";
 const MODEL_LOADED: &str = "backdrop_model_loaded";
@@ -195,6 +196,11 @@ pub fn device_bytes(up: u64, down: u64) {
     counter!(DEVICE_BYTES, "direction" => "down").increment(down);
 }
 
+/// A network failed on the device, and ran on the CPU instead.
+pub fn network_failed() {
+    counter!(NETWORK_FAILED).increment(1);
+}
+
 /// Matting or composing failed on the device, and the picture was matted and composed on the CPU.
 pub fn matting_failed() {
     counter!(MATTING_FAILED).increment(1);
@@ -343,6 +349,10 @@ fn describe() {
     describe_counter!(
         MATTING_FAILED,
         "Pictures whose matting or composing failed on the device and was done on the CPU."
+    );
+    describe_counter!(
+        NETWORK_FAILED,
+        "Batches, tiles and faces whose network failed on the device and ran on the CPU."
     );
     describe_gauge!(FELL_BACK, "1 while the CPU stands in for a GPU that failed.");
     describe_gauge!(DEVICE_BUSY, "Time that the device was busy.");

@@ -115,13 +115,19 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// A session on the opened adapter. wgpu does not say how much memory a GPU has: pictures in flight may together take as
-    /// much as its largest buffer, at most 16 GiB.
+    /// The session on the opened adapter, which all networks and pictures share until the GPU is lost; then another one. wgpu does not
+    /// say how much memory a GPU has: work in flight may together take as much as its largest buffer, at most 16 GiB.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn session(&self) -> Result<DeviceSession, String> {
+        static SESSIONS: Mutex<Vec<(Adapter, DeviceSession)>> = Mutex::new(Vec::new());
         let device = self.open()?;
+        let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|(_, session)| !session.is_lost());
+        if let Some((_, session)) = sessions.iter().find(|(adapter, _)| adapter == self) {
+            return Ok(session.clone());
+        }
         let (adapters, limits) = listed();
         let granted = adapters.iter().zip(limits).find(|(adapter, _)| *adapter == self).map(|(_, limits)| limits);
         let granted = granted.cloned().unwrap_or_else(wgpu::Limits::defaults);
@@ -130,7 +136,9 @@ impl Adapter {
             largest_buffer: granted.max_buffer_size.min(granted.max_storage_buffer_binding_size),
             call: if self.kind == AdapterKind::Software { SOFTWARE_CALL } else { CALL },
         };
-        Ok(DeviceSession::new(device, limits, metrics::device_bytes))
+        let session = DeviceSession::new(device, limits, metrics::device_bytes);
+        sessions.push((self.clone(), session.clone()));
+        Ok(session)
     }
 }
 

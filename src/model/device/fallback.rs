@@ -6,10 +6,10 @@
 //! configured by `gpu` or by name is never replaced: its failure is the error.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::watchdog::Watchdog;
@@ -37,7 +37,7 @@ pub trait Gpu: fmt::Display + Send + Sync {
         Duration::from_secs(1800)
     }
 
-    /// Time after which one that failed is first tested again; each time after that it doubles.
+    /// Time after which one that failed is first tested again; each time after that the time doubles.
     fn retry_after(&self) -> Duration {
         Duration::from_secs(300)
     }
@@ -150,9 +150,8 @@ impl ActiveDevice {
             None => Arc::new(CpuRetoucher::default()),
             Some(gpu) => Arc::new(ActiveRetoucher {
                 device: self.clone(),
-                gpu: gpu.retoucher(),
+                gpu: Mutex::new(GpuNetworks { networks: gpu.retoucher(), failed: None, wait: gpu.retry_after() }),
                 cpu: CpuRetoucher::default(),
-                failed: AtomicBool::new(false),
             }),
         }
     }
@@ -194,6 +193,8 @@ struct FallbackSegmenter {
     running: Box<dyn Segmenter>,
     /// While the CPU stands in.
     retrial: Option<Retrial>,
+    /// For batches that fail on a GPU that goes on.
+    cpu: Option<Box<dyn Segmenter>>,
 }
 
 impl FallbackSegmenter {
@@ -213,7 +214,7 @@ impl FallbackSegmenter {
                 (cpu_segmenter(weights, device.0.isa)?, Some(Retrial::begin(&gpu, weights, max_batch)))
             }
         };
-        Ok(Self { device: device.clone(), gpu, weights: weights.clone(), max_batch, running, retrial })
+        Ok(Self { device: device.clone(), gpu, weights: weights.clone(), max_batch, running, retrial, cpu: None })
     }
 }
 
@@ -239,9 +240,23 @@ impl Segmenter for FallbackSegmenter {
                 self.retrial = Some(Retrial::begin(&self.gpu, &self.weights, self.max_batch));
                 self.running.segment(frames)
             }
+            Err(SegmentError::Device(reason)) if self.retrial.is_none() => {
+                report_failure(&reason);
+                let cpu = match self.cpu.take() {
+                    Some(cpu) => cpu,
+                    None => cpu_segmenter(&self.weights, self.device.0.isa)?,
+                };
+                self.cpu.insert(cpu).segment(frames)
+            }
             done => done,
         }
     }
+}
+
+/// Reports that the CPU does what the GPU failed to do this time: out of memory, or values that are none.
+fn report_failure(reason: &str) {
+    metrics::network_failed();
+    tracing::warn!(reason, "a network failed on the device; it runs on the CPU for this work");
 }
 
 /// A thread that loads and tests a failed GPU from time to time, until it passes or nobody waits for it.
@@ -284,26 +299,55 @@ impl Retrial {
 #[derive(Debug)]
 struct ActiveRetoucher {
     device: ActiveDevice,
-    gpu: Arc<dyn Retoucher>,
+    gpu: Mutex<GpuNetworks>,
     cpu: CpuRetoucher,
-    /// Whether one of the networks could not be used on the GPU.
-    failed: AtomicBool,
+}
+
+/// The auxiliary networks on the GPU.
+#[derive(Debug)]
+struct GpuNetworks {
+    networks: Arc<dyn Retoucher>,
+    /// When one of them could not be used.
+    failed: Option<Instant>,
+    /// From then until they are loaded and tested again.
+    wait: Duration,
 }
 
 impl ActiveRetoucher {
+    /// The networks on the GPU, unless the CPU stands in.
+    fn on_gpu(&self) -> Option<Arc<dyn Retoucher>> {
+        let gpu = self.device.gpu()?;
+        let mut state = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.device.0.falls_back
+            && let Some(failed) = state.failed
+        {
+            if failed.elapsed() < state.wait {
+                return None;
+            }
+            let wait = state.wait.saturating_mul(2);
+            *state = GpuNetworks { networks: gpu.retoucher(), failed: None, wait };
+        }
+        Some(Arc::clone(&state.networks))
+    }
+
+    /// Notes that a network cannot be used on the GPU; whether that is news.
+    fn give_up(&self) -> bool {
+        let mut state = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
+        state.failed.replace(Instant::now()).is_none()
+    }
+
     fn run<T>(&self, work: impl Fn(&dyn Retoucher) -> Result<T, SegmentError>) -> Result<T, SegmentError> {
         let falls_back = self.device.0.falls_back;
-        if self.device.gpu().is_none() || (falls_back && self.failed.load(Ordering::Relaxed)) {
-            return work(&self.cpu);
-        }
-        match work(&*self.gpu) {
+        let Some(networks) = self.on_gpu() else { return work(&self.cpu) };
+        match work(&*networks) {
             Err(SegmentError::Unusable(reason)) => {
-                let first = !self.failed.swap(true, Ordering::Relaxed);
+                let first = self.give_up();
                 if falls_back {
                     if first {
                         tracing::warn!(
                             reason,
-                            "the GPU cannot be used for faces and upscaling; these networks run on the CPU"
+                            "the GPU cannot be used for faces and upscaling; these networks run on the CPU until they \
+                             are tested again"
                         );
                     }
                     return work(&self.cpu);
@@ -312,6 +356,10 @@ impl ActiveRetoucher {
                     tracing::error!(reason, "requests that need this network fail until another device is configured");
                 }
                 Err(SegmentError::Unusable(reason))
+            }
+            Err(SegmentError::Device(reason)) if falls_back => {
+                report_failure(&reason);
+                work(&self.cpu)
             }
             done => done,
         }
@@ -336,9 +384,9 @@ impl Retoucher for ActiveRetoucher {
 mod tests {
     use super::*;
     use crate::image::{Buffer, Size};
+    use crate::model::FACE_SIDE;
     use std::io::{self, Write};
     use std::sync::atomic::AtomicUsize;
-    use std::sync::{Mutex, PoisonError};
 
     /// A GPU that cannot be used.
     #[derive(Debug, Default)]
@@ -557,9 +605,12 @@ mod tests {
     #[test]
     fn a_network_of_the_retoucher_that_fails_its_test_moves_it_to_the_cpu_under_auto() {
         let retoucher = device(&DeviceChoice::Auto, &Arc::default()).retoucher();
-        let face = FaceCrop(Vec::new());
-        let failed = retoucher.restoration(&face).expect_err("the device is out of memory").to_string();
-        assert_eq!(failed, "the device failed: out of memory", "a failure of work is no reason to fall back");
+        let face = FaceCrop(vec![[0.5; 3]; FACE_SIDE * FACE_SIDE]);
+        let log = logged(|| {
+            retoucher.restoration(&face).expect("the CPU restores it");
+            assert_eq!(retoucher.enlarged(&picture(), Factor::Two).expect("the GPU answers").size(), Size::new(8, 8));
+        });
+        assert!(log.contains("out of memory"), "{log}");
         let log = logged(|| {
             for _ in 0..2 {
                 assert_eq!(retoucher.faces(&picture()).expect("the CPU answers"), []);
@@ -567,6 +618,88 @@ mod tests {
         });
         assert_eq!(log.matches("WARN").count(), 1, "{log}");
         assert_eq!(retoucher.enlarged(&picture(), Factor::Two).expect("the CPU answers").size(), Size::new(16, 16));
+    }
+
+    /// A GPU whose auxiliary networks fail their test the first time.
+    #[derive(Debug, Default)]
+    struct Recovering(AtomicUsize);
+
+    impl fmt::Display for Recovering {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("recovering adapter")
+        }
+    }
+
+    impl Gpu for Recovering {
+        fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+            Err(SegmentError::Unusable("it has none".to_owned()))
+        }
+
+        fn retoucher(&self) -> Arc<dyn Retoucher> {
+            match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Arc::new(BrokenRetoucher),
+                _ => Arc::new(CpuRetoucher::default()),
+            }
+        }
+
+        fn retry_after(&self) -> Duration {
+            Duration::from_millis(20)
+        }
+    }
+
+    #[test]
+    fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
+        let gpu = Arc::new(Recovering::default());
+        let retoucher = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>)).retoucher();
+        let loads = || gpu.0.load(Ordering::Relaxed);
+        assert_eq!(retoucher.faces(&picture()).expect("the CPU answers"), []);
+        let began = Instant::now();
+        while loads() < 2 {
+            assert_eq!(retoucher.faces(&picture()).expect("one of them answers"), []);
+            assert!(began.elapsed() < Duration::from_secs(30), "they are not tested again");
+        }
+        assert_eq!(retoucher.faces(&picture()).expect("the GPU answers"), []);
+        assert_eq!(loads(), 2, "they passed");
+    }
+
+    #[test]
+    fn a_batch_that_fails_on_a_gpu_that_goes_on_is_segmented_by_the_cpu() {
+        struct OutOfMemory;
+        impl Segmenter for OutOfMemory {
+            fn model(&self) -> &str {
+                "small"
+            }
+
+            fn device(&self) -> String {
+                "small adapter".to_owned()
+            }
+
+            fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+                if frames.len() > 1 {
+                    return Err(SegmentError::Device("out of memory".to_owned()));
+                }
+                Ok(vec![RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")])
+            }
+        }
+        let mut segmenter = FallbackSegmenter {
+            device: ActiveDevice::new(&DeviceChoice::Auto, None),
+            gpu: Arc::new(Broken::default()),
+            weights: Weights::embedded(),
+            max_batch: 2,
+            running: Box::new(OutOfMemory),
+            retrial: None,
+            cpu: None,
+        };
+        let sizes = |masks: Vec<RawMask>| masks.iter().map(RawMask::size).collect::<Vec<_>>();
+        let log = logged(|| {
+            for _ in 0..2 {
+                let masks = sizes(segmenter.segment(&[&picture(), &picture()]).expect("the CPU's masks"));
+                assert!(masks.len() == 2 && masks[0].width > 1, "{masks:?}");
+                assert_eq!(sizes(segmenter.segment(&[&picture()]).expect("the GPU's mask")), [Size::new(1, 1)]);
+            }
+        });
+        assert_eq!(log.matches("out of memory").count(), 2, "{log}");
+        assert_eq!(segmenter.device(), "small adapter");
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use backdrop_kernels::conv::Tile;
 use backdrop_kernels::parity;
-use burn::tensor::{Device, Tensor, TensorData};
+use backdrop_kernels::watchdog::CallError;
+use burn::tensor::{Tensor, TensorData};
 
 use super::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
-use crate::image::{Face, Frame};
+use crate::image::{DeviceSession, Face, Frame};
 use crate::model::burn_net::{BurnFace, BurnRestore, BurnUpscale};
 use crate::model::device::Adapter;
 use crate::model::face::{self, FaceDetector};
@@ -58,12 +59,11 @@ impl GpuRetoucher {
         &self,
         slot: &'a OnceLock<Result<N, String>>,
         which: BuiltIn,
-        build: impl FnOnce(&Weights, Device) -> N,
+        build: impl FnOnce(&Weights, DeviceSession) -> N,
         test: impl FnOnce(&N) -> Result<(), String>,
     ) -> Result<&'a N, SegmentError> {
         let load = || {
-            let device = self.adapter.open()?;
-            let net = build(&Weights::built_in(which), device);
+            let net = build(&Weights::built_in(which), self.adapter.session()?);
             test(&net).map(|()| net)
         };
         let loaded = slot.get_or_init(|| {
@@ -115,29 +115,47 @@ impl fmt::Debug for GpuRetoucher {
     }
 }
 
-/// A network on its device, used by one thread at a time: the device would serialise them anyway, with all their inputs in
-/// its memory.
+/// Bytes a pixel of a network's input that it takes on the device: three planes of its widest layer (48 channels), its input and its
+/// output.
+const PIXEL_BYTES: u64 = 1024;
+
+/// A network on its device. Runs of several pictures, tiles and faces are in flight together, as far as the device's memory goes.
 struct OnDevice<N> {
-    net: Mutex<N>,
-    device: Device,
+    net: Arc<N>,
+    session: DeviceSession,
 }
 
-impl<N> OnDevice<N> {
-    fn new(net: N, device: Device) -> Self {
-        Self { net: Mutex::new(net), device }
+impl<N: Send + Sync + 'static> OnDevice<N> {
+    fn new(net: N, session: DeviceSession) -> Self {
+        Self { net: Arc::new(net), session }
     }
 
     /// Runs the network on rows of `width` pixels of red, green and blue.
     fn run(
         &self,
-        input: &[f32],
+        input: Vec<f32>,
         width: usize,
-        forward: impl FnOnce(&N, Tensor<4>) -> Vec<Tensor<4>>,
+        forward: impl FnOnce(&N, Tensor<4>) -> Vec<Tensor<4>> + Send + 'static,
     ) -> Result<Vec<Vec<f32>>, SegmentError> {
-        let net = self.net.lock().unwrap_or_else(PoisonError::into_inner);
-        let shape = [1, input.len() / (width * 3), width, 3];
-        let input = Tensor::<4>::from_data(TensorData::new(input.to_vec(), shape), &self.device);
-        forward(&net, input).into_iter().map(downloaded).collect()
+        let pixels = input.len() / 3;
+        let up = size_of_val(&*input) as u64;
+        let room = self.session.reserve(PIXEL_BYTES * pixels as u64);
+        let room = room.ok_or_else(|| SegmentError::Device("its memory stays taken".to_owned()))?;
+        let (net, device) = (Arc::clone(&self.net), self.session.device().clone());
+        let run = move || {
+            let input = Tensor::<4>::from_data(TensorData::new(input, [1, pixels / width, width, 3]), &device);
+            let outputs: Result<Vec<_>, _> = forward(&net, input).into_iter().map(downloaded).collect();
+            // Late calls keep their memory.
+            drop(room);
+            outputs
+        };
+        let outputs = self.session.call(run).map_err(|error| match error {
+            CallError::Late(_) => SegmentError::Unusable(error.to_string()),
+            CallError::Panicked(_) => SegmentError::Device(error.to_string()),
+        })??;
+        let down = outputs.iter().map(|values| size_of_val(&**values) as u64).sum();
+        self.session.report(up, down);
+        Ok(outputs)
     }
 }
 
@@ -158,9 +176,9 @@ struct GpuFaceDetector {
 }
 
 impl GpuFaceDetector {
-    fn new(weights: &Weights, device: Device) -> Self {
+    fn new(weights: &Weights, session: DeviceSession) -> Self {
         let threshold = weights.card().threshold().expect("the embedded weights are of the network they stand for");
-        Self { on: OnDevice::new(BurnFace::new(weights, &device), device), threshold }
+        Self { on: OnDevice::new(BurnFace::new(weights, session.device()), session), threshold }
     }
 }
 
@@ -176,7 +194,7 @@ impl FaceDetector for GpuFaceDetector {
     ) -> Result<[Vec<[f32; CELL]>; 3], SegmentError> {
         let mut input = vec![0.0; width * height * 3];
         fill(&mut input, 0);
-        let levels = self.on.run(&input, width, BurnFace::forward)?;
+        let levels = self.on.run(input, width, BurnFace::forward)?;
         let mut levels = levels.iter().map(|cells| cells.as_chunks::<CELL>().0.to_vec());
         Ok(std::array::from_fn(|_| levels.next().unwrap_or_default()))
     }
@@ -185,12 +203,12 @@ impl FaceDetector for GpuFaceDetector {
 struct GpuRestorer(OnDevice<BurnRestore>);
 
 impl GpuRestorer {
-    fn new(weights: &Weights, device: Device) -> Self {
-        Self(OnDevice::new(BurnRestore::new(weights, &device), device))
+    fn new(weights: &Weights, session: DeviceSession) -> Self {
+        Self(OnDevice::new(BurnRestore::new(weights, session.device()), session))
     }
 
     fn run(&self, face: &[[f32; 3]]) -> Result<Vec<[f32; 3]>, SegmentError> {
-        let input = face.as_flattened();
+        let input = face.as_flattened().to_vec();
         let added = self.0.run(input, FACE_SIDE, |net, input| vec![net.forward(input)])?;
         Ok(added.concat().as_chunks::<3>().0.to_vec())
     }
@@ -202,9 +220,9 @@ struct GpuUpscaler {
 }
 
 impl GpuUpscaler {
-    fn new(weights: &Weights, device: Device) -> Self {
+    fn new(weights: &Weights, session: DeviceSession) -> Self {
         let factor = weights.card().factor().expect("the embedded weights are of the network they stand for");
-        Self { on: OnDevice::new(BurnUpscale::new(weights, &device), device), factor }
+        Self { on: OnDevice::new(BurnUpscale::new(weights, session.device()), session), factor }
     }
 }
 
@@ -226,7 +244,7 @@ impl Upscaler for GpuUpscaler {
             source(outside(tile.top + y), outside(tile.left), row);
         }
         let channels = tail_channels(self.factor);
-        let tail = self.on.run(&input, SIDE, |net, input| {
+        let tail = self.on.run(input, SIDE, move |net, input| {
             let middle = RECEPTIVE_RADIUS..RECEPTIVE_RADIUS + TILE;
             vec![net.forward(input).slice([0..1, middle.clone(), middle, 0..channels])]
         })?;
@@ -291,11 +309,18 @@ fn compare(expected: &[f32], found: &[f32], tolerance: f32) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Buffer, Size};
+    use crate::image::{Buffer, DeviceLimits, Size};
+    use burn::tensor::Device;
+    use std::time::Duration;
 
     /// The host through burn: the same modules, the same way in and out, no adapter.
-    fn built<N>(which: BuiltIn, build: impl FnOnce(&Weights, Device) -> N) -> N {
-        build(&Weights::built_in(which), Device::flex())
+    fn host() -> DeviceSession {
+        let limits = DeviceLimits { memory: 1 << 30, largest_buffer: 1 << 30, call: Duration::from_secs(600) };
+        DeviceSession::new(Device::flex(), limits, |_, _| {})
+    }
+
+    fn built<N>(which: BuiltIn, build: impl FnOnce(&Weights, DeviceSession) -> N) -> N {
+        build(&Weights::built_in(which), host())
     }
 
     #[test]
@@ -314,13 +339,13 @@ mod tests {
         let cpu = CpuRetoucher::default();
         let mut weights = Weights::built_in(BuiltIn::Upscale(Factor::Two));
         weights.perturb("tail.bias", 0.01);
-        assert!(same_residual(cpu.upscale(Factor::Two), &GpuUpscaler::new(&weights, Device::flex())).is_err());
+        assert!(same_residual(cpu.upscale(Factor::Two), &GpuUpscaler::new(&weights, host())).is_err());
         let mut weights = Weights::built_in(BuiltIn::Restore);
         weights.perturb("out.bias", 0.01);
-        assert!(same_restoration(cpu.restore(), &GpuRestorer::new(&weights, Device::flex())).is_err());
+        assert!(same_restoration(cpu.restore(), &GpuRestorer::new(&weights, host())).is_err());
         let mut weights = Weights::built_in(BuiltIn::Face);
         weights.perturb("head.16.bias", 0.1);
-        assert!(same_cells(cpu.face(), &GpuFaceDetector::new(&weights, Device::flex())).is_err());
+        assert!(same_cells(cpu.face(), &GpuFaceDetector::new(&weights, host())).is_err());
     }
 
     #[test]
@@ -339,6 +364,25 @@ mod tests {
             let alike = |channel: usize| u16::from(one[channel].abs_diff(other[channel])) * alpha <= 2 * 255;
             assert!(one[3].abs_diff(other[3]) <= 1 && (0..3).all(alike), "{one:?}, not {other:?}");
         }
+    }
+
+    #[test]
+    fn a_device_that_hangs_or_stays_full_is_an_error() {
+        let limits = DeviceLimits { memory: 0, largest_buffer: 0, call: Duration::from_millis(50) };
+        let full = GpuRestorer::new(
+            &Weights::built_in(BuiltIn::Restore),
+            DeviceSession::new(Device::flex(), limits, |_, _| {}),
+        );
+        let face = vec![[0.5; 3]; FACE_SIDE * FACE_SIDE];
+        assert!(matches!(full.run(&face), Err(SegmentError::Device(_))));
+        let limits = DeviceLimits { memory: 1 << 30, ..limits };
+        let session = DeviceSession::new(Device::flex(), limits, |_, _| {});
+        let hanging = OnDevice::new((), session);
+        let hang = |(): &(), input| {
+            std::thread::sleep(Duration::from_secs(60));
+            vec![input]
+        };
+        assert!(matches!(hanging.run(vec![0.5; 12], 2, hang), Err(SegmentError::Unusable(_))));
     }
 
     #[test]
