@@ -1,9 +1,9 @@
 //! One GPU beside the CPU of the same machine: `cargo bench --bench gpu -- [--device NAME] [MEGAPIXELS...]`.
 //!
-//! Three tables: the network in batches, matting alone and with four pictures in flight, and whole pictures through the engine, as
-//! `/remove` and `/studio-shot` have them, with 1, 8 and 32 clients; and the bytes of each picture that were moved up and down. The device is the best
-//! one, or the first whose name contains `NAME`. The least time of several runs is printed. Rows that would begin after nine
-//! minutes are left out, so that the command ends within ten.
+//! Four tables: the network in batches; matting alone and with four pictures in flight; a clip of 1920×1080 with its codecs, where
+//! there is ffmpeg; and whole pictures through the engine, as `/remove` and `/studio-shot` have them, with 1, 8 and 32 clients, with the
+//! bytes of each picture that were moved up and down. The device is the best one, or the first whose name contains `NAME`. The least
+//! time of several runs is printed. Rows that would begin after nine minutes are left out, so that the command ends within ten.
 //!
 //! Matting is timed from the clean-up of the mask, which is the host's, to the cutout in the host's memory; the upload of the
 //! picture, which is the network's, is timed beside it. With several pictures in flight each has a thread, as it has a worker in
@@ -11,8 +11,9 @@
 
 mod support;
 
-use backdrop::codec::Limits;
+use backdrop::codec::{Channels, Limits};
 use backdrop::engine::{Engine, EngineConfig, Lane, SegmenterFactory};
+use backdrop::image::color::Color;
 use backdrop::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
 use backdrop::matting::{self, Options};
 use backdrop::model::device::{Adapter, AdapterKind, adapters};
@@ -20,7 +21,8 @@ use backdrop::model::weights::architecture::Network;
 use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop::pipeline::{self, Call};
-use backdrop::recipe::Recipe;
+use backdrop::recipe::{Recipe, VideoFormat, VideoRecipe};
+use backdrop::video::{self, Tools, VideoConfig};
 use backdrop_kernels::conv::Isa;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -45,6 +47,9 @@ const CLIENTS: [usize; 3] = [1, 8, 32];
 /// Cells along a side of the network's grid, of a software adapter's.
 const GRID: u32 = 384;
 const SOFTWARE_SIDE: usize = 64;
+/// Frames of a clip, and of a software adapter's.
+const FRAMES: u32 = 120;
+const SOFTWARE_FRAMES: u32 = 8;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut name = None;
@@ -64,6 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bench = Bench { adapter, weights: Arc::new(weights(adapter)), began: Instant::now() };
     bench.network()?;
     bench.matting(if sizes.is_empty() { &[1.0, 4.0, 16.8] } else { &sizes })?;
+    bench.clips()?;
     bench.pictures(if sizes.is_empty() { &[0.26, 12.0, 16.8] } else { &sizes })?;
     Ok(())
 }
@@ -143,21 +149,57 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// How the network is loaded on the CPU and on the GPU.
+    fn devices(&self) -> [(String, SegmenterFactory); 2] {
+        let (weights, most) = (Arc::clone(&self.weights), EngineConfig::default().max_batch);
+        let on_cpu: SegmenterFactory =
+            Arc::new(move || Ok(Box::new(CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights"))));
+        let (weights, adapter) = (Arc::clone(&self.weights), self.adapter.clone());
+        let on_gpu: SegmenterFactory = Arc::new(move || Ok(Box::new(GpuSegmenter::start(&adapter, &weights, most)?)));
+        [("CPU".to_owned(), on_cpu), (self.adapter.to_string(), on_gpu)]
+    }
+
+    fn clips(&self) -> Result<(), Box<dyn Error>> {
+        let Ok(tools) = Tools::find(&VideoConfig::default()) else { return Ok(()) };
+        println!("\n{:44} {:20} {:>8} {:>12}", "clips of 1920×1080", "result", "frames", "frames/s");
+        let folder = tempfile::tempdir()?;
+        let frames = if self.adapter.kind == AdapterKind::Software { SOFTWARE_FRAMES } else { FRAMES };
+        let clip = support::panned(folder.path(), frames);
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        let recipe = |format, background| {
+            let (channels, audio, stamp) = (Channels::Rgba, true, None);
+            VideoRecipe { format, channels, background, smoothing: 50, audio, stamp }
+        };
+        let recipes = [
+            ("mp4 on a colour", recipe(VideoFormat::Mp4, Some(Color([20, 160, 40, 255])))),
+            ("webm with alpha", recipe(VideoFormat::Webm, None)),
+        ];
+        for (device, factory) in self.devices() {
+            let engine = Engine::start(&EngineConfig::default(), factory);
+            runtime.block_on(engine.ready())?;
+            for (what, recipe) in &recipes {
+                if !self.has_time() {
+                    return Ok(());
+                }
+                let job = tempfile::tempdir()?;
+                let done = runtime.block_on(video::remove(&engine, &tools, &clip, job.path(), recipe, &|_| {}))?;
+                let rate = done.frames as f64 / done.took.total.as_secs_f64();
+                println!("{device:44} {what:20} {:>8} {rate:>12.2}", done.frames);
+            }
+            runtime.block_on(engine.shutdown());
+        }
+        Ok(())
+    }
+
     fn pictures(&self, sizes: &[f64]) -> Result<(), Box<dyn Error>> {
         println!(
             "\n{:44} {:12} {:>6} {:>8} {:>12} {:>12} {:>12}",
             "whole pictures", "endpoint", "MP", "clients", "pictures/s", "MB up", "MB down"
         );
         let runtime = Builder::new_multi_thread().enable_all().build()?;
-        let config = EngineConfig::default();
-        let (weights, most) = (Arc::clone(&self.weights), config.max_batch);
-        let on_cpu: SegmenterFactory =
-            Arc::new(move || Ok(Box::new(CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights"))));
-        let (weights, adapter) = (Arc::clone(&self.weights), self.adapter.clone());
-        let on_gpu: SegmenterFactory = Arc::new(move || Ok(Box::new(GpuSegmenter::start(&adapter, &weights, most)?)));
         let recipes = ["remove", "studio-shot"].map(|endpoint| (endpoint, support::recipe(endpoint, &[])));
-        for (device, factory) in [("CPU".to_owned(), on_cpu), (self.adapter.to_string(), on_gpu)] {
-            let engine = Engine::start(&config, factory);
+        for (device, factory) in self.devices() {
+            let engine = Engine::start(&EngineConfig::default(), factory);
             runtime.block_on(engine.ready())?;
             for (endpoint, recipe) in &recipes {
                 for &megapixels in sizes {

@@ -27,7 +27,7 @@ const SMOOTHING: u8 = 50;
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     let folder = tempfile::tempdir().expect("a folder");
-    let clip = arguments.next().map_or_else(|| panned(folder.path()), PathBuf::from);
+    let clip = arguments.next().map_or_else(|| support::panned(folder.path(), 60), PathBuf::from);
     let keep = arguments.next();
     let tools = Tools::find(&VideoConfig::default()).expect("ffmpeg");
     let shop = Harness::open();
@@ -243,20 +243,4 @@ fn composited(result: &Path, size: Size, most: usize) -> Vec<Frame> {
         .expect("ffmpeg");
     let frames = output.stdout.chunks_exact(size.area() * 4);
     frames.map(|pixels| Frame::new(size, pixels.to_vec().into())).collect()
-}
-
-/// Two seconds of a pan over a photo.
-fn panned(folder: &Path) -> PathBuf {
-    let (photo, clip) = (folder.join("photo.jpg"), folder.join("clip.mp4"));
-    std::fs::write(&photo, support::photo(Size::new(2400, 1350))).expect("a photo");
-    let ran = Command::new("ffmpeg")
-        .args(["-v", "error", "-loop", "1", "-framerate", "30", "-t", "2", "-i"])
-        .arg(&photo)
-        .args(["-vf", "crop=1920:1080:x='480*t/2':y='270*t/2',noise=alls=6:allf=t"])
-        .args(["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p"])
-        .arg(&clip)
-        .status()
-        .expect("ffmpeg");
-    assert!(ran.success(), "no clip was made");
-    clip
 }

@@ -344,7 +344,14 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 
 fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let mut results = bytes(edge::gpu::without_traces(scene.coverage_on(device)))?;
-    results.extend(bytes(edge::gpu::hardened(scene.coverage_on(device)))?);
+    for crossing in [0.5, 0.2] {
+        let hard = edge::gpu::hardened(scene.coverage_on(device), crossing);
+        results.extend(bytes(hard.clone())?);
+        // Where the two devices round an edge's last coverage to 0 or 1 this would be a difference.
+        let certain = coverage::gpu::clipped(scene.turned_on(device), scene.coverage_on(device));
+        results
+            .extend(bytes(edge::gpu::unmixed_by(scene.coverage_on(device), certain.bitwise_right_shift_scalar(24)))?);
+    }
     Ok(results)
 }
 

@@ -10,6 +10,8 @@ use backdrop::model::weights::Weights;
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use bytes::Bytes;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -35,6 +37,23 @@ pub(crate) fn photo(size: Size) -> Bytes {
         channels: Channels::Rgba,
     };
     codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a JPEG").bytes
+}
+
+/// `frames` of a pan over a photo, 1920×1080 at 30 a second, in `folder`. Needs ffmpeg.
+pub(crate) fn panned(folder: &Path, frames: u32) -> PathBuf {
+    let (picture, clip) = (folder.join("photo.jpg"), folder.join("clip.mp4"));
+    std::fs::write(&picture, photo(Size::new(2400, 1350))).expect("a photo");
+    let ran = Command::new("ffmpeg")
+        .args(["-v", "error", "-loop", "1", "-framerate", "30", "-i"])
+        .arg(&picture)
+        .args(["-vf", "crop=1920:1080:x='480*t/2':y='270*t/2',noise=alls=6:allf=t"])
+        .args(["-frames:v", &frames.to_string()])
+        .args(["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p"])
+        .arg(&clip)
+        .status()
+        .expect("ffmpeg");
+    assert!(ran.success(), "no clip was made");
+    clip
 }
 
 /// The recipe of an endpoint with these fields.

@@ -11,6 +11,17 @@ pub fn without_traces() -> [u8; 256] {
     })
 }
 
+/// The coverage by which the colours of an opaque subject are unmixed: the `solved` one; where only the `hard` edge covers the pixel,
+/// all of it if that is a pinhole, which shows subject, and else next to none.
+#[must_use]
+pub const fn unmixed_by(solved: u8, hard: u8) -> u8 {
+    match (solved, hard) {
+        (0, 255) => 255,
+        (0, 1..) => 1,
+        (solved, _) => solved,
+    }
+}
+
 /// Coverage of one pixel by a hard edge on the line where `coverage` is `crossing`, but no more than a pixel from the line where it
 /// is one half.
 ///

@@ -53,7 +53,7 @@ fn row(coverage: &[u32], left: u32, x: u32, right: u32, y: u32, width: u32) -> f
 }
 
 #[cube(launch)]
-fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32) {
+fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32, crossing: f32) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
     if x >= width || y >= height {
@@ -61,7 +61,7 @@ fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32
     }
     let at = (y * width + x) as usize;
     let mut hard = coverage[at];
-    if hard != 0 && hard != 255 {
+    if (hard != 0 || crossing < 0.5) && hard != 255 {
         let left = x - min(x, 1u32);
         let right = min(x + 1, width - 1);
         let above = y - min(y, 1u32);
@@ -74,10 +74,26 @@ fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32
         let across = (after - before) / 2.0;
         let down = (lower - upper) / 2.0;
         let slope = max(f32::sqrt(across * across + down * down), f32::new(MIN_SLOPE));
-        let distance = (smooth(before, here, after) - 0.5) / slope;
+        let further = min((f32::new(0.5) - crossing) / slope, f32::new(1.0));
+        let distance = (smooth(before, here, after) - 0.5) / slope + further;
         hard = byte(unit(distance + 0.5));
     }
     output[at] = hard;
+}
+
+#[cube(launch)]
+fn unmixed_by_kernel(solved: &[u32], hard: &[u32], output: &mut [u32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    let mut coverage = solved[at];
+    if coverage == 0 && hard[at] > 0 {
+        coverage = select(hard[at] == 255, 255u32, 1u32);
+    }
+    output[at] = coverage;
 }
 
 /// The kernels as burn operations.
@@ -87,7 +103,10 @@ pub trait Edges: Backend {
     fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self>;
 
     /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self>;
+    fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self>;
+
+    /// `solved` and `hard`: u32 `[H, W]`. Returns u32 `[H, W]`.
+    fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self>;
 }
 
 impl Edges for Flex {
@@ -98,14 +117,21 @@ impl Edges for Flex {
         host_int_tensor(values.collect(), shape)
     }
 
-    fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self> {
+    fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self> {
         let [height, width] = coverage.shape().dims();
         let values = host_bytes(&host_words(coverage));
-        let hard = |(at, &value): (usize, &u8)| match value {
-            0 | 255 => value,
-            _ => cpu::hard_coverage(&values, [width, height], at % width, at / width, 0.5),
+        let hard = |(at, &value): (usize, &u8)| {
+            let is_edge = (value != 0 || crossing < 0.5) && value != 255;
+            if is_edge { cpu::hard_coverage(&values, [width, height], at % width, at / width, crossing) } else { value }
         };
         host_int_tensor(values.iter().enumerate().map(hard).map(u32::from).collect(), [height, width])
+    }
+
+    fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self> {
+        let shape = solved.shape();
+        let [solved, hard] = [solved, hard].map(|plane| host_bytes(&host_words(plane)));
+        let merged = solved.into_iter().zip(hard).map(|(solved, hard)| u32::from(cpu::unmixed_by(solved, hard)));
+        host_int_tensor(merged.collect(), shape)
     }
 }
 
@@ -127,7 +153,7 @@ impl Edges for CubeBackend {
         output
     }
 
-    fn hardened(coverage: IntTensor<Self>) -> IntTensor<Self> {
+    fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self> {
         let coverage: CubeTensor = into_contiguous(coverage);
         let [height, width] = coverage.shape().dims();
         let output = empty_like(&coverage, [height, width], DType::U32);
@@ -140,15 +166,42 @@ impl Edges for CubeBackend {
             output.clone().into_buffer_arg(),
             scalar(width),
             scalar(height),
+            crossing,
+        );
+        output
+    }
+
+    fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self> {
+        let [solved, hard]: [CubeTensor; 2] = [solved, hard].map(into_contiguous);
+        let [height, width] = solved.shape().dims();
+        let output = empty_like(&solved, [height, width], DType::U32);
+        let (count, dim) = launch_grid(width, height);
+        unmixed_by_kernel::launch(
+            &output.client,
+            count,
+            dim,
+            solved.into_buffer_arg(),
+            hard.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
         );
         output
     }
 }
 
-/// `coverage` (u32 `[H, W]`) with a hard edge where it is one half, on its device.
+/// `coverage` (u32 `[H, W]`) with a hard edge on the line where it is `crossing`, in 0..=0.5, but no more than a pixel from the line
+/// where it is one half, on its device.
 #[must_use]
-pub fn hardened(coverage: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Edges>::hardened(coverage.into_dispatch()))
+pub fn hardened(coverage: Tensor<2, Int>, crossing: f32) -> Tensor<2, Int> {
+    Tensor::from_dispatch(<Dispatch as Edges>::hardened(coverage.into_dispatch(), crossing))
+}
+
+/// The coverage by which the colours of an opaque subject are unmixed: the `solved` one, and the least where only its `hard` edge covers
+/// (each u32 `[H, W]`), on their device.
+#[must_use]
+pub fn unmixed_by(solved: Tensor<2, Int>, hard: Tensor<2, Int>) -> Tensor<2, Int> {
+    Tensor::from_dispatch(<Dispatch as Edges>::unmixed_by(solved.into_dispatch(), hard.into_dispatch()))
 }
 
 /// `coverage` (u32 `[H, W]`) without traces, on its device.

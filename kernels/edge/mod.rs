@@ -6,7 +6,8 @@
 //! *Hard*: coverage of an edge on the line where coverage `α` is one half, anti-aliased over one pixel. Near that line
 //! `(α - ½) / |∇α|` is how many pixels away it lies, whether the ramp is two pixels wide or twenty, so that plus one half,
 //! clamped, is the coverage of a geometric edge. The three by three pixels around each are smoothed (1 2 1), so that grain does not
-//! make the edge ragged; border rule: the nearest pixel. The twins differ by at most one step of 255.
+//! make the edge ragged; border rule: the nearest pixel. An edge may also lie where coverage is less than one half, but no more than a
+//! pixel further out. The twins differ by at most one step of 255.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]

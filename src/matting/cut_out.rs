@@ -8,6 +8,7 @@ use super::matte::SolvedMatte;
 use super::options::{Edge, Method, Options};
 use super::pyramid::Pyramid;
 use crate::image::{AlphaMatte, Cutout, Frame};
+use backdrop_kernels::edge::cpu::unmixed_by;
 use rayon::prelude::*;
 
 /// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
@@ -30,12 +31,8 @@ pub(super) fn cut_out_by(frame: Frame, mut solved: SolvedMatte<'_>, options: &Op
     // solved before the edge was hardened.
     let mut soft = solved.matte.clone();
     let matte = solved.finalized(&frame, options)?;
-    soft.coverage_mut().par_iter_mut().zip(matte.coverage()).for_each(|(soft, &coverage)| {
-        if *soft == 0 && coverage > 0 {
-            // A pinhole that was filled shows subject; what the edge gained beyond the solved matte, next to none.
-            *soft = if coverage == 255 { 255 } else { 1 };
-        }
-    });
+    let pixels = soft.coverage_mut().par_iter_mut().zip(matte.coverage());
+    pixels.for_each(|(soft, &coverage)| *soft = unmixed_by(*soft, coverage));
     Ok(composed(frame, pyramid, matte, Some(&soft), options))
 }
 

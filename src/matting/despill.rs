@@ -101,7 +101,8 @@ impl Surroundings {
     }
 
     /// Whether any of it could have spilled onto the subject.
-    fn spill(&self) -> bool {
+    #[must_use]
+    pub fn spill(&self) -> bool {
         self.colours.iter().any(|&[red, green, blue, _]| Screen::of([red, green, blue]).is_some())
     }
 

@@ -79,7 +79,7 @@ impl FrameCompositor {
             return None;
         }
         let composed = matting::gpu::clip::cut_out_on_device(frame, matte).and_then(|cutout| {
-            let Ok(DeviceCutout { pixels, coverage }) = cutout else { return Ok(None) };
+            let Ok(DeviceCutout { pixels, coverage, .. }) = cutout else { return Ok(None) };
             let take = |len| frame.buffer(len);
             compose::gpu::flatten(picture.session(), (pixels, &coverage), &layout, &self.scene, &materials, take)
         });

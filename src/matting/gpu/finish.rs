@@ -1,6 +1,7 @@
 //! The end of matting on a GPU, on the host: specks and pinholes are connected components.
 
 use crate::image::{AlphaMatte, Buffer, Cutout, Frame};
+use crate::matting::despill::{Surroundings, despill};
 use crate::matting::edge::without_specks;
 use crate::matting::error::NoSubject;
 use crate::matting::matte::is_covered;
@@ -36,6 +37,16 @@ pub(super) fn cutout(mut frame: Frame, words: &[u32], matte: &AlphaMatte) -> Cut
         }
     });
     Cutout::new(frame, matte)
+}
+
+/// [`cutout`] without green or blue light of the background, which is removed with this strength, 0 to 1.
+pub(super) fn despilled(frame: Frame, words: &[u32], matte: &AlphaMatte, strength: f32) -> Cutout {
+    let surroundings = (strength > 0.0).then(|| Surroundings::of(&frame, matte));
+    let mut cutout = cutout(frame, words, matte);
+    if let Some(surroundings) = surroundings {
+        despill(cutout.frame_mut(), &surroundings, strength);
+    }
+    cutout
 }
 
 /// `coverage` of a cutout that stays on the device, without specks and pinholes of fewer than `least` pixels, and the pixels that

@@ -19,7 +19,8 @@ use super::error::NoSubject;
 use super::guide::Guide;
 use super::matte::{SolvedMatte, speck_pixels};
 use super::options::{Method, Options};
-use crate::image::{AlphaMatte, Cutout, DeviceCopy, DeviceSession, Frame, Rect, Size, Transferred};
+use super::prior::opaque;
+use crate::image::{AlphaMatte, Cutout, DeviceCopy, Frame, Rect, Size, Transferred};
 use crate::telemetry::metrics;
 use backdrop_kernels::coverage::gpu::{bytes, filled};
 use backdrop_kernels::device::Plane;
@@ -47,10 +48,10 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
         return cut_out::cut_out(frame, guide, options);
     };
     let mask = guide.cleaned(&frame, options)?.ok_or(NoSubject)?;
-    match solve(&picture, &mask, size, options, |cutout| ((), cutout)).and_then(|((), data)| words(data, size)) {
+    match solve(&frame, &picture, &mask, options, |cutout| ((), cutout)).and_then(|((), data)| words(data, size)) {
         Ok(words) => {
             let matte = finish::matte(&frame, &words, speck_pixels(&mask, size))?;
-            Ok(finish::cutout(frame, &words, &matte))
+            Ok(finish::despilled(frame, &words, &matte, options.despill))
         }
         Err(reason) => {
             report_failure(&reason);
@@ -66,23 +67,18 @@ pub(crate) struct DeviceCutout {
     pub(crate) pixels: Plane,
     /// Its coverage, on the host.
     pub(crate) coverage: AlphaMatte,
+    /// What it was cut out of.
+    picture: DeviceCopy,
 }
 
 impl DeviceCutout {
-    /// Its part `from`, at `place` of a transparent picture of the size of `whole`, on the device of `session`. `from` and `place` are of
-    /// one size.
+    /// Its part `from`, at `place` of a transparent picture of the size of `whole`. `from` and `place` are of one size.
     ///
     /// # Errors
     /// Why the device failed.
-    pub(crate) fn placed(
-        self,
-        from: Rect,
-        place: Rect,
-        whole: &Frame,
-        session: &DeviceSession,
-    ) -> Result<Self, String> {
-        let Self { pixels, coverage } = self;
-        let size = whole.size();
+    pub(crate) fn placed(&self, from: Rect, place: Rect, whole: &Frame) -> Result<Self, String> {
+        let Self { pixels, coverage, picture } = self;
+        let (size, pixels) = (whole.size(), pixels.clone());
         let canvas = move || {
             let canvas = Plane::zeros([size.height as usize, size.width as usize], (&pixels.device(), DType::U32));
             if from.size().area() == 0 {
@@ -91,7 +87,7 @@ impl DeviceCutout {
                 canvas.slice_assign(place.ranges(), pixels.slice(from.ranges()))
             }
         };
-        let pixels = session.call(canvas).map_err(|error| error.to_string())?;
+        let pixels = picture.session().call(canvas).map_err(|error| error.to_string())?;
         let mut placed = whole.buffer(size.area());
         placed.fill(0);
         let [from_rows, from_columns] = from.ranges();
@@ -101,7 +97,28 @@ impl DeviceCutout {
             placed[to * size.width as usize..][columns.clone()]
                 .copy_from_slice(&coverage.coverage()[from * width..][from_columns.clone()]);
         }
-        Ok(Self { pixels, coverage: AlphaMatte::new(size, placed) })
+        Ok(Self { pixels, coverage: AlphaMatte::new(size, placed), picture: picture.clone() })
+    }
+
+    /// The cutout of `frame` on the host, where spill is removed as `options` say. Works in the frame's own buffer; `guide` is for the
+    /// CPU, which cuts out of the frame when the device fails.
+    ///
+    /// # Errors
+    /// [`NoSubject`] when the CPU finds none.
+    pub(crate) fn on_host(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
+        let (size, pixels) = (frame.size(), self.pixels.clone());
+        let download = move || pixels.try_into_data().map_err(|error| error.to_string());
+        let data = self.picture.session().call(download).map_err(|error| error.to_string()).flatten();
+        match data.and_then(|data| words(data, size)) {
+            Ok(words) => {
+                self.picture.count(Transferred { up: 0, down: (words.len() * size_of::<u32>()) as u64 });
+                Ok(finish::despilled(frame, &words, &self.coverage, options.despill))
+            }
+            Err(reason) => {
+                report_failure(&reason);
+                cut_out::cut_out(frame, guide, options)
+            }
+        }
     }
 }
 
@@ -121,7 +138,7 @@ pub(crate) fn cut_out_on_device(
         Ok(mask) => mask,
         Err(error) => return Ok(Err(error)),
     };
-    let (pixels, alpha) = solve(picture, &mask, size, options, |cutout| (cutout.clone(), bytes(cutout)))?;
+    let (pixels, alpha) = solve(frame, picture, &mask, options, |cutout| (cutout.clone(), bytes(cutout)))?;
     kept(frame, picture, pixels, alpha, speck_pixels(&mask, size))
 }
 
@@ -148,7 +165,7 @@ fn kept(
     let source = picture.words();
     let fill = move || filled(pixels, source, &fills);
     let pixels = picture.session().call(fill).map_err(|error| error.to_string())?;
-    Ok(Ok(DeviceCutout { pixels, coverage }))
+    Ok(Ok(DeviceCutout { pixels, coverage, picture: picture.clone() }))
 }
 
 /// The copy of `frame` on a GPU that supports `guide` and `options`, and has room for the picture when no other is there.
@@ -167,11 +184,9 @@ pub(crate) fn report_failure(reason: &str) {
     tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
 }
 
-/// Whether the GPU's matting supports `guide` and `options`. Trimaps of the caller's, opaque subjects and despill are the CPU's.
+/// Whether the GPU's matting supports `guide` and `options`. Trimaps of the caller's are the CPU's.
 pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
-    let Options { method, edge: _, despill, decontaminate: _, opaque, hair: _ } = *options;
-    let is_supported = method == Method::ClosedForm && despill == 0.0 && !opaque;
-    is_supported && !matches!(guide, Guide::Trimap(_))
+    options.method == Method::ClosedForm && !matches!(guide, Guide::Trimap(_))
 }
 
 /// The pixels of a downloaded cutout of `size`, packed.
@@ -182,18 +197,29 @@ fn words(cutout: TensorData, size: Size) -> Result<Vec<u32>, String> {
     if is_written { Ok(cutout) } else { Err(UNWRITTEN.to_owned()) }
 }
 
-/// Cuts the subject of `mask` out of `picture`, of `size`, before specks are removed: what `split` keeps of the cutout, and what it
-/// downloads.
+/// Cuts the subject of `mask` out of `frame`, whose copy is `picture`, before specks are removed: what `split` keeps of the cutout, and
+/// what it downloads.
 fn solve<T: Send + 'static>(
+    frame: &Frame,
     picture: &DeviceCopy,
     mask: &CleanMask,
-    size: Size,
     options: &Options,
     split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
 ) -> Result<(T, TensorData), String> {
-    let (edge, grids) = (options.edge, Grids::of(mask, size, options.hair.as_ref(), picture.session().device()));
+    let (size, edge) = (frame.size(), options.edge);
+    let grids = Grids::of(mask, size, options.hair.as_ref(), picture.session().device());
     let up = grids.bytes();
-    run(picture, size, up, move |words| stages::cutout(words, &grids, edge), split)
+    if !options.opaque {
+        return run(picture, size, up, move |words| stages::cutout(words, &grids, edge), split);
+    }
+    // Where the edge of an opaque subject lies depends on the background beside it, which the host looks at.
+    let solve = move |words| stages::solved_alpha(words, &grids);
+    let (alpha, data) =
+        run(picture, size, up, solve, |alpha| (alpha.clone(), bytes(alpha.bitwise_left_shift_scalar(24))))?;
+    let solved =
+        AlphaMatte::new(size, finish::unpacked(data.as_bytes(), size.width as usize, frame.buffer(size.area())));
+    let crossing = opaque::crossing(frame, &solved);
+    run(picture, size, 0, move |words| stages::opaque_cutout(words, alpha, crossing), split)
 }
 
 /// The `cutout` of `picture`, of `size`, for which `up` bytes were uploaded: what `split` keeps of it, and what it downloads.

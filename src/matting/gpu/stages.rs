@@ -9,7 +9,7 @@ use crate::matting::options::Edge;
 use crate::matting::prior::MaskPrior;
 use crate::matting::trimap::{params, raised_by};
 use backdrop_kernels::device::Plane;
-use backdrop_kernels::edge::gpu::{hardened, without_traces};
+use backdrop_kernels::edge::gpu::{hardened, unmixed_by, without_traces};
 use backdrop_kernels::laplacian::solver_gpu::Problem;
 use backdrop_kernels::mask_upsample::gpu::mask_upsample;
 use backdrop_kernels::pyramid::{Mix, gpu::halve};
@@ -67,11 +67,27 @@ pub(crate) fn cutout(picture: Plane, grids: &Grids, edge: Edge) -> Plane {
 pub(crate) fn cutout_by(pictures: &[Plane], alpha: Plane, edge: Edge) -> Plane {
     let coverage = match edge {
         Edge::Soft => without_traces(alpha),
-        Edge::Hard => hardened(alpha),
+        Edge::Hard => hardened(alpha, 0.5),
     };
     let colours = colours(pictures, &coverage);
     // The coverage of a hard edge is geometry, not light.
     linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, edge == Edge::Soft)
+}
+
+/// The packed cutout of an opaque subject by its `alpha`, with a hard edge where that is `crossing`: colours are unmixed by the coverage
+/// that was solved before the edge was hardened.
+pub(crate) fn opaque_cutout(picture: Plane, alpha: Plane, crossing: f32) -> Plane {
+    let pictures = pyramid(picture);
+    let coverage = hardened(alpha.clone(), crossing);
+    let colours = colours(&pictures, &unmixed_by(alpha, coverage.clone()));
+    linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, false)
+}
+
+/// The coverage of `picture` before its edge is finalized.
+pub(crate) fn solved_alpha(picture: Plane, grids: &Grids) -> Plane {
+    let pictures = pyramid(picture);
+    let labels = labels(&pictures[0], grids);
+    alpha(&pictures, labels, grids, None)
 }
 
 /// The coverage of a clip's frame before its edge is finalized, with the frame before as prior.

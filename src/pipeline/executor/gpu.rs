@@ -6,7 +6,8 @@
 use super::cpu::{CpuExecutor, matted_by};
 use super::task::{Composition, Executor, Finished, Task};
 use crate::compose::{self, OutputTooLarge, SUBJECT_ALPHA};
-use crate::image::{DeviceCopy, DeviceSession, Frame, Rect};
+use crate::image::{DeviceCopy, Frame, Rect};
+use crate::matting::despill::Surroundings;
 use crate::matting::gpu::DeviceCutout;
 use crate::matting::{self, Guide, NoSubject, Options};
 use crate::pipeline::coverage::Coverage;
@@ -24,6 +25,9 @@ impl Executor for GpuExecutor {
         match on_device(&task) {
             Outcome::Finished(finished) => Ok(*finished),
             Outcome::Refused(error) => Err(error),
+            Outcome::Uncomposed(cutout) => {
+                matted_by(task, &|frame, guide, options| cutout.on_host(frame, guide, options))
+            }
             Outcome::Unsupported => {
                 matted_by(task, &|frame, guide, options| matting::gpu::cut_out(frame, guide, options))
             }
@@ -42,8 +46,10 @@ enum Outcome {
     Finished(Box<Finished>),
     /// Without one: the CPU would refuse it too.
     Refused(PipelineError),
-    /// It was not begun, or the device does not compose what came of matting.
+    /// It was not begun.
     Unsupported,
+    /// With a cutout of what was matted, which the device does not compose.
+    Uncomposed(DeviceCutout),
     /// The device failed.
     Failed(String),
 }
@@ -107,44 +113,46 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let Matted { frame: part, picture, guide, options, window } = matted;
     let (size, session) = (frame.size(), picture.session());
     let cutout = matting::gpu::cut_out_on_device(part, picture, *guide, options).map_err(Outcome::Failed)?;
-    let cutout = placed(cutout?, part, *window, *region, frame, session).map_err(Outcome::Failed)?;
-    let DeviceCutout { pixels, coverage } = cutout;
+    let own = cutout?;
+    // Spill is removed by the host.
+    if options.despill > 0.0 && Surroundings::of(part, &own.coverage).spill() {
+        return Err(Outcome::Uncomposed(own));
+    }
+    let placed = placed(&own, part, *window, *region, frame).map_err(Outcome::Failed)?;
+    let DeviceCutout { pixels, coverage, .. } = placed.as_ref().unwrap_or(&own);
     let bounds = coverage.covered(SUBJECT_ALPHA).ok_or(NoSubject)?;
     let matte = began.elapsed();
 
     let began = Instant::now();
-    let scene = face.scene(scene, &coverage);
+    let scene = face.scene(scene, coverage);
     let layout = scene.layout(size, bounds)?;
     let face = face.located(&layout, size);
     if !compose::gpu::has_room(session, size, &layout, &scene, materials) {
-        return Err(Outcome::Unsupported);
+        return Err(Outcome::Uncomposed(own));
     }
     let take = |len| frame.buffer(len);
-    let composed = compose::gpu::flatten(session, (pixels, &coverage), &layout, &scene, materials, take);
+    let composed = compose::gpu::flatten(session, (pixels.clone(), coverage), &layout, &scene, materials, take);
     // What an outline cannot be drawn around, and what a resize leaves nothing of, is the CPU's to refuse.
-    let composed = composed.map_err(Outcome::Failed)?.ok_or(Outcome::Unsupported)?;
+    let Some(composed) = composed.map_err(Outcome::Failed)? else { return Err(Outcome::Uncomposed(own)) };
     picture.count(composed.transferred);
     let (composite, subject) = (composed.composite, composed.subject);
     Ok(Finished { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
 }
 
-/// `cutout` of `part`, which lies at `window` of the whole picture, as one of that; nothing of it is left outside of `region`, where there
-/// is one.
+/// `cutout` of `part`, which lies at `window` of the whole picture, as one of that, where it is another; nothing of it is left outside of
+/// `region`, where there is one.
 fn placed(
-    cutout: DeviceCutout,
+    cutout: &DeviceCutout,
     part: &Frame,
     window: Rect,
     region: Option<Rect>,
     whole: &Frame,
-    session: &DeviceSession,
-) -> Result<DeviceCutout, String> {
+) -> Result<Option<DeviceCutout>, String> {
     let all = Rect::whole(part.size());
     let inside = match region {
         Some(region) => window::within(region, window).unwrap_or_default(),
         None => all,
     };
-    if inside == all && part.size() == whole.size() {
-        return Ok(cutout);
-    }
-    cutout.placed(inside, window::outside(inside, window), whole, session)
+    let is_whole = inside == all && part.size() == whole.size();
+    (!is_whole).then(|| cutout.placed(inside, window::outside(inside, window), whole)).transpose()
 }

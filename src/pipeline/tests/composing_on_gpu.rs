@@ -2,7 +2,7 @@
 //!
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
-use super::support::{LIMITS, assert_alike, device, masks, on, resident, session, small_picture};
+use super::support::{LIMITS, assert_alike, before_green, device, masks, on, resident, session, small_picture};
 use crate::compose::{
     self, Background, Fit, Framing, Grounding, Head, Layout, Light, Materials, Outline, SUBJECT_ALPHA, Scene,
 };
@@ -207,6 +207,31 @@ fn a_box_and_a_region_of_a_picture_are_composed_on_the_device_that_has_its_part(
         let coverage = u64::from(width.next_multiple_of(4) * height);
         assert_eq!(down, coverage + picture.pixels().len() as u64 + 8 * u64::from(picture.size().height), "{what}");
         assert!(up >= matted.pixels().len() as u64, "{what}");
+    }
+}
+
+#[test]
+fn despill_is_composed_on_the_device_unless_there_is_spill_to_remove() {
+    let Some(device) = device() else { return };
+    let (frame, mask) = subject();
+    let green = before_green(&cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame());
+    let Size { width, height } = frame.size();
+    for (what, frame, spills) in [("no spill", frame, false), ("a green screen", green, true)] {
+        let finished = |frame| {
+            let options = Options { despill: 1.0, ..Options::default() };
+            finished(Task { options, ..task(frame, &mask, scene("studio-shot", &[])) }).expect("a picture")
+        };
+        let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
+        let [expected, picture] = [&expected, &actual].map(|Finished { composite, .. }| composite.frame());
+        assert_alike(expected.pixels(), picture.pixels(), what);
+        // The coverage, and the finished picture with the extents of its rows or the cutout.
+        let rest = if spills {
+            frame.pixels().len() as u64
+        } else {
+            picture.pixels().len() as u64 + 8 * u64::from(picture.size().height)
+        };
+        let down = actual.transferred.map(|transferred| transferred.down);
+        assert_eq!(down, Some(u64::from(width.next_multiple_of(4) * height) + rest), "{what}");
     }
 }
 

@@ -3,8 +3,8 @@
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
 use super::support::{
-    LEAST_IOU, LIMITS, PICTURES, adapter, assert_alike, channel, device, iou, masks, off, on, picture, resident,
-    session, small_picture,
+    LEAST_IOU, LIMITS, PICTURES, adapter, assert_alike, before_green, channel, device, iou, masks, off, on, picture,
+    resident, session, small_picture,
 };
 use crate::image::{
     AlphaMatte, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect, Size, Transferred, Trimap,
@@ -120,6 +120,34 @@ fn hard_edges_and_bands_widened_for_hair_are_the_cpus() {
 }
 
 #[test]
+fn opaque_subjects_and_despill_are_the_cpus() {
+    let Some(device) = device() else { return };
+    let plain = Options::default();
+    for (name, what, options) in [
+        ("goods-camera.jpg", "opaque", Options { opaque: true, ..plain }),
+        ("hair-curls.jpg", "before a green screen", Options { despill: 1.0, ..plain }),
+        ("hair-curls.jpg", "opaque before a green screen", Options { opaque: true, despill: 0.7, ..plain }),
+    ] {
+        let mut frame = small_picture(name);
+        let mask = masks(std::slice::from_ref(&frame)).remove(0);
+        if options.despill > 0.0 {
+            frame = before_green(&cut_out(frame, &mask, &plain).expect("a subject").into_frame());
+        }
+        let unchanged = cut_out(frame.clone(), &mask, &plain).expect("a subject").into_frame();
+        let expected = cut_out(frame.clone(), &mask, &options).expect("a subject").into_frame();
+        assert!(expected.pixels() != unchanged.pixels(), "{what} changes nothing");
+        let resident = resident(&frame, &device);
+        let copy = resident.on_device().expect("it was kept").clone();
+        let actual = cut_out(resident, &mask, &options).expect("a subject").into_frame();
+        assert_alike(expected.pixels(), actual.pixels(), what);
+        // The solved coverage of an opaque subject comes down too: the host decides where its edge lies.
+        let Size { width, height } = frame.size();
+        let coverage = if options.opaque { u64::from(width.next_multiple_of(4) * height) } else { 0 };
+        assert_eq!(copy.transferred().down, coverage + frame.pixels().len() as u64, "{what}");
+    }
+}
+
+#[test]
 fn pictures_of_several_threads_are_in_flight_together_and_the_same_as_alone() {
     let Some(device) = device() else { return };
     let frames = ["goods-camera.jpg", "hair-curls.jpg", "glass-wine.jpg"].map(small_picture);
@@ -228,13 +256,8 @@ fn options_beyond_the_supported_ones_are_the_cpus() {
     let hair = Some(Hair { region: Rect::default(), reach: 3.0 });
     assert!(gpu::does(Guide::Mask(&mask), &Options { hair, ..plain }));
     assert!(!gpu::does(Guide::Trimap(&trimap), &plain));
-    for options in [
-        Options { method: Method::None, ..plain },
-        Options { despill: 0.1, ..plain },
-        Options { opaque: true, ..plain },
-    ] {
-        assert!(!gpu::does(Guide::Mask(&mask), &options), "{options:?}");
-    }
+    assert!(gpu::does(Guide::Mask(&mask), &Options { despill: 0.1, opaque: true, ..plain }));
+    assert!(!gpu::does(Guide::Mask(&mask), &Options { method: Method::None, ..plain }));
 }
 
 #[test]

@@ -94,3 +94,15 @@ pub(crate) fn iou(one: &[u8], other: &[u8]) -> f64 {
 pub(crate) fn channel(frame: &Frame, at: usize) -> Vec<u8> {
     frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[at]).collect()
 }
+
+/// `cutout` before a green screen, mixed in encoded values.
+pub(crate) fn before_green(cutout: &Frame) -> Frame {
+    const GREEN: [u16; 3] = [30, 190, 50];
+    let mut frame = Frame::new(cutout.size(), cutout.pixels().to_vec().into());
+    for pixel in frame.pixels_mut().as_chunks_mut::<4>().0 {
+        let alpha = u16::from(pixel[3]);
+        let mixed = |at: usize| ((u16::from(pixel[at]) * alpha + GREEN[at] * (255 - alpha)) / 255) as u8;
+        *pixel = [mixed(0), mixed(1), mixed(2), 255];
+    }
+    frame
+}
