@@ -284,9 +284,10 @@ many-keys: test-packages ## List a million keys of a bucket in bounded memory
 miri: ## Run the portable kernels under Miri
 	@$(STEP) miri 30 cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
 
-gpu-parity: test-packages ## Compare the GPU kernels with the CPU kernels at 4096×4096
-	@cargo test --release --locked --workspace --test parity --no-run
+gpu-parity: test-packages ## Compare the GPU with the CPU: kernels at 4096×4096, the golden set end to end
+	@cargo test --release --locked --workspace --lib --test parity --no-run
 	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-parity 20 cargo test --release --locked --workspace --test parity -- --ignored --nocapture
+	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-golden 20 cargo test --release --locked --workspace --lib -- --ignored --nocapture the_golden_set_end_to_end
 
 clients: conformance-packages build ## Test a daemon with curl, requests, httpx, aiohttp, urllib3 and node
 	@{ [ -x $(CLIENTS)/bin/pip ] || python3 -m venv --clear $(CLIENTS); } \

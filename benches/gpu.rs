@@ -49,7 +49,7 @@ const GRID: u32 = 384;
 const SOFTWARE_SIDE: usize = 64;
 /// Frames of a clip, and of a software adapter's.
 const FRAMES: u32 = 120;
-const SOFTWARE_FRAMES: u32 = 8;
+const SOFTWARE_FRAMES: u32 = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut name = None;

@@ -373,10 +373,10 @@ fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let picture = upload(&scene.pixels, scene.width, scene.height, device);
     let colours = foreground::gpu::relax(picture.clone(), scene.coverage_on(device), colours_on(scene, device), true);
-    let cut_out =
-        |in_light| linear_alpha::gpu::cut_out(picture.clone(), scene.coverage_on(device), colours.clone(), in_light);
-    let mut results = bytes(cut_out(true))?;
-    results.extend(bytes(cut_out(false))?);
+    let coverage = || scene.coverage_on(device);
+    let mut results = bytes(linear_alpha::gpu::cut_out(picture.clone(), coverage(), colours.clone()))?;
+    let unmixed_by = edge::gpu::unmixed_by(scene.labels_on(device), coverage());
+    results.extend(bytes(linear_alpha::gpu::cut_out_hard(picture, coverage(), unmixed_by, colours))?);
     Ok(results)
 }
 

@@ -42,6 +42,7 @@ fn way(light: &[f32], front: u32, back: u32, alpha: f32) -> Way {
 fn cutout_kernel(
     picture: &[u32],
     coverage: &[u32],
+    unmixed_by: &[u32],
     colours: &[u32],
     light: &[f32],
     cutout: &mut [u32],
@@ -57,10 +58,13 @@ fn cutout_kernel(
     let at = (y * width + x) as usize;
     let covered = coverage[at];
     let mut pixel = 0u32;
-    if covered == 255 {
+    if comptime!(!in_light) {
+        if covered > 0 {
+            let colour = select(unmixed_by[at] == 255, picture[at], colours[at]);
+            pixel = (colour & 0x00ff_ffff) | (covered << 24);
+        }
+    } else if covered == 255 {
         pixel = picture[at] | 0xff00_0000;
-    } else if comptime!(!in_light) {
-        pixel = select(covered > 0, (colours[at] & 0x00ff_ffff) | (covered << 24), 0u32);
     } else if covered > 0 {
         let front = colours[at];
         let back = colours[at + (width * height) as usize];
@@ -81,10 +85,11 @@ fn cutout_kernel(
 /// The kernel as a burn operation.
 #[backend_extension(Flex, Cube)]
 pub trait CutOut: Backend {
-    /// `picture`, `coverage`: u32 `[H, W]`; `colours`: u32 `[2, H, W]`. Returns u32 `[H, W]`.
+    /// `picture`, `coverage`, `unmixed_by`: u32 `[H, W]`; `colours`: u32 `[2, H, W]`. Returns u32 `[H, W]`.
     fn cut_out(
         picture: IntTensor<Self>,
         coverage: IntTensor<Self>,
+        unmixed_by: IntTensor<Self>,
         colours: IntTensor<Self>,
         in_light: bool,
     ) -> IntTensor<Self>;
@@ -94,26 +99,28 @@ impl CutOut for Flex {
     fn cut_out(
         picture: IntTensor<Self>,
         coverage: IntTensor<Self>,
+        unmixed_by: IntTensor<Self>,
         colours: IntTensor<Self>,
         in_light: bool,
     ) -> IntTensor<Self> {
         let shape = picture.shape();
-        let (pixels, coverage, colours) = (host_words(picture), host_bytes(&host_words(coverage)), host_words(colours));
+        let [coverage, unmixed_by] = [coverage, unmixed_by].map(|plane| host_bytes(&host_words(plane)));
+        let (pixels, colours) = (host_words(picture), host_words(colours));
         let (front, back) = colours.split_at(pixels.len());
         let colour = |word: u32| {
             let [red, green, blue, _] = word.to_le_bytes();
             [red, green, blue]
         };
-        let cutout =
-            pixels.iter().zip(coverage).zip(front.iter().zip(back)).map(|((&pixel, covered), (&front, &back))| {
-                let ([red, green, blue], alpha) = match covered {
-                    0 => ([0; 3], 0),
-                    255 => (colour(pixel), 255),
-                    partial if !in_light => (colour(front), partial),
-                    partial => (colour(front), cpu::coverage(partial, [colour(front), colour(back)])),
-                };
-                u32::from_le_bytes([red, green, blue, alpha])
-            });
+        let cutout = (0..pixels.len()).map(|at| {
+            let (front, back) = (colour(front[at]), colour(back[at]));
+            let ([red, green, blue], alpha) = match coverage[at] {
+                0 => ([0; 3], 0),
+                covered if !in_light => (if unmixed_by[at] == 255 { colour(pixels[at]) } else { front }, covered),
+                255 => (colour(pixels[at]), 255),
+                partial => (front, cpu::coverage(partial, [front, back])),
+            };
+            u32::from_le_bytes([red, green, blue, alpha])
+        });
         host_int_tensor(cutout.collect(), shape)
     }
 }
@@ -122,11 +129,12 @@ impl CutOut for CubeBackend {
     fn cut_out(
         picture: IntTensor<Self>,
         coverage: IntTensor<Self>,
+        unmixed_by: IntTensor<Self>,
         colours: IntTensor<Self>,
         in_light: bool,
     ) -> IntTensor<Self> {
         let picture: CubeTensor = into_contiguous(picture);
-        let coverage: CubeTensor = into_contiguous(coverage);
+        let [coverage, unmixed_by]: [CubeTensor; 2] = [coverage, unmixed_by].map(into_contiguous);
         let colours: CubeTensor = into_contiguous(colours);
         let [height, width] = picture.shape().dims();
         let cutout = empty_like(&picture, [height, width], DType::U32);
@@ -138,6 +146,7 @@ impl CutOut for CubeBackend {
             dim,
             picture.into_buffer_arg(),
             coverage.into_buffer_arg(),
+            unmixed_by.into_buffer_arg(),
             colours.into_buffer_arg(),
             light.into_buffer_arg(),
             cutout.clone().into_buffer_arg(),
@@ -150,15 +159,32 @@ impl CutOut for CubeBackend {
 }
 
 /// What `coverage` (u32 `[H, W]`) covers of `picture` (packed, u32 `[H, W]`), with the foreground of `colours` (packed, u32
-/// `[2, H, W]`, foreground and background) where that is partial, and then with coverage `in_light` or as it is: packed, on their
-/// device.
+/// `[2, H, W]`, foreground and background) where that is partial, and then with coverage in linear light: packed, on their device.
 #[must_use]
-pub fn cut_out(
+pub fn cut_out(picture: Tensor<2, Int>, coverage: Tensor<2, Int>, colours: Tensor<3, Int>) -> Tensor<2, Int> {
+    cutout(picture, coverage.clone(), coverage, colours, true)
+}
+
+/// The same by the coverage of a hard edge, which is geometry and not light, with the foreground where `unmixed_by` (u32 `[H, W]`, above 0
+/// wherever that covers) is partial.
+#[must_use]
+pub fn cut_out_hard(
     picture: Tensor<2, Int>,
     coverage: Tensor<2, Int>,
+    unmixed_by: Tensor<2, Int>,
+    colours: Tensor<3, Int>,
+) -> Tensor<2, Int> {
+    cutout(picture, coverage, unmixed_by, colours, false)
+}
+
+fn cutout(
+    picture: Tensor<2, Int>,
+    coverage: Tensor<2, Int>,
+    unmixed_by: Tensor<2, Int>,
     colours: Tensor<3, Int>,
     in_light: bool,
 ) -> Tensor<2, Int> {
-    let (picture, coverage, colours) = (picture.into_dispatch(), coverage.into_dispatch(), colours.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as CutOut>::cut_out(picture, coverage, colours, in_light))
+    let [picture, coverage, unmixed_by] = [picture, coverage, unmixed_by].map(Tensor::into_dispatch);
+    let colours = colours.into_dispatch();
+    Tensor::from_dispatch(<Dispatch as CutOut>::cut_out(picture, coverage, unmixed_by, colours, in_light))
 }

@@ -26,12 +26,12 @@ pub(super) fn matte(frame: &Frame, words: &[u32], least: usize) -> Result<AlphaM
 
 /// The cutout of `frame` that the device has made (`words`, packed), with the coverage of `matte`. Works in the frame's own buffer.
 pub(super) fn cutout(mut frame: Frame, words: &[u32], matte: &AlphaMatte) -> Cutout {
-    // Full coverage shows the source's pixel, which a pinhole's is.
+    // A pinhole becomes the source's pixel.
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     let parts = pixels.par_chunks_mut(PART).zip(words.par_chunks(PART)).zip(matte.coverage().par_chunks(PART));
     parts.for_each(|((pixels, words), coverage)| {
         for ((pixel, word), coverage) in pixels.iter_mut().zip(words).zip(coverage) {
-            if *coverage != 255 {
+            if *coverage != 255 || word >> 24 == 255 {
                 *pixel = word.to_le_bytes();
             }
         }

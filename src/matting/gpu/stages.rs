@@ -65,13 +65,19 @@ pub(crate) fn cutout(picture: Plane, grids: &Grids, edge: Edge) -> Plane {
 
 /// The packed cutout of a picture and its halves by its `alpha`, finalized by `edge`.
 pub(crate) fn cutout_by(pictures: &[Plane], alpha: Plane, edge: Edge) -> Plane {
-    let coverage = match edge {
-        Edge::Soft => without_traces(alpha),
-        Edge::Hard => hardened(alpha, 0.5),
-    };
-    let colours = colours(pictures, &coverage);
-    // The coverage of a hard edge is geometry, not light.
-    linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, edge == Edge::Soft)
+    let picture = pictures[0].clone();
+    match edge {
+        Edge::Soft => {
+            let coverage = without_traces(alpha);
+            let colours = colours(pictures, &coverage);
+            linear_alpha::gpu::cut_out(picture, coverage, colours)
+        }
+        Edge::Hard => {
+            let coverage = hardened(alpha, 0.5);
+            let colours = colours(pictures, &coverage);
+            linear_alpha::gpu::cut_out_hard(picture, coverage.clone(), coverage, colours)
+        }
+    }
 }
 
 /// The packed cutout of an opaque subject by its `alpha`, with a hard edge where that is `crossing`: colours are unmixed by the coverage
@@ -79,8 +85,9 @@ pub(crate) fn cutout_by(pictures: &[Plane], alpha: Plane, edge: Edge) -> Plane {
 pub(crate) fn opaque_cutout(picture: Plane, alpha: Plane, crossing: f32) -> Plane {
     let pictures = pyramid(picture);
     let coverage = hardened(alpha.clone(), crossing);
-    let colours = colours(&pictures, &unmixed_by(alpha, coverage.clone()));
-    linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, false)
+    let unmixed_by = unmixed_by(alpha, coverage.clone());
+    let colours = colours(&pictures, &unmixed_by);
+    linear_alpha::gpu::cut_out_hard(pictures[0].clone(), coverage, unmixed_by, colours)
 }
 
 /// The coverage of `picture` before its edge is finalized.

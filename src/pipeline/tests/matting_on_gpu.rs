@@ -17,7 +17,8 @@ use crate::matting::{Edge, Guide, Hair, Method, Options};
 use crate::matting::{closed_form, foreground, trimap};
 use crate::model::weights::architecture::Network;
 use crate::model::weights::{Card, Weights};
-use crate::model::{GpuSegmenter, Segmenter};
+use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
+use backdrop_kernels::conv::Isa;
 use backdrop_kernels::device::Plane;
 use backdrop_kernels::{edge, linear_alpha};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -63,7 +64,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
         let mut unmixed = frame.clone();
         let lit = foreground::estimate(&mut unmixed, &matte);
         let colours = stages::colours(&pictures, &coverage);
-        let cutout = linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours, true);
+        let cutout = linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours);
         let words: Vec<u32> = cutout.try_into_data().expect("it is read").try_into_vec().expect("words");
         for (at, what) in ["red", "green", "blue"].into_iter().enumerate() {
             let actual: Vec<u8> = words.iter().map(|word| (word >> (8 * at)) as u8).collect();
@@ -266,4 +267,46 @@ fn a_frame_loses_its_copy_when_its_pixels_change() {
     assert!(frame.on_device().is_some());
     frame.pixels_mut()[0] = 1;
     assert!(frame.on_device().is_none());
+}
+
+/// Share of a picture whose coverage changes by more than half when a component or a part of the trimap is decided otherwise.
+const DECISION: f64 = 0.002;
+
+#[test]
+#[ignore = "minutes on a software adapter: make gpu-parity"]
+fn the_golden_set_end_to_end_is_the_cpus() {
+    let Some(adapter) = adapter() else { return };
+    let weights = Weights::embedded();
+    let mut on_gpu = GpuSegmenter::start(&adapter, &weights, 1).expect("the adapter passes its own test");
+    let mut on_cpu = CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights are complete");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures");
+    let names = std::fs::read_dir(folder).expect("the golden set").map(|entry| entry.expect("a file").file_name());
+    let names = names.map(|name| name.into_string().expect("plain names"));
+    // Decoding that needs a library of the system, which the comparison does not.
+    let mut names: Vec<String> = names.filter(|name| !name.ends_with("heic")).collect();
+    names.sort();
+    let (mut flipped, mut compared) = (Vec::new(), 0);
+    for name in &names {
+        let cut = |network: &mut dyn Segmenter| {
+            let frame = picture(name);
+            let mask = network.segment(&[&frame]).expect("the device computes").remove(0);
+            cut_out(frame, &mask, &Options::default()).map(|cutout| channel(&cutout.into_frame(), 3))
+        };
+        let (Ok(expected), Ok(actual)) = (cut(&mut on_cpu), cut(&mut on_gpu)) else {
+            assert!(cut(&mut on_cpu).is_err() && cut(&mut on_gpu).is_err(), "{name}: a subject on one device alone");
+            continue;
+        };
+        let iou = iou(&expected, &actual);
+        let decided = expected.iter().zip(&actual).filter(|(one, other)| one.abs_diff(**other) > 127).count();
+        let share = decided as f64 / expected.len() as f64;
+        eprintln!("{name}: IoU {iou:.5}, {share:.5} decided otherwise");
+        compared += 1;
+        if share > DECISION {
+            flipped.push(name);
+        } else {
+            assert!(iou >= LEAST_IOU, "{name}: {iou}");
+        }
+    }
+    assert!(compared >= 40, "{compared} pictures have a subject");
+    assert!(100 * flipped.len() <= names.len().next_multiple_of(100), "decided otherwise: {flipped:?}");
 }
