@@ -30,6 +30,11 @@ impl SharedEngine {
         Self { config, jobs, engine: OnceCell::new() }
     }
 
+    /// An engine that runs already.
+    pub(in crate::cli) fn of(config: Config, jobs: usize, engine: LocalEngine) -> Self {
+        Self { config, jobs, engine: OnceCell::new_with(Some(engine)) }
+    }
+
     pub(super) const fn config(&self) -> &Config {
         &self.config
     }

@@ -5,7 +5,7 @@
 use crate::bulk::support::{assert_exit, bulk, fill, picture, rows, tree, url, without_times};
 use crate::support::command::{backdrop, json, stderr};
 use crate::support::pictures::png;
-use crate::support::postgres::{PASSWORD, Server, name_of, results_in};
+use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
 use crate::support::tier::rounds;
 use backdrop::image::Size;
 use backdrop::source::StorageLocation;
@@ -453,4 +453,36 @@ fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
     server.cut_connections();
     let again = (0..2).find_map(|_| queue.status(None).ok()).expect("it connects again");
     assert_eq!(again.len(), 1);
+}
+
+#[test]
+fn daemons_process_queued_runs_also_the_one_that_waits_for_the_database() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 600);
+    let daemons: Vec<_> = (0..2)
+        .map(|number: u32| {
+            let [api, admin] = [stable_port(), stable_port()].map(|port| format!("127.0.0.1:{port}"));
+            let data = scene.path(&format!("data {number}"));
+            let log = File::create(scene.path(&format!("{number}.log"))).unwrap();
+            let mut command = scene.command(&["serve", "--listen", &api, "--admin-listen", &admin, "--data-dir"]);
+            command.arg(data).env("BACKDROP_JOBS_BULK_PICTURES", "1");
+            let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs");
+            Process(child)
+        })
+        .collect();
+    let log = |number: usize| fs::read_to_string(scene.path(&format!("{number}.log"))).unwrap();
+    // Both are up: one owns the database, the other one waits.
+    let began = Instant::now();
+    while !(0..2).any(|number| log(number).contains("another daemon uses the database")) {
+        assert!(began.elapsed() < LONG, "no daemon waits");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);
+    scene.assert_same_as_on_one_machine("out", 1);
+    for number in 0..2 {
+        assert!(log(number).contains("claimed"), "{}", log(number));
+    }
+    for mut daemon in daemons {
+        assert_eq!(daemon.terminate(), Some(0));
+    }
 }
