@@ -218,7 +218,7 @@ impl BulkQueue {
             let chunk = |row: &Row| NewChunk {
                 number: row.get(0),
                 objects: u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX),
-                tasks: Some(row.get(2)),
+                tasks: Some(row.get(2)).filter(|tasks: &String| !tasks.is_empty()),
                 report: row.get(3),
             };
             Ok(rows.iter().map(chunk).collect())

@@ -36,7 +36,10 @@ impl Scene {
         let database = server.database();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
-        Some(Self { server, database, folder })
+        let scene = Self { server, database, folder };
+        // Creates the tables.
+        assert!(scene.runs().is_empty());
+        Some(scene)
     }
 
     fn path(&self, name: &str) -> PathBuf {

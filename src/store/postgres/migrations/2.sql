@@ -17,6 +17,7 @@ CREATE TABLE bulk_chunks (
     number bigint NOT NULL,
     state text COLLATE "C" NOT NULL CHECK (state IN ('queued', 'claimed', 'done')),
     objects bigint NOT NULL CHECK (objects > 0),
+    -- Empty where the objects need no processing.
     tasks text NOT NULL,
     owner text,
     -- Claims so far; the newest one alone may write.
