@@ -26,6 +26,7 @@ BENCH := target/bench
 # Where tools from PyPI and npm are installed.
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
+MANIFESTS := target/manifests
 PAGE := target/page
 CLIENTS := target/clients
 PACKAGES := target/clients-packages
@@ -48,7 +49,7 @@ ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
-  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench power-loss miri \
+  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
 
 help: ## List the targets
@@ -243,7 +244,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm cluster-test power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := kill-storm cluster-test manifests power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
@@ -271,11 +272,21 @@ soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outsid
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
 
-cluster-test: test-packages ## Run daemons on PostgreSQL; kill them and the server repeatedly
-	@$(call long,cluster-test,20,--test-threads 2 store::postgres daemon::cluster)
+cluster-test: test-packages ## Run daemons and bulk workers on PostgreSQL; kill them and the server repeatedly
+	@$(call long,cluster-test,25,--test-threads 2 store::postgres daemon::cluster bulk::cluster)
 
-cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL beside each other
+cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL, and bulk runs on 1, 2 and 3 workers
 	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
+	cargo bench --locked --profile release $(FEATURES) --bench bulk_cluster
+
+# The schemas come with a package of PyPI. On a machine without access to it set WITHOUT_PYPI=skip.
+manifests: conformance-packages build ## Check deploy/kubernetes against the schemas of Kubernetes and against the binary
+	@if { [ -x $(MANIFESTS)/bin/pip ] || python3 -m venv --clear $(MANIFESTS); } \
+	  && $(MANIFESTS)/bin/pip install --quiet --disable-pip-version-check -r tests/kubernetes/requirements.txt; then \
+	  $(STEP) manifests 1 $(MANIFESTS)/bin/python tests/kubernetes/validate.py $(BIN); \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: kubernetes-validate cannot be had from PyPI; the manifests were NOT checked ***\n\n'; \
+	else exit 1; fi
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
 	@$(call long,many-keys,5,--ignored --exact bulk::listing::a_million_keys_take_less_than_200_mb)

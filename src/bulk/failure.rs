@@ -5,7 +5,7 @@ use object_store::Error as StoreError;
 use std::error::Error;
 use std::io;
 
-/// The API's error codes that storage causes. Pipeline failures have their own.
+/// The API's error codes that storage and lost workers cause. Pipeline failures have their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// A key that cannot be read or written.
@@ -24,6 +24,8 @@ pub enum Code {
     FetchFailed,
     /// The store failed on every attempt.
     UpstreamFailed,
+    /// Workers ended without an answer.
+    InternalError,
 }
 
 impl Code {
@@ -37,6 +39,7 @@ impl Code {
         Self::Forbidden,
         Self::FetchFailed,
         Self::UpstreamFailed,
+        Self::InternalError,
     ];
 
     /// The code as written in the report.
@@ -51,6 +54,7 @@ impl Code {
             Self::Forbidden => "forbidden",
             Self::FetchFailed => "fetch_failed",
             Self::UpstreamFailed => "upstream_failed",
+            Self::InternalError => "internal_error",
         }
     }
 }

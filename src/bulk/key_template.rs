@@ -1,5 +1,6 @@
 //! Renders the key of a result from the key of its source: `{dir}/{stem}.{ext}`.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A template for result keys.
@@ -61,6 +62,18 @@ impl KeyTemplate {
     }
 }
 
+impl fmt::Display for KeyTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(text),
+            Piece::Dir => f.write_str("{dir}"),
+            Piece::Stem => f.write_str("{stem}"),
+            Piece::Name => f.write_str("{name}"),
+            Piece::Ext => f.write_str("{ext}"),
+        })
+    }
+}
+
 impl FromStr for KeyTemplate {
     type Err = KeyTemplateError;
 
@@ -117,6 +130,7 @@ mod tests {
     fn placeholders_are_replaced_by_parts_of_the_source_key() {
         assert_eq!(render("cut/{dir}/{name}.{ext}", "x/a.jpg"), "cut/x/a.jpg.png");
         assert_eq!(render("cut/{dir}/{name}.{ext}", "a.jpg"), "cut/a.jpg.png");
+        assert_eq!("v{dir}/{stem}".parse::<KeyTemplate>().unwrap().to_string(), "v{dir}/{stem}");
         assert_eq!(render("{stem}", "x/a.jpg"), "a");
         assert_eq!(render("{dir}-{stem}", "a.jpg"), "-a");
         assert_eq!(render("v{dir}/{stem}", "a.jpg"), "v/a");

@@ -12,9 +12,12 @@
 //! objects it had in flight. In stores that keep metadata, each result also records its source, version and parameters,
 //! so a run can be resumed after its report was lost.
 //!
-//! The per-picture work is a [`Processor`]; this module depends neither on the pipeline nor on a terminal.
+//! The per-picture work is a [`Processor`]; this module depends neither on the pipeline nor on a terminal. [`cluster`] has runs
+//! over many machines.
 
+pub mod cluster;
 mod dry_run;
+mod executor;
 mod failure;
 mod filter;
 #[cfg(any(test, fuzzing))]
@@ -39,6 +42,7 @@ mod run;
 mod run_error;
 mod shard;
 mod stop_signal;
+mod summary;
 mod transfer;
 
 pub use dry_run::{DryRun, dry_run};
@@ -54,8 +58,9 @@ pub use report_log::ReportLog;
 pub use report_merge::{ReportTotals, csv_path, merge_reports};
 pub use report_reader::ReportError;
 pub use report_row::{ReportRow, StageTimes, Status, milliseconds, object_version};
-pub use run::{Run, Summary};
+pub use run::Run;
 pub use run_error::RunError;
 pub use shard::{Shard, ShardError};
 pub use stop_signal::StopSignal;
+pub use summary::Summary;
 pub use transfer::{Fetched, fetch};

@@ -1,7 +1,7 @@
 //! Counters of a run in progress, and the observer that receives them.
 
 use super::listing::ListingTotal;
-use super::report_row::ReportRow;
+use super::report_row::{ReportRow, Status};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Receives the progress of a run.
@@ -14,6 +14,8 @@ pub trait Observer {
 
     /// Called at regular intervals.
     fn tick(&mut self, counters: &Counters);
+    /// What keeps a run from advancing, in a sentence.
+    fn notice(&mut self, text: &str);
 }
 
 /// Counts of a run in progress.
@@ -50,6 +52,34 @@ impl Counters {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         get(&self.bytes_in) + get(&self.bytes_out)
+    }
+
+    /// Counts a row; `already_done` where its result was found, not made.
+    pub(super) fn count(&self, row: &ReportRow, already_done: bool) {
+        match row.status {
+            Status::Done if already_done => add(&self.skipped, 1),
+            Status::Done => {
+                add(&self.done, 1);
+                add(&self.bytes_in, row.source_bytes);
+                add(&self.bytes_out, row.output_bytes.unwrap_or_default());
+            }
+            Status::Failed => add(&self.failed, 1),
+        }
+    }
+
+    /// For display: of `finished` objects those that are not counted yet are counted as done.
+    pub(super) fn with_finished(&self, finished: u64) -> Self {
+        let copy = |counter: &AtomicU64| AtomicU64::new(get(counter));
+        let shown = Self {
+            skipped: copy(&self.skipped),
+            ignored: copy(&self.ignored),
+            done: copy(&self.done),
+            failed: copy(&self.failed),
+            bytes_in: copy(&self.bytes_in),
+            bytes_out: copy(&self.bytes_out),
+        };
+        add(&shown.done, finished.saturating_sub(self.done() + self.failed() + self.skipped()));
+        shown
     }
 }
 

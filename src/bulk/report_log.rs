@@ -86,8 +86,7 @@ impl ReportLog {
 
     /// Appends a row. The operating system has it when this returns, so that killing this process does not lose it.
     pub(super) async fn append(&self, row: &ReportRow) -> Result<(), ReportError> {
-        let mut line = serde_json::to_vec(row).expect("a row is plain data");
-        line.push(b'\n');
+        let line = row.json_line();
         let file = Arc::clone(&self.file);
         let write = move || {
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);

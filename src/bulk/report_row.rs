@@ -105,6 +105,13 @@ impl ReportRow {
         }
     }
 
+    /// The row as a line of the report.
+    pub(super) fn json_line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("a row is plain data");
+        line.push(b'\n');
+        line
+    }
+
     /// The row as a line of text.
     #[must_use]
     pub fn line(&self) -> String {

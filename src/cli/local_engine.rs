@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Deadline of a picture: no caller waits, so only a hung device is detected.
 const DEADLINE: Duration = Duration::from_secs(3600);
 
+/// The longest pause before a picture is tried again that found no slot.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
+
 /// Runs an asynchronous command to completion.
 pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
@@ -35,13 +38,8 @@ pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
     })
 }
 
-/// Starts the configured engine. The network is loaded on the engine's own thread.
-pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
-    Ok(start_on_device(config)?.0)
-}
-
-/// Starts the configured engine; also returns its device.
-fn start_on_device(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
+/// Starts the configured engine; also returns its device. The network is loaded on the engine's own thread.
+pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
     sandbox::install(config.decode.sandbox);
     // Early, so that a wrong file or device is reported before anything else happens.
     let weights = Arc::new(weights(config)?);
@@ -69,7 +67,12 @@ impl LocalEngine {
     pub(super) async fn start(config: &Config, jobs: usize) -> Result<Self, Failure> {
         let mut config = config.clone();
         config.engine.max_requests_in_flight = config.engine.max_requests_in_flight.max(jobs);
-        let (engine, device) = start_on_device(&config)?;
+        let (engine, device) = start_engine(&config)?;
+        Self::on(engine, device, &config).await
+    }
+
+    /// An engine that a daemon shares with its requests, once it is ready.
+    pub(super) async fn on(engine: Engine, device: ActiveDevice, config: &Config) -> Result<Self, Failure> {
         engine.ready().await?;
         Ok(Self { engine, device, limits: config.limits.of_local_pictures() })
     }
@@ -95,7 +98,14 @@ impl LocalEngine {
 
     /// Runs the whole pipeline on a picture.
     pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
-        pipeline::run(&self.engine, files, recipe, &self.call()).await
+        // In a daemon, requests may have all slots for a moment.
+        let slot = loop {
+            match self.engine.admit() {
+                Err(EngineError::QueueFull { retry_after }) => tokio::time::sleep(retry_after.min(FULL_PAUSE)).await,
+                admitted => break admitted?,
+            }
+        };
+        pipeline::run_in(&self.engine, &slot, files, recipe, &self.call()).await
     }
 
     /// Decodes and segments a picture.

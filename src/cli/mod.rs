@@ -31,6 +31,7 @@ mod test_files;
 mod text_table;
 mod watch;
 mod weights;
+mod work;
 
 use crate::codec::sandbox;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -57,6 +58,8 @@ enum Command {
     Watch(watch::Watch),
     /// Process all pictures of a bucket or folder, resumable, on one or several machines
     Bulk(bulk::Bulk),
+    /// Process the runs that `bulk --cluster` queues in a database, on any number of machines, until a signal
+    Work(work::Work),
     /// Measure the quality of the weights on folders with image/ and mask/
     Eval(eval::Eval),
     /// Measure speed: the pipeline in this process, or a running daemon
@@ -130,6 +133,7 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
             Command::Bulk(bulk) => bulk.run(),
+            Command::Work(work) => work.run(),
             Command::Eval(eval) => eval.run(),
             Command::Bench(bench) => bench.run(),
             Command::Weights(weights) => weights.run(),

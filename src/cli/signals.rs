@@ -1,5 +1,6 @@
 //! Waits for Ctrl-C (SIGINT) and SIGTERM: the first stops gracefully, the second at once.
 
+use crate::bulk::StopSignal;
 use std::io;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -40,4 +41,19 @@ impl StopSignals {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// A stop signal that the first SIGINT or SIGTERM sets. The second ends the process: everything finished is in the report.
+pub(super) fn stop_on_signals() -> io::Result<StopSignal> {
+    let stop = StopSignal::default();
+    let requested = stop.clone();
+    let mut signals = StopSignals::install()?;
+    tokio::spawn(async move {
+        signals.next().await;
+        eprintln!("Finishing the pictures in progress; a second Ctrl-C ends at once");
+        requested.request();
+        signals.next().await;
+        std::process::exit(2);
+    });
+    Ok(stop)
 }

@@ -83,6 +83,7 @@ impl Config {
         [
             self.store.validate(),
             self.validate_results(),
+            self.validate_bulk(),
             self.server.validate(),
             self.compat.validate(&self.server),
             self.limits.validate(),
@@ -103,5 +104,11 @@ impl Config {
         let missing = self.store.url.is_some() && self.jobs.results.is_none();
         let place = "expected s3://, gs://, az:// or a file:// folder that all daemons share, because store.url is set";
         missing.then(|| format!("jobs.results: {place}")).into_iter().collect()
+    }
+
+    /// The queue of bulk runs is in the database.
+    fn validate_bulk(&self) -> Vec<String> {
+        let missing = self.store.url.is_none() && self.jobs.bulk_pictures > 0;
+        missing.then(|| "jobs.bulk_pictures: expected 0, because store.url is not set".to_owned()).into_iter().collect()
     }
 }

@@ -14,6 +14,9 @@ pub struct JobsConfig {
     pub results: Option<String>,
     /// Jobs that run at once.
     pub parallel: usize,
+    /// Pictures of queued bulk runs (`backdrop bulk --cluster`) that this daemon processes at once, also while it waits for the
+    /// database; 0: none.
+    pub bulk_pictures: usize,
     /// Queued and running jobs that a key may have; one more is refused.
     pub max_queued_per_key: usize,
     /// Megabytes that clips, segments and results may use on this machine; new clips are refused from three quarters of
@@ -25,7 +28,14 @@ pub struct JobsConfig {
 
 impl Default for JobsConfig {
     fn default() -> Self {
-        Self { results: None, parallel: 1, max_queued_per_key: 20, max_megabytes: 16_384, min_free_megabytes: 512 }
+        Self {
+            results: None,
+            parallel: 1,
+            bulk_pictures: 0,
+            max_queued_per_key: 20,
+            max_megabytes: 16_384,
+            min_free_megabytes: 512,
+        }
     }
 }
 
@@ -34,12 +44,14 @@ impl JobsConfig {
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let in_range = [
-            ("parallel", self.parallel, 64),
+            ("parallel", self.parallel, 1, 64),
+            ("bulk_pictures", self.bulk_pictures, 0, 256),
             // Counting a key's jobs scans the queue.
-            ("max_queued_per_key", self.max_queued_per_key, 1000),
+            ("max_queued_per_key", self.max_queued_per_key, 1, 1000),
         ];
-        let wrong = in_range.into_iter().filter(|&(_, value, most)| !(1..=most).contains(&value));
-        let wrong = wrong.map(|(name, _, most)| format!("jobs.{name}: expected a number from 1 to {most}"));
+        let wrong = in_range.into_iter().filter(|&(_, value, least, most)| !(least..=most).contains(&value));
+        let wrong =
+            wrong.map(|(name, _, least, most)| format!("jobs.{name}: expected a number from {least} to {most}"));
         let in_range = [
             // Three quarters of it must hold the largest clip.
             ("max_megabytes", self.max_megabytes, 512),

@@ -48,7 +48,10 @@ pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
 pub use integrity_check::{IntegrityReport, RowCounts};
-pub use postgres::{PostgresServer, PostgresStore, ServerError, StoreConfig};
+pub use postgres::{
+    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkEnd, ChunkProgress, Claim, NewChunk, PostgresServer,
+    PostgresStore, ServerError, StoreConfig,
+};
 pub use private_files::{create_private_dir, make_private, sync_dir};
 pub use records::{
     Account, AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, Job, JobError, JobRecord, JobResult,

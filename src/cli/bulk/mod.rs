@@ -1,18 +1,26 @@
 //! `backdrop bulk`: runs the pipeline over object storage.
 
+mod cluster_run;
 mod dry_run;
 mod error_mapping;
 mod pipeline_processor;
 mod preset;
 mod progress;
+mod queue_commands;
 mod report_command;
 mod report_file;
 mod result_parameters;
 mod run_command;
+mod run_spec;
 mod summary;
 
 use super::exit_code::{Failure, Outcome};
+pub(super) use pipeline_processor::SharedEngine;
+pub(super) use queue_commands::open_queue;
+pub(super) use run_spec::RunPreparation;
+
 use clap::{Args, Subcommand};
+use queue_commands::QueueCommand;
 use report_command::MergeCommand;
 use run_command::RunCommand;
 
@@ -34,12 +42,15 @@ pub(super) struct Bulk {
 enum Command {
     /// Merge reports, such as those of the shards of a run, into one with one row per object
     Report(MergeCommand),
+    #[command(flatten)]
+    Queue(QueueCommand),
 }
 
 impl Bulk {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         match self.command {
             Some(Command::Report(command)) => command.run(),
+            Some(Command::Queue(command)) => command.run(&self.run.config()?),
             None => self.run.run(),
         }
     }

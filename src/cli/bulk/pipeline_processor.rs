@@ -8,26 +8,48 @@ use crate::config::Config;
 use crate::recipe::Recipe;
 use crate::telemetry::with_causes;
 use bytes::Bytes;
+use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 /// An engine that starts with the first picture: a run without work loads no network.
-pub(super) struct PipelineProcessor {
+pub(in crate::cli) struct SharedEngine {
     config: Config,
     jobs: usize,
-    recipe: Recipe,
-    aux_files: AuxFiles,
     engine: OnceCell<LocalEngine>,
 }
 
+/// An engine and what it makes of each picture.
+pub(in crate::cli) struct PipelineProcessor {
+    engine: Arc<SharedEngine>,
+    recipe: Recipe,
+    aux_files: AuxFiles,
+}
+
+impl SharedEngine {
+    pub(in crate::cli) fn new(config: Config, jobs: usize) -> Self {
+        Self { config, jobs, engine: OnceCell::new() }
+    }
+
+    /// An engine that runs already.
+    pub(in crate::cli) fn of(config: Config, jobs: usize, engine: LocalEngine) -> Self {
+        Self { config, jobs, engine: OnceCell::new_with(Some(engine)) }
+    }
+
+    pub(super) const fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
 impl PipelineProcessor {
-    pub(super) fn new(config: Config, jobs: usize, recipe: Recipe, aux_files: AuxFiles) -> Self {
-        Self { config, jobs, recipe, aux_files, engine: OnceCell::new() }
+    pub(super) const fn new(engine: Arc<SharedEngine>, recipe: Recipe, aux_files: AuxFiles) -> Self {
+        Self { engine, recipe, aux_files }
     }
 
     /// The engine, started on first use.
     pub(super) async fn ready(&self) -> Result<&LocalEngine, ProcessError> {
-        let start = || LocalEngine::start(&self.config, self.jobs);
-        self.engine.get_or_try_init(start).await.map_err(|error| ProcessError::Fatal(with_causes(&*error)))
+        let SharedEngine { config, jobs, engine } = &*self.engine;
+        let start = || LocalEngine::start(config, *jobs);
+        engine.get_or_try_init(start).await.map_err(|error| ProcessError::Fatal(with_causes(&*error)))
     }
 }
 

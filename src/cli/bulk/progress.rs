@@ -15,8 +15,9 @@ const MAX_PRINTED_FAILURES: u64 = 20;
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     total: Option<ListingTotal>,
-    /// When the first picture was finished; loading the network does not count for the rate.
-    first: Option<Instant>,
+    /// When the first pictures were finished, and how many: loading the network does not count for the rate, nor do pictures
+    /// that were finished before a run was followed.
+    first: Option<(Instant, u64)>,
     last_line: Instant,
 }
 
@@ -39,9 +40,12 @@ impl Progress {
             limit.map_or(objects, |limit| objects.min(limit.saturating_add(counters.skipped())))
         });
         let mut line = format!("{} failed", counters.failed());
-        let seconds = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
+        if self.first.is_none() && processed > 0 {
+            self.first = Some((Instant::now(), processed));
+        }
+        let (seconds, before) = self.first.map_or((0.0, 0), |(at, before)| (at.elapsed().as_secs_f64(), before));
         if seconds > 1.0 {
-            let rate = processed as f64 / seconds;
+            let rate = processed.saturating_sub(before) as f64 / seconds;
             line = format!("{rate:.1} images/s, {:.1} MB/s, {line}", counters.bytes() as f64 / 1e6 / seconds);
             if let (Some(total), true) = (total, rate > 0.0) {
                 let left = Duration::from_secs_f64(total.saturating_sub(completed) as f64 / rate);
@@ -70,7 +74,6 @@ impl Observer for Progress {
     }
 
     fn finished(&mut self, row: &ReportRow, counters: &Counters) {
-        self.first.get_or_insert_with(Instant::now);
         if row.status == Status::Failed && counters.failed() <= MAX_PRINTED_FAILURES {
             let mut line = row.line();
             if counters.failed() == MAX_PRINTED_FAILURES {
@@ -83,5 +86,9 @@ impl Observer for Progress {
 
     fn tick(&mut self, counters: &Counters) {
         self.show(counters);
+    }
+
+    fn notice(&mut self, text: &str) {
+        print_above(self.bar.as_ref(), text);
     }
 }

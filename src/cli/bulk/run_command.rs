@@ -1,20 +1,24 @@
 //! `backdrop bulk FROM TO`: parses the options, runs the batch, and prints its summary.
 
+use super::cluster_run::ClusterRun;
 use super::dry_run;
-use super::pipeline_processor::PipelineProcessor;
+use super::pipeline_processor::{PipelineProcessor, SharedEngine};
 use super::preset;
 use super::progress::Progress;
+use super::queue_commands::open_queue;
 use super::report_file::ReportFile;
 use super::result_parameters::{models_of, parameters_hash};
-use super::summary::{summary_json, summary_text};
+use super::run_spec::{RunSpec, Selection};
+use super::summary::finish_run;
 use crate::account::price::Call;
-use crate::bulk::{KeyFilter, KeyTemplate, Locations, ReportLog, Run, RunOptions, Shard, StopSignal};
+use crate::bulk::{KeyFilter, KeyTemplate, Locations, ReportLog, Run, RunOptions, Shard};
 use crate::cli::config_args::EngineArgs;
 use crate::cli::endpoint_args::{FieldArg, endpoint_fields, endpoint_named, endpoint_names, parse_field};
 use crate::cli::exit_code::{Failure, Outcome};
+use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
-use crate::cli::signals::StopSignals;
-use crate::cli::{local_engine, stdout};
+use crate::cli::signals::stop_on_signals;
+use crate::config::Config;
 use crate::model::CpuRetoucher;
 use crate::pipeline;
 use crate::recipe::{Endpoint, FieldError, Fields, OF_ONE_PICTURE};
@@ -22,6 +26,7 @@ use crate::source::{Fetcher, StorageError, StorageLocation};
 use clap::Args;
 use object_store::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args, Debug)]
 pub(super) struct RunCommand {
@@ -66,6 +71,13 @@ pub(super) struct RunCommand {
     /// Cloud Run or Google Batch]
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
+    /// Queue the run in the database of store.url for `backdrop work` on any number of machines, follow it, and write its
+    /// report; the same command goes on with the run
+    #[arg(long, conflicts_with_all = ["shard", "jobs", "dry_run"])]
+    cluster: bool,
+    /// Return once the objects are queued; the same command without it follows the run
+    #[arg(long, requires = "cluster")]
+    detach: bool,
     /// Print a summary as JSON
     #[arg(long)]
     json: bool,
@@ -77,6 +89,7 @@ impl RunCommand {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let shard = match self.shard {
             Some(shard) => Some(shard),
+            None if self.cluster => None,
             None => Shard::from_environment(environment)?,
         };
         let filter = KeyFilter::new(&self.include, &self.exclude)?;
@@ -111,7 +124,12 @@ impl RunCommand {
             };
             drop(weights);
             let report_file = ReportFile::new(self.report.as_deref(), &locations, shard)?;
-            let processor = PipelineProcessor::new(config.clone(), jobs, recipe, aux_files);
+            let queued = self.cluster.then(|| {
+                let (model, limits) = (config.engine.model, (options.max_bytes, options.parameters.as_str()));
+                RunSpec::new([from, to], endpoint, &fields, model, limits, self.selection()).run(&aux_files)
+            });
+            let engine = Arc::new(SharedEngine::new(config.clone(), jobs));
+            let processor = PipelineProcessor::new(engine, recipe, aux_files);
             if self.dry_run {
                 let price = config.prices.price(&Call::of(endpoint.path, &fields, 1))?;
                 let unit_price = price.unit_price;
@@ -123,30 +141,43 @@ impl RunCommand {
             if report.done_before() > 0 {
                 eprintln!("{} objects are done already", report.done_before());
             }
+            let (locations, options) = (&locations, &options);
+            if let Some(run) = &queued {
+                let queue = &open_queue(&config).await?;
+                let cluster = ClusterRun { queue, run, locations, options, is_detached: self.detach, json: self.json };
+                return cluster.run(report, &report_file, &stop_on_signals()?).await;
+            }
             let stop = stop_on_signals()?;
             let mut progress = Progress::new();
-            let (locations, options) = (&locations, &options);
             let run = Run { locations, options, jobs, processor: &processor, report: &report, stop: &stop };
             let (summary, error) = run.run(&mut progress).await;
             progress.finish();
-            let totals = tokio::task::spawn_blocking(move || report.finish()).await??;
-            report_file.close().await?;
-            eprintln!("{}", summary_text(&summary));
+            let outcome = finish_run(&summary, report, &report_file, self.json).await?;
             if summary.stopped || error.is_some() {
                 eprintln!("To resume, run the same command again: finished pictures are skipped.");
             }
-            if self.json {
-                stdout::print_json(&summary_json(&summary, &totals, &report_file))?;
-            }
             match error {
                 Some(error) => Err(error.into()),
-                None if summary.stopped => Ok(Outcome::SomeFailed),
-                None if summary.done + summary.failed + summary.skipped == 0 && shard.is_none() => {
+                None if !summary.stopped && summary.done + summary.failed + summary.skipped == 0 && shard.is_none() => {
                     Err(format!("there is no picture in {}", locations.source.address_prefix()).into())
                 }
-                None => Ok(Outcome::of(usize::try_from(summary.failed).unwrap_or(usize::MAX))),
+                None => Ok(outcome),
             }
         })?
+    }
+
+    /// The configuration of the commands that work on the queue.
+    pub(super) fn config(&self) -> Result<Config, Failure> {
+        Ok(self.engine_args.load(&[])?)
+    }
+
+    fn selection(&self) -> Selection {
+        Selection {
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            output: self.output.to_string(),
+            limit: self.limit,
+        }
     }
 
     /// The endpoint, and its fields from `--set` and `--preset`.
@@ -173,21 +204,6 @@ impl RunCommand {
             },
         ))
     }
-}
-
-/// A stop signal that the first SIGINT or SIGTERM sets. The second ends the process: everything finished is in the report.
-fn stop_on_signals() -> std::io::Result<StopSignal> {
-    let stop = StopSignal::default();
-    let requested = stop.clone();
-    let mut signals = StopSignals::install()?;
-    tokio::spawn(async move {
-        signals.next().await;
-        eprintln!("Finishing the pictures in progress; a second Ctrl-C ends at once");
-        requested.request();
-        signals.next().await;
-        std::process::exit(2);
-    });
-    Ok(stop)
 }
 
 /// Reads a variable of a batch service.

@@ -1,11 +1,32 @@
-//! The summary of a bulk run, as text and as JSON.
+//! The end of a bulk run: its complete report, and its summary as text and as JSON.
 
 use super::report_file::ReportFile;
-use crate::bulk::{ReportTotals, Summary};
+use crate::bulk::{ReportLog, ReportTotals, Summary};
+use crate::cli::exit_code::{Failure, Outcome};
+use crate::cli::stdout;
 use serde_json::{Value, json};
 
+/// Completes the report, and prints the summary.
+pub(super) async fn finish_run(
+    summary: &Summary,
+    report: ReportLog,
+    report_file: &ReportFile,
+    json: bool,
+) -> Result<Outcome, Failure> {
+    let totals = tokio::task::spawn_blocking(move || report.finish()).await??;
+    report_file.close().await?;
+    eprintln!("{}", summary_text(summary));
+    if json {
+        stdout::print_json(&summary_json(summary, &totals, report_file))?;
+    }
+    if summary.stopped {
+        return Ok(Outcome::SomeFailed);
+    }
+    Ok(Outcome::of(usize::try_from(summary.failed).unwrap_or(usize::MAX)))
+}
+
 /// The summary as text.
-pub(super) fn summary_text(summary: &Summary) -> String {
+fn summary_text(summary: &Summary) -> String {
     let seconds = summary.elapsed.as_secs_f64();
     let mut text = format!("{} done in {seconds:.1} s", summary.done);
     if summary.done > 0 {
@@ -25,7 +46,7 @@ pub(super) fn summary_text(summary: &Summary) -> String {
 }
 
 /// The summary as JSON.
-pub(super) fn summary_json(summary: &Summary, totals: &ReportTotals, report: &ReportFile) -> Value {
+fn summary_json(summary: &Summary, totals: &ReportTotals, report: &ReportFile) -> Value {
     json!({
         "done": summary.done,
         "skipped": summary.skipped,

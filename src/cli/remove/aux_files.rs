@@ -48,6 +48,11 @@ impl AuxFiles {
         Ok(Self { background, mark, mask })
     }
 
+    /// The background and the watermark of a queued run.
+    pub(in crate::cli) fn of_queue(background: Option<Vec<u8>>, mark: Option<Vec<u8>>) -> Self {
+        Self { background: background.map(Bytes::from), mark: mark.map(Bytes::from), mask: None }
+    }
+
     /// The files of a run with this source.
     pub(in crate::cli) fn with(&self, source: Bytes) -> Files {
         let Self { background, mark, mask } = self.clone();

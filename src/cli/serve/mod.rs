@@ -1,8 +1,9 @@
 //! `backdrop serve`: assembles and runs the daemon.
 //!
-//! Order: log → database, if one is configured → listeners → store and keys → engine (loads in its own thread) → jobs →
+//! Order: log → engine (loads in its own thread) → database, if one is configured → listeners → store and keys → jobs →
 //! serve until a signal. The listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
+mod bulk_worker;
 mod http_adapters;
 mod inherited_sockets;
 
@@ -12,6 +13,7 @@ use super::signals::StopSignals;
 use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
+use crate::bulk::StopSignal;
 use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
@@ -25,6 +27,7 @@ use crate::jobs::{Deps, Jobs, VideoWorker};
 use crate::source::Fetcher;
 use crate::store::{self, OpenError, PostgresServer, PostgresStore, RedbStore, StateStore};
 use crate::telemetry;
+use bulk_worker::BulkWorker;
 use clap::Args;
 use http_adapters::AdminAdapter;
 use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
@@ -93,6 +96,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
         return Err(format!("server.idle_exit: {without}").into());
     }
     let mut admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
+    // Its thread loads the network meanwhile, so that a daemon that waited answers as soon as it has the database.
+    let (engine, device) = local_engine::start_engine(&config)?;
+    let bulk = BulkWorker::start(&config, &engine, &device)?;
     let mut database = None;
     if let Some(server) = PostgresServer::configured(&config.store)? {
         // The API's listener is not bound yet: a load balancer must send nothing to a daemon that waits for the database.
@@ -100,7 +106,12 @@ async fn serve(config: Config) -> Result<(), Failure> {
         tracing::info!(admin = %after_waiting.local_addr()?, database = server.name(), "opening the database");
         database = tokio::select! {
             opened = open_database(&server) => Some(opened?),
-            () = &mut stop => return Ok(()),
+            () = &mut stop => {
+                if let Some(bulk) = bulk {
+                    bulk.join(Instant::now() + config.server.shutdown_grace).await;
+                }
+                return Ok(());
+            }
         };
         drop(standby);
         admin = after_waiting;
@@ -114,7 +125,6 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let token = AdminToken::generate();
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
-    let engine = local_engine::start_engine(&config)?;
     sandbox::start_early();
     let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
     let is_generated = configured.is_none();
@@ -165,12 +175,14 @@ async fn serve(config: Config) -> Result<(), Failure> {
     });
     let (stopping, mut stopped) = watch::channel(None);
     let store = services.store.clone();
+    let bulk_stop = bulk.as_ref().map(BulkWorker::stop_signal);
     let stop = async move {
         tokio::select! {
             () = stop => {}
             () = superseded(&*store) => tracing::error!("another daemon has used the database; this one ends"),
         }
         notify_stopping();
+        bulk_stop.iter().for_each(StopSignal::request);
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
     };
@@ -193,6 +205,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if timeout_at(since + grace, &mut working).await.is_err() {
         working.abort();
         let _ = working.await;
+    }
+    if let Some(bulk) = bulk {
+        bulk.join(since + grace).await;
     }
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");

@@ -11,7 +11,7 @@ use crate::store::OpenError;
 use crate::store::storage_fault::Fault;
 
 /// The migrations in their order; the number of applied ones is the schema.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// The newest schema that this version reads and writes.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
@@ -37,6 +37,11 @@ pub(super) fn require_schema(server: &Server, connection: &mut Connection) -> Re
         return Err(OpenError::Corrupt { path: path(server), reason });
     }
     refuse_newer(server, found)
+}
+
+/// Whether the tables lack migrations of this version.
+pub(super) fn is_outdated(connection: &mut Connection) -> Result<bool, Fault> {
+    connection.snapshot().and_then(|mut queries| Ok(schema_of(&mut queries)? < SCHEMA))
 }
 
 fn refuse_newer(server: &Server, found: i64) -> Result<(), OpenError> {

@@ -7,7 +7,10 @@
 //!
 //! A transaction whose outcome is unknown after a lost connection is looked up after reconnecting: each counts itself, and the lock
 //! cannot be had before the server has ended the old session, its commit included.
+//!
+//! The queue of bulk runs lies beside the state, in tables that no daemon's memory copies: any process may use it.
 
+mod bulk_queue;
 mod connect;
 mod migrations;
 mod reads;
@@ -15,5 +18,8 @@ mod store;
 mod tables;
 mod writer;
 
+pub use bulk_queue::{
+    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkEnd, ChunkProgress, Claim, NewChunk,
+};
 pub use connect::{ServerError, StoreConfig};
 pub use store::{PostgresServer, PostgresStore};

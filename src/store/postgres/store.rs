@@ -5,8 +5,9 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bulk_queue::BulkQueue;
 use super::connect::{Connection, Connections, Server, ServerError, StoreConfig};
-use super::migrations::{migrate, path, read_error, require_schema};
+use super::migrations::{is_outdated, migrate, path, read_error, require_schema};
 use super::reads::Queries;
 use super::writer::{Health, Ownership, Writer, record_ownership, release_ownership, take_ownership};
 use crate::store::export_import::{TransferError, import};
@@ -73,6 +74,24 @@ impl PostgresServer {
         let pool = pool.test_on_check_out(false).error_handler(Box::new(r2d2::NopErrorHandler));
         let readers = pool.build_unchecked(Connections(server.clone()));
         Ok(PostgresStore { server: server.clone(), writer, readers, health })
+    }
+
+    /// The queue of bulk runs, also while a daemon uses the database. Creates or upgrades the tables where none does.
+    ///
+    /// # Errors
+    /// When the database cannot be used, or has tables of another version.
+    pub fn bulk_queue(&self) -> Result<BulkQueue, OpenError> {
+        let server = &self.0;
+        let failed = |fault| read_error(server, fault);
+        let mut connection = server.connect().map_err(failed)?;
+        if is_outdated(&mut connection).map_err(failed)?
+            && matches!(take_ownership(&mut connection).map_err(failed)?, Ownership::Taken)
+        {
+            let migrated = migrate(server, &mut connection);
+            release_ownership(&connection);
+            migrated?;
+        }
+        BulkQueue::open(server.clone())
     }
 
     /// Writes a consistent snapshot of the whole database, also while a daemon uses it.

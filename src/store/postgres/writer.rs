@@ -37,6 +37,9 @@ const OWNER_LOCK: i32 = 2;
 /// How long the server may take to answer the test of an idle connection.
 const TEST_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Why a process cannot go on with a database that another one owned meanwhile.
+const USED_SINCE: &str = "another process has used it since the connection broke";
+
 /// The row of `meta` that identifies the last owner.
 const OWNER: &str = "owner";
 
@@ -293,6 +296,11 @@ impl WriterState {
         let mut connection = self.server.connect().map_err(|fault| fault.to_string())?;
         let mut tries = 0;
         while let Ownership::InUse = take_ownership(&mut connection).map_err(|fault| fault.to_string())? {
+            // Its owner has recorded itself: this process need not wait until that one has ended to know what it lost.
+            let owner = connection.snapshot().and_then(|mut queries| queries.number(OWNER));
+            if owner.map_err(|fault| fault.to_string())? != Some(self.owner) {
+                return Err(self.supersede(USED_SINCE));
+            }
             if tries == OWNERSHIP_TRIES {
                 return Err(format!("another process uses {}", self.server.name()));
             }
@@ -305,7 +313,7 @@ impl WriterState {
         });
         let (schema, owner, commits) = found.map_err(|fault| fault.to_string())?;
         if schema != SCHEMA || owner != Some(self.owner) {
-            return Err(self.supersede("another process has used it since the connection broke"));
+            return Err(self.supersede(USED_SINCE));
         }
         if commits != self.committed && Some(commits) != attempted {
             return Err(self.supersede("it does not have all commits that it acknowledged"));

@@ -214,6 +214,8 @@ impl Observer for TotalObserver {
     fn finished(&mut self, _: &ReportRow, _: &Counters) {}
 
     fn tick(&mut self, _: &Counters) {}
+
+    fn notice(&mut self, _: &str) {}
 }
 
 struct Scene {

@@ -1,5 +1,6 @@
 //! `backdrop bulk` over object stores.
 
+pub(crate) mod cluster;
 pub(crate) mod crash;
 pub(crate) mod faults;
 pub(crate) mod files;

@@ -1,0 +1,255 @@
+//! A worker: claims chunks of queued runs and processes them as a run on one machine does, until it is stopped.
+
+use super::queue::Queue;
+use super::queued_tasks;
+use crate::bulk::executor::{Executor, Work};
+use crate::bulk::failure::{Code, Failure};
+use crate::bulk::listing::ListingTotal;
+use crate::bulk::locations::Locations;
+use crate::bulk::planner::{Action, Task};
+use crate::bulk::processor::Processor;
+use crate::bulk::progress::{Counters, Observer};
+use crate::bulk::report_log::ReportLog;
+use crate::bulk::report_reader::ReportError;
+use crate::bulk::report_row::ReportRow;
+use crate::bulk::run_error::RunError;
+use crate::bulk::stop_signal::StopSignal;
+use crate::store::{BULK_LEASE, BulkRun, BulkRunState, ChunkEnd, ChunkProgress, Claim, OpenError};
+use crate::telemetry::with_causes;
+use futures_util::stream;
+use std::collections::HashMap;
+use std::future::ready;
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+/// The pause before the queue is read again where it had no chunk, or the database was away.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Several heartbeats may be lost before the lease ends.
+const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
+
+/// Workers that a chunk may take down: whatever is left of it then fails, so that one file cannot stop all machines.
+const MOST_LOST: u64 = 5;
+
+/// Runs that are kept prepared.
+const PREPARED_RUNS: usize = 8;
+
+/// Prepares the processing of runs.
+pub trait Prepare {
+    /// The per-picture work.
+    type Processor: Processor;
+
+    /// Opens the places of a run and prepares its per-picture work.
+    ///
+    /// # Errors
+    /// Why this worker cannot process the run; it leaves the run to others.
+    fn prepare(&self, run: &BulkRun) -> impl Future<Output = Result<PreparedRun<Self::Processor>, String>>;
+}
+
+/// A run that chunks can be processed of.
+#[derive(Debug)]
+pub struct PreparedRun<P> {
+    /// Source and destination.
+    pub locations: Locations,
+    /// Maximum size of a source in bytes.
+    pub max_bytes: u64,
+    /// The per-picture work.
+    pub processor: P,
+}
+
+/// A worker and everything it needs.
+#[derive(Debug)]
+pub struct Worker<'a, P> {
+    /// The queue.
+    pub queue: &'a Queue,
+    /// A name for people who read the table of chunks.
+    pub name: &'a str,
+    /// Pictures processed concurrently; at least 1.
+    pub jobs: usize,
+    /// Prepares runs.
+    pub prepare: &'a P,
+    /// Ends the worker: pictures in progress are finished, and the rest of the chunk goes back to the queue.
+    pub stop: &'a StopSignal,
+}
+
+impl<P: Prepare> Worker<'_, P> {
+    /// Claims and processes chunks until the stop signal.
+    ///
+    /// # Errors
+    /// When no picture can be processed on this machine, or the database has another version's tables. While the
+    /// database is away this waits.
+    pub async fn run(&self) -> Result<(), RunError> {
+        let mut prepared = HashMap::new();
+        let mut excluded: Vec<String> = Vec::new();
+        let mut is_away = false;
+        while !self.stop.is_requested() {
+            let (owner, without) = (self.name.to_owned(), excluded.clone());
+            // Not cancelled by the stop signal: a claim whose answer is dropped would wait for the end of its lease.
+            let claim = match self.queue.call(move |queue| queue.claim(&owner, &without)).await {
+                Ok(claim) => claim,
+                Err(error @ OpenError::Io { .. }) => {
+                    if !std::mem::replace(&mut is_away, true) {
+                        tracing::warn!(error = with_causes(&error), "waiting for the database");
+                    }
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let Some(claim) = claim else {
+                tokio::select! {
+                    () = self.stop.requested() => {}
+                    () = tokio::time::sleep(POLL) => {}
+                }
+                continue;
+            };
+            is_away = false;
+            if prepared.len() >= PREPARED_RUNS && !prepared.contains_key(&claim.run) {
+                prepared.clear();
+            }
+            if !prepared.contains_key(&claim.run) {
+                match self.prepare_run(&claim).await {
+                    Ok(run) => drop(prepared.insert(claim.run.clone(), run)),
+                    Err(reason) => {
+                        tracing::warn!(run = claim.run, reason, "this worker leaves the run to others");
+                        excluded.push(claim.run.clone());
+                        let progress = ChunkProgress { finished: lines(&claim.report), report: claim.report.clone() };
+                        self.end(&claim, progress, ChunkEnd::Released).await?;
+                        continue;
+                    }
+                }
+            }
+            self.process(&claim, &prepared[&claim.run]).await?;
+        }
+        Ok(())
+    }
+
+    async fn prepare_run(&self, claim: &Claim) -> Result<PreparedRun<P::Processor>, String> {
+        let id = claim.run.clone();
+        let run = self.queue.call(move |queue| queue.run(&id)).await.map_err(|error| with_causes(&error))?;
+        self.prepare.prepare(&run.ok_or("it was removed")?).await
+    }
+
+    /// Processes a chunk, renewing its lease; then ends the claim.
+    async fn process(&self, claim: &Claim, run: &PreparedRun<P::Processor>) -> Result<(), RunError> {
+        let folder = tempfile::tempdir().map_err(ReportError::io(Path::new("a temporary folder")))?;
+        let path = folder.path().join("report.jsonl");
+        tokio::fs::write(&path, &claim.report).await.map_err(ReportError::io(&path))?;
+        let report = ReportLog::open(&path, "")?;
+        let tasks = queued_tasks::decode(&claim.tasks)?;
+        let objects = tasks.len() as u64;
+        let is_done = |task: &Task| report.previous_runs().contains(task.row.fingerprint());
+        let tasks: Vec<Task> = tasks.into_iter().filter(|task| !is_done(task)).collect();
+        tracing::info!(
+            run = claim.run,
+            chunk = claim.number,
+            attempt = claim.attempt,
+            objects = tasks.len(),
+            "claimed"
+        );
+        let before = objects - tasks.len() as u64;
+        let action = |task: Task| match claim.lost {
+            0..MOST_LOST => Action::Process(Box::new(task)),
+            MOST_LOST.. => Action::Reject(Box::new(given_up(task.row))),
+        };
+        let actions = stream::iter(tasks.into_iter().map(|task| Ok(action(task))));
+        let (stop, counters) = (StopSignal::default(), Counters::default());
+        let executor = Executor::new(Work {
+            locations: &run.locations,
+            max_bytes: run.max_bytes,
+            jobs: self.jobs,
+            processor: &run.processor,
+            report: &report,
+            stop: &stop,
+        });
+        let mut silent = Silent;
+        let mut execution = pin!(executor.execute(actions, ready(None), &counters, &mut silent));
+        let mut heartbeats = pin!(self.send_heartbeats(claim, &path));
+        let mut is_wanted = true;
+        let (summary, fatal) = loop {
+            tokio::select! {
+                executed = &mut execution => break executed,
+                () = &mut heartbeats, if is_wanted => {
+                    is_wanted = false;
+                    stop.request();
+                }
+                () = self.stop.requested(), if !stop.is_requested() => stop.request(),
+            }
+        };
+        let is_complete = before + summary.done + summary.failed + summary.skipped == objects;
+        let end = if is_complete && fatal.is_none() { ChunkEnd::Done } else { ChunkEnd::Released };
+        let is_ended = self.end(claim, read_progress(&path).await?, end).await?;
+        tracing::info!(
+            run = claim.run,
+            chunk = claim.number,
+            attempt = claim.attempt,
+            done = summary.done,
+            failed = summary.failed,
+            skipped = summary.skipped,
+            ?end,
+            "{}",
+            if is_ended { "ended" } else { "ended too late: another worker has the chunk, or the run was removed" }
+        );
+        fatal.map_or(Ok(()), Err)
+    }
+
+    /// Renews the lease and stores the rows so far, again and again. Returns when the chunk is not to be continued: its run
+    /// was paused, cancelled or removed, or another worker has it.
+    async fn send_heartbeats(&self, claim: &Claim, report: &Path) {
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            let Ok(progress) = read_progress(report).await else { continue };
+            let beating = claim.clone();
+            match self.queue.call(move |queue| queue.heartbeat(&beating, &progress)).await {
+                Ok(Some(BulkRunState::Running)) => {}
+                Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled) | None) => return,
+                // The work goes on. Whether another worker has the chunk afterwards is up to the lease.
+                Err(error) => tracing::warn!(error = with_causes(&error), "a heartbeat failed"),
+            }
+        }
+    }
+
+    /// Ends a claim, waiting for the database unless the worker is stopped; false when it was lost before.
+    async fn end(&self, claim: &Claim, progress: ChunkProgress, end: ChunkEnd) -> Result<bool, RunError> {
+        loop {
+            let (ending, progress) = (claim.clone(), progress.clone());
+            match self.queue.call(move |queue| queue.end(&ending, &progress, end)).await {
+                Err(error @ OpenError::Io { .. }) if !self.stop.is_requested() => {
+                    tracing::warn!(error = with_causes(&error), "waiting for the database to end a chunk");
+                    tokio::time::sleep(POLL).await;
+                }
+                outcome => return Ok(outcome?),
+            }
+        }
+    }
+}
+
+/// The row of an object that is not tried any more.
+fn given_up(row: ReportRow) -> ReportRow {
+    let why = format!("{MOST_LOST} workers ended without an answer while they processed its chunk");
+    row.failed(Failure::new(Code::InternalError, why))
+}
+
+/// The complete lines of a report that is being written.
+async fn read_progress(report: &Path) -> Result<ChunkProgress, RunError> {
+    let mut bytes = tokio::fs::read(report).await.map_err(ReportError::io(report))?;
+    bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1));
+    Ok(ChunkProgress { finished: lines(&bytes), report: bytes })
+}
+
+fn lines(report: &[u8]) -> u64 {
+    report.iter().filter(|&&byte| byte == b'\n').count() as u64
+}
+
+/// The progress of a chunk is shown by the command that follows the run.
+struct Silent;
+
+impl Observer for Silent {
+    fn total(&mut self, _: ListingTotal) {}
+
+    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
+
+    fn tick(&mut self, _: &Counters) {}
+
+    fn notice(&mut self, _: &str) {}
+}

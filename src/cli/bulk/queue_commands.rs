@@ -1,0 +1,127 @@
+//! `backdrop bulk runs|pause|resume|cancel`: lists queued runs and changes their state.
+
+use super::run_spec::RunSpec;
+use crate::bulk::cluster::Queue;
+use crate::cli::exit_code::{Failure, Outcome};
+use crate::cli::text_table::format_table;
+use crate::cli::{local_engine, stdout};
+use crate::config::Config;
+use crate::store::{BulkRunState, BulkStatus, PostgresServer};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum QueueCommand {
+    /// List the runs in the database that --cluster has queued
+    Runs {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let workers finish the pictures in progress of a queued run, and claim no more
+    Pause(RunId),
+    /// Go on with a paused run
+    Resume(RunId),
+    /// End a queued run; its command writes the report of what is done
+    Cancel(RunId),
+}
+
+#[derive(Args, Debug)]
+pub(super) struct RunId {
+    /// The run, as `bulk --cluster` and `bulk runs` name it
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+impl QueueCommand {
+    pub(super) fn run(self, config: &Config) -> Result<Outcome, Failure> {
+        let config = config.clone();
+        local_engine::block_on(async move {
+            let queue = open_queue(&config).await?;
+            match self {
+                Self::Runs { json } => list(&queue, json).await,
+                Self::Pause(RunId { id }) => {
+                    set_state(&queue, id, &[BulkRunState::Running], BulkRunState::Paused).await
+                }
+                Self::Resume(RunId { id }) => {
+                    set_state(&queue, id, &[BulkRunState::Paused], BulkRunState::Running).await
+                }
+                Self::Cancel(RunId { id }) => {
+                    let from = &[BulkRunState::Running, BulkRunState::Paused];
+                    set_state(&queue, id, from, BulkRunState::Cancelled).await
+                }
+            }
+        })?
+    }
+}
+
+/// The queue in the configured database, whose tables are created or upgraded where no daemon uses it.
+pub(in crate::cli) async fn open_queue(config: &Config) -> Result<Queue, Failure> {
+    let Some(server) = PostgresServer::configured(&config.store)? else {
+        return Err("a PostgreSQL database is required: set store.url, or BACKDROP_STORE_URL".into());
+    };
+    Ok(tokio::task::spawn_blocking(move || server.bulk_queue()).await??.into())
+}
+
+async fn list(queue: &Queue, as_json: bool) -> Result<Outcome, Failure> {
+    let runs = queue.call(|queue| queue.status(None)).await?;
+    if as_json {
+        stdout::print_json(&runs.iter().map(run_json).collect::<Value>())?;
+        return Ok(Outcome::Done);
+    }
+    let rows: Vec<_> = runs
+        .iter()
+        .map(|run| {
+            let (from, to) = places(run);
+            let listing = if run.is_listed { "" } else { "+" };
+            [
+                run.id.clone(),
+                run.state.to_string(),
+                format!("{}/{}{listing}", run.finished, run.objects),
+                run.claimed_chunks.to_string(),
+                from,
+                to,
+            ]
+        })
+        .collect();
+    stdout::print_line(&format_table(["run", "state", "objects", "chunks in work", "from", "to"], &rows))?;
+    Ok(Outcome::Done)
+}
+
+fn run_json(run: &BulkStatus) -> Value {
+    let (from, to) = places(run);
+    json!({
+        "id": run.id,
+        "state": run.state.name(),
+        "from": from,
+        "to": to,
+        "created_at": jiff::Timestamp::from_second(run.created_at).ok().map(|at| at.to_string()),
+        "listed": run.is_listed,
+        "objects": run.objects,
+        "finished": run.finished,
+        "open_chunks": run.open_chunks,
+        "claimed_chunks": run.claimed_chunks,
+    })
+}
+
+/// Source and destination; nothing of a run that another version began.
+fn places(run: &BulkStatus) -> (String, String) {
+    RunSpec::read(&run.spec).map(|spec| (spec.from, spec.to)).unwrap_or_default()
+}
+
+async fn set_state(
+    queue: &Queue,
+    id: String,
+    from: &'static [BulkRunState],
+    to: BulkRunState,
+) -> Result<Outcome, Failure> {
+    let name = id.clone();
+    match queue.call(move |queue| queue.set_state(&name, from, to)).await? {
+        None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
+        Some(before) if from.contains(&before) || before == to => {
+            eprintln!("The run {id} is {to}");
+            Ok(Outcome::Done)
+        }
+        Some(before) => Err(format!("the run {id} is {before}").into()),
+    }
+}

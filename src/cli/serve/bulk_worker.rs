@@ -1,0 +1,85 @@
+//! Processes queued bulk runs in a daemon, beside its requests and while it waits for the database.
+
+use crate::bulk::StopSignal;
+use crate::bulk::cluster::Worker;
+use crate::cli::bulk::{RunPreparation, SharedEngine, open_queue};
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine::LocalEngine;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::model::device::ActiveDevice;
+use crate::telemetry::with_causes;
+use std::io;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+/// The pause before a database that is away is tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// A worker on a thread of its own.
+pub(super) struct BulkWorker {
+    stop: StopSignal,
+    /// Closed when the worker ends.
+    ended: oneshot::Receiver<()>,
+}
+
+impl BulkWorker {
+    /// Starts one with the engine of the daemon, where the configuration wants it.
+    ///
+    /// # Errors
+    /// When the system has no further thread.
+    pub(super) fn start(config: &Config, engine: &Engine, device: &ActiveDevice) -> io::Result<Option<Self>> {
+        if config.jobs.bulk_pictures == 0 {
+            return Ok(None);
+        }
+        let (stop, runtime) = (StopSignal::default(), Handle::current());
+        let (ending, ended) = oneshot::channel();
+        let (config, engine, device, stopped) = (config.clone(), engine.clone(), device.clone(), stop.clone());
+        let run = move || {
+            // The daemon goes on without the worker: requests come first.
+            if let Err(error) = runtime.block_on(work(config, engine, device, stopped)) {
+                tracing::error!(error = with_causes(&*error), "bulk runs are not processed any more");
+            }
+            drop::<oneshot::Sender<()>>(ending);
+        };
+        std::thread::Builder::new().name("bulk-worker".into()).spawn(run)?;
+        Ok(Some(Self { stop, ended }))
+    }
+
+    /// A signal that ends it: pictures in progress are finished.
+    pub(super) fn stop_signal(&self) -> StopSignal {
+        self.stop.clone()
+    }
+
+    /// Waits for its end after the stop signal; what is not finished `until` then is left to the end of its lease.
+    pub(super) async fn join(self, until: Instant) {
+        self.stop.request();
+        // Its thread does not keep the process alive.
+        let _ = timeout_at(until, self.ended).await;
+    }
+}
+
+async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSignal) -> Result<(), Failure> {
+    let jobs = config.jobs.bulk_pictures;
+    let engine = LocalEngine::on(engine, device, &config).await?;
+    let mut is_away = false;
+    let queue = loop {
+        match open_queue(&config).await {
+            Ok(queue) => break queue,
+            Err(error) if !std::mem::replace(&mut is_away, true) => {
+                tracing::warn!(error = with_causes(&*error), "the queue of bulk runs cannot be opened yet");
+            }
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = stop.requested() => return Ok(()),
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    };
+    let name = format!("daemon/{}", std::process::id());
+    let prepare = RunPreparation::new(SharedEngine::of(config, jobs, engine));
+    Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop }.run().await?;
+    Ok(())
+}

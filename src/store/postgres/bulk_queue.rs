@@ -1,0 +1,428 @@
+//! Runs of `backdrop bulk` as chunks of objects in a PostgreSQL database, which workers claim under a lease.
+//!
+//! A chunk is claimed with `FOR UPDATE SKIP LOCKED`, so that workers do not wait for each other. Each claim has a number, the
+//! attempt: progress and the end are written only by the newest one, and a worker that lost its lease is refused. The
+//! lease is measured by the server's clock alone. Everything that is written twice after an unknown outcome has the same
+//! effect as once.
+//!
+//! Tasks and report rows are the texts of `bulk`; this module does not read them. The calls block.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_postgres::Row;
+
+use super::connect::{Connection, Server};
+use super::migrations::{read_error, require_schema};
+use super::reads::Queries;
+use crate::store::OpenError;
+use crate::store::storage_fault::Fault;
+
+/// How long a claim lasts after its last heartbeat.
+pub const BULK_LEASE: Duration = Duration::from_secs(15);
+
+/// A database as the queue of bulk runs, also beside the daemon that owns it.
+#[derive(Debug)]
+pub struct BulkQueue {
+    server: Server,
+    /// `None` while it is broken.
+    connection: Mutex<Option<Connection>>,
+}
+
+/// A run as it was begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BulkRun {
+    /// Its name, the same for the same parameters.
+    pub id: String,
+    /// What is done with each object, as JSON.
+    pub spec: String,
+    /// The background's file.
+    pub background: Option<Vec<u8>>,
+    /// The watermark's file.
+    pub mark: Option<Vec<u8>>,
+}
+
+/// Whether chunks of a run are claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkRunState {
+    /// They are.
+    Running,
+    /// They are not, until it is resumed.
+    Paused,
+    /// They are not any more.
+    Cancelled,
+}
+
+impl BulkRunState {
+    /// The state as stored and shown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl FromStr for BulkRunState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Running, Self::Paused, Self::Cancelled];
+        all.into_iter().find(|state| state.name() == text).ok_or_else(|| format!("no state of a run: {text}"))
+    }
+}
+
+/// The progress of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkStatus {
+    /// Its name.
+    pub id: String,
+    /// Whether its chunks are claimed.
+    pub state: BulkRunState,
+    /// Whether all its objects are in chunks.
+    pub is_listed: bool,
+    /// What is done, as JSON.
+    pub spec: String,
+    /// When it began, in seconds since 1970.
+    pub created_at: i64,
+    /// Objects in chunks.
+    pub objects: u64,
+    /// Objects with a report row, at most `objects`.
+    pub finished: u64,
+    /// Chunks that are not done.
+    pub open_chunks: u64,
+    /// Chunks that workers process now.
+    pub claimed_chunks: u64,
+}
+
+/// A chunk to add.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewChunk {
+    /// From 0, in the order of the listing.
+    pub number: i64,
+    /// Objects in it.
+    pub objects: u32,
+    /// What is to be done; without tasks the chunk is done.
+    pub tasks: Option<String>,
+    /// Report rows of objects that need no processing.
+    pub report: Vec<u8>,
+}
+
+/// A claimed chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The run.
+    pub run: String,
+    /// The chunk.
+    pub number: i64,
+    /// The number of this claim.
+    pub attempt: i64,
+    /// Earlier claims whose worker did not answer until their lease ended.
+    pub lost: u64,
+    /// What is to be done.
+    pub tasks: String,
+    /// Report rows of earlier attempts.
+    pub report: Vec<u8>,
+}
+
+/// What a worker has done of its claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkProgress {
+    /// Report rows, those of earlier attempts among them.
+    pub report: Vec<u8>,
+    /// Their number.
+    pub finished: u64,
+}
+
+/// How a worker ends its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkEnd {
+    /// Every object has its report row.
+    Done,
+    /// Another worker continues.
+    Released,
+}
+
+impl BulkQueue {
+    pub(super) fn open(server: Server) -> Result<Self, OpenError> {
+        let queue = Self { server, connection: Mutex::new(None) };
+        queue.transaction(|_| Ok(()))?;
+        Ok(queue)
+    }
+
+    /// The database for messages, without user and password.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.server.name()
+    }
+
+    /// Begins a run, or goes on with it. From here on `lister` alone may add chunks.
+    ///
+    /// # Errors
+    /// As every call here: when the database cannot be used, or has another version's tables.
+    pub fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
+        self.transaction(|queries| {
+            let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
+                 ON CONFLICT (id) DO UPDATE SET lister = $2";
+            queries.execute(text, &[&run.id, &lister, &run.spec, &run.background, &run.mark])
+        })
+    }
+
+    /// Adds a chunk; false where another command lists the run now, or it was cancelled or removed.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn add_chunk(&self, run: &str, lister: i64, chunk: &NewChunk) -> Result<bool, OpenError> {
+        self.transaction(|queries| {
+            if !may_list(queries, run, lister)? {
+                return Ok(false);
+            }
+            let state = if chunk.tasks.is_some() { "queued" } else { "done" };
+            let tasks = chunk.tasks.as_deref().unwrap_or_default();
+            let finished = if chunk.tasks.is_some() { 0 } else { i64::from(chunk.objects) };
+            let text = "INSERT INTO bulk_chunks (run, number, state, objects, tasks, finished, report) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run, number) DO NOTHING";
+            let objects = i64::from(chunk.objects);
+            queries.execute(text, &[&run, &chunk.number, &state, &objects, &tasks, &finished, &chunk.report])?;
+            Ok(true)
+        })
+    }
+
+    /// Records that all objects of a run are in chunks; false as in [`BulkQueue::add_chunk`].
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn end_listing(&self, run: &str, lister: i64) -> Result<bool, OpenError> {
+        self.transaction(|queries| {
+            let is_allowed = may_list(queries, run, lister)?;
+            if is_allowed {
+                queries.execute("UPDATE bulk_runs SET is_listed = true WHERE id = $1", &[&run])?;
+            }
+            Ok(is_allowed)
+        })
+    }
+
+    /// Chunks of a run from a number on, at most `limit`.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn chunks(&self, run: &str, from: i64, limit: u16) -> Result<Vec<NewChunk>, OpenError> {
+        self.transaction(|queries| {
+            let text = "SELECT number, objects, tasks, report FROM bulk_chunks WHERE run = $1 AND number >= $2 \
+                 ORDER BY number LIMIT $3";
+            let rows = queries.rows(text, &[&run, &from, &i64::from(limit)])?;
+            let chunk = |row: &Row| NewChunk {
+                number: row.get(0),
+                objects: u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX),
+                tasks: Some(row.get(2)).filter(|tasks: &String| !tasks.is_empty()),
+                report: row.get(3),
+            };
+            Ok(rows.iter().map(chunk).collect())
+        })
+    }
+
+    /// Claims a chunk that waits, or whose worker has not answered for [`BULK_LEASE`]: of the run with the fewest claimed
+    /// chunks, the first. Runs in `excluded` are left to other workers.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn claim(&self, owner: &str, excluded: &[String]) -> Result<Option<Claim>, OpenError> {
+        self.transaction(|queries| {
+            let text = "WITH load AS ( \
+                   SELECT run, count(*) AS claimed FROM bulk_chunks \
+                   WHERE state = 'claimed' AND lease_until >= now() GROUP BY run \
+                 ), next AS ( \
+                   SELECT c.run, c.number, c.state FROM bulk_chunks c \
+                   JOIN bulk_runs r ON r.id = c.run LEFT JOIN load ON load.run = c.run \
+                   WHERE r.state = 'running' AND c.state <> 'done' AND NOT c.run = ANY ($2) \
+                     AND (c.state = 'queued' OR c.lease_until < now()) \
+                   ORDER BY coalesce(load.claimed, 0), r.created_at, c.run, c.number LIMIT 1 \
+                   FOR UPDATE OF c SKIP LOCKED \
+                 ) \
+                 UPDATE bulk_chunks c SET state = 'claimed', owner = $1, attempt = c.attempt + 1, \
+                   lost = c.lost + CASE next.state WHEN 'claimed' THEN 1 ELSE 0 END, \
+                   lease_until = now() + make_interval(secs => $3) \
+                 FROM next WHERE c.run = next.run AND c.number = next.number \
+                 RETURNING c.run, c.number, c.attempt, c.lost, c.tasks, c.report";
+            let row = queries.row(text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()])?;
+            Ok(row.map(|row| Claim {
+                run: row.get(0),
+                number: row.get(1),
+                attempt: row.get(2),
+                lost: row.get::<_, i64>(3).unsigned_abs(),
+                tasks: row.get(4),
+                report: row.get(5),
+            }))
+        })
+    }
+
+    /// Renews the lease of a claim and stores its progress. The state of the run; nothing where another worker has the chunk
+    /// now, or the run was removed.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn heartbeat(&self, claim: &Claim, progress: &ChunkProgress) -> Result<Option<BulkRunState>, OpenError> {
+        self.transaction(|queries| {
+            let text = "UPDATE bulk_chunks c SET lease_until = now() + make_interval(secs => $4), \
+                   report = $5, finished = $6 \
+                 FROM bulk_runs r \
+                 WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state = 'claimed' AND r.id = c.run \
+                 RETURNING r.state";
+            let (lease, finished) = (BULK_LEASE.as_secs_f64(), number(progress.finished));
+            let row =
+                queries.row(text, &[&claim.run, &claim.number, &claim.attempt, &lease, &progress.report, &finished])?;
+            row.map(|row| state_of(row.get(0))).transpose()
+        })
+    }
+
+    /// Ends a claim with its last progress; false where another worker has the chunk now, or the run was removed: nothing was
+    /// changed then.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn end(&self, claim: &Claim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
+        self.transaction(|queries| {
+            // A chunk that this very claim ended already, with an answer that was lost, matches too.
+            let text = "UPDATE bulk_chunks SET state = $4, owner = NULL, lease_until = NULL, \
+                   report = $5, finished = $6 \
+                 WHERE run = $1 AND number = $2 AND attempt = $3 AND state IN ('claimed', $4) RETURNING 1";
+            let state = match end {
+                ChunkEnd::Done => "done",
+                ChunkEnd::Released => "queued",
+            };
+            let finished = number(progress.finished);
+            queries.has(text, &[&claim.run, &claim.number, &claim.attempt, &state, &progress.report, &finished])
+        })
+    }
+
+    /// A run as it was begun.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn run(&self, id: &str) -> Result<Option<BulkRun>, OpenError> {
+        self.transaction(|queries| {
+            let row = queries.row("SELECT id, spec, background, mark FROM bulk_runs WHERE id = $1", &[&id])?;
+            Ok(row.map(|row| BulkRun { id: row.get(0), spec: row.get(1), background: row.get(2), mark: row.get(3) }))
+        })
+    }
+
+    /// The progress of a run, or of all.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
+        self.transaction(|queries| {
+            let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
+                   coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
+                   count(*) FILTER (WHERE c.state <> 'done'), \
+                   count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
+                 FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id WHERE $1::text IS NULL OR r.id = $1 \
+                 GROUP BY r.id ORDER BY r.created_at, r.id";
+            queries.rows(text, &[&id])?.iter().map(status_of).collect()
+        })
+    }
+
+    /// Numbers and report rows of chunks, except for `known` ones, at most `limit`: of those that are done, or of `all`.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn reports(&self, run: &str, known: &[i64], all: bool, limit: u16) -> Result<Vec<(i64, Vec<u8>)>, OpenError> {
+        self.transaction(|queries| {
+            let text = "SELECT number, report FROM bulk_chunks \
+                 WHERE run = $1 AND (state = 'done' OR $3) AND NOT number = ANY ($2) ORDER BY number LIMIT $4";
+            let rows = queries.rows(text, &[&run, &known, &all, &i64::from(limit)])?;
+            Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+        })
+    }
+
+    /// Changes the state of a run that has one of the states `from`. The state before; nothing where there is no such run.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn set_state(
+        &self,
+        id: &str,
+        from: &[BulkRunState],
+        to: BulkRunState,
+    ) -> Result<Option<BulkRunState>, OpenError> {
+        self.transaction(|queries| {
+            let row = queries.row("SELECT state FROM bulk_runs WHERE id = $1 FOR UPDATE", &[&id])?;
+            let Some(row) = row else { return Ok(None) };
+            let before = state_of(row.get(0))?;
+            if from.contains(&before) {
+                queries.execute("UPDATE bulk_runs SET state = $2 WHERE id = $1", &[&id, &to.name()])?;
+            }
+            Ok(Some(before))
+        })
+    }
+
+    /// Removes a run.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn remove(&self, id: &str) -> Result<(), OpenError> {
+        self.transaction(|queries| queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&id]))
+    }
+
+    /// Runs `work` in a transaction. After an error the next call connects again where the connection is broken.
+    fn transaction<T>(&self, work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
+        let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = match slot.take() {
+            Some(connection) if !connection.is_broken() => connection,
+            Some(_) | None => {
+                let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
+                require_schema(&self.server, &mut connection)?;
+                connection
+            }
+        };
+        let worked = connection.writing().and_then(|mut queries| {
+            let value = work(&mut queries)?;
+            queries.commit()?;
+            Ok(value)
+        });
+        // A connection that failed otherwise is as good as new: its transaction was rolled back.
+        if !connection.is_broken() {
+            *slot = Some(connection);
+        }
+        worked.map_err(|fault| read_error(&self.server, fault))
+    }
+}
+
+/// Whether `lister` may add chunks to a run until this transaction ends.
+fn may_list(queries: &mut Queries<'_>, run: &str, lister: i64) -> Result<bool, Fault> {
+    let text = "SELECT 1 FROM bulk_runs WHERE id = $1 AND lister = $2 AND state <> 'cancelled' FOR SHARE";
+    queries.has(text, &[&run, &lister])
+}
+
+fn status_of(row: &Row) -> Result<BulkStatus, Fault> {
+    let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
+    Ok(BulkStatus {
+        id: row.get(0),
+        state: state_of(row.get(1))?,
+        is_listed: row.get(2),
+        spec: row.get(3),
+        created_at: row.get(4),
+        objects: count(5),
+        finished: count(6),
+        open_chunks: count(7),
+        claimed_chunks: count(8),
+    })
+}
+
+fn state_of(text: &str) -> Result<BulkRunState, Fault> {
+    text.parse().map_err(Fault::Damaged)
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl fmt::Display for BulkRunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,491 @@
+//! Bulk runs over several workers on a PostgreSQL database: `backdrop bulk --cluster` and `backdrop work`.
+
+#![cfg(unix)]
+
+use crate::bulk::support::{assert_exit, bulk, fill, picture, rows, tree, url, without_times};
+use crate::support::command::{backdrop, json, stderr};
+use crate::support::pictures::png;
+use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
+use crate::support::tier::rounds;
+use backdrop::image::Size;
+use backdrop::source::StorageLocation;
+use backdrop::store::{
+    BulkQueue, BulkRun, BulkRunState, ChunkEnd, ChunkProgress, Claim, NewChunk, PostgresServer, StoreConfig,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Stops a test that hangs.
+const LONG: Duration = Duration::from_secs(300);
+
+/// Folders, a database, and commands that use both.
+struct Scene {
+    server: Server,
+    database: String,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Option<Self> {
+        let server = Server::start()?;
+        let database = server.database();
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        let scene = Self { server, database, folder };
+        // Creates the tables.
+        assert!(scene.runs().is_empty());
+        Some(scene)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = backdrop();
+        command.args(arguments).env("BACKDROP_STORE_URL", &self.database);
+        command.env("BACKDROP_JOBS_RESULTS", results_in(self.folder.path()));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// `backdrop bulk --cluster` into the folder `to`, with a report of the same name.
+    fn bulk(&self, to: &str, arguments: &[&str]) -> Command {
+        let mut command = self.command(&["bulk", &url(&self.path("in")), &url(&self.path(to)), "--cluster"]);
+        command.arg("--report").arg(self.path(to).with_extension("jsonl")).args(arguments);
+        command
+    }
+
+    /// A worker, which logs into a file.
+    fn worker(&self) -> Process {
+        let log = File::options().create(true).append(true).open(self.path("worker.log")).unwrap();
+        let child = self.command(&["work", "--jobs", "1"]).stderr(log).spawn().expect("the binary runs");
+        Process(child)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("worker.log")).unwrap_or_default()
+    }
+
+    fn sql(&self, text: &str) -> String {
+        self.server.sql(name_of(&self.database), text).trim().to_owned()
+    }
+
+    /// Waits until a query answers `expected`.
+    fn until(&self, query: &str, expected: &str) {
+        let began = Instant::now();
+        loop {
+            let found = self.sql(query);
+            if found == expected {
+                return;
+            }
+            assert!(began.elapsed() < LONG, "{query}: {found}, not {expected}; {}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The runs in the database.
+    fn runs(&self) -> Vec<Value> {
+        let output = self.run(&["bulk", "runs", "--json"]);
+        assert_exit(&output, 0);
+        json(&output).as_array().unwrap().clone()
+    }
+
+    /// The identity of the only run, as soon as it is there.
+    fn run_id(&self) -> String {
+        self.until("SELECT count(*) FROM bulk_runs", "1");
+        self.sql("SELECT id FROM bulk_runs")
+    }
+
+    fn rows(&self, to: &str) -> BTreeMap<String, Value> {
+        let prefix = StorageLocation::open(&url(&self.path("in")), false).unwrap().address_prefix();
+        without_times(rows(&self.path(to).with_extension("jsonl"), &prefix))
+    }
+
+    /// Checks results and report of a run into `to` against those of a run on one machine.
+    fn assert_same_as_on_one_machine(&self, to: &str, exit_code: i32) {
+        let report = self.path("alone.jsonl");
+        assert_exit(&bulk(&self.path("in"), &self.path("alone"), &report, &[]), exit_code);
+        let (out, alone) = (tree(&self.path(to)), tree(&self.path("alone")));
+        assert_eq!(out.keys().collect::<Vec<_>>(), alone.keys().collect::<Vec<_>>());
+        assert!(out == alone, "the results differ");
+        assert_eq!(self.rows(to), self.rows("alone"));
+        let columns = |name: &str| {
+            let table = fs::read_to_string(self.path(name).with_extension("csv")).unwrap();
+            (table.lines().next().unwrap().to_owned(), table.lines().count())
+        };
+        assert_eq!(columns(to), columns("alone"));
+    }
+}
+
+/// A process that does not outlive its test.
+struct Process(Child);
+
+impl Process {
+    fn kill(&mut self) {
+        self.0.kill().expect("it runs, or ended by itself");
+        self.0.wait().expect("it ends");
+    }
+
+    /// Sends SIGTERM; returns the exit code.
+    fn terminate(&mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it runs");
+        self.0.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has ended where a test passed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for a command with piped standard error.
+fn finish(child: Child) -> Output {
+    child.wait_with_output().expect("it ends")
+}
+
+fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+}
+
+/// Pictures that take some milliseconds each, and files that fail: while they are listed, and while they are processed.
+fn fill_with_failures(folder: &Path, pictures: u32) {
+    for seed in 0..pictures {
+        let below = folder.join(format!("set {}", seed % 3));
+        fs::create_dir_all(&below).unwrap();
+        let shade = |factor: u32, x: u32, y: u32| ((x * factor + y * 5 + seed * 7) % 256) as u8;
+        let file = png(Size::new(192, 192), |x, y| {
+            let alpha = if (48..144).contains(&x) && (48..144).contains(&y) { 255 } else { 0 };
+            [shade(3, x, y), shade(7, x, y), (seed % 256) as u8, alpha]
+        });
+        fs::write(below.join(format!("{seed:04}.png")), file).unwrap();
+    }
+    fs::write(folder.join("broken.jpg"), b"\xff\xd8\xff\xe0 not a picture").unwrap();
+    fs::write(folder.join("film.png"), b"GIF89a........").unwrap();
+    // One result for two sources.
+    fs::write(folder.join("twice.png"), picture(1)).unwrap();
+    fs::write(folder.join("twice.webp"), picture(2)).unwrap();
+    fs::write(folder.join("notes.txt"), b"no picture").unwrap();
+}
+
+#[test]
+fn a_run_on_three_workers_of_which_two_are_killed_has_the_report_of_one_machine() {
+    let Some(scene) = Scene::new() else { return };
+    let pictures = u32::try_from(rounds(500, 2000)).unwrap();
+    fill_with_failures(&scene.path("in"), pictures);
+    let queued = scene.bulk("out", &["--detach"]).output().unwrap();
+    assert_exit(&queued, 0);
+    let objects = u64::from(pictures) + 4;
+    assert_eq!(scene.runs()[0]["objects"], json!(objects), "{}", stderr(&queued));
+
+    let mut workers: Vec<_> = (0..3).map(|_| scene.worker()).collect();
+    for kill in 0..2 {
+        // A worker in the middle of a chunk, which nothing but the end of its lease gives to another one.
+        let began = Instant::now();
+        loop {
+            assert!(began.elapsed() < LONG, "no worker was killed in a chunk; {}", scene.log());
+            let number = workers.len() - 1;
+            let claims = format!(
+                "SELECT count(*) FROM bulk_chunks WHERE state = 'claimed' AND owner LIKE '%/{}'",
+                workers[number].0.id()
+            );
+            scene.until(&claims, "1");
+            workers[number].kill();
+            workers.pop();
+            if scene.sql(&claims) == "1" {
+                break;
+            }
+            // It had finished its chunk.
+            workers.push(scene.worker());
+        }
+        if kill == 0 {
+            // Added on the way.
+            workers.insert(0, scene.worker());
+        }
+    }
+    scene.until("SELECT count(*) FROM bulk_chunks WHERE state <> 'done'", "0");
+    assert_eq!(scene.sql("SELECT sum(lost) FROM bulk_chunks"), "2", "{}", scene.log());
+    assert_eq!(scene.runs()[0]["finished"], json!(objects));
+    for worker in &mut workers {
+        assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    }
+
+    // The same command follows the run and writes its report.
+    let followed = scene.bulk("out", &["--json"]).output().unwrap();
+    assert_exit(&followed, 1);
+    let summary = json(&followed);
+    assert_eq!(
+        (&summary["done"], &summary["failed"], &summary["failures"]),
+        (&json!(objects - 3), &json!(3), &json!({"conflict": 1, "invalid_image": 1, "unsupported_media_type": 1})),
+        "{summary:#}"
+    );
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert!(scene.runs().is_empty(), "the database keeps no run whose report is written");
+    // A further run has nothing to do but the failures.
+    let again = scene.bulk("out", &["--detach"]).output().unwrap();
+    assert_exit(&again, 0);
+    assert_eq!(scene.runs()[0]["objects"], json!(3));
+    assert!(!scene.log().contains(PASSWORD) && !stderr(&again).contains(PASSWORD));
+}
+
+#[test]
+fn a_run_is_paused_resumed_and_followed_by_its_command() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 400);
+    let follower = start(&mut scene.bulk("out", &[]));
+    let id = scene.run_id();
+    scene.until("SELECT is_listed FROM bulk_runs", "t");
+    let mut worker = scene.worker();
+    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
+    assert_exit(&scene.run(&["bulk", "pause", &id]), 0);
+    // What is in progress is finished, and the rest goes back to the queue with the rows so far.
+    scene.until("SELECT count(*) FROM bulk_chunks WHERE state = 'claimed'", "0");
+    let state = || scene.sql("SELECT sum(finished), sum(attempt), sum(lost) FROM bulk_chunks");
+    let paused = state();
+    assert_eq!(scene.runs()[0]["state"], json!("paused"));
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(state(), paused, "a paused run is not worked on");
+    assert!(paused.ends_with("|0"), "nothing was lost: {paused}");
+    assert_exit(&scene.run(&["bulk", "pause", &id]), 0);
+    assert_exit(&scene.run(&["bulk", "resume", &id]), 0);
+    let ended = finish(follower);
+    assert_exit(&ended, 1);
+    assert!(stderr(&ended).contains("the run is paused"), "{}", stderr(&ended));
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    let unknown = scene.run(&["bulk", "resume", &id]);
+    assert_exit(&unknown, 2);
+    assert!(stderr(&unknown).contains("there is no run"), "{}", stderr(&unknown));
+}
+
+#[test]
+fn a_cancelled_run_reports_what_is_done_and_the_next_one_does_the_rest() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 300);
+    let (follower, mut worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
+    let id = scene.run_id();
+    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
+    assert_exit(&scene.run(&["bulk", "cancel", &id]), 0);
+    let ended = finish(follower);
+    assert_exit(&ended, 1);
+    let done = |rows: &BTreeMap<String, Value>| rows.values().filter(|row| row["status"] == "done").count();
+    let reported = scene.rows("out");
+    assert!(done(&reported) < 301, "it was cancelled on the way");
+    assert_eq!(tree(&scene.path("out")).len(), done(&reported), "{}", stderr(&ended));
+    scene.until("SELECT count(*) FROM bulk_runs", "0");
+    assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+}
+
+#[test]
+fn several_runs_are_worked_on_at_once_and_a_stopped_worker_gives_its_chunk_back() {
+    let Some(scene) = Scene::new() else { return };
+    fill(&scene.path("in"), 250);
+    let followers: Vec<_> = ["first", "second"].map(|to| start(&mut scene.bulk(to, &[]))).into();
+    scene.until("SELECT count(*) FROM bulk_runs WHERE is_listed", "2");
+    let mut worker = scene.worker();
+    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE attempt > 0", "t");
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(scene.sql("SELECT count(*), coalesce(sum(lost), 0) FROM bulk_chunks WHERE state = 'claimed'"), "0|0");
+    let mut workers = [scene.worker(), scene.worker()];
+    for follower in followers {
+        assert_exit(&finish(follower), 0);
+    }
+    scene.assert_same_as_on_one_machine("first", 0);
+    assert_eq!(scene.rows("second"), scene.rows("first"));
+    for worker in &mut workers {
+        assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    }
+}
+
+#[test]
+fn an_interrupted_listing_goes_on_with_what_is_not_queued() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 250);
+    assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
+    let objects = "SELECT sum(objects), count(*) FILTER (WHERE tasks = '') FROM bulk_chunks";
+    assert_eq!(scene.sql(objects), "254|1");
+    // As a command leaves the database that is killed while it lists.
+    scene.sql("UPDATE bulk_runs SET is_listed = false; DELETE FROM bulk_chunks WHERE number = 1");
+    assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
+    assert_eq!(scene.sql(objects), "254|1");
+    let (follower, mut worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
+    assert_exit(&finish(follower), 1);
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+}
+
+#[test]
+fn a_run_with_other_weights_is_left_to_others_and_a_chunk_that_ends_its_workers_fails() {
+    let Some(scene) = Scene::new() else { return };
+    fill(&scene.path("in"), 3);
+    assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
+    scene.sql("UPDATE bulk_runs SET spec = replace(spec, '\"parameters\":\"', '\"parameters\":\"0')");
+    let mut worker = scene.worker();
+    scene.until("SELECT attempt, state FROM bulk_chunks", "1|queued");
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert!(scene.log().contains("begun with other weights"), "{}", scene.log());
+    scene.sql("UPDATE bulk_runs SET spec = replace(spec, '\"parameters\":\"0', '\"parameters\":\"')");
+    scene.sql("UPDATE bulk_chunks SET lost = 5");
+    let (follower, mut worker) = (start(&mut scene.bulk("out", &["--json"])), scene.worker());
+    let ended = finish(follower);
+    assert_exit(&ended, 1);
+    assert_eq!(json(&ended)["failures"], json!({"internal_error": 3}));
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+}
+
+#[test]
+fn cluster_needs_a_database_and_no_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("in")).unwrap();
+    let run = |arguments: &[&str]| {
+        bulk(&folder.path().join("in"), &folder.path().join("out"), &folder.path().join("r.jsonl"), arguments)
+    };
+    let without = run(&["--cluster"]);
+    assert_exit(&without, 2);
+    assert!(stderr(&without).contains("store.url"), "{}", stderr(&without));
+    assert_exit(&run(&["--cluster", "--shard", "0/2"]), 2);
+    assert_exit(&run(&["--detach"]), 2);
+}
+
+/// A queue with one run of two chunks, and the server.
+fn queue() -> Option<(Server, String, BulkQueue)> {
+    let server = Server::start()?;
+    let url = server.database();
+    let config = StoreConfig { url: Some(url.clone()), ca_file: None };
+    let queue = PostgresServer::configured(&config).unwrap().unwrap().bulk_queue().expect("an empty database is taken");
+    let run = BulkRun { id: "run".into(), spec: "{}".into(), background: Some(vec![1]), mark: None };
+    queue.begin(&run, 1).unwrap();
+    for number in 0..2 {
+        assert!(queue.add_chunk("run", 1, &chunk(number)).unwrap());
+    }
+    assert_eq!(queue.run("run").unwrap(), Some(run));
+    Some((server, url, queue))
+}
+
+fn chunk(number: i64) -> NewChunk {
+    NewChunk { number, objects: 2, tasks: Some(format!("tasks {number}")), report: Vec::new() }
+}
+
+fn progress(report: &str) -> ChunkProgress {
+    ChunkProgress { report: report.into(), finished: report.len() as u64 }
+}
+
+fn claimed(queue: &BulkQueue) -> Option<Claim> {
+    queue.claim("test", &[]).unwrap()
+}
+
+#[test]
+fn a_stale_attempt_can_neither_renew_nor_end_its_claim() {
+    let Some((server, url, queue)) = queue() else { return };
+    let first = claimed(&queue).unwrap();
+    assert_eq!((first.number, first.attempt, first.lost), (0, 1, 0));
+    assert_eq!(queue.heartbeat(&first, &progress("a")).unwrap(), Some(BulkRunState::Running));
+    assert_eq!(claimed(&queue).unwrap().number, 1);
+    assert_eq!(claimed(&queue), None, "both have a lease");
+    // Its worker does not answer for the length of the lease.
+    let expire = "UPDATE bulk_chunks SET lease_until = now() - interval '1 ms' WHERE number = 0";
+    server.sql(name_of(&url), expire);
+    let second = claimed(&queue).unwrap();
+    assert_eq!((second.number, second.attempt, second.lost, second.report.as_slice()), (0, 2, 1, b"a".as_slice()));
+    let report = "SELECT state, attempt, convert_from(report, 'UTF8') FROM bulk_chunks WHERE number = 0";
+    let before = server.sql(name_of(&url), report);
+    assert_eq!(queue.heartbeat(&first, &progress("stale")).unwrap(), None);
+    for end in [ChunkEnd::Done, ChunkEnd::Released] {
+        assert!(!queue.end(&first, &progress("stale"), end).unwrap());
+    }
+    assert_eq!(server.sql(name_of(&url), report), before, "a stale attempt changes nothing");
+    // The outcome of an end may be unknown: the second time it has the same effect.
+    for _ in 0..2 {
+        assert!(queue.end(&second, &progress("ab"), ChunkEnd::Done).unwrap());
+    }
+    assert!(!queue.end(&first, &progress("stale"), ChunkEnd::Done).unwrap());
+    assert_eq!(server.sql(name_of(&url), report).trim(), "done|2|ab");
+    assert_eq!(queue.heartbeat(&second, &progress("more")).unwrap(), None, "a chunk that is done stays so");
+    assert_eq!(queue.reports("run", &[], false, 9).unwrap(), [(0, b"ab".to_vec())]);
+    assert_eq!(queue.reports("run", &[0], true, 9).unwrap(), [(1, Vec::new())]);
+}
+
+#[test]
+fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
+    let Some((server, url, queue)) = queue() else { return };
+    let run = BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() };
+    queue.begin(&run, 2).unwrap();
+    assert!(!queue.add_chunk("run", 1, &chunk(2)).unwrap(), "another command has begun to list");
+    assert!(!queue.end_listing("run", 1).unwrap());
+    assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap() && queue.end_listing("run", 2).unwrap());
+    assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap(), "the second time has the same effect");
+    let status = queue.status(Some("run")).unwrap().remove(0);
+    assert!(status.is_listed);
+    assert_eq!((status.objects, status.finished, status.open_chunks, status.claimed_chunks), (6, 0, 3, 0));
+
+    let other = BulkRun { id: "other".into(), ..run };
+    queue.begin(&other, 3).unwrap();
+    assert!(queue.add_chunk("other", 3, &chunk(0)).unwrap());
+    let claims: Vec<_> = (0..2).map(|_| claimed(&queue).unwrap().run).collect();
+    assert_eq!(claims, ["run", "other"], "of the run with the fewest claims");
+    assert_eq!(queue.claim("test", &["run".into()]).unwrap(), None, "a worker leaves a run to others");
+
+    use BulkRunState::{Cancelled, Paused, Running};
+    assert_eq!(queue.set_state("run", &[Running], Paused).unwrap(), Some(Running));
+    assert_eq!(claimed(&queue), None);
+    assert_eq!(queue.set_state("run", &[Running], Paused).unwrap(), Some(Paused));
+    assert_eq!(queue.set_state("run", &[Paused], Running).unwrap(), Some(Paused));
+    assert_eq!(claimed(&queue).unwrap().run, "run");
+    assert_eq!(queue.set_state("run", &[Running, Paused], Cancelled).unwrap(), Some(Running));
+    assert_eq!(queue.set_state("run", &[Paused], Running).unwrap(), Some(Cancelled));
+    assert_eq!(queue.status(Some("run")).unwrap()[0].state, Cancelled);
+    assert!(!queue.add_chunk("run", 2, &chunk(3)).unwrap());
+    assert_eq!((claimed(&queue), queue.set_state("none", &[Running], Paused).unwrap()), (None, None));
+    queue.remove("run").unwrap();
+    assert_eq!(server.sql(name_of(&url), "SELECT run FROM bulk_chunks").trim(), "other");
+
+    // After a lost connection the next call has a new one.
+    server.cut_connections();
+    let again = (0..2).find_map(|_| queue.status(None).ok()).expect("it connects again");
+    assert_eq!(again.len(), 1);
+}
+
+#[test]
+fn daemons_process_queued_runs_also_the_one_that_waits_for_the_database() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 600);
+    let daemons: Vec<_> = (0..2)
+        .map(|number: u32| {
+            let [api, admin] = [stable_port(), stable_port()].map(|port| format!("127.0.0.1:{port}"));
+            let data = scene.path(&format!("data {number}"));
+            let log = File::create(scene.path(&format!("{number}.log"))).unwrap();
+            let mut command = scene.command(&["serve", "--listen", &api, "--admin-listen", &admin, "--data-dir"]);
+            command.arg(data).env("BACKDROP_JOBS_BULK_PICTURES", "1");
+            let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs");
+            Process(child)
+        })
+        .collect();
+    let log = |number: usize| fs::read_to_string(scene.path(&format!("{number}.log"))).unwrap();
+    // Both are up: one owns the database, the other one waits.
+    let began = Instant::now();
+    while !(0..2).any(|number| log(number).contains("another daemon uses the database")) {
+        assert!(began.elapsed() < LONG, "no daemon waits");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);
+    scene.assert_same_as_on_one_machine("out", 1);
+    for number in 0..2 {
+        assert!(log(number).contains("claimed"), "{}", log(number));
+    }
+    for mut daemon in daemons {
+        assert_eq!(daemon.terminate(), Some(0));
+    }
+}
