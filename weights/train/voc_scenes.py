@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a training set (image/ and mask/) from photos of VOC and the hand-made class maps of VOC and SBD.
 
-    voc_scenes.py named --photos images --maps SegmentationClassAug --out SET
+    voc_scenes.py named --photos images --maps SegmentationClassAug --out SET --dev DEVELOPMENT_SET
     voc_scenes.py matched --photos ../shared/data/train/scenes --maps SegmentationClassAug --out SET
 
 `named`: the photos whose names are names of maps. `matched`: the photos `image/vc_*` of a set whose masks cover one class (the
@@ -9,9 +9,11 @@ horse without its rider), with the masks of all classes instead: the map of a ph
 
 Subject are people, animals and vehicles; furniture, bottles and plants only where a map has nothing else: a cat's sofa is no
 subject. What is apart from the largest component and smaller than `BESIDE` of it is invalid (grey): such passers-by are a
-subject to some and background to others. Contours are aligned with the photo's edges, since those of SBD are polygons.
+subject to some and background to others. `--dev` takes a sixteenth of the photos, by the hash of their names, out of the training set:
+those without invalid regions become a development set. Contours are aligned with the photo's edges, since those of SBD are polygons.
 """
 import argparse
+import hashlib
 from pathlib import Path
 
 import cv2
@@ -26,6 +28,7 @@ FURNITURE = {(128, 0, 128), (192, 0, 0), (192, 128, 0), (0, 64, 0), (0, 192, 0),
 BESIDE = 0.15             # of the largest component's area
 AREA = (0.015, 0.85)      # of the picture: other photos are left out
 SAME = 0.97               # least cosine of a set's mask and a class of its map
+DEV = 16                  # of 256: the share of `--dev`
 MATCHING_SIDE = 48        # pixels; masks are compared at this size first
 GREY = 128                # marks invalid pixels; `data.valid_mask` finds wide regions of it
 
@@ -94,12 +97,18 @@ def matching_map(mask: np.ndarray, index: tuple[np.ndarray, list[Path]]) -> Path
     return index[1][best] if likeness[best] > SAME else None
 
 
+def is_dev(stem: str) -> bool:
+    """Whether a photo belongs to the development set, whatever else a collection holds."""
+    return hashlib.sha256(stem.encode()).digest()[0] < DEV
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("kind", choices=("named", "matched"))
     p.add_argument("--photos", type=Path, required=True)
     p.add_argument("--maps", type=Path, required=True)
     p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--dev", type=Path)
     a = p.parse_args()
     index = class_index(a.maps) if a.kind == "matched" else None
     seen = written = 0
@@ -115,9 +124,11 @@ def main() -> None:
             continue
         rgb = resize_to(read_rgb(photo), MAX_SIDE)
         mask = mask_of(file, rgb)
-        if mask is not None:
-            write_pair(a.out, photo.stem, rgb, mask)
-            written += 1
+        is_held_out = a.dev is not None and is_dev(photo.stem)
+        if mask is None or is_held_out and (mask == GREY / 255).any():
+            continue
+        write_pair(a.dev if is_held_out else a.out, photo.stem, rgb, mask)
+        written += 1
     print(f"{a.out}: {written} of {seen}")
 
 
