@@ -13,7 +13,8 @@ import numpy as np
 cv2.setNumThreads(0)  # each worker is a process
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-MAX_SIDE = 512       # pixels in memory; the network's inputs are smaller
+MAX_SIDE = 512       # pixels of labelled photos on disk
+LOADED_SIDE = 416    # pixels in memory: 8000 photos take 5 GB
 MIN_AGREEMENT = 0.8  # minimum IoU of a teacher's mask with the hand-made one; others are not used
 UNCERTAIN = 0.15     # a teacher's mask from this to 1 minus this is uncertain …
 UNCERTAIN_WIDTH = 7  # … and not only an edge where it is this many pixels wide
@@ -98,7 +99,7 @@ def valid_mask(mask: np.ndarray) -> np.ndarray | None:
     return 255 - 255 * cv2.dilate(wide, np.ones((5, 5), np.uint8)) if wide.any() else None
 
 
-def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: int = MAX_SIDE) -> list[Photo]:
+def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: int = LOADED_SIDE) -> list[Photo]:
     photos = []
     for path, mask_path in masked_pairs(folder):
         rgb = resize_to(read_rgb(path), longest)
@@ -111,7 +112,7 @@ def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: i
     return photos
 
 
-def load_cutouts(folder: Path, longest: int = MAX_SIDE, tighten: float = 0.0) -> list[np.ndarray]:
+def load_cutouts(folder: Path, longest: int = LOADED_SIDE, tighten: float = 0.0) -> list[np.ndarray]:
     """RGBA files as premultiplied uint8 RGBA, cropped to the subject.
 
     `tighten` is subtracted from alpha, which is then rescaled to 0..1: for renders whose alpha includes a shadow.
@@ -148,7 +149,7 @@ class Sources:
             for s, f in self._folders("cutouts")
         ]
         self.backgrounds = [
-            Source(s["name"], [resize_to(read_rgb(p), MAX_SIDE) for p in pictures(f)], s["share"], s)
+            Source(s["name"], [resize_to(read_rgb(p), LOADED_SIDE) for p in pictures(f)], s["share"], s)
             for s, f in self._folders("backgrounds")
         ]
 

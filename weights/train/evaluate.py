@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Evaluates masks at picture size: mean absolute error, IoU at 0.5, and boundary IoU.
 
-    evaluate.py WEIGHTS... --eval ../shared/data/eval [--teacher TAUGHT_EVAL] [--json FILE]
+    evaluate.py WEIGHTS... --eval ../shared/data/eval [--teacher TAUGHT_EVAL] [--json FILE] [--details FOLDER]
 
 WEIGHTS are checkpoints, unfolded .safetensors, or exported (folded) files. TAUGHT_EVAL are the teacher's masks of the
 evaluation sets, from `teach.py masks`. Masks are evaluated before matting; `backdrop eval` evaluates the whole pipeline.
+`--details` writes the scores of every picture for `compare_eval.py`, one file for each of the WEIGHTS.
 """
 import argparse
+import csv
 import json
 from pathlib import Path
 
@@ -70,13 +72,26 @@ def truths(folder: Path, cap: int):
         yield path, read_rgb(path), read_mask(mask).astype(np.float32) / 255
 
 
-def evaluate(model: FGNet, root: Path, sets=SETS, side: int = 384, cap: int = 0) -> dict:
-    """Mean scores of each set; of its first `cap` pictures if `cap` is not 0."""
+def scores_of(model: FGNet, root: Path, sets=SETS, side: int = 384, cap: int = 0) -> dict[str, dict[str, tuple]]:
+    """The scores of each picture of each set, by the picture's stem; of its first `cap` pictures if `cap` is not 0."""
     return {
-        s: mean_scores([score(predict(model, rgb, side), truth) for _, rgb, truth in truths(root / s, cap)])
+        s: {path.stem: score(predict(model, rgb, side), truth) for path, rgb, truth in truths(root / s, cap)}
         for s in sets
         if (root / s).is_dir()
     }
+
+
+def evaluate(model: FGNet, root: Path, sets=SETS, side: int = 384, cap: int = 0) -> dict:
+    """Mean scores of each set."""
+    return {s: mean_scores(list(scores.values())) for s, scores in scores_of(model, root, sets, side, cap).items()}
+
+
+def write_details(scores: dict[str, dict[str, tuple]], path: Path) -> None:
+    """The scores in the format of `backdrop eval --details`."""
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["set", "picture", "of", "mae", "iou", "boundary_iou"])
+        rows.writerows([s, stem, "mask", *values] for s, pictures in scores.items() for stem, values in pictures.items())
 
 
 def evaluate_masks(masks: Path, root: Path, sets=SETS) -> dict:
@@ -100,9 +115,16 @@ def main() -> None:
     p.add_argument("--sets", type=lambda t: t.split(","), default=SETS)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--json", type=Path)
+    p.add_argument("--details", type=Path)
     a = p.parse_args()
     torch.set_num_threads(a.threads)
-    rows = {str(w): evaluate(load(w), a.eval, a.sets, a.side) for w in a.weights}
+    rows = {}
+    for w in a.weights:
+        scores = scores_of(load(w), a.eval, a.sets, a.side)
+        rows[str(w)] = {s: mean_scores(list(of_set.values())) for s, of_set in scores.items()}
+        if a.details:
+            a.details.mkdir(parents=True, exist_ok=True)
+            write_details(scores, a.details / f"{w.stem}.csv")
     if a.teacher:
         rows["teacher"] = evaluate_masks(a.teacher, a.eval, a.sets)
     for name, sets in rows.items():

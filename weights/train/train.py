@@ -5,11 +5,12 @@
     train.py --resume --out RUN ...                          continues from RUN/checkpoint.pt
     train.py ... --device cuda --batch 96 --workers 15       the same on a GPU
 
-The length is a number of steps or a time; the learning rate follows it. With `--steps` on one machine's CPU the result
+The length is a number of steps, a number of minutes or a time of day; the learning rate follows it. With `--steps` on one machine's CPU the result
 is the same bit for bit, resumed or not: batch n depends only on the seed and n.
 """
 import argparse
 import ctypes
+import datetime
 import json
 import math
 import sys
@@ -116,6 +117,7 @@ class Run:
         self.average = WeightAverage(self.model, a.ema)
         self.step = self.images = 0
         self.seconds = 0.0  # training time, summed over all resumed runs
+        self.started = time.time()
         if a.resume and self.checkpoint.exists():
             self.restore()
 
@@ -127,7 +129,7 @@ class Run:
         state = {
             "model": self.model.state_dict(), "ema": self.average.state, "updates": self.average.updates,
             "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
-            "seconds": self.seconds,
+            "seconds": self.seconds, "started": self.started,
         }
         save_atomically(state, path)
 
@@ -141,12 +143,14 @@ class Run:
         for k, v in state["ema"].items():
             self.average.state[k].copy_(v)
         self.average.updates, self.step = state["updates"], state["step"]
-        self.images, self.seconds = state["images"], state["seconds"]
+        self.images, self.seconds, self.started = state["images"], state["seconds"], state["started"]
         print(f"resumed at step {self.step}", flush=True)
 
     def progress(self) -> float:
         if self.a.steps:
             return self.step / self.a.steps
+        if self.a.until:
+            return (time.time() - self.started) / (self.a.until - self.started)
         return self.seconds / 60 / self.a.minutes
 
     def log(self, **line) -> None:
@@ -223,6 +227,13 @@ class Run:
             self.measure(cap=0)
 
 
+def time_of_day(text: str) -> float:
+    """The next time that the clock shows "HH:MM", in seconds since the epoch."""
+    now = datetime.datetime.now()
+    then = datetime.datetime.combine(now, datetime.time.fromisoformat(text))
+    return (then + datetime.timedelta(days=then <= now)).timestamp()
+
+
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     here = Path(__file__).parent
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -240,6 +251,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--workers", type=int, default=1)
     length = p.add_mutually_exclusive_group(required=True)
     length.add_argument("--minutes", type=float)
+    length.add_argument("--until", type=time_of_day, metavar="HH:MM", help="stops at this time, also after interruptions")
     length.add_argument("--steps", type=int)
     p.add_argument("--stop-at", type=int, help="stop after this step, as if interrupted")
     p.add_argument("--batch", type=int, default=16, help=f"pictures at {REFERENCE_SIDE} px; other sizes: as many pixels")

@@ -9,6 +9,7 @@ import duplicates
 import pack
 import pick
 import teach
+import voc_scenes
 import voc_truth
 from data import valid_mask
 from drawn import scene, write_set
@@ -136,3 +137,44 @@ def test_what_only_the_teachers_see_beside_a_mask_of_one_class_is_invalid(tmp_pa
 
     assert not valid("vc", "vc_1")[17:43, 42:58].any() and valid("vc", "vc_1")[56:].all()
     assert valid("vc", "vc_2") is None and valid("sod", "sod_1") is None
+
+
+def class_map(shape, *parts):
+    """A class map (BGR) of rectangles: (rows, columns, RGB of the class)."""
+    image = np.zeros((*shape, 3), np.uint8)
+    for rows, columns, rgb in parts:
+        image[slice(*rows), slice(*columns)] = rgb[::-1]
+    return image
+
+
+CAT, SOFA, PERSON = (64, 0, 0), (0, 192, 0), (192, 128, 128)
+
+
+def scene_mask(folder, *parts):
+    cv2.imwrite(str(folder / "map.png"), class_map((120, 160), *parts))
+    return voc_scenes.mask_of(folder / "map.png", np.full((120, 160, 3), 90, np.uint8))
+
+
+def test_a_cats_sofa_is_no_subject_and_a_sofa_alone_is(tmp_path):
+    sofa = ((40, 110), (20, 140), SOFA)
+    mask = scene_mask(tmp_path, sofa, ((50, 90), (60, 110), CAT))
+    assert mask[70, 85] == 1 and mask[100, 30] == 0
+    assert scene_mask(tmp_path, sofa)[100, 30] == 1
+
+
+def test_small_things_apart_are_invalid_and_those_that_touch_are_subject(tmp_path):
+    cat = ((30, 100), (20, 90), CAT)
+    mask = scene_mask(tmp_path, cat, ((40, 60), (130, 145), PERSON))
+    assert mask[65, 55] == 1 and abs(mask[50, 137] - 0.5) < 0.01 and mask[110, 110] == 0
+    assert scene_mask(tmp_path, cat, ((40, 60), (88, 103), PERSON))[50, 96] == 1
+    assert scene_mask(tmp_path) is None
+
+
+def test_a_mask_of_one_class_finds_its_map(tmp_path):
+    cat = ((30, 100), (20, 90), CAT)
+    for name, parts in {"a": [cat, ((40, 60), (88, 120), PERSON)], "b": [((10, 50), (70, 150), CAT)]}.items():
+        cv2.imwrite(str(tmp_path / f"{name}.png"), class_map((120, 160), *parts))
+    index = voc_scenes.class_index(tmp_path)
+    mask = cv2.resize(np.where(class_map((120, 160), cat).any(2), 255, 0).astype(np.uint8), (128, 96))
+    assert voc_scenes.matching_map(mask, index).name == "a.png"
+    assert voc_scenes.matching_map(255 - mask, index) is None
