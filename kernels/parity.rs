@@ -371,12 +371,13 @@ fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let picture = upload(&scene.pixels, scene.width, scene.height, device);
-    let colours = foreground::gpu::relax(picture.clone(), scene.coverage_on(device), colours_on(scene, device), true);
-    let coverage = || scene.coverage_on(device);
-    let mut results = bytes(linear_alpha::gpu::cut_out(picture.clone(), coverage(), colours.clone()))?;
-    let unmixed_by = edge::gpu::unmixed_by(scene.labels_on(device), coverage());
-    results.extend(bytes(linear_alpha::gpu::cut_out_hard(picture, coverage(), unmixed_by, colours))?);
+    let (picture, coverage) = (scene.picture_on(device), scene.coverage_on(device));
+    // Colours are there where their coverage is partial.
+    let colours = |coverage| foreground::gpu::relax(picture.clone(), coverage, colours_on(scene, device), true);
+    let mut results = bytes(linear_alpha::gpu::cut_out(picture.clone(), coverage.clone(), colours(coverage.clone())))?;
+    let unmixed_by = edge::gpu::unmixed_by(scene.labels_on(device), coverage.clone());
+    let colours = colours(unmixed_by.clone());
+    results.extend(bytes(linear_alpha::gpu::cut_out_hard(picture, coverage, unmixed_by, colours))?);
     Ok(results)
 }
 

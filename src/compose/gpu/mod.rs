@@ -38,7 +38,7 @@ pub(crate) fn does(scene: &Scene, size: Size) -> bool {
         && resize.layout_within(size, *limit) == Ok(Layout::unchanged(size));
     let is_bare = is_clear && shadow.is_none() && grounding.is_none() && outline.is_none() && enhance.is_none();
     let is_source = matches!(framing, Framing::Cropped { .. });
-    !is_source && !(is_unchanged && is_bare)
+    !(is_source || is_unchanged && is_bare)
 }
 
 /// Whether the device has room to compose a source of `size` in `layout`, when no other picture is there.

@@ -15,7 +15,6 @@ use crate::matting::matte::{SolvedMatte, speck_pixels};
 use crate::matting::options::{Edge, Options};
 use backdrop_kernels::coverage::gpu::bytes;
 use burn::tensor::{DType, Tensor, TensorData};
-use std::sync::Arc;
 
 /// The matte of `frame` by its clean `mask`, with the `previous` frame as prior, on the GPU that has a copy of the frame. `None` where
 /// there is no copy, no room, or the device fails.
@@ -46,7 +45,7 @@ fn solved(
     };
     let alpha = session.call(solve).map_err(|error| error.to_string())?;
     picture.count(Transferred { up, down: 0 });
-    Ok(DeviceMatte { alpha, session: session.clone(), mask: Arc::new(mask.clone()) })
+    Ok(DeviceMatte::new(alpha, session.clone(), mask.clone()))
 }
 
 /// The `previous` frame of one of `size` on the device of `session`, and the bytes that were uploaded for that: its motion, and its
@@ -58,7 +57,7 @@ fn uploaded(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -
     let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
     let cells = 3 * shape[0] * shape[1];
     let (matte, pixels) = match unfiltered {
-        FrameMatte::Device(matte) if matte.session.device() == device => (matte.alpha.clone(), 0),
+        FrameMatte::Device(matte) if matte.session().device() == device => (matte.alpha(), 0),
         FrameMatte::Device(_) | FrameMatte::Host(_) => {
             let matte = unfiltered.downloaded()?;
             let words: Vec<u32> = matte.coverage().iter().map(|&coverage| coverage.into()).collect();
@@ -74,11 +73,11 @@ fn uploaded(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -
 pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
     let size = frame.size();
     let Some(picture) = frame.on_device().cloned() else { return cut_out_on_host(frame, matte) };
-    let alpha = matte.alpha.clone();
+    let alpha = matte.alpha();
     let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
     let solved = run(&picture, size, 0, cutout, |cutout| ((), cutout)).and_then(|((), data)| words(data, size));
     match solved {
-        Ok(words) => match finish::matte(&frame, &words, speck_pixels(&matte.mask, size)) {
+        Ok(words) => match finish::matte(&frame, &words, speck_pixels(matte.mask(), size)) {
             Ok(matte) => finish::cutout(frame, &words, &matte),
             Err(NoSubject) => Cutout::new(frame, &AlphaMatte::empty(size)),
         },
@@ -92,7 +91,7 @@ pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
 /// The same without the device: the matte is solved again, without the previous frame.
 fn cut_out_on_host(frame: Frame, matte: &DeviceMatte) -> Cutout {
     let (size, options) = (frame.size(), Options::default());
-    let solved = SolvedMatte::closed_form(&frame, &matte.mask, &options);
+    let solved = SolvedMatte::closed_form(&frame, matte.mask(), &options);
     match solved.finalized(&frame, &options) {
         Ok(matte) => cut_out_with(frame, &matte),
         Err(NoSubject) => Cutout::new(frame, &AlphaMatte::empty(size)),
@@ -105,8 +104,8 @@ fn cut_out_on_host(frame: Frame, matte: &DeviceMatte) -> Cutout {
 /// Why the device failed; inside, [`NoSubject`] when nothing is left.
 pub(crate) fn cut_out_on_device(frame: &Frame, matte: &DeviceMatte) -> Result<Result<DeviceCutout, NoSubject>, String> {
     let picture = frame.on_device().ok_or("the frame is not on the device any more")?;
-    let (size, alpha) = (frame.size(), matte.alpha.clone());
+    let (size, alpha) = (frame.size(), matte.alpha());
     let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
     let (pixels, alpha) = run(picture, size, 0, cutout, |cutout| (cutout.clone(), bytes(cutout)))?;
-    kept(frame, picture, pixels, alpha, speck_pixels(&matte.mask, size))
+    kept(frame, picture, pixels, alpha, speck_pixels(matte.mask(), size))
 }

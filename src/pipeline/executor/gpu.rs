@@ -49,7 +49,7 @@ enum Outcome {
     /// It was not begun.
     Unsupported,
     /// With a cutout of what was matted, which the device does not compose.
-    Uncomposed(DeviceCutout),
+    Uncomposed(Box<DeviceCutout>),
     /// The device failed.
     Failed(String),
 }
@@ -116,7 +116,7 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let own = cutout?;
     // Spill is removed by the host.
     if options.despill > 0.0 && Surroundings::of(part, &own.coverage).spill() {
-        return Err(Outcome::Uncomposed(own));
+        return Err(Outcome::Uncomposed(own.into()));
     }
     let placed = placed(&own, part, *window, *region, frame).map_err(Outcome::Failed)?;
     let DeviceCutout { pixels, coverage, .. } = placed.as_ref().unwrap_or(&own);
@@ -128,12 +128,12 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let layout = scene.layout(size, bounds)?;
     let face = face.located(&layout, size);
     if !compose::gpu::has_room(session, size, &layout, &scene, materials) {
-        return Err(Outcome::Uncomposed(own));
+        return Err(Outcome::Uncomposed(own.into()));
     }
     let take = |len| frame.buffer(len);
     let composed = compose::gpu::flatten(session, (pixels.clone(), coverage), &layout, &scene, materials, take);
     // What an outline cannot be drawn around, and what a resize leaves nothing of, is the CPU's to refuse.
-    let Some(composed) = composed.map_err(Outcome::Failed)? else { return Err(Outcome::Uncomposed(own)) };
+    let Some(composed) = composed.map_err(Outcome::Failed)? else { return Err(Outcome::Uncomposed(own.into())) };
     picture.count(composed.transferred);
     let (composite, subject) = (composed.composite, composed.subject);
     Ok(Finished { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
