@@ -5,7 +5,7 @@
 use super::device_matte::DeviceMatte;
 use super::finish;
 use super::stages::{self, Grids, Past};
-use super::{DeviceCutout, has_room, kept, memory, report_failure, run, words};
+use super::{DeviceCutout, has_room, kept, memory, report_failure, run, written};
 use crate::image::{AlphaMatte, Cutout, DeviceCopy, DeviceSession, Frame, Size, Transferred};
 use crate::matting::clean::CleanMask;
 use crate::matting::cut_out::cut_out_with;
@@ -75,10 +75,10 @@ pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
     let Some(picture) = frame.on_device().cloned() else { return cut_out_on_host(frame, matte) };
     let alpha = matte.alpha();
     let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
-    let solved = run(&picture, size, 0, cutout, |cutout| ((), cutout)).and_then(|((), data)| words(data, size));
+    let solved = run(&picture, size, 0, cutout, |cutout| ((), cutout)).and_then(|((), data)| written(data, size));
     match solved {
-        Ok(words) => match finish::matte(&frame, &words, speck_pixels(matte.mask(), size)) {
-            Ok(matte) => finish::cutout(frame, &words, &matte),
+        Ok(data) => match finish::matte(&frame, data.as_bytes(), speck_pixels(matte.mask(), size)) {
+            Ok(matte) => finish::cutout(frame, data.as_bytes(), &matte),
             Err(NoSubject) => Cutout::new(frame, &AlphaMatte::empty(size)),
         },
         Err(reason) => {

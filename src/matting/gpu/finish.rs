@@ -11,28 +11,29 @@ use rayon::prelude::*;
 /// Pixels that a task works on.
 const PART: usize = 1 << 15;
 
-/// The coverage of the cutout of `frame` that the device has made (`words`, packed), without specks and pinholes of fewer than `least`
+/// The coverage of the cutout of `frame` that the device has made (`pixels`, packed), without specks and pinholes of fewer than `least`
 /// pixels.
 ///
 /// # Errors
 /// [`NoSubject`] when nothing is left.
-pub(super) fn matte(frame: &Frame, words: &[u32], least: usize) -> Result<AlphaMatte, NoSubject> {
-    let mut coverage = frame.buffer(words.len());
-    coverage.par_chunks_mut(PART).zip(words.par_chunks(PART)).for_each(|(coverage, words)| {
-        coverage.iter_mut().zip(words).for_each(|(coverage, word)| *coverage = (word >> 24) as u8);
+pub(super) fn matte(frame: &Frame, pixels: &[u8], least: usize) -> Result<AlphaMatte, NoSubject> {
+    let (pixels, _) = pixels.as_chunks::<4>();
+    let mut coverage = frame.buffer(pixels.len());
+    coverage.par_chunks_mut(PART).zip(pixels.par_chunks(PART)).for_each(|(coverage, pixels)| {
+        coverage.iter_mut().zip(pixels).for_each(|(coverage, &[.., alpha])| *coverage = alpha);
     });
     cleared(AlphaMatte::new(frame.size(), coverage), least)
 }
 
-/// The cutout of `frame` that the device has made (`words`, packed), with the coverage of `matte`. Works in the frame's own buffer.
-pub(super) fn cutout(mut frame: Frame, words: &[u32], matte: &AlphaMatte) -> Cutout {
+/// The cutout of `frame` that the device has made (`pixels`, packed), with the coverage of `matte`. Works in the frame's own buffer.
+pub(super) fn cutout(mut frame: Frame, pixels: &[u8], matte: &AlphaMatte) -> Cutout {
     // A pinhole becomes the source's pixel.
-    let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
-    let parts = pixels.par_chunks_mut(PART).zip(words.par_chunks(PART)).zip(matte.coverage().par_chunks(PART));
-    parts.for_each(|((pixels, words), coverage)| {
-        for ((pixel, word), coverage) in pixels.iter_mut().zip(words).zip(coverage) {
-            if *coverage != 255 || word >> 24 == 255 {
-                *pixel = word.to_le_bytes();
+    let ((to, _), (pixels, _)) = (frame.pixels_mut().as_chunks_mut::<4>(), pixels.as_chunks::<4>());
+    let parts = to.par_chunks_mut(PART).zip(pixels.par_chunks(PART)).zip(matte.coverage().par_chunks(PART));
+    parts.for_each(|((to, pixels), coverage)| {
+        for ((to, pixel), coverage) in to.iter_mut().zip(pixels).zip(coverage) {
+            if *coverage != 255 || pixel[3] == 255 {
+                *to = *pixel;
             }
         }
     });
@@ -40,9 +41,9 @@ pub(super) fn cutout(mut frame: Frame, words: &[u32], matte: &AlphaMatte) -> Cut
 }
 
 /// [`cutout`] without green or blue light of the background, which is removed with this strength, 0 to 1.
-pub(super) fn despilled(frame: Frame, words: &[u32], matte: &AlphaMatte, strength: f32) -> Cutout {
+pub(super) fn despilled(frame: Frame, pixels: &[u8], matte: &AlphaMatte, strength: f32) -> Cutout {
     let surroundings = (strength > 0.0).then(|| Surroundings::of(&frame, matte));
-    let mut cutout = cutout(frame, words, matte);
+    let mut cutout = cutout(frame, pixels, matte);
     if let Some(surroundings) = surroundings {
         despill(cutout.frame_mut(), &surroundings, strength);
     }

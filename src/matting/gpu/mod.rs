@@ -48,10 +48,10 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
         return cut_out::cut_out(frame, guide, options);
     };
     let mask = guide.cleaned(&frame, options)?.ok_or(NoSubject)?;
-    match solve(&frame, &picture, &mask, options, |cutout| ((), cutout)).and_then(|((), data)| words(data, size)) {
-        Ok(words) => {
-            let matte = finish::matte(&frame, &words, speck_pixels(&mask, size))?;
-            Ok(finish::despilled(frame, &words, &matte, options.despill))
+    match solve(&frame, &picture, &mask, options, |cutout| ((), cutout)).and_then(|((), data)| written(data, size)) {
+        Ok(data) => {
+            let matte = finish::matte(&frame, data.as_bytes(), speck_pixels(&mask, size))?;
+            Ok(finish::despilled(frame, data.as_bytes(), &matte, options.despill))
         }
         Err(reason) => {
             report_failure(&reason);
@@ -109,10 +109,10 @@ impl DeviceCutout {
         let (size, pixels) = (frame.size(), self.pixels.clone());
         let download = move || pixels.try_into_data().map_err(|error| error.to_string());
         let data = self.picture.session().call(download).map_err(|error| error.to_string()).flatten();
-        match data.and_then(|data| words(data, size)) {
-            Ok(words) => {
-                self.picture.count(Transferred { up: 0, down: (words.len() * size_of::<u32>()) as u64 });
-                Ok(finish::despilled(frame, &words, &self.coverage, options.despill))
+        match data.and_then(|data| written(data, size)) {
+            Ok(data) => {
+                self.picture.count(Transferred { up: 0, down: data.as_bytes().len() as u64 });
+                Ok(finish::despilled(frame, data.as_bytes(), &self.coverage, options.despill))
             }
             Err(reason) => {
                 report_failure(&reason);
@@ -189,11 +189,11 @@ pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
     options.method == Method::ClosedForm && !matches!(guide, Guide::Trimap(_))
 }
 
-/// The pixels of a downloaded cutout of `size`, packed.
-fn words(cutout: TensorData, size: Size) -> Result<Vec<u32>, String> {
-    let cutout = cutout.try_into_vec::<u32>().map_err(|error| error.to_string())?;
+/// `cutout`, of `size`, which was downloaded. Its pixels are read where the device's driver has mapped them, and copied once.
+fn written(cutout: TensorData, size: Size) -> Result<TensorData, String> {
     // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
-    let is_written = cutout.len() == size.area() && cutout.iter().any(|&word| word != 0);
+    let bytes = cutout.as_bytes();
+    let is_written = bytes.len() == 4 * size.area() && bytes.iter().any(|&byte| byte != 0);
     if is_written { Ok(cutout) } else { Err(UNWRITTEN.to_owned()) }
 }
 

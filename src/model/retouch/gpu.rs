@@ -29,6 +29,8 @@ const CELL_TOLERANCE: f32 = 2e-2;
 
 /// Side of the tiles in which pictures are upscaled.
 const TILE: usize = 256;
+/// Tiles of a picture on the device at once: one is uploaded, and one downloaded, while another is computed.
+const IN_FLIGHT: usize = 3;
 
 /// The embedded auxiliary networks on one adapter; each is loaded, and compared with the CPU, on first use. One that fails its
 /// self-test fails every call with [`SegmentError::Unusable`].
@@ -229,6 +231,10 @@ impl GpuUpscaler {
 impl Upscaler for GpuUpscaler {
     fn factor(&self) -> Factor {
         self.factor
+    }
+
+    fn waiting(&self) -> Option<usize> {
+        Some(IN_FLIGHT)
     }
 
     fn tile(&self, _: [usize; 2]) -> [usize; 2] {

@@ -12,6 +12,12 @@ pub(in crate::model) trait Upscaler: Sync {
     /// Columns and rows of the tiles for a picture of so many columns and rows.
     fn tile(&self, picture: [usize; 2]) -> [usize; 2];
 
+    /// How many tiles wait for a device at once, on threads of their own instead of those of the caller's pool, which compute. `None`
+    /// for a network that these compute.
+    fn waiting(&self) -> Option<usize> {
+        None
+    }
+
     /// Computes one tile of a picture. `source` fills the rows that the tile reads. `sink(y, pixels)` receives the tile's
     /// rows, from the top: for each pixel the residuals of the pixels it becomes, in the order of
     /// [`tail_channels`](crate::model::weights::architecture::upscale::tail_channels).
