@@ -27,7 +27,7 @@ pub const BULK_LEASE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct BulkQueue {
     server: Server,
-    /// `None` while it is broken.
+    /// `None` after an error.
     connection: Mutex<Option<Connection>>,
 }
 
@@ -368,12 +368,12 @@ impl BulkQueue {
         self.transaction(|queries| queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&id]))
     }
 
-    /// Runs `work` in a transaction. After an error the next call connects again where the connection is broken.
+    /// Runs `work` in a transaction. After an error the next call connects again.
     fn transaction<T>(&self, work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
         let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = match slot.take() {
-            Some(connection) if !connection.is_broken() => connection,
-            Some(_) | None => {
+            Some(connection) => connection,
+            None => {
                 let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
                 require_schema(&self.server, &mut connection)?;
                 connection
@@ -384,8 +384,8 @@ impl BulkQueue {
             queries.commit()?;
             Ok(value)
         });
-        // A connection that failed otherwise is as good as new: its transaction was rolled back.
-        if !connection.is_broken() {
+        // A connection whose session was ended may fail once more before it counts as closed.
+        if worked.is_ok() {
             *slot = Some(connection);
         }
         worked.map_err(|fault| read_error(&self.server, fault))
