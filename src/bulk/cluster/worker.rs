@@ -14,7 +14,7 @@ use crate::bulk::report_reader::ReportError;
 use crate::bulk::report_row::ReportRow;
 use crate::bulk::run_error::RunError;
 use crate::bulk::stop_signal::StopSignal;
-use crate::store::{BULK_LEASE, BulkRun, BulkRunState, ChunkEnd, ChunkProgress, Claim, OpenError};
+use crate::store::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, ChunkEnd, ChunkProgress, Claim, OpenError};
 use crate::telemetry::with_causes;
 use futures_util::stream;
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ impl<P: Prepare> Worker<'_, P> {
                 prepared.clear();
             }
             if !prepared.contains_key(&claim.run) {
-                match self.prepare_run(&claim).await {
+                match self.prepare_run(&claim).await? {
                     Ok(run) => drop(prepared.insert(claim.run.clone(), run)),
                     Err(reason) => {
                         tracing::warn!(run = claim.run, reason, "this worker leaves the run to others");
@@ -124,10 +124,13 @@ impl<P: Prepare> Worker<'_, P> {
         Ok(())
     }
 
-    async fn prepare_run(&self, claim: &Claim) -> Result<PreparedRun<P::Processor>, String> {
+    /// The run of a claim, or why this worker cannot process it.
+    async fn prepare_run(&self, claim: &Claim) -> Result<Result<PreparedRun<P::Processor>, String>, RunError> {
         let id = claim.run.clone();
-        let run = self.queue.call(move |queue| queue.run(&id)).await.map_err(|error| with_causes(&error))?;
-        self.prepare.prepare(&run.ok_or("it was removed")?).await
+        Ok(match self.call(move |queue| queue.run(&id)).await? {
+            Some(run) => self.prepare.prepare(&run).await,
+            None => Err("it was removed".to_owned()),
+        })
     }
 
     /// Processes a chunk, renewing its lease; then ends the claim.
@@ -209,13 +212,21 @@ impl<P: Prepare> Worker<'_, P> {
         }
     }
 
-    /// Ends a claim, waiting for the database unless the worker is stopped; false when it was lost before.
+    /// Ends a claim; false when it was lost before.
     async fn end(&self, claim: &Claim, progress: ChunkProgress, end: ChunkEnd) -> Result<bool, RunError> {
+        let claim = claim.clone();
+        self.call(move |queue| queue.end(&claim, &progress, end)).await
+    }
+
+    /// Calls the queue for a claim, and waits for the database unless the worker is stopped.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&BulkQueue) -> Result<T, OpenError> + Clone + Send + 'static,
+    ) -> Result<T, RunError> {
         loop {
-            let (ending, progress) = (claim.clone(), progress.clone());
-            match self.queue.call(move |queue| queue.end(&ending, &progress, end)).await {
+            match self.queue.call(work.clone()).await {
                 Err(error @ OpenError::Io { .. }) if !self.stop.is_requested() => {
-                    tracing::warn!(error = with_causes(&error), "waiting for the database to end a chunk");
+                    tracing::warn!(error = with_causes(&error), "waiting for the database");
                     tokio::time::sleep(POLL).await;
                 }
                 outcome => return Ok(outcome?),

@@ -27,7 +27,7 @@ pub const BULK_LEASE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub struct BulkQueue {
     server: Server,
-    /// `None` while it is broken.
+    /// `None` after an error.
     connection: Mutex<Option<Connection>>,
 }
 
@@ -232,16 +232,19 @@ impl BulkQueue {
     /// See [`BulkQueue::begin`].
     pub fn claim(&self, owner: &str, excluded: &[String]) -> Result<Option<Claim>, OpenError> {
         self.transaction(|queries| {
+            // The first chunk of each run, by the index: a sort of all open ones took twelve times as long with 10,000.
             let text = "WITH load AS ( \
                    SELECT run, count(*) AS claimed FROM bulk_chunks \
                    WHERE state = 'claimed' AND lease_until >= now() GROUP BY run \
                  ), next AS ( \
-                   SELECT c.run, c.number, c.state FROM bulk_chunks c \
-                   JOIN bulk_runs r ON r.id = c.run LEFT JOIN load ON load.run = c.run \
-                   WHERE r.state = 'running' AND c.state <> 'done' AND NOT c.run = ANY ($2) \
-                     AND (c.state = 'queued' OR c.lease_until < now()) \
-                   ORDER BY coalesce(load.claimed, 0), r.created_at, c.run, c.number LIMIT 1 \
-                   FOR UPDATE OF c SKIP LOCKED \
+                   SELECT r.id AS run, chunk.number, chunk.state FROM bulk_runs r \
+                   LEFT JOIN load ON load.run = r.id CROSS JOIN LATERAL ( \
+                     SELECT number, state FROM bulk_chunks \
+                     WHERE run = r.id AND state <> 'done' AND (state = 'queued' OR lease_until < now()) \
+                     ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED \
+                   ) chunk \
+                   WHERE r.state = 'running' AND NOT r.id = ANY ($2) \
+                   ORDER BY coalesce(load.claimed, 0), r.created_at, r.id LIMIT 1 \
                  ) \
                  UPDATE bulk_chunks c SET state = 'claimed', owner = $1, attempt = c.attempt + 1, \
                    lost = c.lost + CASE next.state WHEN 'claimed' THEN 1 ELSE 0 END, \
@@ -368,12 +371,12 @@ impl BulkQueue {
         self.transaction(|queries| queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&id]))
     }
 
-    /// Runs `work` in a transaction. After an error the next call connects again where the connection is broken.
+    /// Runs `work` in a transaction. After an error the next call connects again.
     fn transaction<T>(&self, work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
         let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = match slot.take() {
-            Some(connection) if !connection.is_broken() => connection,
-            Some(_) | None => {
+            Some(connection) => connection,
+            None => {
                 let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
                 require_schema(&self.server, &mut connection)?;
                 connection
@@ -384,8 +387,8 @@ impl BulkQueue {
             queries.commit()?;
             Ok(value)
         });
-        // A connection that failed otherwise is as good as new: its transaction was rolled back.
-        if !connection.is_broken() {
+        // A connection whose session was ended may fail once more before it counts as closed.
+        if worked.is_ok() {
             *slot = Some(connection);
         }
         worked.map_err(|fault| read_error(&self.server, fault))

@@ -311,6 +311,24 @@ fn several_runs_are_worked_on_at_once_and_a_stopped_worker_gives_its_chunk_back(
 }
 
 #[test]
+fn a_run_goes_on_after_a_crash_of_the_database() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 300);
+    let follower = start(&mut scene.bulk("out", &[]));
+    scene.until("SELECT count(*) FROM bulk_runs WHERE is_listed", "1");
+    let mut worker = scene.worker();
+    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
+    scene.server.crash();
+    std::thread::sleep(Duration::from_secs(2));
+    scene.server.resume(&[]);
+    let ended = finish(follower);
+    assert_exit(&ended, 1);
+    assert!(stderr(&ended).contains("waiting for the database"), "{}", stderr(&ended));
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+}
+
+#[test]
 fn an_interrupted_listing_goes_on_with_what_is_not_queued() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 250);

@@ -235,7 +235,7 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
         saved: Mutex::default(),
     });
     let clients: Vec<_> = (0..CLIENTS).map(|name| tokio::spawn(Arc::clone(&load).run(name))).collect();
-    let (mut keys, mut take_overs) = (Vec::new(), Vec::new());
+    let (mut keys, mut take_overs, mut server_starts) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds(4, 60) {
         load.progress(&mut cluster, 10 + round as u64 % 23).await;
         let working = load.caller.working().await;
@@ -246,6 +246,7 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
             1 => {
                 server.crash();
                 server.resume(&[]);
+                server_starts.push(start.elapsed());
             }
             // The daemon that works keeps the database, or ends because another one was faster.
             2 => server.cut_connections(),
@@ -291,6 +292,11 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
             times.last()
         );
     }
+    server_starts.sort();
+    println!(
+        "of a crash the server takes {:?} until it has connections (median)",
+        server_starts[server_starts.len() / 2]
+    );
     println!("{acknowledged} requests, {} presets, {} keys", stored.len(), keys.len());
     for number in 0..3 {
         assert!(!cluster.log(number).contains(PASSWORD), "the log of a daemon shows the password");

@@ -58,9 +58,9 @@ impl Server {
         let start = Instant::now();
         loop {
             let mut command = self.on_data("postgres");
-            for setting in
-                [port.as_str(), "listen_addresses=127.0.0.1", "unix_socket_directories="].iter().chain(settings)
-            {
+            // After a crash the server syncs its folder: each file of it takes many seconds on a loaded machine.
+            let own = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "recovery_init_sync_method=syncfs"];
+            for setting in [port.as_str()].iter().chain(&own).chain(settings) {
                 command.args(["-c", setting]);
             }
             let mut main = command.stdin(Stdio::null()).stdout(log()).stderr(log()).spawn().expect("it starts");

@@ -31,3 +31,4 @@ CREATE TABLE bulk_chunks (
     PRIMARY KEY (run, number)
 );
 CREATE INDEX bulk_chunks_open ON bulk_chunks (run, number) WHERE state <> 'done';
+CREATE INDEX bulk_chunks_claimed ON bulk_chunks (run, lease_until) WHERE state = 'claimed';
