@@ -154,12 +154,12 @@ fn newest_rows(report: &[u8]) -> Result<Vec<ReportRow>, ReportError> {
     Ok(rows.into_values().collect())
 }
 
-/// Says once what keeps a run from advancing.
+/// Reports once what keeps a run from advancing.
 #[derive(Default)]
 struct Notices {
     is_away: bool,
     without_workers_since: Option<Instant>,
-    has_told_of_workers: bool,
+    has_reported_workers: bool,
     state: Option<BulkRunState>,
 }
 
@@ -183,7 +183,7 @@ impl Notices {
             return;
         }
         let since = *self.without_workers_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > WITHOUT_WORKERS && !std::mem::replace(&mut self.has_told_of_workers, true) {
+        if since.elapsed() > WITHOUT_WORKERS && !std::mem::replace(&mut self.has_reported_workers, true) {
             observer.notice("no worker has claimed a chunk; start `backdrop work`, or read why it cannot in its log");
         }
     }

@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// Several heartbeats may be lost before the lease ends.
 const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
 
-/// Workers that a chunk may take down: whatever is left of it then fails, so that one file cannot stop all machines.
+/// Lost leases after which the rest of a chunk fails, so that one file cannot end all workers again and again.
 const MOST_LOST: u64 = 5;
 
 /// Runs that are kept prepared.
