@@ -1,6 +1,7 @@
 //! The mattes and cutouts of a clip's frames on a GPU.
 //!
-//! The matte of a frame stays there for the next one, and is cut out by when the frame is composed. Estimating it only queues work.
+//! The matte of a frame stays there: it is the next frame's prior, and the frame is cut out by it when it is composed. Estimating it
+//! only queues work.
 
 use super::device_matte::DeviceMatte;
 use super::finish;
