@@ -40,14 +40,14 @@ impl FrameCompositor {
 
     /// The output frame, made where its matte is.
     pub(super) fn composite(&self, frame: Frame, matte: &FrameMatte) -> Frame {
-        #[cfg(feature = "gpu")]
-        let composed = match matte {
-            FrameMatte::Device(matte) => self.flattened_on_device(&frame, matte),
-            FrameMatte::Host(_) => None,
+        let mut frame = match matte {
+            #[cfg(feature = "gpu")]
+            FrameMatte::Device(on_device) => match self.flattened_on_device(&frame, on_device) {
+                Some(finished) => finished,
+                None => self.flattened(matting::cut_out_frame(frame, matte)),
+            },
+            FrameMatte::Host(_) => self.flattened(matting::cut_out_frame(frame, matte)),
         };
-        #[cfg(not(feature = "gpu"))]
-        let composed = None;
-        let mut frame = composed.unwrap_or_else(|| self.flattened(matting::cut_out_frame(frame, matte)));
         match self.channels {
             Channels::Rgba if self.fills_chroma => fill_chroma_blocks(&mut frame),
             Channels::Rgba => {}
