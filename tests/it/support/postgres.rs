@@ -98,12 +98,14 @@ impl Server {
     /// Sends a signal to the server and all its sessions: `STOP` lets them take no step until `CONT`.
     pub(crate) fn signal(&self, signal: &str) {
         let main = self.main().as_ref().expect("it runs").id();
-        // First the server, so that no session is added. One may end by itself meanwhile.
-        for process in std::iter::once(main).chain(children(main)) {
-            let sent =
-                Command::new("kill").args([format!("-{signal}"), process.to_string()]).stderr(Stdio::null()).status();
+        let send = |process: u32| {
+            let arguments = [format!("-{signal}"), process.to_string()];
+            let sent = Command::new("kill").args(arguments).stderr(Stdio::null()).status();
             sent.expect("kill is there");
-        }
+        };
+        // First the server: its sessions are listed once it adds none. One may end by itself meanwhile.
+        send(main);
+        children(main).into_iter().for_each(send);
     }
 
     /// The URL of a new, empty database.
