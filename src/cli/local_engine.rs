@@ -17,9 +17,6 @@ use std::time::{Duration, Instant};
 /// Deadline of a picture: no caller waits, so only a hung device is detected.
 const DEADLINE: Duration = Duration::from_secs(3600);
 
-/// The longest pause before a picture is tried again that found no slot.
-const FULL_PAUSE: Duration = Duration::from_millis(200);
-
 /// Runs an asynchronous command to completion.
 pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
@@ -99,12 +96,7 @@ impl LocalEngine {
     /// Runs the whole pipeline on a picture.
     pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
         // In a daemon, requests may have all slots for a moment.
-        let slot = loop {
-            match self.engine.admit() {
-                Err(EngineError::QueueFull { retry_after }) => tokio::time::sleep(retry_after.min(FULL_PAUSE)).await,
-                admitted => break admitted?,
-            }
-        };
+        let slot = self.engine.admit_waiting().await?;
         pipeline::run_in(&self.engine, &slot, files, recipe, &self.call()).await
     }
 

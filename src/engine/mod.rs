@@ -46,6 +46,8 @@ use tokio::time::timeout_at;
 
 /// Unused picture buffers that are kept for the next picture: one of 4096×4096, and the planes of its matte.
 const KEPT_BUFFER_BYTES: usize = 128 << 20;
+/// The longest pause before a slot is tried for again.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Makes the network. Called on the device thread: at the start, after a panic, and after an idle unload.
 pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentError> + Send + Sync>;
@@ -170,6 +172,19 @@ impl Engine {
             return Err(EngineError::Stopped);
         }
         self.0.admission.admit()
+    }
+
+    /// Waits for a slot while all are taken: for work without a client to retry it.
+    ///
+    /// # Errors
+    /// [`EngineError::Stopped`] during shutdown.
+    pub async fn admit_waiting(&self) -> Result<Slot, EngineError> {
+        loop {
+            match self.admit() {
+                Err(EngineError::QueueFull { retry_after }) => tokio::time::sleep(retry_after.min(FULL_PAUSE)).await,
+                admitted => return admitted,
+            }
+        }
     }
 
     /// Waits until `pixels` more may be in memory. They are released with the slot; a slot can reserve once.

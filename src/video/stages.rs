@@ -133,21 +133,7 @@ impl ClipJob<'_> {
     /// retry.
     async fn acquire(&self, places: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
-        let slot = loop {
-            match self.engine.admit() {
-                Ok(slot) => break slot,
-                Err(EngineError::QueueFull { retry_after }) => {
-                    tokio::time::sleep(retry_after.min(Duration::from_millis(200))).await
-                }
-                Err(
-                    error @ (EngineError::DeadlineExceeded
-                    | EngineError::Stopped
-                    | EngineError::Failed(_)
-                    | EngineError::Device(_)
-                    | EngineError::Panicked(_)),
-                ) => return Err(error.into()),
-            }
-        };
+        let slot = self.engine.admit_waiting().await?;
         self.engine.reserve_pixels(&slot, BATCH * self.probed.clip.size.area(), Instant::now() + BATCH_TIMEOUT).await?;
         Ok(BatchPermit { slot, _place: Arc::new(place) })
     }
