@@ -70,30 +70,29 @@ impl Silhouette {
                 }
             }
         });
-        Self { cells, columns, rows, side }.averaged(subject)
+        Self::of_sums(cells, subject)
     }
 
     /// That of the mean coverage (0..=1, pixels beyond `subject` counted as none) of each cell of `subject`, row after row.
     #[cfg(feature = "gpu")]
     pub(super) fn of_means(means: Vec<f32>, subject: Rect) -> Self {
-        let side = cell_side(subject);
-        let (columns, rows) = ((subject.width as usize).div_ceil(side), (subject.height as usize).div_ceil(side));
-        let pixels = 255.0 * (side * side) as f32;
+        let pixels = 255.0 * cell_side(subject).pow(2) as f32;
         // Sums of whole numbers below 2²⁴.
-        let cells = means.into_iter().map(|mean| (mean * pixels).round()).collect();
-        Self { cells, columns, rows, side }.averaged(subject)
+        Self::of_sums(means.into_iter().map(|mean| (mean * pixels).round()).collect(), subject)
     }
 
-    /// Sums of coverage over the cells, divided by their pixels within `subject`.
-    fn averaged(mut self, subject: Rect) -> Self {
-        let Self { ref mut cells, columns, side, .. } = self;
+    /// That of the coverage, summed over each cell of `subject`, row after row.
+    fn of_sums(mut cells: Vec<f32>, subject: Rect) -> Self {
+        let side = cell_side(subject);
+        let columns = (subject.width as usize).div_ceil(side);
         let within = |at: usize, length: u32| side.min(length as usize - at * side);
         for (row, cells) in cells.chunks_mut(columns).enumerate() {
             for (column, cell) in cells.iter_mut().enumerate() {
                 *cell /= (within(column, subject.width) * within(row, subject.height)) as f32;
             }
         }
-        self
+        let rows = cells.len() / columns;
+        Self { cells, columns, rows, side }
     }
 
     /// Lower end of each column in cells; `None` for a column without an opaque cell.

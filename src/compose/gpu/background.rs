@@ -91,16 +91,16 @@ impl DeviceBackground {
                 let [height, width] = picture.dims();
                 let (part, place) = fitted(Size::new(width as u32, height as u32), fit, size);
                 let picture = on_canvas(part_of(*picture, part, place.size()), place, size);
-                beneath(picture, constant(u32::from_le_bytes(behind), device))
+                beneath(picture, None, constant(u32::from_le_bytes(behind), device))
             }
             Self::Blurred { samples, columns, rows } => bilinear(*samples, columns, rows),
         }
     }
 }
 
-/// `background` (u32 `[H, W]`, or `[1, 1]`) beneath `canvas`, in linear light.
-pub(super) fn beneath(canvas: Plane, background: Plane) -> Plane {
+/// A black `shade` (f32 `[H, W]`), where there is one, and `background` (u32 `[H, W]`, or `[1, 1]`) beneath `canvas`, in linear light.
+pub(super) fn beneath(canvas: Plane, shade: Option<Tensor<2>>, background: Plane) -> Plane {
     let device = canvas.device();
-    let paint = Paint { stroke: [0; 3], shadow: [0; 3], opacity: 0.0 };
-    dst_over(canvas, constant(0, &device), Tensor::zeros([1, 1], &device), background, paint)
+    let shade = shade.unwrap_or_else(|| Tensor::zeros([1, 1], &device));
+    dst_over(canvas, constant(0, &device), shade, background, Paint { stroke: [0; 3], shadow: [0; 3], opacity: 1.0 })
 }

@@ -1,12 +1,9 @@
 //! The shadow on the ground of a canvas on a device: the silhouette comes down on a coarse grid, and the shadow goes up on another.
 
-use super::planes::constant;
 use crate::compose::Grounding;
 use crate::compose::ground_shadow::{GroundScene, Silhouette, cell_side, is_cropped};
 use crate::image::{Rect, Size, Transferred};
 use backdrop_kernels::device::Plane;
-use backdrop_kernels::dst_over::gpu::dst_over;
-use backdrop_kernels::layers::Paint;
 use backdrop_kernels::shadow_grid::Cells;
 use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
 use burn::tensor::{Tensor, TensorData};
@@ -64,10 +61,4 @@ fn silhouette(canvas: &Plane, subject: Rect) -> Result<Vec<f32>, String> {
     let means = cells(canvas.clone(), Coverage::Alpha, grid);
     let means = means.try_into_data().map_err(|error| error.to_string())?;
     means.try_into_vec().map_err(|error| error.to_string())
-}
-
-/// `shade`, black, and `background` beneath `canvas`, in linear light.
-pub(super) fn beneath(canvas: Plane, shade: Tensor<2>, background: Plane) -> Plane {
-    let stroke = constant(0, &canvas.device());
-    dst_over(canvas, stroke, shade, background, Paint { stroke: [0; 3], shadow: [0; 3], opacity: 1.0 })
 }

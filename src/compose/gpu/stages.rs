@@ -2,7 +2,7 @@
 //! the module of the same name does on the CPU.
 
 use super::background::{DeviceBackground, beneath};
-use super::ground;
+use super::ground::{self, GroundShadow};
 use super::planes::{constant, on_canvas, part_of};
 use crate::compose::light_wrap::tint;
 use crate::compose::outline::is_visible;
@@ -54,25 +54,16 @@ pub(super) fn composed(
         drop_shadow(&canvas, stroke.as_ref(), &shadow, scale, bounds, extension)
     });
     let is_clear = background.is_clear();
-    let mut background = background.on(size, &device);
-    let (mut canvas, mut grounding) = (canvas, Transferred::default());
-    let mut on_ground = None;
-    if let Some(given) = &scene.grounding {
-        let shadow = ground::shadow(&canvas, bounds, place, given)?;
-        grounding = shadow.transferred;
-        canvas = light_wrap(canvas, background.clone(), tint(given));
-        on_ground = shadow.shade;
-    }
-    let layers = Layers { stroke, shade, paint: paint(scene.outline, shadow) };
-    let canvas = match on_ground {
-        Some(ground) if layers.is_empty() => ground::beneath(canvas, ground, background),
-        Some(ground) => {
-            let nothing = Plane::zeros(canvas.dims(), (&device, DType::U32));
-            background = ground::beneath(nothing, ground, background);
-            layers.beneath(canvas, background, false)
+    let background = background.on(size, &device);
+    let (canvas, ground, grounding) = match &scene.grounding {
+        Some(given) => {
+            let GroundShadow { shade, transferred } = ground::shadow(&canvas, bounds, place, given)?;
+            (light_wrap(canvas, background.clone(), tint(given)), shade, transferred)
         }
-        None => layers.beneath(canvas, background, is_clear),
+        None => (canvas, None, Transferred::default()),
     };
+    let layers = Layers { stroke, shade, paint: paint(scene.outline, shadow), ground };
+    let canvas = layers.beneath(canvas, background, is_clear);
     let pixels = canvas.try_into_data().map_err(|error| error.to_string())?;
     Ok(Some(Canvas { pixels, subject: bounds, grounding }))
 }
@@ -130,29 +121,31 @@ struct Layers {
     stroke: Option<Plane>,
     shade: Option<Tensor<2>>,
     paint: Paint,
+    /// The shadow on the ground.
+    ground: Option<Tensor<2>>,
 }
 
 impl Layers {
-    /// Whether there are none.
-    const fn is_empty(&self) -> bool {
-        self.stroke.is_none() && self.shade.is_none()
-    }
-
-    /// These and `background`, which may be clear, beneath `canvas`: the flat ones are mixed with it in encoded values, and what
-    /// that gives is composited in linear light.
+    /// These and `background`, which may be clear, beneath `canvas`: the flat ones are mixed in encoded values with what is behind them,
+    /// and what that gives is composited in linear light, as is the shadow on the ground.
     fn beneath(self, canvas: Plane, background: Plane, is_clear: bool) -> Plane {
         let device = canvas.device();
         let count = usize::from(self.stroke.is_some()) + usize::from(self.shade.is_some());
+        let is_bare = is_clear && self.ground.is_none();
         if count == 0 {
-            return if is_clear { canvas } else { beneath(canvas, background) };
+            return if is_bare { canvas } else { beneath(canvas, self.ground, background) };
         }
+        let background = match self.ground {
+            Some(ground) => beneath(Plane::zeros(canvas.dims(), (&device, DType::U32)), Some(ground), background),
+            None => background,
+        };
         let stroke = self.stroke.unwrap_or_else(|| constant(0, &device));
         let shade = self.shade.unwrap_or_else(|| Tensor::zeros([1, 1], &device));
         // A single flat layer over a transparent background needs no mixing.
-        if count == 1 && is_clear {
+        if count == 1 && is_bare {
             return dst_over(canvas, stroke, shade, background, self.paint);
         }
         let mixed = flat_over(canvas.clone(), stroke, shade, background, self.paint);
-        beneath(canvas, mixed)
+        beneath(canvas, None, mixed)
     }
 }
