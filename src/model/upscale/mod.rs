@@ -21,7 +21,6 @@ mod upscaler;
 
 use backdrop_kernels::conv::Tile;
 use rayon::prelude::*;
-use std::sync::{Mutex, PoisonError};
 
 use self::alpha_bleed::OpaqueColours;
 use self::bicubic::{Phase, REACH, ROWS, blend, phases};
@@ -50,34 +49,13 @@ pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, 
     let run = |(tile, rows)| TileTask { picture: &picture, phases: &phases, tile, rows }.run(upscaler);
     match upscaler.waiting() {
         None => tiles.into_par_iter().try_for_each(run)?,
-        Some(threads) => on_threads(tiles, threads, run)?,
+        Some(threads) => {
+            let waiting = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let waiting = waiting.map_err(|error| SegmentError::Device(error.to_string()))?;
+            waiting.install(|| tiles.into_par_iter().try_for_each(run))?;
+        }
     }
     Ok(Frame::new(size, Buffer::from(pixels)))
-}
-
-/// Runs `work` on each of `items`, on at most `threads` threads of its own. None is begun after an error.
-fn on_threads<T: Send, E: Send>(
-    items: Vec<T>,
-    threads: usize,
-    work: impl Fn(T) -> Result<(), E> + Sync,
-) -> Result<(), E> {
-    let (threads, items) = (threads.min(items.len()), Mutex::new(items.into_iter()));
-    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let run = || {
-        while let Some(item) = next() {
-            if let Err(error) = work(item) {
-                items.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
-                return Err(error);
-            }
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-        // All have ended before the first error is returned.
-        let ends: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
-        ends.into_iter().try_for_each(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
 }
 
 /// The tiles of a picture, each with its rows of the upscaled one.

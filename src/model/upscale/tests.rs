@@ -301,19 +301,3 @@ fn the_faint_end_of_an_edge_takes_the_colours_beside_it() {
         assert!(off < 0.1 || far, "{x}, {y}: {off}");
     }
 }
-
-#[test]
-fn work_on_threads_is_done_once_and_none_is_begun_after_an_error() {
-    let done = Mutex::new(Vec::new());
-    let add = |item: usize| {
-        done.lock().expect("no panic").push(item);
-        if item == 70 { Err("the device failed") } else { Ok(()) }
-    };
-    assert_eq!(on_threads((0..50).collect(), 3, add), Ok(()));
-    let mut all = std::mem::take(&mut *done.lock().expect("no panic"));
-    all.sort_unstable();
-    assert_eq!(all, (0..50).collect::<Vec<_>>());
-    assert_eq!(on_threads(Vec::<usize>::new(), 3, add), Ok(()));
-    assert_eq!(on_threads((70..10_000).collect(), 2, add), Err("the device failed"));
-    assert!(done.lock().expect("no panic").len() < 9_930, "it goes on");
-}
