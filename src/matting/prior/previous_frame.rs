@@ -46,3 +46,20 @@ impl TemporalPrior {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backdrop_kernels::temporal_prior::UNRELATED;
+
+    #[test]
+    fn only_the_band_is_blended_and_only_with_what_is_near() {
+        let size = Size::new(6, 1);
+        let mut solved = AlphaMatte::new(size, vec![0, 255, 100, 100, 100, 10]);
+        let coverage = vec![90, 200, 100, 110, 100 + UNRELATED, 20].into();
+        // Known pixels have no weight.
+        let prior = TemporalPrior { size, coverage, weight: vec![0, 0, 255, 255, 255, 0].into() };
+        prior.blend(&mut solved);
+        assert_eq!(solved.coverage(), [0, 255, 100, 109, 100, 10]);
+    }
+}

@@ -96,6 +96,18 @@ fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
     }
 }
 
+/// Cuts out of `frame` by `options`, which change something, on the CPU and on `device`, and compares the cutouts; what crossed the border.
+fn compared(frame: &Frame, mask: &RawMask, options: &Options, device: &Device, what: &str) -> Transferred {
+    let unchanged = cut_out(frame.clone(), mask, &Options::default()).expect("a subject").into_frame();
+    let expected = cut_out(frame.clone(), mask, options).expect("a subject").into_frame();
+    assert!(expected.pixels() != unchanged.pixels(), "{what} changes nothing");
+    let resident = resident(frame, device);
+    let copy = resident.on_device().expect("it was kept").clone();
+    let actual = cut_out(resident, mask, options).expect("a subject").into_frame();
+    assert_alike(expected.pixels(), actual.pixels(), what);
+    copy.transferred()
+}
+
 #[test]
 fn hard_edges_and_bands_widened_for_hair_are_the_cpus() {
     let Some(device) = device() else { return };
@@ -105,18 +117,12 @@ fn hard_edges_and_bands_widened_for_hair_are_the_cpus() {
     let region = Rect { left: width / 8, top: 0, width: width * 3 / 4, height: height / 2 };
     let hair = Some(Hair { region, reach: 0.03 * height as f32 });
     let plain = Options::default();
-    let unchanged = cut_out(frame.clone(), &mask, &plain).expect("a subject").into_frame();
     for (what, options) in [("a hard edge", Options { edge: Edge::Hard, ..plain }), ("hair", Options { hair, ..plain })]
     {
-        let expected = cut_out(frame.clone(), &mask, &options).expect("a subject").into_frame();
-        assert!(expected.pixels() != unchanged.pixels(), "{what} changes nothing");
-        let resident = resident(&frame, &device);
-        let copy = resident.on_device().expect("it was kept").clone();
-        let actual = cut_out(resident, &mask, &options).expect("a subject").into_frame();
-        assert_alike(expected.pixels(), actual.pixels(), what);
+        let transferred = compared(&frame, &mask, &options, &device, what);
         let grids = if options.hair.is_some() { 3 } else { 2 };
         let up = (frame.pixels().len() + grids * size_of::<f32>() * mask.values().len()) as u64;
-        assert_eq!(copy.transferred(), Transferred { up, down: frame.pixels().len() as u64 }, "{what}");
+        assert_eq!(transferred, Transferred { up, down: frame.pixels().len() as u64 }, "{what}");
     }
 }
 
@@ -134,17 +140,11 @@ fn opaque_subjects_and_despill_are_the_cpus() {
         if options.despill > 0.0 {
             frame = before_green(&cut_out(frame, &mask, &plain).expect("a subject").into_frame());
         }
-        let unchanged = cut_out(frame.clone(), &mask, &plain).expect("a subject").into_frame();
-        let expected = cut_out(frame.clone(), &mask, &options).expect("a subject").into_frame();
-        assert!(expected.pixels() != unchanged.pixels(), "{what} changes nothing");
-        let resident = resident(&frame, &device);
-        let copy = resident.on_device().expect("it was kept").clone();
-        let actual = cut_out(resident, &mask, &options).expect("a subject").into_frame();
-        assert_alike(expected.pixels(), actual.pixels(), what);
+        let transferred = compared(&frame, &mask, &options, &device, what);
         // The solved coverage of an opaque subject comes down too: the host decides where its edge lies.
         let Size { width, height } = frame.size();
         let coverage = if options.opaque { u64::from(width.next_multiple_of(4) * height) } else { 0 };
-        assert_eq!(copy.transferred().down, coverage + frame.pixels().len() as u64, "{what}");
+        assert_eq!(transferred.down, coverage + frame.pixels().len() as u64, "{what}");
     }
 }
 
