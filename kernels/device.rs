@@ -10,6 +10,7 @@ use burn::tensor::{DType, Device, Element, Int, Shape, Tensor, TensorData, read_
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
+use std::ops::Range;
 
 /// A plane of words on a device: a picture, labels or coverage, u32 `[H, W]`.
 pub type Plane = Tensor<2, Int>;
@@ -94,6 +95,15 @@ pub(crate) fn host_tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FloatTen
 /// A host tensor of packed `words`.
 pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTensor<Flex> {
     Flex::int_from_data(TensorData::new(words, shape), &Default::default())
+}
+
+/// `part` at `place` (rows and columns, of its size) of a plane of `shape` (`[H, W]`) that is 0 elsewhere, on its device.
+///
+/// # Panics
+/// When `place` is not of the part's size, or reaches beyond the plane.
+#[must_use]
+pub fn placed(part: Plane, place: [Range<usize>; 2], shape: [usize; 2]) -> Plane {
+    Plane::zeros(shape, (&part.device(), DType::U32)).slice_assign(place, part)
 }
 
 /// Uploads packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.

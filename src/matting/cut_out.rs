@@ -63,7 +63,7 @@ fn composed(
     unmix_by: Option<&AlphaMatte>,
     options: &Options,
 ) -> Cutout {
-    let surroundings = (options.despill > 0.0).then(|| Surroundings::of(&frame, &matte));
+    let surroundings = Surroundings::for_strength(&frame, &matte, options.despill);
     // An upsampled mask does not measure how colours mix, so nothing can be unmixed by it.
     let unmixed = match options.method {
         Method::ClosedForm => {

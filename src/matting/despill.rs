@@ -100,6 +100,15 @@ impl Surroundings {
         Self { size, cells: [columns, (size.height as usize).div_ceil(CELL)], colours }
     }
 
+    /// The same where spill is removed with this `strength`; nothing where none is.
+    ///
+    /// # Panics
+    /// As [`Surroundings::of`].
+    #[must_use]
+    pub fn for_strength(frame: &Frame, matte: &AlphaMatte, strength: f32) -> Option<Self> {
+        (strength > 0.0).then(|| Self::of(frame, matte))
+    }
+
     /// Whether any of it could have spilled onto the subject.
     #[must_use]
     pub fn spill(&self) -> bool {

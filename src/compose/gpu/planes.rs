@@ -1,9 +1,9 @@
 //! Parts of pictures on a device, and their places on a canvas.
 
 use crate::image::{Rect, Size};
-use backdrop_kernels::device::Plane;
+use backdrop_kernels::device::{Plane, placed};
 use backdrop_kernels::resample::{Part, gpu::resample};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 
 /// One word everywhere, u32 `[1, 1]`.
 pub(super) fn constant(word: u32, device: &Device) -> Plane {
@@ -25,7 +25,5 @@ pub(super) fn on_canvas(picture: Plane, place: Rect, size: Size) -> Plane {
     if place == Rect::whole(size) {
         return picture;
     }
-    let shape = [size.height as usize, size.width as usize];
-    let canvas = Tensor::<2, Int>::zeros(shape, (&picture.device(), DType::U32));
-    canvas.slice_assign(place.ranges(), picture)
+    placed(picture, place.ranges(), [size.height as usize, size.width as usize])
 }

@@ -15,6 +15,7 @@ use crate::matting::frame_matte::{FrameMatte, PreviousFrame};
 use crate::matting::matte::{SolvedMatte, speck_pixels};
 use crate::matting::options::{Edge, Options};
 use backdrop_kernels::coverage::gpu::bytes;
+use backdrop_kernels::device::Plane;
 use burn::tensor::{DType, Tensor, TensorData};
 
 /// The matte of `frame` by its clean `mask`, with the `previous` frame as prior, on the GPU that has a copy of the frame. `None` where
@@ -40,7 +41,7 @@ fn solved(
     let (past, past_bytes) = previous.map_or(Ok((None, 0)), |previous| uploaded(previous, size, session))?;
     let up = grids.bytes() + past_bytes;
     let solve = move || {
-        let alpha = stages::frame_alpha(picture_words, &grids, past);
+        let alpha = stages::solved_alpha(picture_words, &grids, past);
         drop(room);
         alpha
     };
@@ -70,13 +71,17 @@ fn uploaded(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -
     Ok((Some(past), ((cells + pixels) * size_of::<u32>()) as u64))
 }
 
+/// The cutout of a picture by `matte`.
+fn by(matte: &DeviceMatte) -> impl FnOnce(Plane) -> Plane + Send + 'static {
+    let alpha = matte.alpha();
+    move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft)
+}
+
 /// Cuts out of `frame` what `matte` covers, on the device of both; on the CPU when that fails. Works in the frame's own buffer.
 pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
     let size = frame.size();
     let Some(picture) = frame.on_device().cloned() else { return cut_out_on_host(frame, matte) };
-    let alpha = matte.alpha();
-    let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
-    let solved = run(&picture, size, 0, cutout, |cutout| ((), cutout)).and_then(|((), data)| written(data, size));
+    let solved = run(&picture, size, 0, by(matte), |cutout| ((), cutout)).and_then(|((), data)| written(data, size));
     match solved {
         Ok(data) => match finish::matte(&frame, data.as_bytes(), speck_pixels(matte.mask(), size)) {
             Ok(matte) => finish::cutout(frame, data.as_bytes(), &matte),
@@ -105,8 +110,7 @@ fn cut_out_on_host(frame: Frame, matte: &DeviceMatte) -> Cutout {
 /// Why the device failed; inside, [`NoSubject`] when nothing is left.
 pub(crate) fn cut_out_on_device(frame: &Frame, matte: &DeviceMatte) -> Result<Result<DeviceCutout, NoSubject>, String> {
     let picture = frame.on_device().ok_or("the frame is not on the device any more")?;
-    let (size, alpha) = (frame.size(), matte.alpha());
-    let cutout = move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft);
-    let (pixels, alpha) = run(picture, size, 0, cutout, |cutout| (cutout.clone(), bytes(cutout)))?;
+    let size = frame.size();
+    let (pixels, alpha) = run(picture, size, 0, by(matte), |cutout| (cutout.clone(), bytes(cutout)))?;
     kept(frame, picture, pixels, alpha, speck_pixels(matte.mask(), size))
 }

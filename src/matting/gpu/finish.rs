@@ -40,12 +40,17 @@ pub(super) fn cutout(mut frame: Frame, pixels: &[u8], matte: &AlphaMatte) -> Cut
     Cutout::new(frame, matte)
 }
 
-/// [`cutout`] without green or blue light of the background, which is removed with this strength, 0 to 1.
-pub(super) fn despilled(frame: Frame, pixels: &[u8], matte: &AlphaMatte, strength: f32) -> Cutout {
-    let surroundings = (strength > 0.0).then(|| Surroundings::of(&frame, matte));
+/// [`cutout`] without green or blue light of its `surroundings`, where they are known, which is removed with this strength, 0 to 1.
+pub(super) fn despilled(
+    frame: Frame,
+    pixels: &[u8],
+    matte: &AlphaMatte,
+    surroundings: Option<&Surroundings>,
+    strength: f32,
+) -> Cutout {
     let mut cutout = cutout(frame, pixels, matte);
     if let Some(surroundings) = surroundings {
-        despill(cutout.frame_mut(), &surroundings, strength);
+        despill(cutout.frame_mut(), surroundings, strength);
     }
     cutout
 }

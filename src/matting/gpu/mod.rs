@@ -15,6 +15,7 @@ pub(crate) mod stages;
 
 use super::clean::CleanMask;
 use super::cut_out::{self, cut_out_by};
+use super::despill::Surroundings;
 use super::error::NoSubject;
 use super::guide::Guide;
 use super::matte::{SolvedMatte, speck_pixels};
@@ -23,7 +24,7 @@ use super::prior::opaque;
 use crate::image::{AlphaMatte, Cutout, DeviceCopy, Frame, Rect, Size, Transferred};
 use crate::telemetry::metrics;
 use backdrop_kernels::coverage::gpu::{bytes, filled};
-use backdrop_kernels::device::Plane;
+use backdrop_kernels::device::{self, Plane};
 use burn::tensor::{DType, TensorData};
 use stages::Grids;
 
@@ -51,7 +52,8 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
     match solve(&frame, &picture, &mask, options, |cutout| ((), cutout)).and_then(|((), data)| written(data, size)) {
         Ok(data) => {
             let matte = finish::matte(&frame, data.as_bytes(), speck_pixels(&mask, size))?;
-            Ok(finish::despilled(frame, data.as_bytes(), &matte, options.despill))
+            let surroundings = Surroundings::for_strength(&frame, &matte, options.despill);
+            Ok(finish::despilled(frame, data.as_bytes(), &matte, surroundings.as_ref(), options.despill))
         }
         Err(reason) => {
             report_failure(&reason);
@@ -79,13 +81,10 @@ impl DeviceCutout {
     pub(crate) fn placed(&self, from: Rect, place: Rect, whole: &Frame) -> Result<Self, String> {
         let Self { pixels, coverage, picture } = self;
         let (size, pixels) = (whole.size(), pixels.clone());
-        let canvas = move || {
-            let canvas = Plane::zeros([size.height as usize, size.width as usize], (&pixels.device(), DType::U32));
-            if from.size().area() == 0 {
-                canvas
-            } else {
-                canvas.slice_assign(place.ranges(), pixels.slice(from.ranges()))
-            }
+        let shape = [size.height as usize, size.width as usize];
+        let canvas = move || match from.size().area() {
+            0 => Plane::zeros(shape, (&pixels.device(), DType::U32)),
+            _ => device::placed(pixels.slice(from.ranges()), place.ranges(), shape),
         };
         let pixels = picture.session().call(canvas).map_err(|error| error.to_string())?;
         let mut placed = whole.buffer(size.area());
@@ -100,19 +99,25 @@ impl DeviceCutout {
         Ok(Self { pixels, coverage: AlphaMatte::new(size, placed), picture: picture.clone() })
     }
 
-    /// The cutout of `frame` on the host, where spill is removed as `options` say. Works in the frame's own buffer; `guide` is for the
-    /// CPU, which cuts out of the frame when the device fails.
+    /// The cutout of `frame` on the host, where the spill of its `surroundings` is removed as `options` say. Works in the frame's own
+    /// buffer; `guide` is for the CPU, which cuts out of the frame when the device fails.
     ///
     /// # Errors
     /// [`NoSubject`] when the CPU finds none.
-    pub(crate) fn on_host(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
+    pub(crate) fn on_host(
+        &self,
+        frame: Frame,
+        guide: Guide<'_>,
+        options: &Options,
+        surroundings: Option<&Surroundings>,
+    ) -> Result<Cutout, NoSubject> {
         let (size, pixels) = (frame.size(), self.pixels.clone());
         let download = move || pixels.try_into_data().map_err(|error| error.to_string());
         let data = self.picture.session().call(download).map_err(|error| error.to_string()).flatten();
         match data.and_then(|data| written(data, size)) {
             Ok(data) => {
                 self.picture.count(Transferred { up: 0, down: data.as_bytes().len() as u64 });
-                Ok(finish::despilled(frame, data.as_bytes(), &self.coverage, options.despill))
+                Ok(finish::despilled(frame, data.as_bytes(), &self.coverage, surroundings, options.despill))
             }
             Err(reason) => {
                 report_failure(&reason);
@@ -178,10 +183,10 @@ fn has_room(picture: &DeviceCopy, size: Size) -> bool {
     picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64)
 }
 
-/// Reports that a picture is matted, and composed, on the CPU instead.
+/// Reports that a picture is matted or composed on the CPU instead.
 pub(crate) fn report_failure(reason: &str) {
     metrics::matting_failed();
-    tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
+    tracing::warn!(reason, "the device failed; the picture is matted and composed on the CPU");
 }
 
 /// Whether the GPU's matting supports `guide` and `options`. Trimaps of the caller's are the CPU's.
@@ -212,8 +217,8 @@ fn solve<T: Send + 'static>(
     if !options.opaque {
         return run(picture, size, up, move |words| stages::cutout(words, &grids, edge), split);
     }
-    // Where the edge of an opaque subject lies depends on the background beside it, which the host looks at.
-    let solve = move |words| stages::solved_alpha(words, &grids);
+    // Where the edge of an opaque subject lies depends on the background beside it, which the host measures.
+    let solve = move |words| stages::solved_alpha(words, &grids, None);
     let (alpha, data) =
         run(picture, size, up, solve, |alpha| (alpha.clone(), bytes(alpha.bitwise_left_shift_scalar(24))))?;
     let solved =

@@ -90,15 +90,8 @@ pub(crate) fn opaque_cutout(picture: Plane, alpha: Plane, crossing: f32) -> Plan
     linear_alpha::gpu::cut_out_hard(pictures[0].clone(), coverage, unmixed_by, colours)
 }
 
-/// The coverage of `picture` before its edge is finalized.
-pub(crate) fn solved_alpha(picture: Plane, grids: &Grids) -> Plane {
-    let pictures = pyramid(picture);
-    let labels = labels(&pictures[0], grids);
-    alpha(&pictures, labels, grids, None)
-}
-
-/// The coverage of a clip's frame before its edge is finalized, with the frame before as prior.
-pub(crate) fn frame_alpha(picture: Plane, grids: &Grids, past: Option<Past>) -> Plane {
+/// The coverage of `picture` before its edge is finalized, with a clip's previous frame as prior where there is one.
+pub(crate) fn solved_alpha(picture: Plane, grids: &Grids, past: Option<Past>) -> Plane {
     let pictures = pyramid(picture);
     let labels = labels(&pictures[0], grids);
     let prior = past.map(|Past { matte, flow, share }| temporal_prior::gpu::warp(matte, flow, share, labels.clone()));

@@ -14,7 +14,6 @@ use crate::pipeline::coverage::Coverage;
 use crate::pipeline::error::PipelineError;
 use crate::pipeline::window;
 use crate::recipe::Picture;
-use crate::telemetry::metrics;
 use std::time::Instant;
 
 /// The GPU, for what it supports; the rest is the CPU's.
@@ -25,15 +24,16 @@ impl Executor for GpuExecutor {
         match on_device(&task) {
             Outcome::Finished(finished) => Ok(*finished),
             Outcome::Refused(error) => Err(error),
-            Outcome::Uncomposed(cutout) => {
-                matted_by(task, &|frame, guide, options| cutout.on_host(frame, guide, options))
+            Outcome::Uncomposed(uncomposed) => {
+                let Uncomposed { cutout, surroundings } = &*uncomposed;
+                let surroundings = surroundings.as_ref();
+                matted_by(task, &|frame, guide, options| cutout.on_host(frame, guide, options, surroundings))
             }
             Outcome::Unsupported => {
                 matted_by(task, &|frame, guide, options| matting::gpu::cut_out(frame, guide, options))
             }
             Outcome::Failed(reason) => {
-                metrics::matting_failed();
-                tracing::warn!(reason, "the device failed; the picture is matted and composed on the CPU");
+                matting::gpu::report_failure(&reason);
                 CpuExecutor.finished(task)
             }
         }
@@ -49,9 +49,21 @@ enum Outcome {
     /// It was not begun.
     Unsupported,
     /// With a cutout of what was matted, which the device does not compose.
-    Uncomposed(Box<DeviceCutout>),
+    Uncomposed(Box<Uncomposed>),
     /// The device failed.
     Failed(String),
+}
+
+/// A cutout of what was matted, and the background around it where spill is to be removed.
+struct Uncomposed {
+    cutout: DeviceCutout,
+    surroundings: Option<Surroundings>,
+}
+
+impl From<Uncomposed> for Outcome {
+    fn from(uncomposed: Uncomposed) -> Self {
+        Self::Uncomposed(Box::new(uncomposed))
+    }
 }
 
 impl From<NoSubject> for Outcome {
@@ -113,13 +125,15 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let Matted { frame: part, picture, guide, options, window } = matted;
     let (size, session) = (frame.size(), picture.session());
     let cutout = matting::gpu::cut_out_on_device(part, picture, *guide, options).map_err(Outcome::Failed)?;
-    let own = cutout?;
+    let cutout = cutout?;
+    let surroundings = Surroundings::for_strength(part, &cutout.coverage, options.despill);
+    let uncomposed = Uncomposed { cutout, surroundings };
     // Spill is removed by the host.
-    if options.despill > 0.0 && Surroundings::of(part, &own.coverage).spill() {
-        return Err(Outcome::Uncomposed(own.into()));
+    if uncomposed.surroundings.as_ref().is_some_and(Surroundings::spill) {
+        return Err(uncomposed.into());
     }
-    let placed = placed(&own, part, *window, *region, frame).map_err(Outcome::Failed)?;
-    let DeviceCutout { pixels, coverage, .. } = placed.as_ref().unwrap_or(&own);
+    let placed = placed(&uncomposed.cutout, part, *window, *region, frame).map_err(Outcome::Failed)?;
+    let DeviceCutout { pixels, coverage, .. } = placed.as_ref().unwrap_or(&uncomposed.cutout);
     let bounds = coverage.covered(SUBJECT_ALPHA).ok_or(NoSubject)?;
     let matte = began.elapsed();
 
@@ -128,12 +142,12 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let layout = scene.layout(size, bounds)?;
     let face = face.located(&layout, size);
     if !compose::gpu::has_room(session, size, &layout, &scene, materials) {
-        return Err(Outcome::Uncomposed(own.into()));
+        return Err(uncomposed.into());
     }
     let take = |len| frame.buffer(len);
     let composed = compose::gpu::flatten(session, (pixels.clone(), coverage), &layout, &scene, materials, take);
     // What an outline cannot be drawn around, and what a resize leaves nothing of, is the CPU's to refuse.
-    let Some(composed) = composed.map_err(Outcome::Failed)? else { return Err(Outcome::Uncomposed(own.into())) };
+    let Some(composed) = composed.map_err(Outcome::Failed)? else { return Err(uncomposed.into()) };
     picture.count(composed.transferred);
     let (composite, subject) = (composed.composite, composed.subject);
     Ok(Finished { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
