@@ -39,7 +39,7 @@ pub struct Enqueued {
     pub is_complete: bool,
 }
 
-/// Begins `run`, or goes on with its listing, until every object is queued or `stop` is requested.
+/// Begins `run`, or resumes its listing, until every object is queued or `stop` is requested.
 ///
 /// # Errors
 /// When the source cannot be listed, the database cannot be used, or the run was cancelled or is listed by another command

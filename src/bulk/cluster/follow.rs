@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The pause between two looks at the run.
+/// The pause between two polls of the run.
 const POLL: Duration = Duration::from_millis(500);
 
 /// Chunks whose rows are read at once.

@@ -30,7 +30,7 @@ impl ClusterRun<'_> {
         let id = &self.run.id;
         let listed = self.list(&report, stop).await?;
         if !listed.is_complete {
-            eprintln!("The listing of run {id} is incomplete; to go on with it, run the same command again.");
+            eprintln!("The listing of run {id} is incomplete; to resume it, run the same command again.");
             return Ok(Outcome::SomeFailed);
         }
         if self.is_detached {
@@ -67,7 +67,7 @@ impl ClusterRun<'_> {
         let id = self.run.id.clone();
         let known = self.queue.call(move |queue| queue.status(Some(&id))).await?.pop();
         if let Some(run) = known.filter(|run| run.is_listed || run.state == BulkRunState::Cancelled) {
-            eprintln!("Run {}: going on, {} of {} objects are finished", run.id, run.finished, run.objects);
+            eprintln!("Run {}: resumed, {} of {} objects are finished", run.id, run.finished, run.objects);
             return Ok(Enqueued { objects: run.objects, is_complete: true, ..Enqueued::default() });
         }
         eprintln!("Run {}: listing the objects", self.run.id);

@@ -20,7 +20,7 @@ pub(super) enum QueueCommand {
     },
     /// Let workers finish the pictures in progress of a queued run, and claim no more
     Pause(RunId),
-    /// Go on with a paused run
+    /// Resume a paused run
     Resume(RunId),
     /// End a queued run; its command writes the report of what is done
     Cancel(RunId),

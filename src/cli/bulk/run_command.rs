@@ -72,7 +72,7 @@ pub(super) struct RunCommand {
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
     /// Queue the run in the database of store.url for `backdrop work` on any number of machines, follow it, and write its
-    /// report; the same command goes on with the run
+    /// report; the same command resumes the run
     #[arg(long, conflicts_with_all = ["shard", "jobs", "dry_run"])]
     cluster: bool,
     /// Return once the objects are queued; the same command without it follows the run

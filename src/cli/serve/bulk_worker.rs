@@ -38,7 +38,7 @@ impl BulkWorker {
         let (ending, ended) = oneshot::channel();
         let (config, engine, device, stopped) = (config.clone(), engine.clone(), device.clone(), stop.clone());
         let run = move || {
-            // The daemon goes on without the worker: requests come first.
+            // The daemon continues without the worker: requests come first.
             if let Err(error) = runtime.block_on(work(config, engine, device, stopped)) {
                 tracing::error!(error = with_causes(&*error), "bulk runs are not processed any more");
             }

@@ -160,7 +160,7 @@ impl BulkQueue {
         self.server.name()
     }
 
-    /// Begins a run, or goes on with it. From here on `lister` alone may add chunks.
+    /// Begins a run, or resumes it. From here on `lister` alone may add chunks.
     ///
     /// # Errors
     /// As every call here: when the database cannot be used, or has another version's tables.

@@ -5,7 +5,7 @@
 //! when the first is gone. A daemon that lost its connection takes the lock again; when another one had it in between,
 //! its copies are stale and it must end ([`StateStore::is_superseded`](super::StateStore::is_superseded)).
 //!
-//! A transaction whose outcome is unknown after a lost connection is looked up after reconnecting: each counts itself, and the lock
+//! A transaction whose outcome is unknown after a lost connection is queried after reconnecting: each counts itself, and the lock
 //! cannot be had before the server has ended the old session, its commit included.
 //!
 //! The queue of bulk runs lies beside the state, in tables that no daemon's memory copies: any process may use it.
