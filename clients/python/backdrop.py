@@ -995,10 +995,10 @@ class JobDocument(TypedDict, total=False):
     job_id: Required[str]
     status: Required[Literal["queued", "processing", "done", "error"]]
     """`queued`, `processing`, then `done` or `error`; it only ever returns to `queued`, when the service
-    restarts.
+    restarts or another machine continues it.
     """
     progress: Required[int]
-    """Percent, never decreasing; 100 when the job is `done`."""
+    """Percent, never decreasing while it runs on one machine; 100 when the job is `done`."""
     created_at: Required[str]
     updated_at: Required[str]
     """Time of the last change of its status."""

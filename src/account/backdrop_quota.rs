@@ -2,9 +2,10 @@
 //!
 //! As in billing, a request reserves before any work, and the store commits the count when it succeeds; dropping the
 //! reservation releases it. Committed and reserved backdrops are counted under one lock, so that concurrent requests never
-//! exceed the quota. The committed count survives a restart; reservations end with the process, as their requests do.
+//! exceed the quota; on a store that other processes change, backdrops that are generated at the same moment elsewhere may.
+//! The committed count survives a restart; reservations end with the process, as their requests do.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::store_write::{WriteError, write_change};
 use crate::store::{Change, Day, GeneratedCount, Rows, StateStore, UnixSeconds};
@@ -66,6 +67,24 @@ impl BackdropQuota {
         Ok(BackdropReservation { quota: self.clone(), day })
     }
 
+    /// A copy that another process's counts are written to.
+    pub(super) fn downgrade(&self) -> BackdropQuotaCopy {
+        BackdropQuotaCopy(Arc::downgrade(&self.0))
+    }
+
+    /// Copies the committed count.
+    fn copy(&self, rows: &Rows) {
+        if let Some(generated) = rows.generated {
+            let mut counter = self.lock();
+            if generated.day > counter.committed.day {
+                counter.reserved = 0;
+            }
+            if generated.day >= counter.committed.day {
+                counter.committed = generated;
+            }
+        }
+    }
+
     /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
     fn lock(&self) -> MutexGuard<'_, Counter> {
         self.0.counter.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,16 +101,24 @@ impl BackdropReservation {
         let quota = self.quota.clone();
         let change = Change::CountGenerated { day: self.day };
         let committed = move |rows: &Rows| {
-            if let Some(generated) = rows.generated {
-                let mut counter = self.quota.lock();
-                if generated.day >= counter.committed.day {
-                    counter.committed = generated;
-                }
-            }
+            self.quota.copy(rows);
             // Released after it is counted, so that no other request takes the last backdrop in between.
             drop(self);
         };
         write_change(&*quota.0.store, change, committed).await.map(|_| ())
+    }
+}
+
+/// The counter, as long as its service lives.
+#[derive(Debug)]
+pub(super) struct BackdropQuotaCopy(Weak<Shared>);
+
+impl BackdropQuotaCopy {
+    /// Copies the count of another process's commit.
+    pub(super) fn copy(&self, rows: &Rows) {
+        if let Some(shared) = self.0.upgrade() {
+            BackdropQuota(shared).copy(rows);
+        }
     }
 }
 

@@ -7,17 +7,20 @@
 //! The bytes behind an address are known only after fetching. Requests are remembered picture by picture, so that changed
 //! bytes behind the same address are not computed again without a bill, and a failed picture of a batch may be billed
 //! later: such a request gets a guard again.
+//!
+//! On a store that other processes change, the same request may run in two of them: the bill of the second one is refused
+//! in its transaction, and its request is answered as a repetition.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::IdempotencyKey;
 use super::store_write::{WriteError, write_change};
-use crate::store::{Change, REQUEST_SECONDS, Request, StateStore, UnixSeconds};
+use crate::store::{Change, REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds};
 
 /// Old requests dropped from memory with each new one: more than arrive, and little work.
 const DROPPED_PER_CLAIM: usize = 4;
@@ -45,8 +48,8 @@ struct Memory {
 
 #[derive(Debug)]
 enum Entry {
-    /// Claimed; the channel closes when the guard is dropped.
-    Running { fingerprint: [u8; 32], ended: watch::Receiver<()> },
+    /// Claimed; the channel closes when the guard is dropped. `elsewhere` is what another process billed meanwhile.
+    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, elsewhere: Option<Billed> },
     /// Billed for at least some of its pictures.
     Billed(Billed),
 }
@@ -143,12 +146,14 @@ impl IdempotencyKeys {
         let oldest = oldest_kept(now);
         memory.drop_before(oldest, DROPPED_PER_CLAIM);
         let (sender, receiver) = watch::channel(());
-        let running = Entry::Running { fingerprint, ended: receiver };
+        let running = Entry::Running { fingerprint, ended: receiver, elsewhere: None };
         let mut earlier = None;
         match memory.entries.entry(id) {
             Slot::Occupied(mut place) => {
                 match place.get() {
-                    Entry::Running { fingerprint: first, ended } if *first == fingerprint => return Err(ended.clone()),
+                    Entry::Running { fingerprint: first, ended, .. } if *first == fingerprint => {
+                        return Err(ended.clone());
+                    }
                     Entry::Running { .. } => return Ok(Claim::Conflict),
                     Entry::Billed(first) if first.at < oldest => {}
                     Entry::Billed(first) if first.fingerprint != fingerprint => return Ok(Claim::Conflict),
@@ -167,10 +172,38 @@ impl IdempotencyKeys {
         Ok(Claim::New(ClaimGuard { keys, id, key, fingerprint, at: now, earlier, pictures, _ended: sender }))
     }
 
+    /// A copy that another process's requests are written to.
+    pub(super) fn downgrade(&self) -> IdempotencyCopy {
+        IdempotencyCopy(Arc::downgrade(&self.0))
+    }
+
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
     /// to stop.
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.0.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The billed requests, as long as their service lives.
+#[derive(Debug)]
+pub(super) struct IdempotencyCopy(Weak<Shared>);
+
+impl IdempotencyCopy {
+    /// Copies the requests of another process's commit. One that runs here too is checked when it is billed.
+    pub(super) fn copy(&self, rows: &Rows) {
+        let Some(shared) = self.0.upgrade().filter(|_| !rows.requests.is_empty()) else { return };
+        let keys = IdempotencyKeys(shared);
+        let mut memory = keys.lock();
+        for (account, key, Request { fingerprint, images, at, pictures }) in &rows.requests {
+            let id = id(account, key);
+            let pictures = pictures.clone().into();
+            let billed = Billed { fingerprint: *fingerprint, images: *images, at: *at, pictures };
+            match memory.entries.get_mut(&id) {
+                // Remembered when its guard is dropped.
+                Some(Entry::Running { elsewhere, .. }) => *elsewhere = Some(billed),
+                Some(Entry::Billed(_)) | None => memory.remember(id, billed),
+            }
+        }
     }
 }
 
@@ -217,6 +250,11 @@ impl ClaimGuard {
         self
     }
 
+    /// Time and images of the record that this continues.
+    pub(super) fn earlier(&self) -> Option<(UnixSeconds, u64)> {
+        self.earlier.as_ref().map(|earlier| (earlier.at, earlier.images))
+    }
+
     /// The record to store when `images` more are billed.
     pub(super) fn request(&self, images: u64) -> (String, Request) {
         let Billed { fingerprint, images, at, pictures } = self.bill(images);
@@ -240,8 +278,9 @@ impl Drop for ClaimGuard {
     fn drop(&mut self) {
         let mut memory = self.keys.lock();
         // A billed entry stays.
-        if !matches!(memory.entries.get(&self.id), Some(Entry::Running { .. })) {
-            return;
+        let Some(Entry::Running { elsewhere, .. }) = memory.entries.get_mut(&self.id) else { return };
+        if let Some(billed) = elsewhere.take() {
+            return memory.remember(self.id, billed);
         }
         match self.earlier.take() {
             // Its entry in `billed` is still there.
@@ -459,7 +498,7 @@ mod tests {
     fn a_running_request_does_not_keep_the_cleanup_from_ending() {
         let mut memory = Memory::default();
         let (_sender, ended) = watch::channel(());
-        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended });
+        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended, elsewhere: None });
         memory.billed.push_back((UnixSeconds(1), [1; 32]));
         for max in [1, 1000] {
             assert!(!memory.drop_before(UnixSeconds(2), max), "nothing more can be dropped");

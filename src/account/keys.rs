@@ -4,7 +4,7 @@
 //! store's thread and in commit order, and is then acknowledged, even if its caller disconnects: a revoked key is refused
 //! from the acknowledgement on.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use super::DEFAULT_ACCOUNT;
 use super::api_key::{self, ApiKey, Mode};
@@ -75,8 +75,12 @@ impl Keys {
             generates: false,
             model: AccountModel::default(),
         };
-        self.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await?;
-        Ok(Some(CreatedKey { key, secret }))
+        match self.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await {
+            Ok(_) => Ok(Some(CreatedKey { key, secret })),
+            // Another daemon that started at the same time was faster.
+            Err(WriteError::Change(ChangeError::AccountExists(_))) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The caller with this token; `None` for anything but an active key. The use is noted in memory.
@@ -221,6 +225,11 @@ impl Keys {
         self.read().accounts()
     }
 
+    /// A copy that another process's commits are written to.
+    pub(super) fn downgrade(&self) -> KeysCopy {
+        KeysCopy(Arc::downgrade(&self.cache))
+    }
+
     async fn change(&self, change: Change) -> Result<Rows, WriteError> {
         let cache = Arc::clone(&self.cache);
         let committed = move |rows: &Rows| cache.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
@@ -230,6 +239,22 @@ impl Keys {
     /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.
     fn read(&self) -> RwLockReadGuard<'_, KeyCache> {
         self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Accounts and keys, as long as their service lives.
+#[derive(Debug)]
+pub(super) struct KeysCopy(Weak<RwLock<KeyCache>>);
+
+impl KeysCopy {
+    /// Copies the rows of another process's commit.
+    pub(super) fn copy(&self, rows: &Rows) {
+        if rows.accounts.is_empty() && rows.keys.is_empty() {
+            return;
+        }
+        if let Some(cache) = self.0.upgrade() {
+            cache.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
+        }
     }
 }
 

@@ -107,7 +107,7 @@ impl State {
     fn apply(&mut self, change: Change) -> Result<Rows, ChangeError> {
         let mut rows = Rows::default();
         match change {
-            Change::Bill { account, month, images, microdollars, request, by } => {
+            Change::Bill { account, month, images, microdollars, request, by, check: _ } => {
                 let usage = self.usage.entry((account.clone(), month)).or_default();
                 usage.images += images;
                 usage.microdollars += microdollars;
@@ -159,6 +159,7 @@ impl State {
             | Change::ForgetKeyDays { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
+            | Change::AdoptJobs { .. }
             | Change::StartJob { .. }
             | Change::RequeueJobs { .. }
             | Change::FinishJob { .. }

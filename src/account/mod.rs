@@ -35,7 +35,7 @@ pub use crate::store::{Account, AccountModel, Key};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
 pub use backdrop_quota::{BackdropQuota, BackdropQuotaExhausted, BackdropReservation};
-pub use billing::{Billing, BillingError, Payer, QuotaExhausted, QuotaKind, Reservation, UsageSummary};
+pub use billing::{Billed, Billing, BillingError, Payer, QuotaExhausted, QuotaKind, Reservation, UsageSummary};
 pub use idempotency::{BilledPictures, Claim, ClaimGuard, IdempotencyKeys};
 pub use key_info::KeyInfo;
 pub use key_restrictions::{KeyRestrictions, KeyUpdate};

@@ -1,11 +1,12 @@
 //! Rate limit of API keys: a sliding window of one minute over the times of each key's calls.
 //!
 //! The times of the last calls are kept, up to the limit of the key's plan, so the window is exact; a counter per calendar
-//! minute would allow twice the limit around the full minute. Refused calls are not counted: an eager client is not locked
+//! minute would allow twice the limit around the full minute. Daemons on one store exchange their calls, so that a limit holds
+//! for all of them together, but for the calls between two exchanges. Refused calls are not counted: an eager client is not locked
 //! out for longer.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The window of the limits in the API documentation and the configuration.
@@ -13,6 +14,9 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// Up to this many keys, idle ones are kept.
 const MIN_KEYS_TO_PRUNE: usize = 1024;
+
+/// Calls of one key that another daemon can have between two exchanges: more are beyond any limit.
+const MAX_OTHERS: u32 = 100_000;
 
 /// The calls of every key in the last minute.
 #[derive(Debug, Default)]
@@ -24,6 +28,26 @@ pub struct RateLimiter {
 struct Calls {
     by_key: HashMap<String, VecDeque<Instant>>,
     prune_at: usize,
+    /// Calls by key that other daemons do not know yet; `None` where there are none.
+    unpublished: Option<HashMap<String, u32>>,
+}
+
+/// The rate limits of keys. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct RateLimits {
+    /// Of requests.
+    pub calls: Arc<RateLimiter>,
+    /// Of polling a job, counted apart from all other requests. Each daemon has its own.
+    pub polls: Arc<RateLimiter>,
+}
+
+impl RateLimits {
+    /// Limits of daemons that exchange their calls.
+    #[must_use]
+    pub fn exchanged() -> Self {
+        let calls = Mutex::new(Calls { unpublished: Some(HashMap::new()), ..Calls::default() });
+        Self { calls: Arc::new(RateLimiter { calls }), polls: Arc::default() }
+    }
 }
 
 /// The state of a key's limit after a call.
@@ -42,7 +66,8 @@ pub struct RateStatus {
 impl RateLimiter {
     /// Counts a call of `key` at `now` if it is within `limit` calls in any minute.
     pub fn check(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.lock();
+        let calls = &mut *calls;
         calls.prune(now);
         let times = calls.by_key.entry(key.to_owned()).or_default();
         drop_expired(times, now);
@@ -51,9 +76,34 @@ impl RateLimiter {
         if allowed {
             times.push_back(now);
         }
+        if allowed && let Some(unpublished) = &mut calls.unpublished {
+            *unpublished.entry(key.to_owned()).or_default() += 1;
+        }
         let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed));
         let reset = times.front().map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
         RateStatus { allowed, limit, remaining, reset }
+    }
+
+    /// Takes the calls by key since the previous call of this.
+    pub fn take_unpublished(&self) -> Vec<(String, u32)> {
+        let mut calls = self.lock();
+        calls.unpublished.as_mut().map(|unpublished| unpublished.drain().collect()).unwrap_or_default()
+    }
+
+    /// Counts calls of other daemons, at `now`.
+    pub fn count_others(&self, others: &[(String, u32)], now: Instant) {
+        let mut calls = self.lock();
+        calls.prune(now);
+        for (key, count) in others {
+            let times = calls.by_key.entry(key.clone()).or_default();
+            drop_expired(times, now);
+            times.extend(std::iter::repeat_n(now, (*count).min(MAX_OTHERS) as usize));
+        }
+    }
+
+    /// Held for a look-up. No panic leaves it half changed, so poison is no reason to stop.
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

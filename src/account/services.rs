@@ -1,14 +1,19 @@
 //! The account services on one store, and their periodic maintenance.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::rate_limit::RateLimits;
 use super::store_write::{WriteError, write_change};
 use super::{BackdropQuota, Billing, IdempotencyKeys, Keys, Presets};
 use crate::store::{Change, Day, KEY_DAYS_KEPT, OpenError, Rows, StateStore, UnixSeconds};
+use crate::telemetry::with_causes;
 
 /// How often the last use of keys is written.
 const USES_EVERY: Duration = Duration::from_secs(10);
+
+/// How often calls are exchanged with other daemons.
+const CALLS_EVERY: Duration = Duration::from_millis(500);
 
 /// How often old requests are dropped, in multiples of [`USES_EVERY`]: once an hour.
 const TURNS_PER_CLEANUP: u32 = 360;
@@ -26,6 +31,8 @@ pub struct Services {
     pub presets: Presets,
     /// The daily quota of generated backdrops.
     pub backdrop_quota: BackdropQuota,
+    /// The rate limits of keys.
+    pub rate_limits: RateLimits,
     /// The store behind all of them.
     pub store: Arc<dyn StateStore>,
 }
@@ -45,14 +52,56 @@ impl Services {
     /// As [`Self::load`].
     pub fn load_shared(store: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
         let Rows { accounts, keys, usage, key_days, requests, presets: _, jobs: _, generated } = store.load()?;
-        Ok(Self {
+        let services = Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             billing: Billing::new(Arc::clone(&store), usage, key_days, free_images_per_month),
             idempotency: IdempotencyKeys::new(Arc::clone(&store), requests),
             presets: Presets::new(Arc::clone(&store)),
             backdrop_quota: BackdropQuota::new(Arc::clone(&store), generated.unwrap_or_default()),
+            rate_limits: if store.is_shared() { RateLimits::exchanged() } else { RateLimits::default() },
             store,
-        })
+        };
+        services.follow();
+        Ok(services)
+    }
+
+    /// Copies what other processes commit.
+    fn follow(&self) {
+        let Self { keys, billing, idempotency, backdrop_quota, .. } = self;
+        // Weak: the store holds the follower, and they hold the store.
+        let copies = (keys.downgrade(), billing.downgrade(), idempotency.downgrade(), backdrop_quota.downgrade());
+        self.store.follow(Box::new(move |rows| {
+            let (keys, billing, idempotency, backdrop_quota) = &copies;
+            keys.copy(rows);
+            billing.copy(rows);
+            idempotency.copy(rows);
+            backdrop_quota.copy(rows);
+        }));
+    }
+
+    /// Exchanges counted calls with the other daemons, several times a second, until it is dropped. Ends at once on a store of
+    /// one process.
+    pub async fn exchange_calls(&self) {
+        let mut is_away = false;
+        while self.store.is_shared() {
+            tokio::time::sleep(CALLS_EVERY).await;
+            let own = self.rate_limits.calls.take_unpublished();
+            let store = Arc::clone(&self.store);
+            let others = match tokio::task::spawn_blocking(move || store.exchange_calls(&own)).await {
+                Ok(Ok(others)) => others,
+                Ok(Err(error)) => {
+                    // Limits are per daemon meanwhile. The store itself reports that the database is away.
+                    if !std::mem::replace(&mut is_away, true) {
+                        tracing::warn!(error = with_causes(&error), "calls cannot be exchanged with other daemons");
+                    }
+                    continue;
+                }
+                // It panicked, or the runtime ends.
+                Err(_) => return,
+            };
+            is_away = false;
+            self.rate_limits.calls.count_others(&others, Instant::now());
+        }
     }
 
     /// Drops usage by key and day that is older than [`KEY_DAYS_KEPT`].

@@ -6,6 +6,7 @@ use super::compat::config::CompatConfig;
 use super::fetching::Fetch;
 use super::image_processor::ImageProcessor;
 use crate::account::price::PriceConfig;
+use crate::account::rate_limit::RateLimits;
 use crate::account::{BackdropQuota, Billing, IdempotencyKeys, Presets};
 use crate::generate::Providers;
 use crate::jobs::Jobs;
@@ -51,6 +52,8 @@ pub struct App {
     pub presets: Presets,
     /// Counts generated backdrops against the cap of the day.
     pub backdrop_quota: BackdropQuota,
+    /// The rate limits of keys.
+    pub rate_limits: RateLimits,
     /// Generates backdrops.
     pub providers: Providers,
     /// The keys' jobs.

@@ -34,7 +34,7 @@ pub(super) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<(C
 /// The caller of a poll of a job, which has a rate of its own.
 pub(super) fn admit_poll(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = authenticate(state, context)?;
-    let (caller, _) = count(state, &state.poll_rate, POLLS_PER_CALL, caller, context)?;
+    let (caller, _) = count(state, &state.app.rate_limits.polls, POLLS_PER_CALL, caller, context)?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
 }
@@ -45,7 +45,7 @@ pub(super) fn admit_any_scope(
     context: &mut RequestContext,
 ) -> Result<(Caller, RateStatus), ApiError> {
     let caller = authenticate(state, context)?;
-    count(state, &state.rate, 1, caller, context)
+    count(state, &state.app.rate_limits.calls, 1, caller, context)
 }
 
 /// Admits a request without a key as `caller`, whom the configuration names, within the rate.
@@ -55,7 +55,7 @@ pub(super) fn admit_without_key(
     context: &mut RequestContext,
 ) -> Result<(Caller, RateStatus), ApiError> {
     context.busy.mark_authenticated();
-    count(state, &state.rate, 1, caller, context)
+    count(state, &state.app.rate_limits.calls, 1, caller, context)
 }
 
 /// Refuses an endpoint that is not among the scopes of the caller's key (403).

@@ -25,7 +25,9 @@ use super::state::ApiState;
 use crate::account::plan::required_plan;
 use crate::account::presets::LookupBy;
 use crate::account::price::Call;
-use crate::account::{BackdropQuotaExhausted, BackdropReservation, Claim, ClaimGuard, IdempotencyKey, Reservation};
+use crate::account::{
+    BackdropQuotaExhausted, BackdropReservation, Billed, Claim, ClaimGuard, IdempotencyKey, Reservation,
+};
 use crate::generate::{ProviderError, UpstreamError};
 use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
 use crate::store::{Plan, UnixSeconds};
@@ -162,8 +164,10 @@ impl Authorized {
         let claim_guard =
             claim_guard.map(|claim_guard| claim_guard.with_pictures(self.earlier.with(made, self.images)));
         let counted = if self.counts { images } else { 0 };
-        reservation.bill(counted, cost, claim_guard).await?;
-        Ok(cost)
+        match reservation.bill(counted, cost, claim_guard).await? {
+            Billed::Now => Ok(cost),
+            Billed::Before => Ok(0),
+        }
     }
 }
 

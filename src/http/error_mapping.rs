@@ -2,10 +2,12 @@
 //!
 //! The matches have no wildcard arm, so that a new error variant does not compile without a code.
 
+use super::authorize::QUOTA_EXHAUSTED;
 use super::body::BodyError;
 use super::clip_upload::{disk_full_error, is_disk_full};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::MultipartError;
+use super::request_fingerprint;
 use super::upload_memory::uploads_full_error;
 use crate::account::presets::PresetError;
 use crate::account::price::PriceError;
@@ -182,6 +184,11 @@ impl From<BillingError> for ApiError {
     fn from(error: BillingError) -> Self {
         match error {
             BillingError::MoreThanReserved { .. } => Self::internal(error.to_string()),
+            BillingError::Exhausted(error) => {
+                Self::new(ErrorCode::PaymentRequired, error.to_string()).reason(QUOTA_EXHAUSTED)
+            }
+            BillingError::Conflict => request_fingerprint::conflict(),
+            BillingError::Repeated => Self::unavailable(error.to_string()),
             BillingError::Write(error) => error.into(),
         }
     }
@@ -226,12 +233,17 @@ impl From<JobsError> for ApiError {
             JobsError::TooMany(_) => {
                 Self::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(10))
             }
+            JobsError::Quota(_) => Self::new(ErrorCode::PaymentRequired, error.to_string()).reason(QUOTA_EXHAUSTED),
             JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("cursor"),
             JobsError::Io { ref source, .. } if is_disk_full(source) => disk_full_error(with_causes(&error)),
             JobsError::DiskSpace(_) => disk_full_error(error.to_string()),
             JobsError::Write(error) => error.into(),
             JobsError::Read(error) => error.into(),
-            JobsError::Io { .. } | JobsError::Results(_) => Self::internal(with_causes(&error)),
+            JobsError::Results(_) => {
+                let message = "the place of the service's results is not available right now";
+                Self::unavailable(message).caused_by(with_causes(&error))
+            }
+            JobsError::Io { .. } => Self::internal(with_causes(&error)),
         }
     }
 }

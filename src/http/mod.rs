@@ -3,7 +3,7 @@
 //! ```text
 //! app              services behind both listeners     state            what the public endpoints share     caller   account and key
 //! listeners        runs both until shutdown           public, admin    the service of each                 config   settings
-//! standby          admin listener while the database belongs to another daemon
+//! standby          admin listener while the database cannot be opened yet
 //!
 //! connections
 //!   server           accepts; HTTP/1.1 and h2c          connection       timeouts                            tls      certificate, reload

@@ -57,7 +57,7 @@ impl Service for Waiting {
         refuse_foreign(context, &self.hosts)?;
         match context.uri.path() {
             "/livez" => Ok(status("alive")),
-            _ => Err(ApiError::unavailable("waiting for the database, which another daemon uses")),
+            _ => Err(ApiError::unavailable("waiting for the database")),
         }
     }
 }

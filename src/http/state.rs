@@ -7,7 +7,6 @@ use super::config::{HttpConfig, LimitsConfig};
 use super::fair_queue::FairQueue;
 use super::reply_budget::ReplyBudget;
 use super::upload_memory::UploadMemory;
-use crate::account::rate_limit::RateLimiter;
 use crate::codec::Limits;
 use std::sync::Arc;
 
@@ -27,9 +26,6 @@ pub(super) struct ApiState {
     pub(super) backdrops_per_day: u32,
     /// Rate limits by plan.
     pub(super) per_caller: LimitsConfig,
-    pub(super) rate: RateLimiter,
-    /// The rate of polling a job, counted apart from all other requests.
-    pub(super) poll_rate: RateLimiter,
     pub(super) auth_throttle: AuthThrottle,
 }
 
@@ -45,8 +41,6 @@ impl ApiState {
             clips: ClipSlots::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
             per_caller: limits.clone(),
-            rate: RateLimiter::default(),
-            poll_rate: RateLimiter::default(),
             auth_throttle: AuthThrottle::new(config.wrong_keys_per_minute),
             app,
             config,

@@ -14,8 +14,7 @@ pub struct JobsConfig {
     pub results: Option<String>,
     /// Jobs that run at once.
     pub parallel: usize,
-    /// Pictures of queued bulk runs (`backdrop bulk --cluster`) that this daemon processes at once, also while it waits for the
-    /// database; 0: none.
+    /// Pictures of queued bulk runs (`backdrop bulk --cluster`) that this daemon processes at once, beside its requests; 0: none.
     pub bulk_pictures: usize,
     /// Queued and running jobs that a key may have; one more is refused.
     pub max_queued_per_key: usize,

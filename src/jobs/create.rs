@@ -1,4 +1,7 @@
 //! Creates a job from an incoming clip: the folder first, then the record, once per `Idempotency-Key`.
+//!
+//! On a store that other daemons use too, the clip is also stored beside the results before the record, and deleted
+//! again where the record is refused. Of a crash in between it remains: see `results`.
 
 use std::sync::atomic::Ordering;
 
@@ -7,9 +10,9 @@ use super::job_folders::IncomingClip;
 use super::job_view::JobView;
 use super::new_job::{Created, NewJob};
 use super::shared::Shared;
-use super::{Job, JobState, RECORD_SECONDS, UnixSeconds, Webhook, expiry};
-use crate::account::{WriteError, random_text, write_change};
-use crate::store::{Change, ChangeError, Month};
+use super::{Job, JobState, RECORD_SECONDS, UnixSeconds, Webhook, input_in};
+use crate::account::{QuotaExhausted, QuotaKind, Reservation, WriteError, random_text, write_change};
+use crate::store::{Change, ChangeError, Month, QuotaCheck};
 
 /// Characters of a job's id after `job_`.
 const ID_LENGTH: usize = 24;
@@ -20,14 +23,25 @@ const NAME_ATTEMPTS: u32 = 3;
 pub(super) async fn create(shared: &Shared, new: NewJob, incoming: IncomingClip) -> Result<Created, JobsError> {
     let id = format!("job_{}", random_text(ID_LENGTH));
     shared.folders.adopt(incoming, &id).await?;
-    let outcome = create_record(shared, &id, new).await;
+    let outcome = match store_input(shared, &id).await {
+        Ok(()) => create_record(shared, &id, new).await,
+        Err(error) => Err(error),
+    };
     match &outcome {
         // A store that failed may have recorded it: the next start deletes the folder if it has not.
         Ok(Created::New(_))
         | Err(JobsError::Write(WriteError::Closed | WriteError::Change(ChangeError::Storage(_)))) => {}
-        Ok(Created::Same(_) | Created::Conflict) | Err(_) => shared.folders.remove(&id).await,
+        Ok(Created::Same(_) | Created::Conflict) | Err(_) => shared.clear_input(&id).await,
     }
     outcome
+}
+
+/// Stores the clip for other daemons, if there may be any.
+async fn store_input(shared: &Shared, id: &str) -> Result<(), JobsError> {
+    if shared.deps.store.is_shared() {
+        shared.deps.results.put_input(id, &input_in(&shared.folders.of(id))).await?;
+    }
+    Ok(())
 }
 
 /// Records a job whose folder exists.
@@ -58,8 +72,9 @@ async fn create_record(shared: &Shared, id: &str, new: NewJob) -> Result<Created
         error: None,
         webhook: webhook.map(|hook| Webhook { url: hook.url, base: hook.base, attempts: 0, next_at: None }),
     };
+    let check = reservation.as_ref().and_then(Reservation::quota_check);
     shared.running.insert(id, &job.key_id, 0, reservation);
-    let created = submit(shared, job).await;
+    let created = submit(shared, job, check).await;
     if matches!(created, Ok(Created::New(_))) {
         shared.queued.notify_one();
     } else {
@@ -69,22 +84,31 @@ async fn create_record(shared: &Shared, id: &str, new: NewJob) -> Result<Created
     created
 }
 
-async fn submit(shared: &Shared, job: Job) -> Result<Created, JobsError> {
+async fn submit(shared: &Shared, job: Job, check: Option<QuotaCheck>) -> Result<Created, JobsError> {
     let at_most = shared.tuning.max_queued_per_key;
     // More than one attempt only where the first job of the name expires at this moment.
     for _ in 0..NAME_ATTEMPTS {
-        let change = Change::CreateJob { job: Box::new(job.clone()), at_most };
+        let change = Change::CreateJob { job: Box::new(job.clone()), at_most, check };
         let first = match write_change(&*shared.deps.store, change, |_| ()).await {
             Ok(_) => return Ok(Created::New(JobView { job, progress: 0 })),
             Err(WriteError::Change(ChangeError::TooManyJobs { .. })) => return Err(JobsError::TooMany(at_most)),
+            Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
+                let kind = if of_key { QuotaKind::Key } else { QuotaKind::Plan };
+                return Err(QuotaExhausted { kind, resets_at: job.month.ends() }.into());
+            }
             Err(WriteError::Change(ChangeError::JobNameTaken(id))) => id,
             Err(error) => return Err(error.into()),
         };
+        let id = first.clone();
         match shared.view(&job.key_id, move |store| store.job(&first)).await? {
             Some(first) if first.job.fingerprint == job.fingerprint => return Ok(Created::Same(first)),
             Some(_) => return Ok(Created::Conflict),
-            // It has expired and is not deleted yet.
-            None => expiry::delete_expired(shared, shared.now()).await,
+            // It has expired and is not deleted yet, here or by another daemon.
+            None => {
+                if let Some(expired) = shared.read(move |store| store.job(&id)).await? {
+                    shared.delete(&expired).await?;
+                }
+            }
         }
     }
     Err(WriteError::Change(ChangeError::Busy).into())

@@ -16,7 +16,7 @@ pub struct Deps {
     pub store: Arc<dyn StateStore>,
     /// Reserves and bills images.
     pub billing: Billing,
-    /// Stores the results.
+    /// Stores the results, and clips for other daemons.
     pub results: Arc<dyn ResultStore>,
     /// Executes the jobs.
     pub worker: Arc<dyn Worker>,
@@ -74,7 +74,7 @@ impl WorkError {
     }
 }
 
-/// Stores the results of jobs.
+/// Stores the results of jobs, and on a store that other daemons use too the clips of unfinished jobs.
 pub trait ResultStore: Send + Sync + std::fmt::Debug {
     /// Stores a copy of `file` as the result of a job and returns its object name. The name depends on the job alone:
     /// a repeated call, after a crash, replaces the object.
@@ -91,6 +91,15 @@ pub trait ResultStore: Send + Sync + std::fmt::Debug {
     /// Deletes whatever [`ResultStore::put`] may have stored for a job, also where the process died before the object
     /// name was recorded. A missing object is no error.
     fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// Stores a copy of a job's clip, so that any daemon on the database can run the job. A repeated call replaces it.
+    fn put_input<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// Writes the stored clip of a job to the file `to`, whole or not at all; its folder exists. False without a clip.
+    fn fetch_input<'a>(&'a self, job_id: &'a str, to: &'a Path) -> BoxFuture<'a, Result<bool, ResultStoreError>>;
+
+    /// Deletes the stored clip of a job. A missing one is no error.
+    fn delete_input<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>>;
 
     /// The local folder whose disk space the results use, if there is one.
     fn folder(&self) -> Option<&Path> {

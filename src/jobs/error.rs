@@ -1,7 +1,7 @@
 //! Errors of the job API, and the limits on disk space behind one of them.
 
 use super::deps::ResultStoreError;
-use crate::account::WriteError;
+use crate::account::{QuotaExhausted, WriteError};
 use crate::store::OpenError;
 
 /// Why a call failed.
@@ -10,6 +10,9 @@ pub enum JobsError {
     /// The key has its maximum of queued and running jobs.
     #[error("a key has at most {0} jobs waiting or under way; wait for one to end, or cancel one")]
     TooMany(usize),
+    /// The images of the month are used up: another daemon has billed or reserved some since they were reserved here.
+    #[error(transparent)]
+    Quota(#[from] QuotaExhausted),
     /// The cursor is not from a listing.
     #[error("this is not a cursor of a listing of jobs")]
     Cursor,

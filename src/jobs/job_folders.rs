@@ -98,6 +98,12 @@ impl JobFolders {
         .await
     }
 
+    /// Creates the folder of a job if it is missing. It need not be durable: it can be made again.
+    pub(super) async fn create(&self, id: &str) -> Result<PathBuf, JobsError> {
+        let folder = self.of(id);
+        blocking("the folder of a job cannot be created", move || create_private_dir(&folder).map(|()| folder)).await
+    }
+
     /// Deletes the folder of a job. A failure is logged; the next start retries.
     pub(super) async fn remove(&self, id: &str) {
         let folder = self.of(id);

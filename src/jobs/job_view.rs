@@ -9,7 +9,8 @@ use crate::store::{Job, UnixSeconds};
 pub struct JobView {
     /// The record.
     pub job: Job,
-    /// Progress, 0 to 100: it never decreases, and is 100 only when the job is done.
+    /// Progress, 0 to 100; 100 only when the job is done. It never decreases at the daemon that runs the job; other
+    /// daemons on its database see what was last recorded.
     pub progress: u8,
 }
 

@@ -7,14 +7,16 @@
 //!              └── cancelled ─┘
 //! ```
 //!
-//! Every state is a record of the store, and every transition one transaction: an acknowledged job survives `kill -9`, and
-//! a finished job is billed in the transaction that finishes it, exactly once. Memory holds only the progress and the
-//! handles to cancel. `recovery.rs` is what happens after a crash.
+//! Every state is a record of the store, and every transition one transaction: an acknowledged job survives `kill -9`,
+//! and a finished job is billed in the transaction that finishes it, exactly once. Memory holds only the progress and
+//! the handles to cancel. `recovery.rs` is what happens after a crash, `adoption.rs` what happens between daemons on
+//! one database.
 //!
 //! - A [`Worker`] executes a job; a [`ResultStore`] holds the results; a [`WebhookTransport`] notifies the caller's server.
-//! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), deletions (`expiry.rs`), deliveries
-//!   (`webhook_schedule.rs`).
+//! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), jobs of daemons that are gone (`adoption.rs`),
+//!   deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
 
+mod adoption;
 mod config;
 mod create;
 mod deps;

@@ -7,18 +7,24 @@
 //!   It is billed once, because the bill is part of the change that records the end;
 //! - a folder without a job: it is deleted;
 //! - a queued job that is not in memory, because its creation was reported as failed and was written all the same: the
-//!   runner finds it in the queue and calls [`adopt`].
+//!   runner finds it in the queue and calls [`enter_missing`].
+//!
+//! On a database of several daemons all of this concerns the jobs of this one, by the identity of its data directory.
+//! If it does not return within its lease, another daemon adopts them, and starts each from its beginning: finished
+//! segments are not moved (`adoption.rs`). A daemon that returns later deletes their folders.
 //!
 //! Webhooks need no recovery: the time of the next attempt is part of the record (`webhook_schedule.rs`). Faults of the
 //! storage itself are `store/reopen.rs`.
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::AtomicI64;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, mpsc};
 
 use tokio::sync::Notify;
 
+use super::Job;
+use super::adoption::{self, StaleJobs};
 use super::deps::Deps;
 use super::disk_space::DiskSpace;
 use super::error::JobsError;
@@ -26,49 +32,71 @@ use super::job_folders::JobFolders;
 use super::shared::Shared;
 use super::tuning::Tuning;
 use super::unfinished_jobs::RunningJobs;
-use super::{JobState, UnixSeconds};
 use crate::account::WriteError;
 use crate::store::{Change, Rows, StateStore};
 
 /// The state of a service that starts, with the jobs of the last run. Blocks.
-pub(super) fn recover(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Shared, JobsError> {
+pub(super) fn recover(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Arc<Shared>, JobsError> {
     let folders = JobFolders::open(data_dir)?;
-    let at = UnixSeconds(tuning.clock.0().div_euclid(1000));
-    let requeued = submit_blocking(&*deps.store, Change::RequeueJobs { at })?.jobs.len();
-    let waiting = deps.store.waiting_jobs(usize::MAX)?;
-    folders.retain(&waiting.iter().map(|job| job.id.as_str()).collect::<HashSet<_>>())?;
-    if !waiting.is_empty() {
-        tracing::info!(waiting = waiting.len(), requeued, "jobs of the last run are queued");
-    }
     let results = deps.results.folder().map(Path::to_owned);
     let space = DiskSpace::new([folders.root().to_owned()].into_iter().chain(results), tuning.space.clone());
-    let newest = waiting.iter().map(|job| job.place).max().unwrap_or(i64::MIN);
-    let shared = Shared {
+    let shared = Arc::new(Shared {
         deps,
         tuning,
         folders,
         space,
         running: RunningJobs::default(),
+        stale: StaleJobs::default(),
         queued: Notify::new(),
         ended: Notify::new(),
-        place: AtomicI64::new(newest),
-    };
+        place: AtomicI64::new(i64::MIN),
+    });
+    adoption::follow(&shared);
+    let store = &*shared.deps.store;
+    let requeued = submit_blocking(store, Change::RequeueJobs { at: shared.now() })?.jobs.len();
+    let mut waiting = store.waiting_jobs(usize::MAX)?;
     for job in &waiting {
-        let progress = shared.folders.progress(&job.id).max(job.progress);
-        shared.running.insert(&job.id, &job.key_id, progress, Some(shared.reserve_again(job, job.reserved)));
+        shared.enter(job, shared.folders.progress(&job.id).max(job.progress));
     }
+    if store.is_shared() {
+        // Other daemons may have cancelled or adopted jobs after the read and before they were entered.
+        let found = std::mem::replace(&mut waiting, store.waiting_jobs(usize::MAX)?);
+        let kept = ids(&waiting);
+        for lost in found.iter().filter(|job| !kept.contains(job.id.as_str())) {
+            shared.running.remove(&lost.id);
+        }
+    }
+    shared.folders.retain(&ids(&waiting))?;
+    if !waiting.is_empty() {
+        tracing::info!(waiting = waiting.len(), requeued, "jobs of the last run are queued");
+    }
+    shared.place.store(waiting.iter().map(|job| job.place).max().unwrap_or(i64::MIN), Ordering::Relaxed);
     Ok(shared)
 }
 
-/// Enters a queued job into memory whose creation was reported as failed and was written all the same.
-pub(super) async fn adopt(shared: &Shared, id: &str) -> Result<(), JobsError> {
-    let of = id.to_owned();
-    let job = shared.read(move |store| store.job(&of)).await?;
-    if let Some(job) = job.filter(|job| job.state == JobState::Queued) {
-        tracing::warn!(job = id, "a queued job that was not in memory is adopted");
-        shared.running.insert(id, &job.key_id, job.progress, Some(shared.reserve_again(&job, job.reserved)));
+fn ids(jobs: &[Job]) -> HashSet<&str> {
+    jobs.iter().map(|job| job.id.as_str()).collect()
+}
+
+/// Enters a queued job into memory whose creation or adoption was reported as failed and was written all the same.
+pub(super) async fn enter_missing(shared: &Shared, job: &Job) -> Result<(), JobsError> {
+    if !waits(shared, &job.id).await? {
+        return Ok(());
     }
-    Ok(())
+    tracing::warn!(job = job.id, "a queued job that was not in memory is entered");
+    shared.enter(job, job.progress);
+    // Cancelled or adopted since the read, it was not in memory to be removed.
+    let waits = waits(shared, &job.id).await;
+    if !matches!(waits, Ok(true)) {
+        shared.running.remove(&job.id);
+    }
+    waits.map(drop)
+}
+
+/// Whether an unfinished job is this daemon's.
+async fn waits(shared: &Shared, id: &str) -> Result<bool, JobsError> {
+    let waiting = shared.read(|store| store.waiting_jobs(usize::MAX)).await?;
+    Ok(waiting.iter().any(|job| job.id == id))
 }
 
 /// As [`write_change`](crate::account::write_change), on a thread that may block.

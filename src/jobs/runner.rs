@@ -1,8 +1,8 @@
 //! Runs queued jobs with bounded concurrency; accounts take turns.
 //!
-//! Each job has two tasks. One executes it and stores the result; the other supervises: it saves the progress, and aborts
-//! the first when the job was cancelled or makes no progress, when disk space runs out, or when the daemon stops. A panic
-//! of the worker is an error of its job.
+//! Each job has two tasks. One executes it and stores the result; the other supervises: it saves the progress, and
+//! aborts the first when the job was cancelled, adopted by another daemon or makes no progress, when disk space runs
+//! out, or when the daemon stops. A panic of the worker is an error of its job.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::deps::{WorkError, WorkOutput};
 use super::error::JobsError;
 use super::shared::{Shared, stopped};
 use super::unfinished_jobs::JobHandle;
-use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, recovery};
+use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, adoption, recovery};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
 use crate::store::{Change, ChangeError, JobEnd, Usage};
@@ -81,6 +81,8 @@ enum Ended {
     Completed(Result<StoredOutput, WorkError>),
     /// It was cancelled, and its end is recorded.
     Cancelled,
+    /// Another daemon has adopted it.
+    Adopted,
     /// The daemon stops.
     Stopped,
     /// No progress for too long.
@@ -103,7 +105,7 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
     let id = job.id.clone();
     let Some(handle) = shared.running.start(&id) else {
         sleep(NOT_IN_MEMORY_PAUSE).await;
-        if let Err(error) = recovery::adopt(&shared, &id).await {
+        if let Err(error) = recovery::enter_missing(&shared, &job).await {
             tracing::error!(job = id, error = with_causes(&error), "a job cannot be read");
         }
         return;
@@ -115,13 +117,14 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
         Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {
             return shared.clear(&job).await;
         }
+        Err(WriteError::Change(ChangeError::JobElsewhere(_))) => return adoption::leave(&shared, &job, &handle).await,
         outcome @ (Ok(None) | Err(_)) => {
             tracing::error!(
                 job = id,
                 reason = outcome.err().map(|error| with_causes(&error)),
                 "a job cannot be started"
             );
-            shared.running.requeue(&id);
+            requeue(&shared, &id).await;
             tokio::select! {
                 () = stopped(&mut stop) => {}
                 () = sleep(shared.tuning.pause) => {}
@@ -135,12 +138,13 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
     let outcome = match ended {
         Ended::Stopped => {
             tracing::info!(job = id, "the job was interrupted and resumes at the next start");
-            return shared.running.requeue(&id);
+            return requeue(&shared, &id).await;
         }
         Ended::Cancelled => {
             tracing::info!(job = id, "the job was cancelled");
             return shared.clear(&job).await;
         }
+        Ended::Adopted => return adoption::leave(&shared, &job, &handle).await,
         Ended::Completed(outcome) => outcome,
         Ended::Stalled => Err(internal("the work on the job came to a standstill")),
         Ended::Panicked => Err(internal("the work on the job ended unexpectedly")),
@@ -152,15 +156,16 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
             if error.internal {
                 tracing::error!(job = id, %error, "a job failed");
                 // Before its end is recorded: on a full disk, recording it needs the space. If the daemon dies in
-                // between, the job fails at the next start, because its clip is missing.
-                shared.clear(&job).await;
+                // between, the job fails at the next start, because its clip is missing, or runs again with the clip in
+                // the result store. That one stays: if the end is refused, the job is another daemon's.
+                shared.folders.remove(&job.id).await;
             }
             let WorkError { code, message, internal: _ } = error;
             let error = JobError { code: code.to_owned(), message };
             JobEnd::Failed { error, progress: handle.progress.get() }
         }
     };
-    record_end(&shared, &job, end, started_at.elapsed(), &mut stop).await;
+    record_end(&shared, &job, &handle, end, started_at.elapsed(), &mut stop).await;
 }
 
 /// Executes a started job until it ends in one of the ways of [`Ended`].
@@ -173,6 +178,7 @@ async fn execute(shared: &Arc<Shared>, job: &Job, handle: &JobHandle, stop: &mut
         tokio::select! {
             biased;
             () = handle.cancel.notified() => break Ended::Cancelled,
+            () = handle.adopted.notified() => break Ended::Adopted,
             () = stopped(stop) => break Ended::Stopped,
             outcome = &mut task.0 => return completed(job, outcome),
             Ok(()) = reported.changed() => {
@@ -237,6 +243,10 @@ async fn work(shared: Arc<Shared>, job: Job, reports: watch::Sender<u8>) -> Resu
         };
         reports.send_if_modified(raise);
     };
+    adoption::fetch_input(&shared, &job).await.map_err(|error| {
+        tracing::error!(job = job.id, error = with_causes(&error), "the clip of a job could not be fetched");
+        internal("the clip could not be fetched")
+    })?;
     let folder = shared.folders.of(&job.id);
     let output = shared.deps.worker.run(&job, &folder, &report).await?;
     if output.rate_frames == 0 || output.rate_seconds == 0 {
@@ -282,7 +292,14 @@ fn bill(unit_price: u64, result: &JobResult) -> Usage {
 }
 
 /// Records the end of a job and then deletes its folder. Retried while the store cannot write.
-async fn record_end(shared: &Shared, job: &Job, end: JobEnd, took: Duration, stop: &mut watch::Receiver<bool>) {
+async fn record_end(
+    shared: &Shared,
+    job: &Job,
+    handle: &JobHandle,
+    end: JobEnd,
+    took: Duration,
+    stop: &mut watch::Receiver<bool>,
+) {
     let mut failures = 0;
     loop {
         let error = match shared.finish(job, end.clone()).await {
@@ -297,12 +314,16 @@ async fn record_end(shared: &Shared, job: &Job, end: JobEnd, took: Duration, sto
                 return clean_up(shared, job, ended.state).await;
             }
             // Cancelled at the last moment, or recorded by an attempt that was reported as failed.
-            Err(WriteError::Change(ChangeError::JobState { state, .. })) => {
+            Err(WriteError::Change(ChangeError::JobState { state, .. })) if state.is_final() => {
                 shared.running.remove(&job.id);
                 shared.ended.notify_one();
                 return clean_up(shared, job, state).await;
             }
             Err(WriteError::Change(ChangeError::NoSuchJob(_))) => return shared.clear(job).await,
+            // In another state it is in the queue: adopted by another daemon, and back by this one since.
+            Err(WriteError::Change(ChangeError::JobElsewhere(_) | ChangeError::JobState { .. })) => {
+                return adoption::leave(shared, job, handle).await;
+            }
             Err(error) => error,
         };
         tracing::error!(job = job.id, error = with_causes(&error), "the end of a job cannot be recorded");
@@ -310,19 +331,27 @@ async fn record_end(shared: &Shared, job: &Job, end: JobEnd, took: Duration, sto
         let is_transient = matches!(error, WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Storage(_)));
         if !is_transient || failures > MAX_FAILURES {
             // An end that is not recorded has not happened: the next start runs the job again.
-            return shared.running.requeue(&job.id);
+            return requeue(shared, &job.id).await;
         }
         tokio::select! {
-            () = stopped(stop) => return shared.running.requeue(&job.id),
+            () = stopped(stop) => return requeue(shared, &job.id).await,
             () = sleep(shared.tuning.pause) => {}
         }
+    }
+}
+
+/// Puts a job back into the queue that was given up before its end.
+async fn requeue(shared: &Shared, id: &str) {
+    if !shared.running.requeue(id) {
+        // Cancelled or adopted by another daemon at the last moment.
+        shared.folders.remove(id).await;
     }
 }
 
 /// Deletes the files of a job that ended.
 async fn clean_up(shared: &Shared, job: &Job, state: JobState) {
     match state {
-        JobState::Done => shared.folders.remove(&job.id).await,
+        JobState::Done => shared.clear_input(&job.id).await,
         JobState::Queued | JobState::Processing | JobState::Failed => shared.clear(job).await,
     }
 }

@@ -12,7 +12,7 @@ use super::job_view::{JobView, Page, Removed, is_visible};
 use super::new_job::{Created, NewJob};
 use super::shared::Shared;
 use super::tuning::Tuning;
-use super::{Job, JobError, JobsConfig, create, expiry, recovery, runner, webhook_schedule};
+use super::{Job, JobError, JobsConfig, adoption, create, expiry, recovery, runner, webhook_schedule};
 use crate::account::WriteError;
 use crate::store::{ChangeError, JobEnd, StateStore};
 
@@ -34,7 +34,7 @@ impl Jobs {
     }
 
     pub(super) fn start_with(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Self, JobsError> {
-        recovery::recover(deps, tuning, data_dir).map(|shared| Self(Arc::new(shared)))
+        recovery::recover(deps, tuning, data_dir).map(Self)
     }
 
     /// A fresh folder for a clip of up to `bytes`.
@@ -101,13 +101,15 @@ impl Jobs {
         Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), next })
     }
 
-    /// Whether a job is queued or running, or a webhook is still to be sent. True when the store cannot be read.
+    /// Whether a job of this daemon is queued or running, or a webhook is still to be sent. True when the store cannot
+    /// be read.
     pub async fn has_unfinished(&self) -> bool {
         let webhooks = self.0.read(|store| store.webhook_jobs(1)).await;
         !self.0.running.is_empty() || webhooks.map_or(true, |jobs| !jobs.is_empty())
     }
 
-    /// Cancels a queued or running job of the key; deletes a finished one. `None` for another key's.
+    /// Cancels a queued or running job of the key, also one of another daemon on the database; deletes a finished one.
+    /// `None` for another key's.
     ///
     /// Once polled the removal is in progress, and is not undone when this is dropped.
     ///
@@ -119,13 +121,14 @@ impl Jobs {
         removed.await.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
     }
 
-    /// Runs jobs, deletes expired ones and sends webhooks, until `stop`. Jobs that run then are interrupted, and resume
-    /// at the next start of the process.
+    /// Runs jobs, adopts those of daemons that are gone, deletes expired ones and sends webhooks, until `stop`. Jobs
+    /// that run then are interrupted, and resume at the next start of the process.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
         let (stopping, stopped) = watch::channel(false);
         let all = async {
             tokio::join!(
                 runner::run(&self.0, stopped.clone()),
+                adoption::run(&self.0, stopped.clone()),
                 expiry::run(&self.0, stopped.clone()),
                 webhook_schedule::run(&self.0, stopped.clone()),
             )
@@ -148,12 +151,13 @@ async fn remove(shared: &Shared, key_id: &str, id: &str) -> Result<Option<Remove
             return shared.delete(&job).await.map(|()| Some(Removed::Deleted));
         }
         let error = JobError { code: "cancelled".into(), message: "the job was cancelled".into() };
-        match shared.finish(&job, JobEnd::Failed { error, progress }).await {
+        match shared.finish(&job, JobEnd::Cancelled { error, progress }).await {
             Ok((job, removed)) => {
                 if removed.as_ref().is_some_and(|removed| removed.was_running) {
                     // The runner cleans up.
-                    removed.inspect(|removed| removed.cancel.notify_one());
+                    removed.inspect(|removed| removed.handle.cancel.notify_one());
                 } else {
+                    // Also for a job of another daemon, which has the folder and deletes that.
                     shared.clear(&job).await;
                 }
                 return Ok(Some(Removed::Cancelled(Box::new(JobView::finished(job)))));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::adoption::StaleJobs;
 use super::deps::Deps;
 use super::disk_space::DiskSpace;
 use super::error::JobsError;
@@ -29,6 +30,7 @@ pub(super) struct Shared {
     pub(super) folders: JobFolders,
     pub(super) space: DiskSpace,
     pub(super) running: RunningJobs,
+    pub(super) stale: StaleJobs,
     /// Notified when a job was queued.
     pub(super) queued: Notify,
     /// Notified when a job ended.
@@ -47,18 +49,33 @@ impl Shared {
         UnixSeconds(self.tuning.clock.0().div_euclid(1000))
     }
 
-    /// Deletes the folder of a job without a result, and what it may have put to the result store before a crash.
+    /// Deletes all files of a job that ended without a result, and what it may have put to the result store before a
+    /// crash.
     pub(super) async fn clear(&self, job: &Job) {
         if let Err(error) = self.deps.results.discard(job).await {
             tracing::warn!(job = job.id, %error, "an unrecorded result of the job could not be deleted");
         }
-        self.folders.remove(&job.id).await;
+        self.clear_input(&job.id).await;
+    }
+
+    /// Deletes the files of a job that ended, but for its result: its folder, and its clip in the result store.
+    pub(super) async fn clear_input(&self, id: &str) {
+        if self.deps.store.is_shared()
+            && let Err(error) = self.deps.results.delete_input(id).await
+        {
+            tracing::warn!(job = id, %error, "the clip stays in the result store until its record is deleted");
+        }
+        self.folders.remove(id).await;
     }
 
     /// Deletes a finished job, its result first: a crash in between leaves no result without a job.
     pub(super) async fn delete(&self, job: &Job) -> Result<(), JobsError> {
         if job.result.as_ref().is_some_and(|result| result.object.is_some()) {
             self.deps.results.discard(job).await?;
+        }
+        if self.deps.store.is_shared() {
+            // Where it could not be deleted at the end of the job.
+            self.deps.results.delete_input(&job.id).await?;
         }
         match self.change(Change::RemoveJob { id: job.id.clone() }).await {
             Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => Ok(()),
@@ -96,6 +113,11 @@ impl Shared {
         metrics::job_ended(ended.state.name());
         self.ended.notify_one();
         Ok((ended, removed))
+    }
+
+    /// Enters an unfinished job into memory, with its reservation.
+    pub(super) fn enter(&self, job: &Job, progress: u8) {
+        self.running.insert(&job.id, &job.key_id, progress, Some(self.reserve_again(job, job.reserved)));
     }
 
     /// Reserves images for a job that was granted them before.

@@ -1,4 +1,5 @@
-//! Limits, intervals and clock of the job service that are not configurable (stall, grace, pause); tests shorten them.
+//! Limits, intervals and clock of the job service that are not configurable (stall, grace, pause, adoption); tests
+//! shorten them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub(super) struct Tuning {
     pub(super) grace: Duration,
     /// How long to wait after the store failed.
     pub(super) pause: Duration,
+    /// How often jobs of other daemons are adopted, on a store that several use.
+    pub(super) adopt_every: Duration,
     pub(super) space: DiskLimits,
 }
 
@@ -40,6 +43,7 @@ impl Tuning {
             stall: Duration::from_secs(30 * 60),
             grace: Duration::from_secs(10),
             pause: Duration::from_secs(5),
+            adopt_every: Duration::from_secs(5),
             space: DiskLimits::of(config),
         }
     }

@@ -1,7 +1,8 @@
 //! In-memory state of unfinished jobs: progress, reserved images, and the handle to cancel each.
 //!
-//! A job is inserted before its record is written and removed after its end is recorded: a reader that takes the progress
-//! from here first and then the record never sees the progress decrease.
+//! A job is inserted before its record is written and removed after its end is recorded: a reader that takes the
+//! progress from here first and then the record never sees the progress decrease. Only the jobs of this daemon are
+//! here: the others on its database show the progress that was last recorded, and that of an adopted job begins again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,8 +22,7 @@ pub(super) struct RunningJobs(Mutex<HashMap<String, RunningJob>>);
 struct RunningJob {
     key_id: String,
     state: JobState,
-    progress: Arc<Progress>,
-    cancel: Arc<Notify>,
+    handle: JobHandle,
     reservation: Option<Reservation>,
 }
 
@@ -36,14 +36,16 @@ pub(super) struct JobHandle {
     pub(super) progress: Arc<Progress>,
     /// Notified once when the job was cancelled.
     pub(super) cancel: Arc<Notify>,
+    /// Notified once when another daemon has adopted the job.
+    pub(super) adopted: Arc<Notify>,
 }
 
 /// A job that was removed.
 #[derive(Debug)]
 pub(super) struct RemovedJob {
-    /// Whether the runner has it: notified through `cancel`, it cleans up.
+    /// Whether the runner has it: notified through the handle, it cleans up.
     pub(super) was_running: bool,
-    pub(super) cancel: Arc<Notify>,
+    pub(super) handle: JobHandle,
 }
 
 impl Progress {
@@ -69,8 +71,7 @@ impl RunningJobs {
         let job = RunningJob {
             key_id: key_id.to_owned(),
             state: JobState::Queued,
-            progress: Progress::at(progress),
-            cancel: Arc::default(),
+            handle: JobHandle { progress: Progress::at(progress), cancel: Arc::default(), adopted: Arc::default() },
             reservation,
         };
         metrics::job_entered(job.state.name());
@@ -84,9 +85,9 @@ impl RunningJobs {
         self.set_state(id, JobState::Processing)
     }
 
-    /// Marks a job as queued again: the runner gave it up before its end.
-    pub(super) fn requeue(&self, id: &str) {
-        self.set_state(id, JobState::Queued);
+    /// Marks a job as queued again: the runner gave it up before its end. False when it is gone.
+    pub(super) fn requeue(&self, id: &str) -> bool {
+        self.set_state(id, JobState::Queued).is_some()
     }
 
     fn set_state(&self, id: &str, state: JobState) -> Option<JobHandle> {
@@ -95,7 +96,7 @@ impl RunningJobs {
         metrics::job_left(job.state.name());
         metrics::job_entered(state.name());
         job.state = state;
-        Some(JobHandle { progress: Arc::clone(&job.progress), cancel: Arc::clone(&job.cancel) })
+        Some(job.handle.clone())
     }
 
     /// Takes a job's reservation, once.
@@ -116,7 +117,24 @@ impl RunningJobs {
     pub(super) fn remove(&self, id: &str) -> Option<RemovedJob> {
         let job = self.lock().remove(id)?;
         metrics::job_left(job.state.name());
-        Some(RemovedJob { was_running: job.state == JobState::Processing, cancel: job.cancel })
+        Some(RemovedJob { was_running: job.state == JobState::Processing, handle: job.handle })
+    }
+
+    /// Removes the job that a handle is of, and not one of the same id that was inserted later.
+    pub(super) fn remove_of(&self, id: &str, handle: &JobHandle) {
+        let mut jobs = self.lock();
+        let is_same = jobs.get(id).is_some_and(|job| Arc::ptr_eq(&job.handle.cancel, &handle.cancel));
+        let removed = if is_same { jobs.remove(id) } else { None };
+        // Before its reservation is released: see `give_reservation`.
+        drop(jobs);
+        if let Some(job) = removed {
+            metrics::job_left(job.state.name());
+        }
+    }
+
+    /// Whether a job is there.
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.lock().contains_key(id)
     }
 
     /// Whether there is none.
@@ -128,7 +146,7 @@ impl RunningJobs {
     pub(super) fn progress_of(&self, key_id: &str) -> HashMap<String, u8> {
         let jobs = self.lock();
         let of_key = jobs.iter().filter(|(_, job)| job.key_id == key_id);
-        of_key.map(|(id, job)| (id.clone(), job.progress.get())).collect()
+        of_key.map(|(id, job)| (id.clone(), job.handle.progress.get())).collect()
     }
 
     /// Held for a look-up, never across an await. Nothing panics under it, so poison is no reason to stop.

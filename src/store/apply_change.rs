@@ -9,7 +9,8 @@ use super::write_tables::{
 };
 use super::{
     Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse, Month,
-    PRESETS_PER_ACCOUNT, Preset, PreviousSecret, Request, Rows, UnixSeconds, Usage, Webhook,
+    PRESETS_PER_ACCOUNT, Preset, PreviousSecret, QuotaCheck, REQUEST_SECONDS, Request, Rows, UnixSeconds, Usage,
+    Webhook,
 };
 
 /// Applies `change`; returns the written rows.
@@ -50,7 +51,12 @@ impl Applier<'_> {
                 self.put_key(hash, key)
             }
             Change::TouchKeys { used } => self.touch_keys(used),
-            Change::Bill { account, month, images, microdollars, request, by } => {
+            Change::Bill { account, month, images, microdollars, request, by, check } => {
+                if let Some(check) = check {
+                    let key_id = by.as_ref().map(|by| by.key_id.as_str());
+                    self.check_quota(&account, key_id, month, images, check.quota)?;
+                    self.check_request(&account, request.as_ref(), check.earlier)?;
+                }
                 self.bill(account, month, Usage { images, microdollars }, request, by)
             }
             Change::ForgetKeyDays { before } => {
@@ -81,14 +87,21 @@ impl Applier<'_> {
                 self.0.remove_preset(&preset)?;
                 Ok(Rows::default())
             }
-            Change::CreateJob { job, at_most } => self.create_job(*job, at_most),
+            Change::CreateJob { job, at_most, check } => self.create_job(*job, at_most, check),
+            Change::AdoptJobs { at } => {
+                let unfinished = self.0.adopt_jobs()?.into_iter().filter(|job| !job.state.is_final());
+                self.queue_again(unfinished.collect(), at)
+            }
             Change::StartJob { id, at } => {
-                let job = require_job(self.0, &id)?;
+                let job = self.own_job(&id)?;
                 expect_state(&job, job.state == JobState::Queued)?;
                 self.0.record_turn(&job.account)?;
                 self.put_job(Job { state: JobState::Processing, updated_at: at, ..job })
             }
-            Change::RequeueJobs { at } => self.requeue_jobs(at),
+            Change::RequeueJobs { at } => {
+                let running = self.0.running_jobs()?;
+                self.queue_again(running, at)
+            }
             Change::FinishJob { id, at, expires_at, end } => self.finish_job(&id, at, expires_at, end),
             Change::ForgetJobResult { id } => {
                 let job = require_job(self.0, &id)?;
@@ -218,13 +231,60 @@ impl Applier<'_> {
         Ok(rows)
     }
 
-    fn create_job(&mut self, job: Job, at_most: usize) -> Result<Rows, ApplyError> {
+    /// Refuses images beyond a quota, those that unfinished jobs reserve counted.
+    fn check_quota(
+        &mut self,
+        account: &str,
+        key_id: Option<&str>,
+        month: Month,
+        images: u64,
+        check: QuotaCheck,
+    ) -> Result<(), ApplyError> {
+        if images == 0 || check == QuotaCheck::default() {
+            return Ok(());
+        }
+        let used = self.0.images_in_month(account, key_id, month)?;
+        for (quota, used, of_key) in [(check.plan_images, used.account, false), (check.key_images, used.key, true)] {
+            if quota.is_some_and(|quota| used.saturating_add(images) > quota) {
+                return Err(ChangeError::QuotaExceeded { of_key }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a request whose `Idempotency-Key` has another record than the `earlier` one that it continues.
+    fn check_request(
+        &mut self,
+        account: &str,
+        request: Option<&(String, Request)>,
+        earlier: Option<(UnixSeconds, u64)>,
+    ) -> Result<(), ApplyError> {
+        let Some((key, request)) = request else { return Ok(()) };
+        let oldest = UnixSeconds(request.at.0.saturating_sub(REQUEST_SECONDS));
+        match self.0.request(account, key)?.filter(|stored| stored.at >= oldest) {
+            Some(stored) if earlier != Some((stored.at, stored.images)) => {
+                Err(ChangeError::RequestBilled(Box::new(stored)).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The job of this id, unless another daemon has it.
+    fn own_job(&mut self, id: &str) -> Result<Job, ApplyError> {
+        let job = require_job(self.0, id)?;
+        if self.0.owns_job(id)? { Ok(job) } else { Err(ChangeError::JobElsewhere(job.id).into()) }
+    }
+
+    fn create_job(&mut self, job: Job, at_most: usize, check: Option<QuotaCheck>) -> Result<Rows, ApplyError> {
         require_account(self.0, &job.account)?;
         // Before the limit: a repeated request is refused with the id of its first job even at the limit.
         check_new_job(self.0, &job)?;
         let count = self.0.count_waiting(&job.key_id)?;
         if count >= at_most {
             return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
+        }
+        if let Some(check) = check {
+            self.check_quota(&job.account, Some(&job.key_id), job.month, job.reserved, check)?;
         }
         expect_state(&job, job.state == JobState::Queued)?;
         self.put_job(job)
@@ -235,9 +295,10 @@ impl Applier<'_> {
         Ok(Rows { jobs: vec![job], ..Rows::default() })
     }
 
-    fn requeue_jobs(&mut self, at: UnixSeconds) -> Result<Rows, ApplyError> {
+    /// Queues jobs at their old places.
+    fn queue_again(&mut self, jobs: Vec<Job>, at: UnixSeconds) -> Result<Rows, ApplyError> {
         let mut rows = Rows::default();
-        for job in self.0.running_jobs()? {
+        for job in jobs {
             let job = Job { state: JobState::Queued, updated_at: at, ..job };
             self.0.put_job(&job)?;
             rows.jobs.push(job);
@@ -252,7 +313,10 @@ impl Applier<'_> {
         expires_at: UnixSeconds,
         end: JobEnd,
     ) -> Result<Rows, ApplyError> {
-        let job = require_job(self.0, id)?;
+        let job = match &end {
+            JobEnd::Cancelled { .. } => require_job(self.0, id)?,
+            JobEnd::Done { .. } | JobEnd::Failed { .. } => self.own_job(id)?,
+        };
         let webhook = job.webhook.clone().map(|webhook| Webhook { next_at: Some(at), ..webhook });
         let job = Job { updated_at: at, expires_at, webhook, ..job };
         match end {
@@ -273,7 +337,7 @@ impl Applier<'_> {
                 rows.jobs.extend(self.put_job(Job { state, progress, result: Some(result), warnings, ..job })?.jobs);
                 Ok(rows)
             }
-            JobEnd::Failed { error, progress } => {
+            JobEnd::Failed { error, progress } | JobEnd::Cancelled { error, progress } => {
                 expect_state(&job, !job.state.is_final())?;
                 self.put_job(Job { state: JobState::Failed, progress, error: Some(error), ..job })
             }

@@ -84,6 +84,9 @@ pub enum Change {
         request: Option<(String, Request)>,
         /// The key and day to add the same to.
         by: Option<KeyUse>,
+        /// On a store that other processes change too: refused above these quotas, and where another process has billed
+        /// the request in the meantime.
+        check: Option<BillCheck>,
     },
     /// Drops the usage of keys before a day.
     ForgetKeyDays {
@@ -123,6 +126,14 @@ pub enum Change {
         job: Box<Job>,
         /// Maximum of unfinished jobs of the key, this one included.
         at_most: usize,
+        /// As that of [`Change::Bill`], for the images that the job reserves.
+        check: Option<QuotaCheck>,
+    },
+    /// Takes over the jobs of daemons that are gone; those that ran go back to their places in the queue. Returns the
+    /// unfinished ones. A store of one process has none.
+    AdoptJobs {
+        /// When.
+        at: UnixSeconds,
     },
     /// Marks a queued job as running.
     StartJob {
@@ -166,6 +177,24 @@ pub enum Change {
     },
 }
 
+/// What a bill is checked against when it is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BillCheck {
+    /// The quotas.
+    pub quota: QuotaCheck,
+    /// Time and images of the record of the same `Idempotency-Key` that the bill continues.
+    pub earlier: Option<(UnixSeconds, u64)>,
+}
+
+/// The quotas of a month that a bill, or a new job, is checked against when it is committed; `None` for no quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaCheck {
+    /// Images of the account.
+    pub plan_images: Option<u64>,
+    /// Images of the key.
+    pub key_images: Option<u64>,
+}
+
 /// The key and day that a bill adds to, beside its account's month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUse {
@@ -191,6 +220,13 @@ pub enum JobEnd {
     },
     /// Without a result, queued or running before.
     Failed {
+        /// Why.
+        error: JobError,
+        /// Its progress, 0 to 100.
+        progress: u8,
+    },
+    /// As [`JobEnd::Failed`], at the caller's wish: also by a daemon that does not have the job.
+    Cancelled {
         /// Why.
         error: JobError,
         /// Its progress, 0 to 100.
@@ -253,6 +289,18 @@ pub enum ChangeError {
         /// Its state.
         state: JobState,
     },
+    /// Another daemon has taken the job over.
+    #[error("another daemon has taken over job `{0}`")]
+    JobElsewhere(String),
+    /// Another process has billed images in the meantime: fewer than requested are left of this quota.
+    #[error("the images of this month are used up")]
+    QuotaExceeded {
+        /// Of the key; otherwise of the account.
+        of_key: bool,
+    },
+    /// Another process has billed a request with the same `Idempotency-Key` in the meantime: this is what it billed.
+    #[error("a request with this `Idempotency-Key` was billed in the meantime")]
+    RequestBilled(Box<Request>),
     /// Too many changes are waiting; retry in a moment.
     #[error("too many changes are waiting for the disk")]
     Busy,

@@ -210,6 +210,7 @@ pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
                 (format!("request {}", name % 8), Request { fingerprint, images: 1, at, pictures })
             }),
             by: Some(KeyUse { key_id: id, day: Day::of(NOW), milliseconds: 7 }),
+            check: None,
         },
         4 | 5 => {
             // Long values take several pages.

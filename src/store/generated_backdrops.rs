@@ -1,9 +1,11 @@
 //! How many backdrops were generated on the last day on which one was, as one packed number.
 
+use serde::{Deserialize, Serialize};
+
 use super::Day;
 
 /// Backdrops generated on a day, for all accounts together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratedCount {
     /// The last day on which one was generated.
     pub day: Day,

@@ -43,7 +43,7 @@ mod tables;
 mod time;
 mod write_tables;
 
-pub use change::{Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
+pub use change::{BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT, QuotaCheck};
 pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
@@ -60,5 +60,7 @@ pub use records::{
     RequestV2, Usage, UsageRecord, UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
-pub use state_store::{KEY_DAYS_KEPT, OnCommit, OpenError, QUEUED_CHANGES, REQUEST_SECONDS, Rows, StateStore};
+pub use state_store::{
+    Follower, KEY_DAYS_KEPT, OnCommit, OpenError, QUEUED_CHANGES, REQUEST_SECONDS, Rows, StateStore,
+};
 pub use time::{Day, Month, UnixSeconds};

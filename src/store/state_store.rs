@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Account, Change, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds,
     Usage,
@@ -19,7 +21,8 @@ pub const KEY_DAYS_KEPT: u32 = 400;
 pub const QUEUED_CHANGES: usize = 4096;
 
 /// Rows of the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Rows {
     /// Accounts, each with its unique name.
     pub accounts: Vec<Account>,
@@ -32,6 +35,7 @@ pub struct Rows {
     /// Account, `Idempotency-Key`, and the request billed under it.
     pub requests: Vec<(String, String, Request)>,
     /// Presets that a change wrote. [`StateStore::load`] omits them: they are read on demand.
+    #[serde(skip)]
     pub presets: Vec<Preset>,
     /// Jobs that a change wrote. [`StateStore::load`] omits them: they are read on demand.
     pub jobs: Vec<Job>,
@@ -39,11 +43,32 @@ pub struct Rows {
     pub generated: Option<GeneratedCount>,
 }
 
+impl Rows {
+    /// Appends the rows of a later change.
+    pub(super) fn append(&mut self, later: Self) {
+        let Self { accounts, keys, usage, key_days, requests, presets, jobs, generated } = later;
+        self.accounts.extend(accounts);
+        self.keys.extend(keys);
+        self.usage.extend(usage);
+        self.key_days.extend(key_days);
+        self.requests.extend(requests);
+        self.presets.extend(presets);
+        self.jobs.extend(jobs);
+        self.generated = generated.or(self.generated);
+    }
+}
+
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.
 ///
 /// Runs on the store's own thread, in commit order (on the caller's when the queue is full): it must be short and must not
 /// wait for the store.
 pub type OnCommit = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
+
+/// Called with the rows of a commit of another process.
+///
+/// Runs on the store's own thread, in commit order, between the callbacks of own changes: it must be short and must not wait
+/// for the store.
+pub type Follower = Box<dyn Fn(&Rows) + Send + Sync>;
 
 /// A durable store. All reads block: call them on a thread for blocking work.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
@@ -131,6 +156,35 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store is damaged or cannot be read.
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
+
+    /// Whether other processes change the store too. Copies in memory then lag behind by less than a second, and changes
+    /// that depend on them carry a [`QuotaCheck`](super::QuotaCheck).
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Calls `follower` with the rows of each commit of another process after what [`Self::load`] returned. A store of one
+    /// process never does.
+    fn follow(&self, follower: Follower) {
+        drop(follower);
+    }
+
+    /// Whether daemons that are gone left jobs, for [`Change::AdoptJobs`].
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn has_orphaned_jobs(&self) -> Result<bool, OpenError> {
+        Ok(false)
+    }
+
+    /// Publishes this process's calls by key, and returns those of all other processes, each since the previous call of this.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be written.
+    fn exchange_calls(&self, own: &[(String, u32)]) -> Result<Vec<(String, u32)>, OpenError> {
+        let _ = own;
+        Ok(Vec::new())
+    }
 
     /// Why no change can be written at present; `None` while the store works.
     fn fault(&self) -> Option<String> {

@@ -164,7 +164,15 @@ fn apply(store: &RedbStore, change: Change) -> Result<Rows, ChangeError> {
 }
 
 fn bill() -> Change {
-    Change::Bill { account: "a".into(), month: Month::of(NOW), images: 1, microdollars: 5, request: None, by: None }
+    Change::Bill {
+        account: "a".into(),
+        month: Month::of(NOW),
+        images: 1,
+        microdollars: 5,
+        request: None,
+        by: None,
+        check: None,
+    }
 }
 
 fn billed(store: &RedbStore) -> u64 {

@@ -9,6 +9,15 @@ use super::{
     Account, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
 };
 
+/// Images of a month, billed and reserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ImagesInMonth {
+    /// Of the account.
+    pub(super) account: u64,
+    /// Of the key; 0 without one.
+    pub(super) key: u64,
+}
+
 /// The tables of an open write transaction.
 pub(super) trait WriteTables {
     /// Whether there are no rows, single numbers aside.
@@ -62,6 +71,12 @@ pub(super) trait WriteTables {
     /// Drops the rows before a day.
     fn forget_key_days(&mut self, before: Day) -> Result<(), Fault>;
 
+    /// One request by its account and `Idempotency-Key`.
+    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault>;
+
+    /// Images of a month that were billed, and that unfinished jobs reserve.
+    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault>;
+
     /// Whether there is a row of the account and `Idempotency-Key`.
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault>;
 
@@ -85,6 +100,12 @@ pub(super) trait WriteTables {
     fn put_job(&mut self, job: &Job) -> Result<(), Fault>;
 
     fn remove_job(&mut self, job: &Job) -> Result<(), Fault>;
+
+    /// Whether a job is this process's.
+    fn owns_job(&mut self, id: &str) -> Result<bool, Fault>;
+
+    /// Makes the jobs of daemons that are gone this process's; returns them.
+    fn adopt_jobs(&mut self) -> Result<Vec<Job>, Fault>;
 
     /// Backdrops of the last day on which one was generated.
     fn generated(&mut self) -> Result<Option<GeneratedCount>, Fault>;

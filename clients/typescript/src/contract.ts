@@ -601,9 +601,12 @@ export interface JobDocumentError {
 
 export interface JobDocument {
   job_id: string;
-  /** `queued`, `processing`, then `done` or `error`; it only ever returns to `queued`, when the service restarts. */
+  /**
+   * `queued`, `processing`, then `done` or `error`; it only ever returns to `queued`, when the service restarts or
+   * another machine continues it.
+   */
   status: "queued" | "processing" | "done" | "error";
-  /** Percent, never decreasing; 100 when the job is `done`. */
+  /** Percent, never decreasing while it runs on one machine; 100 when the job is `done`. */
   progress: number;
   created_at: string;
   /** Time of the last change of its status. */

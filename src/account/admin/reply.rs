@@ -53,7 +53,10 @@ impl From<WriteError> for Reply {
                 | ChangeError::JobExists(_)
                 | ChangeError::JobNameTaken(_)
                 | ChangeError::TooManyJobs { .. }
-                | ChangeError::JobState { .. },
+                | ChangeError::JobState { .. }
+                | ChangeError::JobElsewhere(_)
+                | ChangeError::QuotaExceeded { .. }
+                | ChangeError::RequestBilled(_),
             ) => (StatusCode::CONFLICT, "conflict"),
             WriteError::Change(
                 ChangeError::NoSuchAccount(_)

@@ -72,14 +72,19 @@ impl Counters {
         }
     }
 
-    /// Copies the usage that a change committed, and releases `images` reserved in `month`.
-    pub(super) fn finalize(&mut self, rows: &Rows, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+    /// Copies the usage that a change committed.
+    pub(super) fn copy(&mut self, rows: &Rows) {
         for (account, month, billed) in &rows.usage {
             month_counter(&mut self.accounts, account, *month).billed = *billed;
         }
         for (_, day, key_id, used) in &rows.key_days {
             self.keys.entry(key_id.clone()).or_default().record(*day, used.images);
         }
+    }
+
+    /// Copies the usage that a change committed, and releases `images` reserved in `month`.
+    pub(super) fn finalize(&mut self, rows: &Rows, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+        self.copy(rows);
         let counter = month_counter(&mut self.accounts, account, month);
         counter.reserved = counter.reserved.saturating_sub(images);
         if let Some(key) = key_id.and_then(|id| self.keys.get_mut(id)) {

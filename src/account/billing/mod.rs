@@ -7,7 +7,8 @@
 //! A key may have a quota of its own, counted by day as the store keeps it; a request has to fit both.
 //!
 //! Billed is what the store has committed: the counters in memory are updated from its commits, so they are the same
-//! after a restart. Reservations exist in memory only, because their requests end with the process.
+//! after a restart. On a store that other processes change, the counters lag behind by less than a second, and the quotas are
+//! checked again in the transaction of the bill. Reservations exist in memory only, because their requests end with the process.
 
 mod counters;
 mod quota;
@@ -16,4 +17,4 @@ mod service;
 mod tests;
 
 pub use quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
-pub use service::{Billing, BillingError, Reservation};
+pub use service::{Billed, Billing, BillingError, Reservation};

@@ -1,12 +1,14 @@
 //! The billing service: reserves, bills and releases images; counters in memory, bills in the store.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::counters::Counters;
 use super::quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
 use crate::account::idempotency::ClaimGuard;
 use crate::account::store_write::{WriteError, write_change};
-use crate::store::{Change, Day, KeyDay, KeyUse, Month, Plan, Rows, StateStore, UnixSeconds, Usage};
+use crate::store::{
+    BillCheck, Change, ChangeError, Day, KeyDay, KeyUse, Month, Plan, QuotaCheck, Rows, StateStore, UnixSeconds, Usage,
+};
 
 /// What every account used and has reserved. Clones share one state.
 #[derive(Clone, Debug)]
@@ -30,6 +32,17 @@ pub struct Reservation {
     month: Month,
     day: Day,
     images: u64,
+    /// The quotas that it was checked against.
+    quota: QuotaCheck,
+}
+
+/// Whether a bill was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Billed {
+    /// Now.
+    Now,
+    /// Another process billed the same request in the meantime: this one is a repetition, and costs nothing.
+    Before,
 }
 
 /// Why a bill was not written. The reservation was released.
@@ -43,6 +56,15 @@ pub enum BillingError {
         /// Reserved.
         reserved: u64,
     },
+    /// Another process billed the last images of the month in the meantime.
+    #[error(transparent)]
+    Exhausted(#[from] QuotaExhausted),
+    /// Another process billed another request under the same `Idempotency-Key` in the meantime.
+    #[error("another request with this `Idempotency-Key` was billed in the meantime")]
+    Conflict,
+    /// Another process billed a part of the same request in the meantime: it may be sent again.
+    #[error("a part of this request was billed in the meantime; send it again with the same `Idempotency-Key`")]
+    Repeated,
     /// The store refused or failed.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -91,14 +113,15 @@ impl Billing {
             }
         }
         counters.reserve(payer.account, payer.key_id, month, images);
-        Ok(self.reservation(payer.account, payer.key_id, month, day, images))
+        let quota = QuotaCheck { plan_images: self.quota(payer.plan), key_images: payer.images_per_month };
+        Ok(self.reservation(payer.account, payer.key_id, (month, day), images, quota))
     }
 
     /// Reserves images of a month without a quota check, for work whose reservation was granted earlier: before a
     /// restart, or before a change that failed.
     pub fn reserve_unchecked(&self, account: &str, key_id: Option<&str>, month: Month, images: u64) -> Reservation {
         self.lock().reserve(account, key_id, month, images);
-        self.reservation(account, key_id, month, Day::first_of(month), images)
+        self.reservation(account, key_id, (month, Day::first_of(month)), images, QuotaCheck::default())
     }
 
     /// Images left in the month that `now` is in, reservations counted: the smaller of the plan's and the key's; `None`
@@ -132,9 +155,21 @@ impl Billing {
         (plan, payer.images_per_month.map(|quota| quota.saturating_sub(key_total)))
     }
 
-    fn reservation(&self, account: &str, key_id: Option<&str>, month: Month, day: Day, images: u64) -> Reservation {
+    fn reservation(
+        &self,
+        account: &str,
+        key_id: Option<&str>,
+        (month, day): (Month, Day),
+        images: u64,
+        quota: QuotaCheck,
+    ) -> Reservation {
         let (account, key_id) = (account.to_owned(), key_id.map(str::to_owned));
-        Reservation { billing: self.clone(), account, key_id, month, day, images }
+        Reservation { billing: self.clone(), account, key_id, month, day, images, quota }
+    }
+
+    /// A copy that another process's bills are written to.
+    pub(in crate::account) fn downgrade(&self) -> BillingCopy {
+        BillingCopy(Arc::downgrade(&self.0))
     }
 
     /// Ends a reservation: copies what a bill wrote and releases the images, under one lock, so that no image is counted
@@ -151,6 +186,19 @@ impl Billing {
     }
 }
 
+/// The counters, as long as their service lives.
+#[derive(Debug)]
+pub(in crate::account) struct BillingCopy(Weak<Shared>);
+
+impl BillingCopy {
+    /// Copies the usage of another process's commit.
+    pub(in crate::account) fn copy(&self, rows: &Rows) {
+        if let Some(shared) = self.0.upgrade() {
+            Billing(shared).lock().copy(rows);
+        }
+    }
+}
+
 impl Reservation {
     /// How many images may be billed.
     #[must_use]
@@ -162,6 +210,13 @@ impl Reservation {
     #[must_use]
     pub const fn month(&self) -> Month {
         self.month
+    }
+
+    /// The quotas to check again when a change is committed that uses the images; `None` on a store of one process, where
+    /// the check of the reservation is exact.
+    #[must_use]
+    pub fn quota_check(&self) -> Option<QuotaCheck> {
+        self.billing.0.store.is_shared().then_some(self.quota)
     }
 
     /// Submits a change that ends the work, and may bill its account in the same transaction; the reservation is
@@ -185,7 +240,12 @@ impl Reservation {
     ///
     /// # Errors
     /// When it could not be written: nothing is billed, the images and the claim are released.
-    pub async fn bill(mut self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<(), BillingError> {
+    pub async fn bill(
+        mut self,
+        images: u64,
+        microdollars: u64,
+        claim: Option<ClaimGuard>,
+    ) -> Result<Billed, BillingError> {
         let reserved = self.images;
         if images > reserved {
             return Err(BillingError::MoreThanReserved { images, reserved });
@@ -197,17 +257,39 @@ impl Reservation {
             microdollars,
             request: claim.as_ref().map(|claim| claim.request(images)),
             by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
+            check: self
+                .quota_check()
+                .map(|quota| BillCheck { quota, earlier: claim.as_ref().and_then(ClaimGuard::earlier) }),
         };
-        let billing = self.billing.clone();
+        let own = claim.as_ref().map(|claim| claim.request(images).1);
+        let (billing, resets_at) = (self.billing.clone(), self.month.ends());
         let committed = move |rows: &Rows| {
             self.billing.clone().finalize(&mut self, rows);
             if let Some(claim) = claim {
                 claim.billed(images);
             }
         };
-        write_change(&*billing.0.store, change, committed).await?;
-        Ok(())
+        match write_change(&*billing.0.store, change, committed).await {
+            Ok(_) => Ok(Billed::Now),
+            Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
+                let kind = if of_key { QuotaKind::Key } else { QuotaKind::Plan };
+                Err(QuotaExhausted { kind, resets_at }.into())
+            }
+            Err(WriteError::Change(ChangeError::RequestBilled(billed))) => match own {
+                Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),
+                // A repetition, which is not billed again.
+                Some(own) if is_billed(&own.pictures, &billed.pictures) => Ok(Billed::Before),
+                Some(_) | None => Err(BillingError::Repeated),
+            },
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// Whether all pictures of a request that are to be billed were billed, with the same bytes.
+fn is_billed(pictures: &[Option<[u8; 32]>], billed: &[Option<[u8; 32]>]) -> bool {
+    let at = |number: usize| billed.get(number).copied().flatten();
+    pictures.iter().enumerate().all(|(number, picture)| picture.is_none() || *picture == at(number))
 }
 
 impl Drop for Reservation {

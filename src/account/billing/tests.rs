@@ -136,6 +136,7 @@ async fn an_unchecked_reservation_counts_and_ends_with_the_change_that_bills_it(
         microdollars: 7,
         request: None,
         by: None,
+        check: None,
     };
     held.end(bill.clone()).await.expect("the store writes");
     assert_eq!(used(&billing, NOVEMBER), 3);

@@ -1,4 +1,4 @@
-//! Processes queued bulk runs in a daemon, beside its requests and while it waits for the database.
+//! Processes queued bulk runs in a daemon, beside its requests.
 
 use crate::bulk::StopSignal;
 use crate::bulk::cluster::Worker;

@@ -41,7 +41,7 @@ use tokio::time::{Instant, timeout_at};
 /// Disk space reserved for the store's growth: some ten thousand billing records.
 const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
-/// How often a waiting daemon tries to take over, and a running one tests whether another one has.
+/// How often a waiting daemon tries to open the database, and a running one tests whether its copy is stale.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
@@ -101,6 +101,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let bulk = BulkWorker::start(&config, &engine, &device)?;
     let mut database = None;
     if let Some(server) = PostgresServer::configured(&config.store)? {
+        let server = server.for_daemon(&config.data_dir)?;
         // The API's listener is not bound yet: a load balancer must send nothing to a daemon that waits for the database.
         let (standby, after_waiting) = http::stand_by(admin, &config.server)?;
         tracing::info!(admin = %after_waiting.local_addr()?, database = server.name(), "opening the database");
@@ -159,6 +160,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         idempotency: services.idempotency.clone(),
         presets: services.presets.clone(),
         backdrop_quota: services.backdrop_quota.clone(),
+        rate_limits: services.rate_limits.clone(),
         providers,
         jobs: jobs.clone(),
         results,
@@ -171,7 +173,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let grace = config.server.shutdown_grace;
     let maintenance = tokio::spawn({
         let services = services.clone();
-        async move { services.run_maintenance().await }
+        async move { tokio::join!(services.run_maintenance(), services.exchange_calls()) }
     });
     let (stopping, mut stopped) = watch::channel(None);
     let store = services.store.clone();
@@ -179,7 +181,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let stop = async move {
         tokio::select! {
             () = stop => {}
-            () = superseded(&*store) => tracing::error!("another daemon has used the database; this one ends"),
+            () = superseded(&*store) => tracing::error!("what this daemon has in memory of the database is stale; it ends"),
         }
         notify_stopping();
         bulk_stop.iter().for_each(StopSignal::request);
@@ -217,26 +219,29 @@ async fn serve(config: Config) -> Result<(), Failure> {
     drop(endpoint);
     tracing::info!("stopped");
     if services.store.is_superseded() {
-        return Err("another daemon has used the database in the meantime".into());
+        return Err("what this daemon had in memory of the database was stale".into());
     }
     Ok(())
 }
 
-/// Waits until another process has changed the store, so that what this one holds in memory is stale.
+/// Waits until what this process holds in memory of the store is stale for good.
 async fn superseded(store: &dyn StateStore) {
     while !store.is_superseded() {
         tokio::time::sleep(DATABASE_PAUSE).await;
     }
 }
 
-/// Opens a database. While another daemon uses it this waits, also when the server is away meanwhile.
+/// Opens a database. While daemons of an older version use it, or one with the same data directory, this waits, also when the
+/// server is away meanwhile.
 async fn open_database(server: &PostgresServer) -> Result<PostgresStore, Failure> {
     let mut waits_for = None;
     loop {
         let opening = server.clone();
         let reason = match tokio::task::spawn_blocking(move || opening.open()).await? {
             Ok(store) => return Ok(store),
-            Err(OpenError::Locked { .. }) => "another daemon uses the database".to_owned(),
+            Err(OpenError::Locked { .. }) => {
+                "a daemon of an older version uses the database, or one with this data directory".to_owned()
+            }
             // A server that cannot be reached at the start may be a wrong address.
             Err(error @ OpenError::Io { .. }) if waits_for.is_some() => telemetry::with_causes(&error),
             Err(error) => return Err(error.into()),

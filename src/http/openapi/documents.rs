@@ -37,14 +37,15 @@ pub(super) fn deleted(id: &'static str) -> Object {
 
 fn job() -> Object {
     let status = one_of(JobState::ALL.map(JobState::name)).described(
-        "`queued`, `processing`, then `done` or `error`; it only ever returns to `queued`, when the service restarts.",
+        "`queued`, `processing`, then `done` or `error`; it only ever returns to `queued`, when the service restarts or another machine continues it.",
     );
     record([
         required("job_id", string()),
         required("status", status),
         required(
             "progress",
-            integer_within(0, 100).described("Percent, never decreasing; 100 when the job is `done`."),
+            integer_within(0, 100)
+                .described("Percent, never decreasing while it runs on one machine; 100 when the job is `done`."),
         ),
         required("created_at", moment().extension()),
         required("updated_at", moment().extension().described("Time of the last change of its status.")),

@@ -54,8 +54,8 @@ impl StoredResult {
     }
 }
 
-/// Takes a finished file over into the folder, by hard link where both are on one file system. The file itself stays:
-/// until its end is recorded, the job must be able to store its result again.
+/// Takes a file over into a folder, by hard link where both are on one file system. The file itself stays: until its
+/// end is recorded, a job must be able to store its result again, and a clip may be fetched more than once.
 pub(super) fn store_file(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
     // Linked under a temporary name and renamed, which replaces a file that an earlier start has left.
     let name = NamedTempFile::new_in(folder)?.into_temp_path();

@@ -1,4 +1,4 @@
-//! The result service: dispatches storing, opening and deleting to the local folder or the object store.
+//! The result service: dispatches storing, opening, fetching and deleting to the local folder or the object store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,10 @@ use object_store::signer::Signer;
 use tokio::task::spawn_blocking;
 use url::Url;
 
+use super::download::download;
 use super::error::ResultsError;
 use super::folder::{StoredResult, store_file};
-use super::object_name::{format_of, object_name};
+use super::object_name::{format_of, input_name, object_name};
 use super::signed_path::PathSigner;
 use super::upload::upload;
 use crate::jobs::Job;
@@ -91,15 +92,7 @@ impl Results {
         let format = format.ok_or_else(|| ResultsError::Name(format!("{job_id} of type {media_type}")))?;
         let object = object_name(job_id, *format);
         validate(&object)?;
-        match &*self.0 {
-            Place::Folder { folder, .. } => {
-                let (from, folder, to) = (file.to_owned(), folder.clone(), folder.join(&object));
-                let stored = spawn_blocking(move || store_file(&from, &folder, &to)).await;
-                let stored = stored.unwrap_or_else(|error| Err(io::Error::other(error)));
-                stored.map_err(|source| ResultsError::io("the result could not be stored", source))?;
-            }
-            Place::Store { objects, .. } => upload(objects, &object, file, format.media_type()).await?,
-        }
+        self.store(&object, file, format.media_type()).await?;
         Ok(object)
     }
 
@@ -153,10 +146,60 @@ impl Results {
     /// [`ResultsError::Io`] and [`ResultsError::Store`].
     pub async fn delete(&self, object: &str) -> Result<(), ResultsError> {
         validate(object)?;
+        self.remove(object).await
+    }
+
+    /// Stores a copy of a job's clip. It is durable when this returns. A repeated call replaces it.
+    pub(super) async fn put_input(&self, job_id: &str, file: &Path) -> Result<(), ResultsError> {
+        self.store(&name_of_input(job_id)?, file, "application/octet-stream").await
+    }
+
+    /// Writes the stored clip of a job to the file `to`; it is durable when this returns. False when there is none.
+    pub(super) async fn fetch_input(&self, job_id: &str, to: &Path) -> Result<bool, ResultsError> {
+        let object = name_of_input(job_id)?;
+        let into = to.parent().ok_or_else(|| ResultsError::Name(to.display().to_string()))?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => {
+                let (from, into, to) = (folder.join(object), into.to_owned(), to.to_owned());
+                let fetched = spawn_blocking(move || {
+                    // Checked before: a missing target folder has the same error.
+                    let exists = from.try_exists()?;
+                    if exists {
+                        store_file(&from, &into, &to)?;
+                    }
+                    Ok(exists)
+                });
+                let fetched = fetched.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+                fetched.map_err(|source| ResultsError::io("the clip could not be fetched", source))
+            }
+            Place::Store { objects, .. } => download(objects, &object, into, to).await,
+        }
+    }
+
+    /// Deletes the stored clip of a job; a missing one is no error.
+    pub(super) async fn delete_input(&self, job_id: &str) -> Result<(), ResultsError> {
+        self.remove(&name_of_input(job_id)?).await
+    }
+
+    /// Stores a file under a valid object name.
+    async fn store(&self, object: &str, file: &Path, media_type: &'static str) -> Result<(), ResultsError> {
+        match &*self.0 {
+            Place::Folder { folder, .. } => {
+                let (from, folder, to) = (file.to_owned(), folder.clone(), folder.join(object));
+                let stored = spawn_blocking(move || store_file(&from, &folder, &to)).await;
+                let stored = stored.unwrap_or_else(|error| Err(io::Error::other(error)));
+                stored.map_err(|source| ResultsError::io("the file could not be stored", source))
+            }
+            Place::Store { objects, .. } => upload(objects, object, file, media_type).await,
+        }
+    }
+
+    /// Deletes the object of a valid name; a missing one is no error.
+    async fn remove(&self, object: &str) -> Result<(), ResultsError> {
         match &*self.0 {
             Place::Folder { folder, .. } => match tokio::fs::remove_file(folder.join(object)).await {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(ResultsError::io("a result cannot be deleted", error))
+                    Err(ResultsError::io("an object cannot be deleted", error))
                 }
                 Ok(()) | Err(_) => Ok(()),
             },
@@ -170,6 +213,10 @@ impl Results {
 
 fn validate(object: &str) -> Result<(), ResultsError> {
     format_of(object).map(|_| ()).ok_or_else(|| ResultsError::Name(object.to_owned()))
+}
+
+fn name_of_input(job_id: &str) -> Result<String, ResultsError> {
+    input_name(job_id).ok_or_else(|| ResultsError::Name(job_id.to_owned()))
 }
 
 impl ResultStore for Results {
@@ -195,6 +242,18 @@ impl ResultStore for Results {
                 None => Ok(()),
             }
         })
+    }
+
+    fn put_input<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move { Ok(Self::put_input(self, job_id, file).await?) })
+    }
+
+    fn fetch_input<'a>(&'a self, job_id: &'a str, to: &'a Path) -> BoxFuture<'a, Result<bool, ResultStoreError>> {
+        Box::pin(async move { Ok(Self::fetch_input(self, job_id, to).await?) })
+    }
+
+    fn delete_input<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move { Ok(Self::delete_input(self, job_id).await?) })
     }
 
     fn folder(&self) -> Option<&Path> {

@@ -225,3 +225,55 @@ async fn a_folder_may_be_elsewhere_and_an_unsupported_url_is_refused() {
     assert!(folder.path().join("elsewhere").join(&object).is_file());
     assert!(Results::open(Some("ftp://example.org"), folder.path(), &secret).is_err());
 }
+
+#[tokio::test]
+async fn a_clip_is_stored_fetched_and_deleted_in_a_folder_and_in_a_store() {
+    let (folder, local) = opened();
+    let (store, remote) = remote();
+    let clip = folder.path().join("input");
+    let content: Vec<u8> = (0..PART_BYTES + 9).map(|at| (at % 251) as u8).collect();
+    fs::write(&clip, &content).expect("written");
+    for results in [&local, &remote] {
+        let fetched = tempfile::tempdir().expect("a folder");
+        let to = fetched.path().join("input");
+        assert!(!results.fetch_input("job_1", &to).await.expect("it is missing") && !to.exists());
+        results.delete_input("job_1").await.expect("nothing to delete");
+        for _ in 0..2 {
+            results.put_input("job_1", &clip).await.expect("stored");
+        }
+        assert!(results.fetch_input("job_1", &to).await.expect("fetched"));
+        assert!(fs::read(&to).expect("it is there") == content);
+        assert_eq!(fs::read_dir(fetched.path()).expect("a folder").count(), 1, "no temporary file is left");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&to).expect("it is there").permissions().mode() & 0o777, 0o600);
+        }
+        results.delete_input("job_1").await.expect("deleted");
+        assert!(!results.fetch_input("job_1", &to).await.expect("it is gone"));
+        assert!(clip.exists() && to.exists(), "other names of the file stay");
+        let no_folder = fetched.path().join("missing").join("input");
+        results.put_input("job_1", &clip).await.expect("stored");
+        assert!(results.fetch_input("job_1", &no_folder).await.is_err(), "another error than a missing clip");
+    }
+    assert!(folder.path().join("results/job_1.input").is_file());
+    assert!(store.head(&"made/here/job_1.input".into()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_clip_has_no_address_and_no_name_beyond_its_folder() {
+    let (folder, results) = opened();
+    let clip = folder.path().join("input");
+    fs::write(&clip, b"a clip").expect("written");
+    results.put_input("job_1", &clip).await.expect("stored");
+    assert!(matches!(results.url("job_1.input", NOW, LATER).await, Err(ResultsError::Name(_))));
+    assert!(matches!(results.delete("job_1.input").await, Err(ResultsError::Name(_))));
+    let secret = DaemonSecret::open(folder.path()).expect("it is there");
+    let signed = super::signed_path::PathSigner::new(&secret).sign("job_1.input", LATER);
+    assert_eq!(read(&results, signed.strip_prefix("/results/").expect("our path"), NOW).await, None);
+    for id in ["", "../secret", "a/b", "job_1.webm", "job-1"] {
+        assert!(matches!(results.put_input(id, &clip).await, Err(ResultsError::Name(_))), "{id}");
+        assert!(matches!(results.fetch_input(id, &clip).await, Err(ResultsError::Name(_))), "{id}");
+        assert!(matches!(results.delete_input(id).await, Err(ResultsError::Name(_))), "{id}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Uploads a finished file to an object store in parts, with its media type and file name.
+//! Uploads a finished file, or a clip, to an object store in parts, with its media type and file name.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) async fn upload(
     file: &Path,
     media_type: &'static str,
 ) -> Result<(), ResultsError> {
-    let unreadable = |source| ResultsError::io("the finished file cannot be read", source);
+    let unreadable = |source| ResultsError::io("the file to be stored cannot be read", source);
     let attributes = Attributes::from_iter([
         (Attribute::ContentType, media_type.to_owned()),
         (Attribute::ContentDisposition, disposition(object)),

@@ -17,6 +17,8 @@ macro_rules! delegate_reads {
     )*};
 }
 
+pub(super) use delegate_reads;
+
 /// A store whose process dies at its `life`th change: before it is written, or after that and before its answer. While
 /// its disk is full it refuses every change.
 #[derive(Debug)]

@@ -58,7 +58,8 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
         let id = format!("job_{number:024}");
         env.results.objects.lock().expect("no panic").insert(id.clone(), Vec::new());
         let job = Job { place: number, ..Job { id: id.clone(), ..job(KEY) } };
-        submit(&**store, Change::CreateJob { job: Box::new(job), at_most: usize::MAX }).expect("it is new");
+        submit(&**store, Change::CreateJob { job: Box::new(job), at_most: usize::MAX, check: None })
+            .expect("it is new");
         submit(&**store, Change::StartJob { id: id.clone(), at: UnixSeconds(NOW) }).expect("it waits");
         let result = JobResult {
             object: Some(id.clone()),

@@ -1,5 +1,6 @@
 //! Tests of the job service on a real store, with fake workers, result stores and webhook receivers.
 
+mod adoption;
 mod cancellation;
 mod creation;
 mod disk_space;
@@ -8,6 +9,7 @@ mod expiry;
 mod failures;
 mod lifecycle;
 mod recovery;
+mod shared_store;
 mod support;
 mod visibility;
 mod webhooks;

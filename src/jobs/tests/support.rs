@@ -145,6 +145,14 @@ impl Worker for FakeWorker {
                     }
                     self.make(folder, progress).await
                 }
+                what @ ("hang and fail" | "hang and break") => {
+                    progress(40);
+                    while !self.release.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    let internal = what == "hang and break";
+                    Err(WorkError { code: "invalid_image", message: "not a clip".into(), internal })
+                }
                 "no length" => Ok(WorkOutput { rate_frames: 0, ..self.make(folder, progress).await? }),
                 "no file" => Ok(WorkOutput { file: folder.join("nothing"), ..self.make(folder, progress).await? }),
                 other => unreachable!("{other}"),
@@ -153,7 +161,7 @@ impl Worker for FakeWorker {
     }
 }
 
-/// Results in a map that outlives the service, as a bucket does.
+/// Results in a map that outlives the service, as a bucket does; clips beside them as `<job id>.input`.
 #[derive(Debug, Default)]
 pub(super) struct FakeResults {
     pub(super) objects: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -199,6 +207,38 @@ impl ResultStore for FakeResults {
     fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), ResultStoreError>> {
         self.delete(&job.id)
     }
+
+    fn put_input<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            let bytes = std::fs::read(file).map_err(|error| ResultStoreError(error.to_string()))?;
+            self.objects.lock().expect("no panic").insert(input_name(job_id), bytes);
+            Ok(())
+        })
+    }
+
+    fn fetch_input<'a>(&'a self, job_id: &'a str, to: &'a Path) -> BoxFuture<'a, Result<bool, ResultStoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            let found = self.objects.lock().expect("no panic").get(&input_name(job_id)).cloned();
+            let Some(bytes) = found else { return Ok(false) };
+            std::fs::write(to, bytes).map_err(|error| ResultStoreError(error.to_string()))?;
+            Ok(true)
+        })
+    }
+
+    fn delete_input<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            self.objects.lock().expect("no panic").remove(&input_name(job_id));
+            Ok(())
+        })
+    }
+}
+
+/// The name of a job's clip among the results.
+pub(super) fn input_name(job_id: &str) -> String {
+    format!("{job_id}.input")
 }
 
 /// How the receiver answers.
@@ -333,6 +373,7 @@ impl TestEnv {
             stall: self.stall,
             grace: Duration::from_millis(200),
             pause: Duration::from_millis(5),
+            adopt_every: Duration::from_millis(5),
             space: DiskLimits {
                 max_bytes: self.max_bytes,
                 min_free_bytes: 100,

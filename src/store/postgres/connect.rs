@@ -32,10 +32,11 @@ const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the server may take for one answer. Longer than its own limit of a statement, which says more.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Settings of every session. A statement waits for nothing that takes long; the server ends the session of a machine that
-/// disappeared, and with it its lock, after about ten seconds. An acknowledged change is on the server's disk, whatever the
+/// Settings of every session. A statement waits for nothing that takes long but the commits of others; the server ends the
+/// session of a machine that disappeared, and with it its locks, after about ten seconds, and a transaction that stands still
+/// after five, since others wait for it. An acknowledged change is on the server's disk, whatever the
 /// server's default is.
-const SESSION: &str = "SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'; \
+const SESSION: &str = "SET default_transaction_isolation = 'read committed'; SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'; \
     SET tcp_keepalives_idle = 4; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
     SET tcp_user_timeout = '10s'; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
@@ -44,8 +45,8 @@ const SESSION: &str = "SET statement_timeout = '10s'; SET idle_in_transaction_se
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreConfig {
-    /// `postgres://user:password@host/database` for a PostgreSQL server, which one daemon at a time uses; without one, a
-    /// file in the data directory.
+    /// `postgres://user:password@host/database` for a PostgreSQL server, which any number of daemons use; without one, a file
+    /// in the data directory, for one daemon.
     #[serde(serialize_with = "masked")]
     pub url: Option<String>,
     /// PEM file with certificates of authorities that are accepted from the server, in addition to the public ones.
@@ -128,6 +129,8 @@ pub(super) struct Server {
     config: Config,
     tls: MakeRustlsConnect,
     name: String,
+    /// The daemon of these connections; `None` for a process that runs no jobs.
+    pub(super) daemon: Option<i64>,
 }
 
 impl fmt::Debug for Server {
@@ -154,7 +157,7 @@ impl Server {
             .with_no_client_auth();
         let config = address(url).map_err(ServerError::Url)?;
         let name = name_of(&config);
-        Ok(Self { config, tls: MakeRustlsConnect::new(tls), name })
+        Ok(Self { config, tls: MakeRustlsConnect::new(tls), name, daemon: None })
     }
 
     /// The server and database for messages, without user and password.
@@ -170,7 +173,7 @@ impl Server {
             drop(socket.await);
         });
         driver.run(client.batch_execute(SESSION))?;
-        Ok(Connection { client, statements: Statements::default(), driver })
+        Ok(Connection { client, statements: Statements::default(), driver, daemon: self.daemon })
     }
 }
 
@@ -249,6 +252,7 @@ pub(super) struct Connection {
     pub(super) client: Client,
     pub(super) statements: Statements,
     pub(super) driver: Driver,
+    pub(super) daemon: Option<i64>,
 }
 
 impl fmt::Debug for Connection {

@@ -11,7 +11,8 @@ use crate::store::OpenError;
 use crate::store::storage_fault::Fault;
 
 /// The migrations in their order; the number of applied ones is the schema.
-const MIGRATIONS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
 
 /// The newest schema that this version reads and writes.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
@@ -22,7 +23,7 @@ pub(super) const LOCKS: i32 = 0x6264_7270;
 /// Second half of the lock under which migrations run.
 const MIGRATION_LOCK: i32 = 1;
 
-/// Brings the tables to the newest schema. Only for the owner of the database: another one may be an older version.
+/// Brings the tables to the newest schema. Only with the exclusive lock: others may be an older version.
 pub(super) fn migrate(server: &Server, connection: &mut Connection) -> Result<(), OpenError> {
     let found = apply_missing(connection).map_err(|fault| read_error(server, fault))?;
     refuse_newer(server, found)

@@ -1,17 +1,24 @@
 //! The `StateStore` on PostgreSQL: the same changes and records as in redb, on a server that outlives the daemon's machine.
 //!
-//! One daemon at a time owns the database, by a session-level advisory lock on the connection that writes: no other daemon
-//! can have written, so its copies in memory are the truth, as on redb. A second daemon waits for the lock and takes over
-//! when the first is gone. A daemon that lost its connection takes the lock again; when another one had it in between,
-//! its copies are stale and it must end ([`StateStore::is_superseded`](super::StateStore::is_superseded)).
+//! Any number of processes change the database. Their transactions have one order, and each writes its rows to a log of
+//! commits, by which the others keep their copies in memory up to date (`commit_log.rs`, `writer.rs`). What must not depend on
+//! a copy that lags behind is checked again in the transaction: quotas and `Idempotency-Key`s
+//! ([`BillCheck`](super::BillCheck)). A process that cannot follow the log any more must end
+//! ([`StateStore::is_superseded`](super::StateStore::is_superseded)).
 //!
-//! A transaction whose outcome is unknown after a lost connection is queried after reconnecting: each counts itself, and the lock
-//! cannot be had before the server has ended the old session, its commit included.
+//! A transaction whose outcome is unknown after a lost connection is looked up in the log after reconnecting: a lock shows that
+//! the server has ended the old session, its commit included.
+//!
+//! A job belongs to the daemon that created it, which has its clip, until that daemon's lease has ended (`locks.rs`).
 //!
 //! The queue of bulk runs lies beside the state, in tables that no daemon's memory copies: any process may use it.
 
 mod bulk_queue;
+mod calls;
+mod commit_log;
 mod connect;
+mod daemon_id;
+mod locks;
 mod migrations;
 mod reads;
 mod store;

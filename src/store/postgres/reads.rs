@@ -22,27 +22,29 @@ use crate::store::{
 /// Parameters of a query.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// A transaction with the prepared statements of its connection. Dropped, it is rolled back.
+/// A transaction with the prepared statements of its connection. Dropped, it is rolled back at the next use of the connection.
 pub(super) struct Queries<'a> {
     pub(super) transaction: Transaction<'a>,
     pub(super) statements: &'a mut Statements,
     pub(super) driver: &'a Driver,
+    /// The daemon whose jobs these are; `None` for a process that runs none.
+    pub(super) daemon: Option<i64>,
 }
 
 impl Connection {
     /// A transaction that writes.
     pub(super) fn writing(&mut self) -> Result<Queries<'_>, Fault> {
-        let Self { client, statements, driver } = self;
+        let Self { client, statements, driver, daemon } = self;
         let transaction = driver.run(client.transaction())?;
-        Ok(Queries { transaction, statements, driver })
+        Ok(Queries { transaction, statements, driver, daemon: *daemon })
     }
 
     /// A transaction that reads one snapshot.
     pub(super) fn snapshot(&mut self) -> Result<Queries<'_>, Fault> {
-        let Self { client, statements, driver } = self;
+        let Self { client, statements, driver, daemon } = self;
         let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
         let transaction = driver.run(builder.start())?;
-        Ok(Queries { transaction, statements, driver })
+        Ok(Queries { transaction, statements, driver, daemon: *daemon })
     }
 }
 
@@ -169,13 +171,17 @@ impl Queries<'_> {
     }
 
     pub(super) fn waiting_jobs(&mut self, limit: usize) -> Result<Vec<Job>, Fault> {
-        let text = "SELECT record FROM jobs WHERE state IN ('queued', 'processing') ORDER BY place, id LIMIT $1";
-        self.rows(text, &[&limit_of(limit)])?.iter().map(job).collect()
+        let text = "SELECT record FROM jobs WHERE state IN ('queued', 'processing') \
+             AND owner IS NOT DISTINCT FROM $2 ORDER BY place, id LIMIT $1";
+        let daemon = self.daemon;
+        self.rows(text, &[&limit_of(limit), &daemon])?.iter().map(job).collect()
     }
 
     pub(super) fn running_jobs(&mut self) -> Result<Vec<Job>, Fault> {
-        let text = "SELECT record FROM jobs WHERE state = 'processing' ORDER BY place, id";
-        self.rows(text, &[])?.iter().map(job).collect()
+        let text = "SELECT record FROM jobs WHERE state = 'processing' AND owner IS NOT DISTINCT FROM $1 \
+             ORDER BY place, id";
+        let daemon = self.daemon;
+        self.rows(text, &[&daemon])?.iter().map(job).collect()
     }
 
     /// See [`next_in_turn`].
@@ -183,19 +189,30 @@ impl Queries<'_> {
         let last_turn = self.number("last_turn")?.map(i64::cast_unsigned);
         let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
         let text = "SELECT record FROM (SELECT DISTINCT ON (key_id) place, id, record FROM jobs \
-             WHERE state = 'queued' AND id <> ALL ($1) ORDER BY key_id, place, id) first_of_key ORDER BY place, id";
-        let oldest_of_keys = self.rows(text, &[&taken])?;
+             WHERE state = 'queued' AND id <> ALL ($1) AND owner IS NOT DISTINCT FROM $2 ORDER BY key_id, place, id) first_of_key ORDER BY place, id";
+        let daemon = self.daemon;
+        let oldest_of_keys = self.rows(text, &[&taken, &daemon])?;
         next_in_turn(last_turn, oldest_of_keys.iter().map(job))
     }
 
     pub(super) fn expiring_jobs(&mut self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
-        let text = "SELECT record, due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, id LIMIT $1";
-        self.rows(text, &[&limit_of(limit)])?.iter().map(|row| Ok((UnixSeconds(row.get(1)), job(row)?))).collect()
+        let text = "SELECT record, due_at FROM jobs WHERE due_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
+             ORDER BY due_at, id LIMIT $1";
+        let daemon = self.daemon;
+        self.rows(text, &[&limit_of(limit), &daemon])?
+            .iter()
+            .map(|row| Ok((UnixSeconds(row.get(1)), job(row)?)))
+            .collect()
     }
 
     pub(super) fn webhook_jobs(&mut self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
-        let text = "SELECT record, webhook_at FROM jobs WHERE webhook_at IS NOT NULL ORDER BY webhook_at, id LIMIT $1";
-        self.rows(text, &[&limit_of(limit)])?.iter().map(|row| Ok((UnixSeconds(row.get(1)), job(row)?))).collect()
+        let text = "SELECT record, webhook_at FROM jobs WHERE webhook_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
+             ORDER BY webhook_at, id LIMIT $1";
+        let daemon = self.daemon;
+        self.rows(text, &[&limit_of(limit), &daemon])?
+            .iter()
+            .map(|row| Ok((UnixSeconds(row.get(1)), job(row)?)))
+            .collect()
     }
 
     /// Records that a job of an account was started.
@@ -271,7 +288,7 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
     record::<JobRecord>(row, 0, "a job")
 }
 
-fn request(row: &Row) -> Result<(String, String, Request), Fault> {
+pub(super) fn request(row: &Row) -> Result<(String, String, Request), Fault> {
     Ok((row.get(0), row.get(1), record::<RequestRecord>(row, 2, "a request")?))
 }
 

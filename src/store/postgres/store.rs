@@ -1,20 +1,26 @@
-//! A PostgreSQL database as the store of the one process that owns it; exports, also beside the owner, and imports.
+//! A PostgreSQL database as a store that other processes change too; exports, also beside them, and imports.
 
 use std::collections::HashSet;
-use std::io::{BufRead, Write};
-use std::sync::Arc;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::bulk_queue::BulkQueue;
+use super::calls::CallExchange;
+use super::commit_log::Followers;
 use super::connect::{Connection, Connections, Server, ServerError, StoreConfig};
+use super::daemon_id::daemon_id;
+use super::locks::{Locking, lock_alone, lock_shared, unlock};
 use super::migrations::{is_outdated, migrate, path, read_error, require_schema};
 use super::reads::Queries;
-use super::writer::{Health, Ownership, Writer, record_ownership, release_ownership, take_ownership};
+use super::writer::{Health, Writer};
 use crate::store::export_import::{TransferError, import};
 use crate::store::integrity_check::RowCounts;
 use crate::store::storage_fault::Fault;
 use crate::store::{
-    Change, Day, ExportError, ImportError, Job, KeyDay, OnCommit, OpenError, Preset, Rows, StateStore, UnixSeconds,
+    Change, Day, ExportError, Follower, ImportError, Job, KeyDay, OnCommit, OpenError, Preset, Rows, StateStore,
+    UnixSeconds,
 };
 
 /// Connections for reads. Reads are few: everything hot is in memory.
@@ -24,16 +30,20 @@ const READERS: u32 = 4;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const FAULT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A database, owned by this process.
+/// An open database.
 #[derive(Debug)]
 pub struct PostgresStore {
     server: Server,
     writer: Writer,
     readers: r2d2::Pool<Connections>,
     health: Arc<Health>,
+    followers: Arc<Followers>,
+    /// Identifies this process in tables.
+    process: i64,
+    calls: Mutex<CallExchange>,
 }
 
-/// A configured database, which this process need not own.
+/// A configured database.
 #[derive(Clone, Debug)]
 pub struct PostgresServer(Server);
 
@@ -52,28 +62,49 @@ impl PostgresServer {
         self.0.name()
     }
 
-    /// Takes ownership of the database, creating or upgrading its tables.
+    /// The same database for the daemon of a data directory, which gets an identity there if it has none.
     ///
     /// # Errors
-    /// [`OpenError::Locked`] when another process owns it; others when it cannot be used, or a newer version wrote it.
+    /// When the directory cannot be read or written.
+    pub fn for_daemon(mut self, data_dir: &Path) -> io::Result<Self> {
+        self.0.daemon = Some(daemon_id(data_dir)?);
+        Ok(self)
+    }
+
+    /// Opens the database, creating or upgrading its tables.
+    ///
+    /// # Errors
+    /// [`OpenError::Locked`] while another process has the same data directory, an import runs, or the tables are to be
+    /// upgraded and others use them; others when it cannot be used, or a newer version wrote it.
     pub fn open(&self) -> Result<PostgresStore, OpenError> {
         let server = &self.0;
         let failed = |fault| read_error(server, fault);
         let mut connection = server.connect().map_err(failed)?;
-        // Before the migration: the owner may be an older version.
-        match take_ownership(&mut connection).map_err(failed)? {
-            Ownership::Taken => {}
-            Ownership::InUse => return Err(OpenError::Locked { path: path(server) }),
+        let locked = || OpenError::Locked { path: path(server) };
+        if is_outdated(&mut connection).map_err(failed)? {
+            // The processes that use the tables are of an older version.
+            if lock_alone(&mut connection).map_err(failed)? == Locking::InUse {
+                return Err(locked());
+            }
+            let migrated = migrate(server, &mut connection);
+            unlock(&connection);
+            migrated?;
         }
-        migrate(server, &mut connection)?;
-        let health = Arc::new(Health::default());
-        let writer = Writer::start(server.clone(), connection, Arc::clone(&health)).map_err(failed)?;
+        if lock_shared(&mut connection).map_err(failed)? == Locking::InUse {
+            return Err(locked());
+        }
+        require_schema(server, &mut connection)?;
+        take_jobs_without_daemon(&mut connection).map_err(failed)?;
+        let (health, followers, process) = (Arc::default(), Arc::<Followers>::default(), rand::random());
+        let shared = (Arc::clone(&followers), Arc::clone(&health));
+        let writer = Writer::start(server.clone(), connection, process, shared.0, shared.1).map_err(failed)?;
         let pool = r2d2::Pool::builder().max_size(READERS).min_idle(Some(1)).connection_timeout(READ_TIMEOUT);
         // A broken connection is found by its query, which is then repeated on another one. Failures to connect are
         // reported by the writer.
         let pool = pool.test_on_check_out(false).error_handler(Box::new(r2d2::NopErrorHandler));
         let readers = pool.build_unchecked(Connections(server.clone()));
-        Ok(PostgresStore { server: server.clone(), writer, readers, health })
+        let calls = Mutex::default();
+        Ok(PostgresStore { server: server.clone(), writer, readers, health, followers, process, calls })
     }
 
     /// The queue of bulk runs, also while a daemon uses the database. Creates or upgrades the tables where none does.
@@ -85,10 +116,10 @@ impl PostgresServer {
         let failed = |fault| read_error(server, fault);
         let mut connection = server.connect().map_err(failed)?;
         if is_outdated(&mut connection).map_err(failed)?
-            && matches!(take_ownership(&mut connection).map_err(failed)?, Ownership::Taken)
+            && lock_alone(&mut connection).map_err(failed)? == Locking::Taken
         {
             let migrated = migrate(server, &mut connection);
-            release_ownership(&connection);
+            unlock(&connection);
             migrated?;
         }
         BulkQueue::open(server.clone())
@@ -113,26 +144,24 @@ impl PostgresServer {
     /// Reads an export into the database, which must be empty and not in use, in one transaction.
     ///
     /// # Errors
-    /// When another process owns it, it has rows, a line is invalid or missing, or it cannot be written.
+    /// When another process uses it, it has rows, a line is invalid or missing, or it cannot be written.
     pub fn import(&self, input: impl BufRead) -> Result<RowCounts, ImportError> {
         let server = &self.0;
         let failed = |fault: Fault| ImportError::Store(read_error(server, fault));
         let mut connection = server.connect().map_err(failed)?;
-        match take_ownership(&mut connection).map_err(failed)? {
-            Ownership::Taken => {}
-            Ownership::InUse => return Err(OpenError::Locked { path: path(server) }.into()),
+        if lock_alone(&mut connection).map_err(failed)? == Locking::InUse {
+            return Err(OpenError::Locked { path: path(server) }.into());
         }
-        let imported = self.import_owned(&mut connection, input);
-        release_ownership(&connection);
+        let imported = self.import_locked(&mut connection, input);
+        unlock(&connection);
         imported
     }
 
-    fn import_owned(&self, connection: &mut Connection, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
+    fn import_locked(&self, connection: &mut Connection, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
         let server = &self.0;
         let failed = |fault: Fault| ImportError::Store(read_error(server, fault));
         migrate(server, connection)?;
         connection.remove_timeouts().map_err(failed)?;
-        record_ownership(connection).map_err(failed)?;
         let mut queries = connection.writing().map_err(failed)?;
         let rows = import(&mut queries, &mut input).map_err(|error| match error {
             TransferError::Data(error) => error,
@@ -141,6 +170,14 @@ impl PostgresServer {
         queries.commit().map_err(failed)?;
         Ok(rows)
     }
+}
+
+/// Makes jobs this daemon's that an older version or an import left without one.
+fn take_jobs_without_daemon(connection: &mut Connection) -> Result<(), Fault> {
+    let Some(daemon) = connection.daemon else { return Ok(()) };
+    let mut queries = connection.writing()?;
+    queries.execute("UPDATE jobs SET owner = $1 WHERE owner IS NULL", &[&daemon])?;
+    queries.commit()
 }
 
 impl PostgresStore {
@@ -153,7 +190,11 @@ impl PostgresStore {
         let load = || {
             let mut connection = self.server.connect()?;
             connection.remove_timeouts()?;
-            connection.snapshot()?.load(now)
+            let mut queries = connection.snapshot()?;
+            let last = queries.last_commit()?;
+            let rows = queries.load(now)?;
+            self.followers.loaded(last.number);
+            Ok(rows)
         };
         load().map_err(|fault| read_error(&self.server, fault))
     }
@@ -185,7 +226,13 @@ impl PostgresStore {
             let patience = if self.health.fault().is_none() { READ_TIMEOUT } else { FAULT_TIMEOUT };
             let connection = self.readers.get_timeout(patience);
             let mut connection = connection.map_err(|error| failed(Fault::Server(error.to_string())))?;
-            match connection.snapshot().and_then(|mut queries| work(&mut queries)) {
+            let read = connection.snapshot().and_then(|mut queries| {
+                let found = work(&mut queries)?;
+                // An idle connection keeps no snapshot.
+                queries.roll_back()?;
+                Ok(found)
+            });
+            match read {
                 Err(Fault::Server(_)) if connection.is_broken() && tries > 0 => tries -= 1,
                 outcome => return outcome.map_err(failed),
             }
@@ -250,6 +297,29 @@ impl StateStore for PostgresStore {
 
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|queries| queries.webhook_jobs(limit))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn follow(&self, follower: Follower) {
+        self.followers.add(follower);
+    }
+
+    fn has_orphaned_jobs(&self) -> Result<bool, OpenError> {
+        if !self.health.is_settled() {
+            return Ok(false);
+        }
+        self.read(|queries| {
+            let daemon = queries.daemon;
+            queries.has("SELECT 1 FROM orphaned_jobs WHERE owner <> $1 LIMIT 1", &[&daemon])
+        })
+    }
+
+    fn exchange_calls(&self, own: &[(String, u32)]) -> Result<Vec<(String, u32)>, OpenError> {
+        let mut exchange = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange.exchange(&self.server, self.process, own).map_err(|fault| read_error(&self.server, fault))
     }
 
     fn fault(&self) -> Option<String> {

@@ -2,26 +2,24 @@
 //!
 //! Sums saturate at 2^63 - 1, the largest number of a column.
 
-use super::reads::{Queries, account, count, key};
+use super::reads::{Queries, account, count, job, key, request};
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
 use crate::store::storage_fault::Fault;
-use crate::store::write_tables::WriteTables;
+use crate::store::write_tables::{ImagesInMonth, WriteTables};
 use crate::store::{
     Account, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
 };
 
 impl Queries<'_> {
+    /// Ends the transaction without its changes. A dropped one ends no sooner than with the next use of its connection, and keeps
+    /// its locks until then.
+    pub(super) fn roll_back(self) -> Result<(), Fault> {
+        self.driver.run(self.transaction.rollback())
+    }
+
     /// Commits the transaction.
     pub(super) fn commit(self) -> Result<(), Fault> {
         self.driver.run(self.transaction.commit())
-    }
-
-    /// Counts this transaction; returns its number.
-    pub(super) fn count_commit(&mut self) -> Result<i64, Fault> {
-        let text = "INSERT INTO meta AS m VALUES ('commits', 1) \
-             ON CONFLICT (name) DO UPDATE SET number = m.number + 1 RETURNING number";
-        let row = self.row(text, &[])?;
-        row.map(|row| row.get(0)).ok_or_else(|| Fault::Damaged("the transaction could not be counted".into()))
     }
 }
 
@@ -126,6 +124,27 @@ impl WriteTables for Queries<'_> {
         self.execute("DELETE FROM key_days WHERE day < $1", &[&i64::from(before.0)])
     }
 
+    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault> {
+        let text = "SELECT account, key, record FROM requests WHERE account = $1 AND key = $2";
+        self.row(text, &[&account, &key])?.map(|row| request(&row).map(|(_, _, request)| request)).transpose()
+    }
+
+    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
+        let text = "SELECT least((SELECT coalesce(sum(images), 0) FROM usage WHERE account = $1 AND month = $2) \
+               + (SELECT coalesce(sum(reserved), 0) FROM jobs \
+                  WHERE account = $1 AND month = $2 AND state IN ('queued', 'processing') AND reserved > 0), \
+               9223372036854775807)::bigint, \
+             least((SELECT coalesce(sum(images), 0) FROM key_days \
+                  WHERE account = $1 AND day >= $4 AND day < $5 AND key_id = $3) \
+               + (SELECT coalesce(sum(reserved), 0) FROM jobs WHERE account = $1 AND month = $2 \
+                  AND state IN ('queued', 'processing') AND reserved > 0 AND key_id = $3), \
+               9223372036854775807)::bigint";
+        let (first, next) = (Day::first_of(month), Day::of(month.ends()));
+        let days = [i64::from(first.0), i64::from(next.0)];
+        let row = self.row(text, &[&account, &i64::from(month.0), &key_id, &days[0], &days[1]])?;
+        row.map(|row| ImagesInMonth { account: count(&row, 0), key: count(&row, 1) }).ok_or_else(no_sum)
+    }
+
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault> {
         self.has("SELECT 1 FROM requests WHERE account = $1 AND key = $2", &[&account, &key])
     }
@@ -162,18 +181,46 @@ impl WriteTables for Queries<'_> {
 
     fn put_job(&mut self, job: &Job) -> Result<(), Fault> {
         let record = JobRecord::from_latest(job.clone()).encode();
-        let text = "INSERT INTO jobs VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET \
-             key_id = $2, account = $3, name = $4, state = $5, place = $6, due_at = $7, webhook_at = $8, record = $9";
+        let text = "INSERT INTO jobs (id, key_id, account, name, state, place, due_at, webhook_at, record, owner, month, \
+               reserved) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO UPDATE SET \
+             key_id = $2, account = $3, name = $4, state = $5, place = $6, due_at = $7, webhook_at = $8, record = $9, \
+             month = $11, reserved = $12";
+        let (month, reserved, owner) = (i64::from(job.month.0), stored(job.reserved), self.daemon);
         let (due_at, webhook_at) = (job.due_at().map(|at| at.0), job.webhook_at().map(|at| at.0));
         let state = job.state.name();
         self.execute(
             text,
-            &[&job.id, &job.key_id, &job.account, &job.name, &state, &job.place, &due_at, &webhook_at, &record],
+            &[
+                &job.id,
+                &job.key_id,
+                &job.account,
+                &job.name,
+                &state,
+                &job.place,
+                &due_at,
+                &webhook_at,
+                &record,
+                &owner,
+                &month,
+                &reserved,
+            ],
         )
     }
 
     fn remove_job(&mut self, job: &Job) -> Result<(), Fault> {
         self.execute("DELETE FROM jobs WHERE id = $1", &[&job.id])
+    }
+
+    fn owns_job(&mut self, id: &str) -> Result<bool, Fault> {
+        let daemon = self.daemon;
+        self.has("SELECT 1 FROM jobs WHERE id = $1 AND owner IS NOT DISTINCT FROM $2", &[&id, &daemon])
+    }
+
+    fn adopt_jobs(&mut self) -> Result<Vec<Job>, Fault> {
+        let text =
+            "UPDATE jobs SET owner = $1 WHERE owner <> $1 AND id IN (SELECT id FROM orphaned_jobs) RETURNING record";
+        let daemon = self.daemon;
+        self.rows(text, &[&daemon])?.iter().map(job).collect()
     }
 
     fn generated(&mut self) -> Result<Option<GeneratedCount>, Fault> {

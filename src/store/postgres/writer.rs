@@ -1,7 +1,11 @@
-//! Writer thread on PostgreSQL, with group commit: all changes that queue up during one transaction share the next.
+//! Writer thread on PostgreSQL: group commit of own changes, in one order with the commits of other processes.
 //!
-//! Its connection holds the advisory lock that makes this process the owner of the database. When the connection breaks it
-//! is made again, and changes are refused until then; those whose commit was in progress wait for its outcome.
+//! All changes that queue up during one transaction share the next. The thread also reads the log of commits
+//! (`commit_log.rs`), several times a second and with each own commit, so that the followers get the rows of other
+//! processes and the callers those of their changes in the order of the commits.
+//!
+//! When the connection breaks it is made again, and changes are refused until then; those whose commit was in progress wait for
+//! its outcome, which the log has.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -9,47 +13,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::commit_log::{BATCH, Followers, LogPlace, LoggedCommit};
 use super::connect::{Connection, Server};
-use super::migrations::{LOCKS, SCHEMA, schema_of};
+use super::locks::{Locking, lock_shared, unlock};
+use super::migrations::{SCHEMA, schema_of};
 use crate::store::apply_change::apply;
 use crate::store::storage_fault::{ApplyError, Fault};
 use crate::store::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 
-/// Changes in one transaction. Limits how long the first waits for the others to be written: each takes some round trips.
+/// Changes in one transaction.
 const CHANGES_PER_COMMIT: usize = 256;
+
+/// How long changes are added to a transaction: each takes some round trips, for which the first one and all other processes
+/// wait.
+const GROUP_TIME: Duration = Duration::from_millis(250);
 
 /// How long changes with an unknown outcome wait for the connection.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often an idle connection is tested, and a broken one is made again. Within this time a daemon notices that it lost
-/// the database.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the log is read, and a broken connection is made again. Within this time a daemon follows the commits of the
+/// others.
+const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often a new connection tries to take the lock: the server needs a moment to end the session of a broken one.
-const OWNERSHIP_TRIES: u32 = 10;
+/// How often a daemon renews its lease.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// How long a daemon's jobs are its own after its last heartbeat.
+const DAEMON_LEASE: Duration = Duration::from_secs(15);
+
+/// How often a daemon drops old commits from the log.
+const CLEANUP: Duration = Duration::from_secs(60);
+
+/// How often a new connection tries to take the locks: the server needs a moment to end the session of a broken one.
+const LOCK_TRIES: u32 = 10;
 
 /// The pause between two of them.
-const OWNERSHIP_PAUSE: Duration = Duration::from_millis(50);
-
-/// Second half of the lock of the owner.
-const OWNER_LOCK: i32 = 2;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long the server may take to answer the test of an idle connection.
 const TEST_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why a process cannot go on with a database that another one owned meanwhile.
-const USED_SINCE: &str = "another process has used it since the connection broke";
-
-/// The row of `meta` that identifies the last owner.
-const OWNER: &str = "owner";
-
-/// The row of `meta` with the number of commits that changed rows.
-pub(super) const COMMITS: &str = "commits";
 
 /// The state that the writer shows to others.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     fault: Mutex<Option<String>>,
+    /// When the connection was last made; `None` while it is broken.
+    connected: Mutex<Option<Instant>>,
     superseded: AtomicBool,
 }
 
@@ -62,40 +71,18 @@ impl Health {
         self.superseded.load(Ordering::Relaxed)
     }
 
+    /// Whether the others have had the time to renew their leases since this process is connected: after an outage of the
+    /// server all leases have ended, also those of daemons that live.
+    pub(super) fn is_settled(&self) -> bool {
+        let connected = *self.connected.lock().unwrap_or_else(PoisonError::into_inner);
+        connected.is_some_and(|since| since.elapsed() >= DAEMON_LEASE)
+    }
+
     fn set(&self, fault: Option<String>) {
+        let connected = fault.is_none().then(Instant::now);
+        *self.connected.lock().unwrap_or_else(PoisonError::into_inner) = connected;
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
-}
-
-/// The outcome of taking the lock of the owner.
-pub(super) enum Ownership {
-    /// This connection has it.
-    Taken,
-    /// Another session has it.
-    InUse,
-}
-
-/// Takes the lock of the owner, which lasts as long as the connection.
-pub(super) fn take_ownership(connection: &mut Connection) -> Result<Ownership, Fault> {
-    let mut queries = connection.writing()?;
-    let is_taken = queries.has("SELECT 1 WHERE pg_try_advisory_lock($1, $2)", &[&LOCKS, &OWNER_LOCK])?;
-    Ok(if is_taken { Ownership::Taken } else { Ownership::InUse })
-}
-
-/// Writes that this process is the owner, on a connection that has the lock; returns its number. What earlier owners have in
-/// memory is stale from here on.
-pub(super) fn record_ownership(connection: &mut Connection) -> Result<i64, Fault> {
-    let owner: i64 = rand::random();
-    let mut queries = connection.writing()?;
-    queries.put_number(OWNER, owner)?;
-    queries.commit()?;
-    Ok(owner)
-}
-
-/// Releases the lock before the connection ends, so that the next process does not wait for the server to notice.
-pub(super) fn release_ownership(connection: &Connection) {
-    // A broken connection has no lock.
-    drop(connection.batch("SELECT pg_advisory_unlock_all()"));
 }
 
 /// The owner of the writer thread. Dropped, it commits what is queued and waits for the thread.
@@ -111,13 +98,31 @@ struct Submitted {
 }
 
 impl Writer {
-    /// With a connection that has the lock of the owner.
-    pub(super) fn start(server: Server, mut connection: Connection, health: Arc<Health>) -> Result<Self, Fault> {
-        let owner = record_ownership(&mut connection)?;
-        let committed = connection.snapshot()?.number(COMMITS)?.unwrap_or(0);
+    /// With a connection that has the shared lock.
+    pub(super) fn start(
+        server: Server,
+        mut connection: Connection,
+        process: i64,
+        followers: Arc<Followers>,
+        health: Arc<Health>,
+    ) -> Result<Self, Fault> {
+        renew_lease(&mut connection)?;
+        let place = connection.snapshot()?.last_commit()?;
+        followers.loaded(place.number);
+        health.set(None);
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let state =
-            WriterState { server, connection: Some(connection), owner, committed, health, unknown_outcome: None };
+        let state = WriterState {
+            server,
+            connection: Some(connection),
+            process,
+            place,
+            followers,
+            health,
+            lease_renewed: Instant::now(),
+            cleaned_up: Instant::now(),
+            unknown_outcome: None,
+            given_up: None,
+        };
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted));
         let thread = thread.map_err(|error| Fault::Server(format!("no thread can be started: {error}")))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -138,7 +143,8 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
-        if let Some(thread) = self.thread.take() {
+        // A callback may be the last to hold the store: the thread does not wait for itself.
+        if let Some(thread) = self.thread.take_if(|thread| thread.thread().id() != std::thread::current().id()) {
             // The thread ends when the queue is empty.
             drop(thread.join());
         }
@@ -150,13 +156,18 @@ struct WriterState {
     server: Server,
     /// `None` while it is broken.
     connection: Option<Connection>,
-    /// Identifies this process as the owner.
-    owner: i64,
-    /// The number of commits whose changes were answered.
-    committed: i64,
+    /// Identifies this process in the log.
+    process: i64,
+    /// The last commit whose rows were passed on.
+    place: LogPlace,
+    followers: Arc<Followers>,
     health: Arc<Health>,
+    lease_renewed: Instant,
+    cleaned_up: Instant,
     /// Changes whose outcome only the next connection shows.
     unknown_outcome: Option<UnknownOutcome>,
+    /// The token of changes whose outcome is still unknown, and whose callers were told so.
+    given_up: Option<i64>,
 }
 
 struct UnknownOutcome {
@@ -166,10 +177,11 @@ struct UnknownOutcome {
 }
 
 /// The progress of one transaction.
-#[derive(Default)]
 struct Attempt {
-    /// Its number; `None` before the last of its changes was applied.
-    number: Option<i64>,
+    /// Identifies it in the log.
+    token: i64,
+    /// Whether it got as far as a commit: before it is counted it cannot have happened.
+    is_counted: bool,
     results: Vec<Result<Rows, ChangeError>>,
 }
 
@@ -177,13 +189,13 @@ impl WriterState {
     fn run(mut self, submitted: &Receiver<Submitted>) {
         let mut due = Instant::now() + INTERVAL;
         loop {
-            // Continuous changes must not delay the test.
+            // Continuous changes must not delay the lease.
             let wait = due.saturating_duration_since(Instant::now());
             let next = if wait.is_zero() { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) };
             match next {
                 Ok(first) => self.write_group(first, submitted),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.test();
+                    self.follow();
                     due = Instant::now() + INTERVAL;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -193,20 +205,85 @@ impl WriterState {
             answer_all(waiting, &ChangeError::Storage("the store was closed".into()));
         }
         if let Some(connection) = &self.connection {
-            release_ownership(connection);
+            unlock(connection);
         }
     }
 
-    /// Tests the connection, or makes it again.
-    fn test(&mut self) {
-        if let Some(connection) = &self.connection {
-            match connection.test(TEST_TIMEOUT) {
-                Ok(()) => return,
-                Err(fault) => self.fail(fault.to_string()),
+    /// Passes on the commits of other processes and renews the lease, or makes the connection again.
+    fn follow(&mut self) {
+        self.begin();
+        let Some(connection) = &mut self.connection else {
+            if let Ok(Some(waiting)) = self.reconnect() {
+                answer_all(waiting, &ChangeError::Unavailable("the connection to the database broke".into()));
+            }
+            return;
+        };
+        let is_lease_due = self.lease_renewed.elapsed() >= HEARTBEAT;
+        let is_cleanup_due = self.cleaned_up.elapsed() >= CLEANUP;
+        let read = connection.test(TEST_TIMEOUT).and_then(|()| {
+            if is_lease_due {
+                renew_lease(connection)?;
+            }
+            if is_cleanup_due {
+                clean_up(connection)?;
+            }
+            read_log(connection, self.place)
+        });
+        match read {
+            Ok(commits) => {
+                if is_lease_due {
+                    self.lease_renewed = Instant::now();
+                }
+                if is_cleanup_due {
+                    self.cleaned_up = Instant::now();
+                }
+                self.pass_on(commits);
+            }
+            Err(fault) => {
+                self.fail(fault.to_string());
+                // Tried at once, and again at the next turn.
+                self.follow_after_fault();
             }
         }
-        // A failure is in `health`, and the next test tries again.
-        let _ = self.reconnect(None);
+    }
+
+    fn follow_after_fault(&mut self) {
+        // No outcome is unknown here; a failure is in `health`.
+        drop(self.reconnect());
+    }
+
+    /// Begins after what was loaded, once the first follower is there.
+    fn begin(&mut self) {
+        if let Some(number) = self.followers.begin() {
+            self.place = LogPlace { number, token: None };
+        }
+    }
+
+    /// Passes commits on in their order: those of other processes to the followers, that of an attempt with an unknown
+    /// outcome to its callers.
+    fn pass_on(&mut self, commits: Vec<LoggedCommit>) {
+        for commit in commits {
+            if commit.place.number != self.place.number + 1 {
+                let (next, found) = (self.place.number + 1, commit.place.number);
+                return self.supersede(&format!("its log has commit {found} after {next} was expected"));
+            }
+            self.place = commit.place;
+            if commit.process == self.process {
+                let is_attempt = |unknown: &mut UnknownOutcome| Some(unknown.attempt.token) == commit.place.token;
+                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take_if(is_attempt) {
+                    answer(waiting, attempt.results);
+                } else if self.given_up.is_some() && self.given_up == commit.place.token {
+                    // Nothing here knows its rows: its callbacks are gone.
+                    return self.supersede("it has changes that were given up");
+                }
+                continue;
+            }
+            match commit.rows() {
+                Ok(rows) => self.followers.call(&rows),
+                // Of a newer version, most likely.
+                Err(fault) => return self.supersede(&fault.to_string()),
+            }
+        }
     }
 
     /// Writes the first change with all others that wait.
@@ -218,36 +295,61 @@ impl WriterState {
             changes.push(next.change);
             waiting.push(next.done);
         }
-        for is_last in [false, true] {
+        self.begin();
+        let mut is_last = false;
+        loop {
             let Some(connection) = &mut self.connection else {
                 let reason = self.health.fault().unwrap_or_default();
                 return answer_all(waiting, &ChangeError::Unavailable(reason));
             };
-            let mut attempt = Attempt::default();
-            let Err(fault) = commit(connection, &changes, &mut attempt) else {
-                self.committed = attempt.number.unwrap_or(self.committed);
-                return answer(waiting, attempt);
+            let mut attempt = Attempt { token: rand::random(), is_counted: false, results: Vec::new() };
+            let fault = match commit(connection, &changes, self.process, self.place.number, &mut attempt) {
+                Ok(Committed { earlier, place, rest }) => {
+                    self.pass_on(earlier);
+                    if let Some(place) = place {
+                        if place.number != self.place.number + 1 && !self.health.is_superseded() {
+                            self.supersede("commits are missing in its log");
+                        }
+                        // Also where this process cannot follow the others any more: its own change is durable.
+                        self.place = place;
+                    }
+                    if rest == 0 {
+                        return answer(waiting, attempt.results);
+                    }
+                    // The transaction took long enough: the rest has one of its own.
+                    let later = waiting.split_off(waiting.len() - rest);
+                    answer(std::mem::replace(&mut waiting, later), attempt.results);
+                    changes.drain(..changes.len() - rest);
+                    is_last = false;
+                    continue;
+                }
+                Err(fault) => fault,
             };
             let reason = fault.to_string();
             tracing::error!(reason, changes = waiting.len(), "the store failed to commit");
             if !fault.needs_reopening() {
-                // A damaged row: the transaction was rolled back when it was dropped.
+                // A damaged row. The next use of the connection ends the transaction.
+                if let Err(fault) = connection.test(TEST_TIMEOUT) {
+                    self.fail(fault.to_string());
+                }
                 return answer_all(waiting, &ChangeError::Storage(reason));
             }
             self.fail(reason.clone());
-            match self.reconnect(attempt.number) {
-                Ok(commits) if attempt.number == Some(commits) => return answer(waiting, attempt),
-                Ok(_) if is_last => return answer_all(waiting, &ChangeError::Unavailable(reason)),
-                Ok(_) => {}
-                Err(()) if attempt.number.is_none() => {
-                    return answer_all(waiting, &ChangeError::Unavailable(reason));
-                }
+            let (is_counted, until) = (attempt.is_counted, Instant::now() + OUTCOME_TIMEOUT);
+            self.unknown_outcome = Some(UnknownOutcome { waiting, attempt, until });
+            waiting = match self.reconnect() {
+                Ok(None) => return,
+                Ok(Some(waiting)) if is_last => return answer_all(waiting, &ChangeError::Unavailable(reason)),
+                Ok(Some(waiting)) => waiting,
                 Err(()) => {
-                    self.unknown_outcome =
-                        Some(UnknownOutcome { waiting, attempt, until: Instant::now() + OUTCOME_TIMEOUT });
+                    // Otherwise a later connection shows the outcome.
+                    if let Some(unknown) = self.unknown_outcome.take_if(|_| !is_counted) {
+                        answer_all(unknown.waiting, &ChangeError::Unavailable(reason));
+                    }
                     return;
                 }
-            }
+            };
+            is_last = true;
         }
     }
 
@@ -260,31 +362,26 @@ impl WriterState {
         self.connection = None;
     }
 
-    /// Connects, takes the lock again, and resolves a transaction whose outcome is unknown; returns the number of commits.
-    /// `attempted` is the number of a transaction that the caller resolves.
-    fn reconnect(&mut self, attempted: Option<i64>) -> Result<i64, ()> {
+    /// Connects, passes on what was committed meanwhile, and resolves a transaction whose outcome is unknown. Returns the
+    /// callers of its changes where it did not happen.
+    fn reconnect(&mut self) -> Result<Option<Vec<OnCommit>>, ()> {
         if self.health.is_superseded() {
             return Err(());
         }
-        let attempted = attempted.or(self.unknown_outcome.as_ref().and_then(|unknown| unknown.attempt.number));
-        match self.try_reconnect(attempted) {
-            Ok((connection, commits)) => {
-                (self.connection, self.committed) = (Some(connection), commits);
+        match self.try_reconnect() {
+            Ok(connection) if !self.health.is_superseded() => {
+                self.connection = Some(connection);
                 self.health.set(None);
+                self.given_up = None;
                 tracing::info!("the database can be used again");
-                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take() {
-                    if attempt.number == Some(commits) {
-                        answer(waiting, attempt);
-                    } else {
-                        answer_all(waiting, &ChangeError::Unavailable("the connection to the database broke".into()));
-                    }
-                }
-                Ok(commits)
+                Ok(self.unknown_outcome.take().map(|unknown| unknown.waiting))
             }
-            Err(reason) => {
+            outcome => {
+                let reason = outcome.err().or(self.health.fault()).unwrap_or_default();
                 self.health.set(Some(reason.clone()));
                 let is_over = |late: &mut UnknownOutcome| late.until <= Instant::now() || self.health.is_superseded();
-                if let Some(UnknownOutcome { waiting, .. }) = self.unknown_outcome.take_if(is_over) {
+                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take_if(is_over) {
+                    self.given_up = Some(attempt.token);
                     answer_all(waiting, &ChangeError::Storage(reason));
                 }
                 Err(())
@@ -292,65 +389,148 @@ impl WriterState {
         }
     }
 
-    fn try_reconnect(&self, attempted: Option<i64>) -> Result<(Connection, i64), String> {
-        let mut connection = self.server.connect().map_err(|fault| fault.to_string())?;
+    fn try_reconnect(&mut self) -> Result<Connection, String> {
+        let text = |fault: Fault| fault.to_string();
+        let mut connection = self.server.connect().map_err(text)?;
         let mut tries = 0;
-        while let Ownership::InUse = take_ownership(&mut connection).map_err(|fault| fault.to_string())? {
-            // Its owner has recorded itself: this process need not wait until that one has ended to know what it lost.
-            let owner = connection.snapshot().and_then(|mut queries| queries.number(OWNER));
-            if owner.map_err(|fault| fault.to_string())? != Some(self.owner) {
-                return Err(self.supersede(USED_SINCE));
-            }
-            if tries == OWNERSHIP_TRIES {
-                return Err(format!("another process uses {}", self.server.name()));
+        while lock_shared(&mut connection).map_err(text)? == Locking::InUse {
+            unlock(&connection);
+            if tries == LOCK_TRIES {
+                return Err(format!("another process keeps {} for itself", self.server.name()));
             }
             tries += 1;
-            std::thread::sleep(OWNERSHIP_PAUSE);
+            std::thread::sleep(LOCK_PAUSE);
         }
-        let found = connection.snapshot().and_then(|mut queries| {
-            let schema = schema_of(&mut queries)?;
-            Ok((schema, queries.number(OWNER)?, queries.number(COMMITS)?.unwrap_or(0)))
+        let place = self.place;
+        let read = renew_lease(&mut connection).and_then(|()| {
+            let mut queries = connection.snapshot()?;
+            let found = (schema_of(&mut queries)?, queries.last_commit()?.number, queries.token_of(place.number)?);
+            queries.roll_back()?;
+            Ok(found)
         });
-        let (schema, owner, commits) = found.map_err(|fault| fault.to_string())?;
-        if schema != SCHEMA || owner != Some(self.owner) {
-            return Err(self.supersede(USED_SINCE));
+        let (schema, last, known) = read.map_err(text)?;
+        self.lease_renewed = Instant::now();
+        if schema != SCHEMA {
+            self.supersede("another version has changed its tables");
+        } else if last < place.number || place.token.is_some() && known != place.token {
+            self.supersede("it does not have all commits that it acknowledged, or keeps them no longer");
+        } else {
+            self.catch_up(&mut connection).map_err(text)?;
         }
-        if commits != self.committed && Some(commits) != attempted {
-            return Err(self.supersede("it does not have all commits that it acknowledged"));
+        Ok(connection)
+    }
+
+    /// Passes on what was committed meanwhile, up to the end of the broken connection's transaction.
+    fn catch_up(&mut self, connection: &mut Connection) -> Result<(), Fault> {
+        // Most of it before others wait.
+        loop {
+            let commits = read_log(connection, self.place)?;
+            let is_last = commits.len() < BATCH;
+            self.pass_on(commits);
+            if is_last || self.health.is_superseded() {
+                break;
+            }
         }
-        Ok((connection, commits))
+        let mut queries = connection.writing()?;
+        queries.wait_for_commits()?;
+        let commits = queries.all_commits_after(self.place.number)?;
+        queries.roll_back()?;
+        self.pass_on(commits);
+        Ok(())
     }
 
     /// What this process has in memory differs from the database for good.
-    fn supersede(&self, reason: &str) -> String {
+    fn supersede(&mut self, reason: &str) {
+        let reason = format!("{} cannot be used any more: {reason}", self.server.name());
+        tracing::error!(reason, "the copies of the database in memory are stale");
         self.health.superseded.store(true, Ordering::Relaxed);
-        format!("{} cannot be used any more: {reason}", self.server.name())
+        self.health.set(Some(reason));
+        self.connection = None;
     }
 }
 
-fn answer(waiting: Vec<OnCommit>, attempt: Attempt) {
-    waiting.into_iter().zip(attempt.results).for_each(|(done, result)| done(result));
+/// Answers changes with their results. Those without one were not in the transaction.
+fn answer(waiting: Vec<OnCommit>, results: Vec<Result<Rows, ChangeError>>) {
+    let left_out = || Err(ChangeError::Unavailable("the connection to the database broke".into()));
+    let results = results.into_iter().chain(std::iter::repeat_with(left_out));
+    waiting.into_iter().zip(results).for_each(|(done, result)| done(result));
 }
 
 fn answer_all(waiting: Vec<OnCommit>, error: &ChangeError) {
     waiting.into_iter().for_each(|done| done(Err(error.clone())));
 }
 
-/// Writes `changes` in order in one transaction, durable when this returns. One result per change.
-fn commit(connection: &mut Connection, changes: &[Change], attempt: &mut Attempt) -> Result<(), Fault> {
+/// The next commits after a place.
+fn read_log(connection: &mut Connection, place: LogPlace) -> Result<Vec<LoggedCommit>, Fault> {
+    let mut queries = connection.snapshot()?;
+    let commits = queries.commits_after(place.number)?;
+    queries.roll_back()?;
+    Ok(commits)
+}
+
+/// Drops old commits, and daemons that have not been back for a week.
+fn clean_up(connection: &mut Connection) -> Result<(), Fault> {
     let mut queries = connection.writing()?;
+    queries.drop_old_commits()?;
+    queries.execute("DELETE FROM daemons WHERE lease_until < now() - interval '7 days'", &[])?;
+    queries.commit()
+}
+
+/// Renews the lease of the connection's daemon.
+fn renew_lease(connection: &mut Connection) -> Result<(), Fault> {
+    let Some(daemon) = connection.daemon else { return Ok(()) };
+    let mut queries = connection.writing()?;
+    let text = "INSERT INTO daemons VALUES ($1, now() + make_interval(secs => $2)) \
+         ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until";
+    queries.execute(text, &[&daemon, &DAEMON_LEASE.as_secs_f64()])?;
+    queries.commit()
+}
+
+/// What a transaction found and did.
+struct Committed {
+    /// The commits of others before it.
+    earlier: Vec<LoggedCommit>,
+    /// Its own commit; `None` where all its changes were refused.
+    place: Option<LogPlace>,
+    /// Changes at the end that it does not have, because it took too long.
+    rest: usize,
+}
+
+/// Writes `changes` in order in one transaction, durable when this returns, as many as [`GROUP_TIME`] allows. One result per
+/// change.
+fn commit(
+    connection: &mut Connection,
+    changes: &[Change],
+    process: i64,
+    known: i64,
+    attempt: &mut Attempt,
+) -> Result<Committed, Fault> {
+    let mut queries = connection.writing()?;
+    let number = queries.count_commit()?;
+    let began = Instant::now();
+    let earlier = if number > known + 1 { queries.all_commits_after(known)? } else { Vec::new() };
     for change in changes {
+        if !attempt.results.is_empty() && began.elapsed() >= GROUP_TIME {
+            break;
+        }
         attempt.results.push(match apply(&mut queries, change.clone()) {
             Ok(rows) => Ok(rows),
             Err(ApplyError::Refused(refusal)) => Err(refusal),
             Err(ApplyError::Fault(fault)) => return Err(fault),
         });
     }
-    // A completely refused group changed nothing: it needs no commit. Dropped, the transaction is rolled back.
-    if attempt.results.iter().any(Result::is_ok) {
-        let number = queries.count_commit()?;
-        attempt.number = Some(number);
-        queries.commit()?;
+    let rest = changes.len() - attempt.results.len();
+    // A completely refused group changed nothing: it needs no commit.
+    if attempt.results.iter().all(Result::is_err) {
+        queries.roll_back()?;
+        return Ok(Committed { earlier, place: None, rest });
     }
-    Ok(())
+    let mut rows = Rows::default();
+    attempt.results.iter().flatten().for_each(|written| rows.append(written.clone()));
+    let rows = serde_json::to_string(&rows).map_err(|error| Fault::Damaged(error.to_string()))?;
+    let place = LogPlace { number, token: Some(attempt.token) };
+    queries.log_commit(&LoggedCommit { place, process, rows })?;
+    attempt.is_counted = true;
+    queries.commit()?;
+    Ok(Committed { earlier, place: Some(place), rest })
 }

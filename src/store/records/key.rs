@@ -9,7 +9,7 @@ use crate::store::UnixSeconds;
 pub type Key = KeyV3;
 
 /// SHA-256 of a secret token; the only form in which one is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyHash(pub [u8; 32]);
 
 /// A key, as stored. The token is not part of it: its SHA-256 is the key of the table.

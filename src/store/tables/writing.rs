@@ -2,7 +2,7 @@
 
 use super::Writing;
 use crate::store::storage_fault::Fault;
-use crate::store::write_tables::WriteTables;
+use crate::store::write_tables::{ImagesInMonth, WriteTables};
 use crate::store::{
     Account, Day, GeneratedCount, Job, JobState, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
 };
@@ -87,6 +87,27 @@ impl WriteTables for Writing<'_> {
         names.iter().try_for_each(|name| self.key_days.forget(name, before))
     }
 
+    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault> {
+        self.requests.get(account, key)
+    }
+
+    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
+        let mut images = ImagesInMonth { account: self.usage.get(account, month)?.unwrap_or_default().images, key: 0 };
+        if let Some(id) = key_id {
+            let first = Day::first_of(month);
+            let days = self.key_days.of_account(account, first, Day(u32::MAX), usize::MAX)?;
+            let of_key = days.iter().filter(|(day, key_id, _)| day.month() == month && key_id == id);
+            images.key = of_key.map(|(_, _, used)| used.images).fold(0, u64::saturating_add);
+        }
+        for job in self.jobs.waiting(usize::MAX)?.iter().filter(|job| job.account == account && job.month == month) {
+            images.account = images.account.saturating_add(job.reserved);
+            if key_id == Some(&job.key_id) {
+                images.key = images.key.saturating_add(job.reserved);
+            }
+        }
+        Ok(images)
+    }
+
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault> {
         Ok(self.requests.get(account, key)?.is_some())
     }
@@ -122,6 +143,14 @@ impl WriteTables for Writing<'_> {
 
     fn remove_job(&mut self, job: &Job) -> Result<(), Fault> {
         self.jobs.remove(job)
+    }
+
+    fn owns_job(&mut self, _id: &str) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    fn adopt_jobs(&mut self) -> Result<Vec<Job>, Fault> {
+        Ok(Vec::new())
     }
 
     fn generated(&mut self) -> Result<Option<GeneratedCount>, Fault> {

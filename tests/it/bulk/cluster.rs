@@ -477,7 +477,7 @@ fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
 }
 
 #[test]
-fn daemons_process_queued_runs_also_the_one_that_waits_for_the_database() {
+fn daemons_process_queued_runs_beside_their_requests() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 600);
     let daemons: Vec<_> = (0..2)
@@ -492,10 +492,9 @@ fn daemons_process_queued_runs_also_the_one_that_waits_for_the_database() {
         })
         .collect();
     let log = |number: usize| fs::read_to_string(scene.path(&format!("{number}.log"))).unwrap();
-    // Both are up: one owns the database, the other one waits.
     let began = Instant::now();
-    while !(0..2).any(|number| log(number).contains("another daemon uses the database")) {
-        assert!(began.elapsed() < LONG, "no daemon waits");
+    while !(0..2).all(|number| log(number).contains("listening")) {
+        assert!(began.elapsed() < LONG, "a daemon does not start");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);

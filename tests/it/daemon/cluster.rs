@@ -1,4 +1,4 @@
-//! Several daemons on one PostgreSQL database: one works, the others wait, and one of them takes over when it is killed.
+//! Several daemons on one PostgreSQL database: all work, each knows what the others did, and the others go on when one is killed.
 
 #![cfg(unix)]
 
@@ -7,6 +7,7 @@ use crate::support::command::{backdrop, http_client, stderr, stdout};
 use crate::support::pictures::png;
 use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
 use crate::support::tier::rounds;
+use crate::video::support::made;
 use backdrop::image::Size;
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 const CLIENTS: usize = 6;
 
-/// Longer than a take-over takes on a loaded machine.
+/// Longer than any change takes to reach all daemons on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A picture that is a cutout already, so that the network is not run.
@@ -97,25 +98,24 @@ impl Cluster {
     }
 }
 
-/// A client that knows the addresses of all daemons, and stays with the one that answers.
+/// A client that sends each request to another daemon, and to the next one where that one does not answer, as a balancer does.
 struct Caller {
     client: Client,
     apis: Vec<String>,
-    current: AtomicUsize,
+    turn: AtomicUsize,
 }
 
 impl Caller {
     fn new(cluster: &Cluster) -> Self {
         let client = http_client().timeout(PATIENCE).build().expect("a client");
-        Self { client, apis: cluster.apis(), current: AtomicUsize::new(0) }
+        Self { client, apis: cluster.apis(), turn: AtomicUsize::new(0) }
     }
 
-    /// The answer of the daemon that works; nothing where none does.
+    /// The answer of the first daemon that gives one; nothing where none does.
     async fn send(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Option<Response> {
-        let first = self.current.load(Ordering::Relaxed);
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for number in (0..self.apis.len()).map(|more| (first + more) % self.apis.len()) {
             if let Ok(response) = request(&self.client, &self.apis[number]).bearer_auth(KEY).send().await {
-                self.current.store(number, Ordering::Relaxed);
                 // 500: the daemon lost the database while it committed, and cannot know the outcome.
                 if ![500, 503].contains(&response.status().as_u16()) {
                     return Some(response);
@@ -150,10 +150,20 @@ impl Caller {
         response.json().await.expect("JSON")
     }
 
-    /// The number of the daemon that works.
-    async fn working(&self) -> usize {
-        self.get("/account").await;
-        self.current.load(Ordering::Relaxed)
+    /// Waits until every daemon answers a path with this status, and for that of a key; returns how long it took.
+    async fn all_answer(&self, path: &str, key: &str, status: u16) -> Duration {
+        let start = Instant::now();
+        for api in &self.apis {
+            loop {
+                let answered = self.client.get(format!("{api}{path}")).bearer_auth(key).send().await;
+                if answered.is_ok_and(|response| response.status() == status) {
+                    break;
+                }
+                assert!(start.elapsed() < PATIENCE, "{api}{path} does not answer {status}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        start.elapsed()
     }
 }
 
@@ -213,13 +223,18 @@ impl Load {
     }
 }
 
-/// Creates a key with the daemon that works; nothing where it is killed meanwhile.
-fn create_key(cluster: &Cluster, number: usize) -> Option<String> {
-    let mut command = backdrop();
-    command.args(["keys", "create", "--label", "storm", "--data-dir"]).arg(cluster.data_of(number));
-    command.env("BACKDROP_STORE_URL", &cluster.url).env("BACKDROP_JOBS_RESULTS", results_in(&cluster.folder));
-    let output = command.output().expect("the binary runs");
+/// Creates a key beside the daemons; nothing where the server is away.
+fn create_key(cluster: &Cluster) -> Option<String> {
+    let output = keys_command(cluster, &["create", "--label", "storm"]);
     output.status.success().then(|| stdout(&output).trim().to_owned())
+}
+
+/// Runs `backdrop keys` on the database.
+fn keys_command(cluster: &Cluster, arguments: &[&str]) -> Output {
+    let mut command = backdrop();
+    command.arg("keys").args(arguments).arg("--data-dir").arg(cluster.folder.join("command"));
+    command.env("BACKDROP_STORE_URL", &cluster.url).env("BACKDROP_JOBS_RESULTS", results_in(&cluster.folder));
+    command.output().expect("the binary runs")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,22 +253,20 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
     let (mut keys, mut take_overs, mut server_starts) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds(4, 60) {
         load.progress(&mut cluster, 10 + round as u64 % 23).await;
-        let working = load.caller.working().await;
-        keys.extend(create_key(&cluster, working));
+        keys.extend(create_key(&cluster));
         let start = Instant::now();
         match round % 4 {
-            0 => cluster.kill(working),
+            0 => cluster.kill(round / 4 % 3),
             1 => {
                 server.crash();
                 server.resume(&[]);
                 server_starts.push(start.elapsed());
             }
-            // The daemon that works keeps the database, or ends because another one was faster.
             2 => server.cut_connections(),
             // One is left.
             _ => {
-                cluster.kill(working);
-                cluster.kill((working + 1) % 3);
+                cluster.kill(round / 4 % 3);
+                cluster.kill((round / 4 + 1) % 3);
             }
         }
         load.progress(&mut cluster, 1).await;
@@ -273,13 +286,15 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
     let stored: BTreeSet<String> = sql("SELECT name FROM presets").lines().map(str::to_owned).collect();
     assert_eq!(stored, *load.saved.lock().unwrap());
     assert!(!stored.is_empty());
-    // And as the daemon sees it that works in the end.
-    assert_eq!(load.caller.get("/account").await["used"].to_string(), acknowledged);
+    // And as every daemon sees it.
+    load.caller.all_answer("/account", KEY, 200).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for _ in 0..3 {
+        assert_eq!(load.caller.get("/account").await["used"].to_string(), acknowledged);
+    }
     assert!(!keys.is_empty());
     for key in &keys {
-        let api = &load.caller.apis[load.caller.working().await];
-        let response = load.caller.client.get(format!("{api}/account")).bearer_auth(key).send().await;
-        assert_eq!(response.expect("it answers").status(), 200, "a key was lost");
+        load.caller.all_answer("/account", key, 200).await;
     }
     for (kind, name) in ["daemon killed", "server crashed", "connections cut", "two daemons killed"].iter().enumerate()
     {
@@ -304,27 +319,105 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiting_daemon_is_alive_and_not_ready_and_takes_over_when_the_other_is_killed() {
+async fn every_daemon_works_and_knows_what_the_others_did() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(folder.path(), server.database(), 3);
+    let caller = Caller::new(&cluster);
+    for number in 0..3 {
+        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
+    }
+    // The same request at each of them is billed once.
+    for _ in 0..3 {
+        assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    }
+    // At the same time too.
+    let file = cutout();
+    let post = || caller.picture("second", &file);
+    let at_once = tokio::join!(post(), post(), post());
+    for response in [at_once.0, at_once.1, at_once.2] {
+        assert_eq!(response.status(), 200);
+    }
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "2");
+    let body = json!({ "name": "shop" });
+    let post = |client: &Client, api: &str| client.post(format!("{api}/presets")).json(&body);
+    assert_eq!(caller.until_answered(post).await.status(), 200);
+    for _ in 0..3 {
+        assert_eq!(caller.get("/presets").await["presets"].as_array().map(Vec::len), Some(1));
+    }
+
+    let key = create_key(&cluster).expect("it is created");
+    println!("a key is known everywhere after {:?}", caller.all_answer("/account", &key, 200).await);
+    let id = stdout(&keys_command(&cluster, &["list"]));
+    let id = id.lines().find(|line| line.contains("storm")).and_then(|line| line.split_whitespace().next());
+    let revoked = keys_command(&cluster, &["revoke", id.expect("it is listed")]);
+    assert!(revoked.status.success(), "{}", stderr(&revoked));
+    println!("a revoked key is refused everywhere after {:?}", caller.all_answer("/account", &key, 401).await);
+
+    // The others go on when two are killed, without a break.
+    cluster.kill(0);
+    cluster.kill(2);
+    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    assert_eq!(caller.get("/account").await["used"], 2, "a repeated request is not billed again");
+}
+
+/// Waits until a daemon shows a job in a state.
+async fn until_job(caller: &Caller, api: &str, path: &str, status: &str) -> Value {
+    let start = Instant::now();
+    loop {
+        if let Ok(response) = caller.client.get(format!("{api}{path}")).bearer_auth(KEY).send().await
+            && let Ok(job) = response.json::<Value>().await
+            && job["status"] == status
+        {
+            return job;
+        }
+        assert!(start.elapsed() < PATIENCE, "{api}{path} is not {status}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cancels_them() {
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), server.database(), 2);
     let caller = Caller::new(&cluster);
-    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
-    let working = caller.working().await;
-    let waiting = 1 - working;
-    let ready = until_status(&caller.client, &format!("{}/readyz", cluster.admin(waiting)), 503).await;
-    assert!(ready.contains("another daemon"), "{ready}");
-    until_status(&caller.client, &format!("{}/livez", cluster.admin(waiting)), 200).await;
-    let refused = caller.client.get(format!("{}/account", caller.apis[waiting])).send().await;
-    assert!(refused.is_err_and(|error| error.is_connect()), "a waiting daemon takes no requests");
-    // A waiting daemon goes on waiting while the server is away.
-    server.crash();
-    server.resume(&[]);
-    cluster.kill(working);
-    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
-    assert_eq!(caller.working().await, waiting);
-    assert_eq!(caller.get("/account").await["used"], 1, "a repeated request is not billed again");
-    until_status(&caller.client, &format!("{}/readyz", cluster.admin(waiting)), 200).await;
+    for number in 0..2 {
+        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
+    }
+    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=3"], "-pix_fmt yuv420p");
+    let clip = Bytes::from(std::fs::read(clip).unwrap());
+    let apis = cluster.apis();
+    let post = async |name: &str| {
+        let form = Form::new().part("file", Part::stream(clip.clone()).file_name("clip.mp4"));
+        let request = caller.client.post(format!("{}/video/remove", apis[0])).header("Idempotency-Key", name);
+        let job: Value = request.bearer_auth(KEY).multipart(form).send().await.unwrap().json().await.unwrap();
+        job["status_url"].as_str().unwrap_or_else(|| panic!("{job}")).to_owned()
+    };
+    // Through the other daemon.
+    let cancelled = post("cancelled").await;
+    let deleted = caller.client.delete(format!("{}{cancelled}", apis[1])).bearer_auth(KEY).send().await.unwrap();
+    assert_eq!(deleted.status(), 200, "{}", deleted.text().await.unwrap_or_default());
+    until_job(&caller, &apis[0], &cancelled, "error").await;
+
+    let path = post("finished").await;
+    until_job(&caller, &apis[1], &path, "processing").await;
+    cluster.kill(0);
+    let start = Instant::now();
+    let done = until_job(&caller, &apis[1], &path, "done").await;
+    println!("a clip of three seconds is finished elsewhere {:?} after its daemon was killed", start.elapsed());
+    assert_eq!((&done["progress"], &done["output_seconds"]), (&100.into(), &3.0.into()));
+    let result = caller.client.get(done["result_url"].as_str().expect("an address"));
+    let result = result.send().await.unwrap().bytes().await.unwrap();
+    assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT images FROM usage").trim(), "3", "it is billed once");
+
+    // The one that was killed comes back, and knows all of it.
+    cluster.restart_ended();
+    until_job(&caller, &apis[0], &path, "done").await;
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path().join("results")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 1, "only the result is left: {left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -366,27 +459,21 @@ async fn while_the_database_is_away_bills_are_refused_with_503_and_readiness_fai
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_that_lost_the_database_to_another_one_ends_with_an_error() {
+async fn a_daemon_whose_database_lost_commits_ends_with_an_error() {
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), server.database(), 1);
     let caller = Caller::new(&cluster);
     assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
-    // Gets the lock when the connection is cut, and leaves as another daemon would.
-    let take = "SELECT pg_advisory_lock(x'62647270'::int, 2); UPDATE meta SET number = number + 1 WHERE name = 'owner'";
-    let mut taker = server.session(name_of(&cluster.url), take).stdout(Stdio::null()).spawn().expect("it runs");
-    let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-    let start = Instant::now();
-    while server.sql("postgres", waits).is_empty() {
-        assert!(start.elapsed() < PATIENCE, "nothing waits for the lock");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    // As a standby that was promoted before the last commits reached it.
+    let lose = "UPDATE meta SET number = number - 1 WHERE name = 'commits'; \
+         DELETE FROM commits WHERE number > (SELECT number FROM meta WHERE name = 'commits')";
+    server.sql(name_of(&cluster.url), lose);
     server.cut_connections();
-    assert!(taker.wait().expect("it ends").success());
     let ended = tokio::task::spawn_blocking(move || (cluster.daemons[0].0.wait().expect("it ends"), cluster));
     let (status, cluster) = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").expect("no panic");
     assert!(!status.success());
-    assert!(cluster.log(0).contains("another daemon has used the database"), "{}", cluster.log(0));
+    assert!(cluster.log(0).contains("stale"), "{}", cluster.log(0));
 }
 
 #[test]

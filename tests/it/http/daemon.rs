@@ -552,6 +552,7 @@ impl Daemon {
             idempotency: services.idempotency,
             presets: services.presets,
             backdrop_quota: services.backdrop_quota,
+            rate_limits: services.rate_limits,
             providers: Providers::default(),
             jobs: jobs.clone(),
             results,

@@ -86,6 +86,27 @@ impl ResultStore for FolderStore {
     fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), ResultStoreError>> {
         self.delete(&job.id)
     }
+
+    fn put_input<'a>(&'a self, id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            let copied = std::fs::copy(file, self.0.join(format!("{id}.input")));
+            copied.map(drop).map_err(|error| ResultStoreError(error.to_string()))
+        })
+    }
+
+    fn fetch_input<'a>(&'a self, id: &'a str, to: &'a Path) -> BoxFuture<'a, Result<bool, ResultStoreError>> {
+        Box::pin(async move {
+            let copied = std::fs::copy(self.0.join(format!("{id}.input")), to);
+            copied.map(|_| true).map_err(|error| ResultStoreError(error.to_string()))
+        })
+    }
+
+    fn delete_input<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            let removed = std::fs::remove_file(self.0.join(format!("{id}.input")));
+            removed.map_err(|error| ResultStoreError(error.to_string()))
+        })
+    }
 }
 
 /// Webhooks that are printed to stderr.

@@ -13,7 +13,7 @@ const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
 fn bill(month: Month, images: u64, request: Option<(&str, Request)>) -> Change {
     let request = request.map(|(key, request)| (key.to_owned(), request));
-    Change::Bill { account: "acme".into(), month, images, microdollars: images * 5000, request, by: None }
+    Change::Bill { account: "acme".into(), month, images, microdollars: images * 5000, request, by: None, check: None }
 }
 
 fn request(fingerprint: u8, at: i64) -> Request {
@@ -131,6 +131,7 @@ fn bills_add_up_by_key_and_day_until_they_are_forgotten() {
         microdollars: images * 5000,
         request: None,
         by: Some(KeyUse { key_id: key_id.into(), day: Day(day), milliseconds }),
+        check: None,
     };
     // 2025-12-31, 2026-01-01 and 2026-01-02.
     for change in [
@@ -207,8 +208,15 @@ fn bills_add_up_by_month_and_the_last_two_months_are_loaded() {
     let more = apply(&store, bill(months[2], u64::MAX / 5000, None)).expect("the sum saturates");
     assert_eq!(more.usage[0].2.microdollars, u64::MAX);
 
-    let missing =
-        Change::Bill { account: "x".into(), month: months[0], images: 1, microdollars: 1, request: None, by: None };
+    let missing = Change::Bill {
+        account: "x".into(),
+        month: months[0],
+        images: 1,
+        microdollars: 1,
+        request: None,
+        by: None,
+        check: None,
+    };
     assert_eq!(apply(&store, missing), Err(ChangeError::NoSuchAccount("x".into())));
 }
 

@@ -174,7 +174,7 @@ fn bill(store: &RedbStore, name: &str, turn: usize) {
     let month = Month::of(at).previous();
     let request = Some((name.into(), request));
     let by = KeyUse { key_id: format!("key_{}", turn % 3), day: Day::first_of(month), milliseconds: 0 };
-    let change = Change::Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by) };
+    let change = Change::Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by), check: None };
     apply(store, change).expect("the store writes");
     print_line(&format!("billed {name}"));
     if turn.is_multiple_of(4) {

@@ -47,7 +47,15 @@ fn bills_are_written_on_a_full_disk_and_the_store_recovers() {
 }
 
 fn bill() -> Change {
-    Change::Bill { account: "a".into(), month: Month::of(NOW), images: 1, microdollars: 5, request: None, by: None }
+    Change::Bill {
+        account: "a".into(),
+        month: Month::of(NOW),
+        images: 1,
+        microdollars: 5,
+        request: None,
+        by: None,
+        check: None,
+    }
 }
 
 fn billed(store: &RedbStore) -> u64 {

@@ -16,11 +16,11 @@ use crate::store::support::{account, apply, apply_all, new_store, with_account};
 const NOW: i64 = 1_767_225_600;
 const MONTH: Month = Month(202_601);
 
-fn id(number: u8) -> String {
+pub(crate) fn id(number: u8) -> String {
     format!("job_{number:024}")
 }
 
-fn job(number: u8) -> Job {
+pub(crate) fn job(number: u8) -> Job {
     Job {
         id: id(number),
         key_id: "key_1".into(),
@@ -51,7 +51,7 @@ fn hook() -> Webhook {
 }
 
 fn create(job: Job) -> Change {
-    Change::CreateJob { job: Box::new(job), at_most: 10 }
+    Change::CreateJob { job: Box::new(job), at_most: 10, check: None }
 }
 
 fn result() -> JobResult {
@@ -241,6 +241,7 @@ fn the_unfinished_jobs_of_a_key_are_limited() {
     let create = |number: u8, key: &str| Change::CreateJob {
         job: Box::new(Job { key_id: key.into(), name: Some(number.to_string()), ..job(number) }),
         at_most: 2,
+        check: None,
     };
     apply(&store, create(1, "key_1")).expect("room");
     apply(&store, create(2, "key_1")).expect("room");
@@ -249,7 +250,7 @@ fn the_unfinished_jobs_of_a_key_are_limited() {
     assert_eq!(apply(&store, create(3, "key_1")), Err(full.clone()));
     // A repetition returns its first job rather than the limit.
     let again = Job { name: Some("2".into()), ..job(4) };
-    let again = Change::CreateJob { job: Box::new(again), at_most: 2 };
+    let again = Change::CreateJob { job: Box::new(again), at_most: 2, check: None };
     assert_eq!(apply(&store, again), Err(ChangeError::JobNameTaken(id(2))));
     apply(&store, create(5, "key_10")).expect("another key with the same prefix has its own limit");
     apply(&store, Change::RequeueJobs { at: UnixSeconds(NOW) }).expect("it writes");
@@ -330,6 +331,7 @@ fn change(op: &Op) -> Change {
                 ..job(number)
             }),
             at_most: AT_MOST,
+            check: None,
         },
         Op::Start(number) => start(number, NOW + 1),
         Op::Requeue => Change::RequeueJobs { at: UnixSeconds(NOW + 2) },
@@ -338,7 +340,7 @@ fn change(op: &Op) -> Change {
                 (true, JobEnd::Done { result, warnings, bill: full }) => {
                     JobEnd::Done { result, warnings, bill: full.filter(|_| bill) }
                 }
-                (true, other @ JobEnd::Failed { .. }) => other,
+                (true, other @ (JobEnd::Failed { .. } | JobEnd::Cancelled { .. })) => other,
                 (false, _) => failed(),
             };
             finish(number, at, end)

@@ -13,4 +13,5 @@ pub(crate) mod postgres;
 pub(crate) mod private_files;
 pub(crate) mod queue;
 pub(crate) mod records;
+pub(crate) mod several_processes;
 pub(crate) mod support;

@@ -82,6 +82,7 @@ fn change(op: &Op, at: i64) -> Change {
             microdollars: images * 7,
             request: request.map(|(key, fingerprint, at)| (key.to_string(), as_request(*images, fingerprint, at))),
             by: Some(KeyUse { key_id: format!("key_{}", images % 2), day: day(*month), milliseconds: images * 3 }),
+            check: None,
         },
         Op::Forget { before } => Change::ForgetRequests { before: UnixSeconds(*before) },
         Op::Put { account, id: number, name, params, replace } => {
@@ -118,7 +119,7 @@ struct Model {
 impl Model {
     fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
         match change {
-            Change::Bill { account, month, images, microdollars, request, by } => {
+            Change::Bill { account, month, images, microdollars, request, by, check: _ } => {
                 if account == "missing" {
                     return Err(ChangeError::NoSuchAccount(account));
                 }
@@ -169,6 +170,7 @@ impl Model {
             | Change::SetKey { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
+            | Change::AdoptJobs { .. }
             | Change::StartJob { .. }
             | Change::RequeueJobs { .. }
             | Change::FinishJob { .. }

@@ -1,13 +1,12 @@
-//! The store on PostgreSQL: the contract that redb fulfils too, one owner at a time, lost connections, a stopped server.
+//! The store on PostgreSQL: the contract that redb fulfils too, lost connections, a stopped server.
 
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use backdrop::store::{
-    AccountModel, Change, ChangeError, Key, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Plan, PostgresServer,
-    PostgresStore, Rows, StateStore, StoreConfig, UnixSeconds,
+    AccountModel, Change, ChangeError, Key, KeyHash, Month, PRESETS_PER_ACCOUNT, Plan, PostgresServer, PostgresStore,
+    Rows, StateStore, StoreConfig, UnixSeconds,
 };
 use backdrop::telemetry::with_causes;
 use proptest::test_runner::{Config, TestRunner};
@@ -15,7 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::store::backend::{Backend, ContractStore, Postgres, Redb, rows_of};
 use crate::store::support::{account, apply, apply_all, key, preset};
 use crate::store::{jobs, model};
-use crate::support::postgres::{PASSWORD, name_of};
+use crate::support::postgres::PASSWORD;
 use crate::support::tier::rounds;
 
 /// Few, because each one makes two databases; `make kill-storm` and redb have many.
@@ -112,6 +111,7 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
         microdollars: 1,
         request: None,
         by: None,
+        check: None,
     };
     let most = i64::MAX.unsigned_abs();
     for images in [most - 1, 5] {
@@ -135,31 +135,16 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
     assert_eq!(empty.open().load().expect("it reads"), Rows::default(), "half an import is none");
 }
 
-#[test]
-fn one_process_at_a_time_owns_a_database() {
-    let Some(database) = Postgres::create() else { return };
-    let owner = database.open();
-    apply(&owner, account("acme")).expect("a new name");
-    let refused = database.configured().open().expect_err("it is in use");
-    assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
-    let refused = database.configured().import(&b""[..]).expect_err("it is in use");
-    assert!(refused.to_string().contains("in use"), "{refused}");
-    assert_eq!(database.another().open().load().expect("it reads").accounts.len(), 0, "another database is free");
-    assert!(database.export(&owner).1.accounts == 1, "an export needs no ownership");
-    let secret = owner.shared_secret([1; 32]).expect("it is stored");
-    drop(owner);
-    let next = database.open();
-    assert_eq!(next.load().expect("it reads").accounts.len(), 1);
-    assert_eq!(next.shared_secret([2; 32]).expect("it is stored"), secret, "the first daemon's secret is everyone's");
-    let newer = "UPDATE meta SET number = 99 WHERE name = 'schema'";
-    database.sql(newer);
-    drop(next);
-    let error = database.configured().open().expect_err("it is newer");
-    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
-}
-
 fn bill(images: u64) -> Change {
-    Change::Bill { account: "acme".into(), month: Month(202_601), images, microdollars: 0, request: None, by: None }
+    Change::Bill {
+        account: "acme".into(),
+        month: Month(202_601),
+        images,
+        microdollars: 0,
+        request: None,
+        by: None,
+        check: None,
+    }
 }
 
 fn billed(store: &PostgresStore) -> u64 {
@@ -237,25 +222,6 @@ fn a_crashed_server_loses_no_bill_and_doubles_none() {
         database.server.crash();
         database.server.resume(&[]);
     });
-}
-
-#[test]
-fn a_store_whose_database_another_process_used_makes_no_change_any_more() {
-    let Some(database) = Postgres::create() else { return };
-    let store = database.open();
-    apply(&store, account("acme")).expect("a new name");
-    // Waits for the lock, gets it when the owner's connection is cut, and leaves as another daemon would.
-    let take = "SELECT pg_advisory_lock(x'62647270'::int, 2); UPDATE meta SET number = number + 1 WHERE name = 'owner'";
-    let mut taker =
-        database.server.session(name_of(&database.url), take).stdout(Stdio::null()).spawn().expect("it runs");
-    wait_until(|| !database.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").is_empty());
-    database.server.cut_connections();
-    wait_until(|| store.is_superseded());
-    assert!(taker.wait().expect("it ends").success(), "it took the lock");
-    let refused = apply(&store, bill(1)).expect_err("it is not the owner");
-    assert!(matches!(&refused, ChangeError::Unavailable(reason) if reason.contains("another process")), "{refused}");
-    assert!(store.fault().is_some());
-    assert_eq!(billed(&database.open()), 0);
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! Several processes on one PostgreSQL database: each follows the commits of the others, and no bill depends on a copy that lags
+//! behind.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use backdrop::account::{Billed, BillingError, Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services};
+use backdrop::store::{
+    Change, ChangeError, Job, JobEnd, JobError, JobState, OpenError, PostgresStore, Rows, StateStore, UnixSeconds,
+};
+use tokio::runtime::Runtime;
+
+use crate::store::backend::{Backend, ContractStore, Postgres};
+use crate::store::jobs;
+use crate::store::support::{account, apply, key};
+
+const QUOTA: u64 = 50;
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(120), "it does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Records what a store's followers get.
+fn followed(store: &PostgresStore) -> Arc<Mutex<Vec<Rows>>> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&seen);
+    store.follow(Box::new(move |rows| sink.lock().expect("no panic").push(rows.clone())));
+    seen
+}
+
+fn names(seen: &Mutex<Vec<Rows>>) -> Vec<String> {
+    let seen = seen.lock().expect("no panic");
+    seen.iter().flat_map(|rows| rows.accounts.iter().map(|account| account.name.clone())).collect()
+}
+
+fn services(database: &Postgres) -> Services {
+    Services::load(database.open(), QUOTA).expect("it loads")
+}
+
+fn now() -> UnixSeconds {
+    UnixSeconds::now()
+}
+
+#[test]
+fn each_process_gets_the_commits_of_the_others_once_and_in_order() {
+    let Some(database) = Postgres::create() else { return };
+    let (one, other) = (database.open(), database.open());
+    apply(&one, account("before")).expect("a new name");
+    assert_eq!(other.load().expect("it reads").accounts.len(), 1);
+    apply(&one, account("between")).expect("a new name");
+    let (seen_by_one, seen_by_other) = (followed(&one), followed(&other));
+    for number in 0..20 {
+        // By turns, so that own and other commits alternate.
+        let store = if number % 2 == 0 { &one } else { &other };
+        apply(store, account(&number.to_string())).expect("a new name");
+        if number == 10 {
+            database.server.cut_connections();
+            wait_until(|| apply(&one, account("after the cut")).is_ok());
+        }
+    }
+    let numbers = |of: u32| (0..20).filter(move |number| number % 2 == of).map(|number| number.to_string());
+    wait_until(|| names(&seen_by_one).len() >= 10 && names(&seen_by_other).len() >= 12);
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(names(&seen_by_one), numbers(1).collect::<Vec<_>>(), "no own commit, and none twice");
+    let mut expected = vec!["between".to_owned()];
+    expected.extend(numbers(0));
+    expected.insert(7, "after the cut".into());
+    assert_eq!(names(&seen_by_other), expected, "from what was loaded on");
+    assert!(!one.is_superseded() && !other.is_superseded());
+}
+
+#[test]
+fn a_process_that_missed_more_than_the_log_has_makes_no_change_any_more() {
+    let Some(database) = Postgres::create() else { return };
+    let (one, other) = (database.open(), database.open());
+    apply(&one, account("acme")).expect("a new name");
+    let seen = followed(&one);
+    wait_until(|| apply(&other, key_of("key_1", 1)).is_ok());
+    wait_until(|| !seen.lock().expect("no panic").is_empty());
+    // As if the process had been cut off for longer than the log is kept.
+    database.sql("UPDATE meta SET number = number + 5 WHERE name = 'commits'");
+    apply(&other, key_of("key_2", 2)).expect("it is new");
+    wait_until(|| one.is_superseded());
+    assert!(matches!(apply(&one, account("late")), Err(ChangeError::Unavailable(_))));
+}
+
+fn key_of(id: &str, number: u8) -> Change {
+    Change::CreateKey { hash: backdrop::store::KeyHash([number; 32]), key: key("acme", id) }
+}
+
+#[test]
+fn a_revoked_key_is_refused_by_the_other_process_within_a_second() {
+    let Some(database) = Postgres::create() else { return };
+    let (one, other) = (services(&database), services(&database));
+    let runtime = Runtime::new().expect("a runtime");
+    let created = runtime.block_on(one.keys.bootstrap(None)).expect("it writes").expect("the store was empty");
+    assert!(runtime.block_on(other.keys.bootstrap(None)).expect("it writes").is_none());
+    let token = created.secret.expose();
+    wait_until(|| other.keys.authenticate(token).is_some());
+    runtime.block_on(one.keys.revoke(&created.key.id)).expect("it writes");
+    let start = Instant::now();
+    wait_until(|| other.keys.authenticate(token).is_none());
+    assert!(start.elapsed() < Duration::from_secs(10), "within a second on a machine that is not loaded");
+}
+
+/// Bills one image after the other until the quota is exhausted; returns how many were billed.
+async fn bill_all(services: Services, payer: Payer<'static>) -> u64 {
+    let mut billed = 0;
+    loop {
+        match services.billing.reserve_for(&payer, 1, now()) {
+            Ok(reservation) => match reservation.bill(1, 1, None).await {
+                Ok(Billed::Now) => billed += 1,
+                Err(BillingError::Exhausted(exhausted)) => {
+                    let of_key = payer.images_per_month.is_some();
+                    assert_eq!(exhausted.kind, if of_key { QuotaKind::Key } else { QuotaKind::Plan });
+                    return billed;
+                }
+                other => panic!("{other:?}"),
+            },
+            Err(_) => return billed,
+        }
+    }
+}
+
+#[test]
+fn no_quota_is_exceeded_by_several_processes() {
+    let Some(database) = Postgres::create() else { return };
+    let all = [services(&database), services(&database), services(&database)];
+    let runtime = Runtime::new().expect("a runtime");
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    apply(&store, account("paid")).expect("a new name");
+    let plan = Payer { account: "acme", plan: Plan::Free, key_id: Some("key_1"), images_per_month: None };
+    let of_key = Payer { account: "paid", plan: Plan::Paid, key_id: Some("key_2"), images_per_month: Some(30) };
+    for (payer, quota) in [(plan, QUOTA), (of_key, 30)] {
+        let clients: Vec<_> = (0..12).map(|n| runtime.spawn(bill_all(all[n % 3].clone(), payer))).collect();
+        let billed: u64 = clients.into_iter().map(|client| runtime.block_on(client).expect("no panic")).sum();
+        assert_eq!(billed, quota);
+    }
+    assert_eq!(database.sql("SELECT sum(images) FROM usage").trim(), "80");
+    // What a job reserves elsewhere counts too.
+    apply(&store, account("clips")).expect("a new name");
+    let job =
+        Job { account: "clips".into(), reserved: QUOTA - 1, month: backdrop::store::Month::of(now()), ..jobs::job(1) };
+    apply(&store, Change::CreateJob { job: Box::new(job), at_most: 9, check: None }).expect("it is new");
+    let clips = Payer { account: "clips", plan: Plan::Free, key_id: None, images_per_month: None };
+    assert_eq!(runtime.block_on(bill_all(all[0].clone(), clips)), 1);
+}
+
+#[test]
+fn a_request_that_runs_in_two_processes_is_billed_once() {
+    let Some(database) = Postgres::create() else { return };
+    let (one, other) = (services(&database), services(&database));
+    let runtime = Runtime::new().expect("a runtime");
+    apply(&database.open(), account("acme")).expect("a new name");
+    let name: IdempotencyKey = "order-1".try_into().expect("a valid key");
+    let claim = |services: &Services, fingerprint| {
+        let claimed = services.idempotency.claim("acme", &name, [fingerprint; 32], now());
+        match runtime.block_on(claimed) {
+            Claim::New(guard) => guard.with_pictures(vec![Some([7; 32])].into()),
+            claimed @ (Claim::Replay(_) | Claim::Conflict) => panic!("{claimed:?}"),
+        }
+    };
+    let bill = |services: &Services, guard| {
+        let reservation = services.billing.reserve("acme", Plan::Free, 1, now()).expect("room");
+        runtime.block_on(reservation.bill(1, 5, Some(guard)))
+    };
+    let third = services(&database);
+    let (first, again, different) = (claim(&one, 1), claim(&other, 1), claim(&third, 2));
+    assert_eq!(bill(&one, first).expect("it writes"), Billed::Now);
+    assert_eq!(bill(&other, again).expect("it is a repetition"), Billed::Before);
+    assert!(matches!(bill(&third, different), Err(BillingError::Conflict)));
+    assert_eq!(database.sql("SELECT sum(images) FROM usage").trim(), "1");
+    let replayed = || {
+        let claimed = other.idempotency.claim("acme", &name, [1; 32], now());
+        matches!(runtime.block_on(claimed), Claim::Replay(_))
+    };
+    wait_until(replayed);
+    assert!(other.billing.usage("acme", Plan::Free, now()).used == 1, "its counters followed");
+}
+
+#[test]
+fn calls_count_against_the_limit_of_all_processes() {
+    let Some(database) = Postgres::create() else { return };
+    let (one, other) = (services(&database), services(&database));
+    let runtime = Runtime::new().expect("a runtime");
+    let exchanging = [one.clone(), other.clone()];
+    for services in exchanging {
+        runtime.spawn(async move { services.exchange_calls().await });
+    }
+    // Calls are published in their order, so that a later one shows that the others are known.
+    let until_known = |key| {
+        let mut own = 0;
+        wait_until(|| {
+            own += 1;
+            one.rate_limits.calls.check(key, u32::MAX, Instant::now());
+            other.rate_limits.calls.check(key, u32::MAX, Instant::now()).remaining < u32::MAX - own
+        });
+    };
+    until_known("first");
+    for _ in 0..5 {
+        assert!(one.rate_limits.calls.check("key_1", 8, Instant::now()).allowed);
+    }
+    until_known("last");
+    assert!(!other.rate_limits.calls.check("key_1", 5, Instant::now()).allowed, "five calls of a limit of five");
+    assert!(other.rate_limits.calls.check("key_1", 6, Instant::now()).allowed);
+    assert!(one.rate_limits.calls.check("key_3", 1, Instant::now()).allowed, "keys do not share a limit");
+}
+
+/// A store of the daemon of a data directory.
+fn daemon(database: &Postgres, folder: &std::path::Path) -> Result<PostgresStore, OpenError> {
+    database.configured().for_daemon(folder).expect("a folder").open()
+}
+
+#[test]
+fn a_job_belongs_to_its_daemon_until_the_lease_has_ended() {
+    let Some(database) = Postgres::create() else { return };
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let one = daemon(&database, folders[0].path()).expect("it opens");
+    let other = daemon(&database, folders[1].path()).expect("it opens");
+    let again = daemon(&database, folders[0].path()).expect_err("its directory is in use");
+    assert!(matches!(again, OpenError::Locked { .. }), "{again}");
+    apply(&one, account("acme")).expect("a new name");
+    let create = |number| Change::CreateJob { job: Box::new(jobs::job(number)), at_most: 9, check: None };
+    apply(&one, create(1)).expect("it is new");
+    apply(&one, create(2)).expect("it is new");
+    let start = |number: u8| Change::StartJob { id: jobs::id(number), at: UnixSeconds(2) };
+    apply(&one, start(1)).expect("it is queued");
+    assert_eq!((one.waiting_jobs(9).expect("it reads").len(), other.waiting_jobs(9).expect("it reads").len()), (2, 0));
+    assert!(other.job(&jobs::id(1)).expect("it reads").is_some(), "every daemon shows it");
+    assert_eq!(apply(&other, start(2)), Err(ChangeError::JobElsewhere(jobs::id(2))));
+    let orphans = || database.sql("SELECT count(*) FROM orphaned_jobs").trim().to_owned();
+    assert_eq!(orphans(), "0");
+    let adopt = || Change::AdoptJobs { at: UnixSeconds(3) };
+    assert_eq!(apply(&other, adopt()).expect("it writes").jobs, Vec::new());
+
+    database.sql("UPDATE daemons SET lease_until = now() - interval '1 s'");
+    // A living daemon renews it soon.
+    wait_until(|| orphans() == "0");
+    drop(one);
+    database.sql("UPDATE daemons SET lease_until = now() - interval '1 s' WHERE id IN (SELECT owner FROM jobs)");
+    let error = || JobError { code: "x".into(), message: "x".into() };
+    assert_eq!(orphans(), "2");
+    wait_until(|| other.has_orphaned_jobs().expect("it reads"));
+    let adopted = apply(&other, adopt()).expect("it writes").jobs;
+    assert_eq!(adopted.iter().map(|job| job.state).collect::<Vec<_>>(), [JobState::Queued; 2]);
+    assert_eq!(other.waiting_jobs(9).expect("it reads").len(), 2);
+    let back = daemon(&database, folders[0].path()).expect("it opens");
+    assert_eq!(back.waiting_jobs(9).expect("it reads").len(), 0);
+    let finish = |end| Change::FinishJob { id: jobs::id(1), at: UnixSeconds(4), expires_at: UnixSeconds(9), end };
+    let failed = apply(&back, finish(JobEnd::Failed { error: error(), progress: 1 }));
+    assert_eq!(failed, Err(ChangeError::JobElsewhere(jobs::id(1))));
+    apply(&back, finish(JobEnd::Cancelled { error: error(), progress: 1 })).expect("every daemon may cancel");
+}
+
+#[test]
+fn an_import_needs_a_database_that_no_other_process_uses() {
+    let Some(database) = Postgres::create() else { return };
+    let (one, other) = (database.open(), database.open());
+    apply(&one, account("acme")).expect("a new name");
+    assert_eq!(ContractStore::load_at(&other, now()).accounts.len(), 1);
+    let refused = database.configured().import(&b""[..]).expect_err("it is in use");
+    assert!(refused.to_string().contains("in use"), "{refused}");
+    assert!(database.export(&one).1.accounts == 1, "an export needs nothing");
+    let secret = one.shared_secret([1; 32]).expect("it is stored");
+    assert_eq!(other.shared_secret([2; 32]).expect("it is stored"), secret, "the first daemon's secret is everyone's");
+    drop((one, other));
+    database.sql("UPDATE meta SET number = 99 WHERE name = 'schema'");
+    let error = database.configured().open().expect_err("it is newer");
+    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
+}
+
+#[test]
+fn tables_of_an_older_version_are_upgraded_once_no_process_uses_them() {
+    let Some(database) = Postgres::create() else { return };
+    drop(database.open());
+    // As version 2 left them: an old daemon holds the lock that this version shares.
+    database.sql(
+        "DROP VIEW orphaned_jobs; DROP TABLE commits, daemons, calls; DROP INDEX jobs_by_owner, jobs_reserved; \
+         ALTER TABLE jobs DROP COLUMN owner, DROP COLUMN month, DROP COLUMN reserved; \
+         UPDATE meta SET number = 2 WHERE name = 'schema'",
+    );
+    let hold = "SELECT pg_advisory_lock(x'62647270'::int, 2); SELECT pg_sleep(60)";
+    let name = crate::support::postgres::name_of(&database.url);
+    let mut old = database.server.session(name, hold).stdout(std::process::Stdio::null()).spawn().expect("it runs");
+    wait_until(|| !database.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted").is_empty());
+    let refused = database.configured().open().expect_err("an older version uses it");
+    assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
+    old.kill().expect("it runs");
+    old.wait().expect("it ends");
+    database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()");
+    wait_until(|| database.configured().open().is_ok());
+}
