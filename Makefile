@@ -273,7 +273,7 @@ large-pictures: test-packages ## Test every endpoint at 4096×4096 in every form
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
 
 cluster-test: test-packages ## Run daemons and bulk workers on PostgreSQL; kill them and the server repeatedly
-	@$(call long,cluster-test,25,--test-threads 2 store::postgres daemon::cluster bulk::cluster)
+	@$(call long,cluster-test,25,--test-threads 2 store::postgres store::several_processes daemon::cluster bulk::cluster)
 
 cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL, and bulk runs on 1, 2 and 3 workers
 	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
