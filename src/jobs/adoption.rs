@@ -17,9 +17,9 @@
 //! Memory does not miss a change: commits of others and the callbacks of own ones run in commit order on one thread,
 //! and jobs are entered before their creation is submitted, or by the callback of their adoption.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::error::JobsError;
@@ -29,25 +29,6 @@ use super::{Job, JobState, input_in};
 use crate::account::write_change;
 use crate::store::{Change, Rows};
 use crate::telemetry::with_causes;
-
-/// Jobs that waited in the queue when another daemon cancelled or adopted them: their files here are to be deleted.
-/// Each was in memory before, so there are no more of them than of those.
-#[derive(Debug, Default)]
-pub(super) struct StaleJobs {
-    jobs: Mutex<Vec<Job>>,
-    added: Notify,
-}
-
-impl StaleJobs {
-    fn push(&self, job: Job) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push(job);
-        self.added.notify_one();
-    }
-
-    fn take(&self) -> Vec<Job> {
-        std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// Removes jobs from memory that other daemons cancel or adopt from now on.
 pub(super) fn follow(shared: &Arc<Shared>) {
@@ -94,7 +75,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
         }
         tokio::select! {
             () = stopped(&mut stop) => return,
-            () = shared.stale.added.notified() => {}
+            () = shared.stale.added() => {}
             () = sleep(shared.tuning.adopt_every) => {}
         }
     }

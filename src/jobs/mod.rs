@@ -33,6 +33,7 @@ mod runner;
 pub mod secret;
 mod service;
 mod shared;
+mod stale_jobs;
 #[cfg(test)]
 mod tests;
 mod tuning;

@@ -24,12 +24,13 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::Notify;
 
 use super::Job;
-use super::adoption::{self, StaleJobs};
+use super::adoption;
 use super::deps::Deps;
 use super::disk_space::DiskSpace;
 use super::error::JobsError;
 use super::job_folders::JobFolders;
 use super::shared::Shared;
+use super::stale_jobs::StaleJobs;
 use super::tuning::Tuning;
 use super::unfinished_jobs::RunningJobs;
 use crate::account::WriteError;

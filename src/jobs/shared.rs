@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::adoption::StaleJobs;
 use super::deps::Deps;
 use super::disk_space::DiskSpace;
 use super::error::JobsError;
 use super::job_folders::JobFolders;
 use super::job_view::{JobView, is_visible};
+use super::stale_jobs::StaleJobs;
 use super::tuning::Tuning;
 use super::unfinished_jobs::{RemovedJob, RunningJobs};
 use super::{Job, RECORD_SECONDS, UnixSeconds};
