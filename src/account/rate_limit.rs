@@ -75,9 +75,9 @@ impl RateLimiter {
         let allowed = used < limit;
         if allowed {
             times.push_back(now);
-        }
-        if allowed && let Some(unpublished) = &mut calls.unpublished {
-            *unpublished.entry(key.to_owned()).or_default() += 1;
+            if let Some(unpublished) = &mut calls.unpublished {
+                *unpublished.entry(key.to_owned()).or_default() += 1;
+            }
         }
         let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed));
         let reset = times.front().map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));

@@ -11,7 +11,7 @@ use super::job_view::JobView;
 use super::new_job::{Created, NewJob};
 use super::shared::Shared;
 use super::{Job, JobState, RECORD_SECONDS, UnixSeconds, Webhook, input_in};
-use crate::account::{QuotaExhausted, QuotaKind, Reservation, WriteError, random_text, write_change};
+use crate::account::{QuotaExhausted, Reservation, WriteError, random_text, write_change};
 use crate::store::{Change, ChangeError, Month, QuotaCheck};
 
 /// Characters of a job's id after `job_`.
@@ -93,8 +93,7 @@ async fn submit(shared: &Shared, job: Job, check: Option<QuotaCheck>) -> Result<
             Ok(_) => return Ok(Created::New(JobView { job, progress: 0 })),
             Err(WriteError::Change(ChangeError::TooManyJobs { .. })) => return Err(JobsError::TooMany(at_most)),
             Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
-                let kind = if of_key { QuotaKind::Key } else { QuotaKind::Plan };
-                return Err(QuotaExhausted { kind, resets_at: job.month.ends() }.into());
+                return Err(QuotaExhausted::refused(of_key, job.month.ends()).into());
             }
             Err(WriteError::Change(ChangeError::JobNameTaken(id))) => id,
             Err(error) => return Err(error.into()),

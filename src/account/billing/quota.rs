@@ -35,6 +35,13 @@ impl fmt::Display for QuotaKind {
     }
 }
 
+impl QuotaExhausted {
+    /// Of a month, where the store refused images beyond a quota.
+    pub(crate) const fn refused(of_key: bool, resets_at: UnixSeconds) -> Self {
+        Self { kind: if of_key { QuotaKind::Key } else { QuotaKind::Plan }, resets_at }
+    }
+}
+
 /// The images of the month are used up, or fewer are left than were requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} are used up; there are new ones from {resets_at}")]

@@ -250,18 +250,20 @@ impl Reservation {
         if images > reserved {
             return Err(BillingError::MoreThanReserved { images, reserved });
         }
+        let request = claim.as_ref().map(|claim| claim.request(images));
+        let earlier = claim.as_ref().and_then(ClaimGuard::earlier);
+        let check = self.quota_check().map(|quota| BillCheck { quota, earlier });
+        // Only a check can find another request.
+        let own = check.and_then(|_| request.as_ref().map(|(_, request)| request.clone()));
         let change = Change::Bill {
             account: self.account.clone(),
             month: self.month,
             images,
             microdollars,
-            request: claim.as_ref().map(|claim| claim.request(images)),
+            request,
             by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
-            check: self
-                .quota_check()
-                .map(|quota| BillCheck { quota, earlier: claim.as_ref().and_then(ClaimGuard::earlier) }),
+            check,
         };
-        let own = claim.as_ref().map(|claim| claim.request(images).1);
         let (billing, resets_at) = (self.billing.clone(), self.month.ends());
         let committed = move |rows: &Rows| {
             self.billing.clone().finalize(&mut self, rows);
@@ -272,8 +274,7 @@ impl Reservation {
         match write_change(&*billing.0.store, change, committed).await {
             Ok(_) => Ok(Billed::Now),
             Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
-                let kind = if of_key { QuotaKind::Key } else { QuotaKind::Plan };
-                Err(QuotaExhausted { kind, resets_at }.into())
+                Err(QuotaExhausted::refused(of_key, resets_at).into())
             }
             Err(WriteError::Change(ChangeError::RequestBilled(billed))) => match own {
                 Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),

@@ -6,7 +6,7 @@
 //! ([`BillCheck`](super::BillCheck)). A process that cannot follow the log any more must end
 //! ([`StateStore::is_superseded`](super::StateStore::is_superseded)).
 //!
-//! A transaction whose outcome is unknown after a lost connection is looked up in the log after reconnecting: a lock shows that
+//! A transaction whose outcome is unknown after a lost connection is searched for in the log after reconnecting: a lock shows that
 //! the server has ended the old session, its commit included.
 //!
 //! A job belongs to the daemon that created it, which has its clip, until that daemon's lease has ended (`locks.rs`).

@@ -189,7 +189,8 @@ impl Queries<'_> {
         let last_turn = self.number("last_turn")?.map(i64::cast_unsigned);
         let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
         let text = "SELECT record FROM (SELECT DISTINCT ON (key_id) place, id, record FROM jobs \
-             WHERE state = 'queued' AND id <> ALL ($1) AND owner IS NOT DISTINCT FROM $2 ORDER BY key_id, place, id) first_of_key ORDER BY place, id";
+             WHERE state = 'queued' AND id <> ALL ($1) AND owner IS NOT DISTINCT FROM $2 \
+             ORDER BY key_id, place, id) first_of_key ORDER BY place, id";
         let daemon = self.daemon;
         let oldest_of_keys = self.rows(text, &[&taken, &daemon])?;
         next_in_turn(last_turn, oldest_of_keys.iter().map(job))
@@ -198,21 +199,20 @@ impl Queries<'_> {
     pub(super) fn expiring_jobs(&mut self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
         let text = "SELECT record, due_at FROM jobs WHERE due_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
              ORDER BY due_at, id LIMIT $1";
-        let daemon = self.daemon;
-        self.rows(text, &[&limit_of(limit), &daemon])?
-            .iter()
-            .map(|row| Ok((UnixSeconds(row.get(1)), job(row)?)))
-            .collect()
+        self.timed_jobs(text, limit)
     }
 
     pub(super) fn webhook_jobs(&mut self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
         let text = "SELECT record, webhook_at FROM jobs WHERE webhook_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
              ORDER BY webhook_at, id LIMIT $1";
+        self.timed_jobs(text, limit)
+    }
+
+    /// Own jobs, each with a time.
+    fn timed_jobs(&mut self, text: &'static str, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
         let daemon = self.daemon;
-        self.rows(text, &[&limit_of(limit), &daemon])?
-            .iter()
-            .map(|row| Ok((UnixSeconds(row.get(1)), job(row)?)))
-            .collect()
+        let rows = self.rows(text, &[&limit_of(limit), &daemon])?;
+        rows.iter().map(|row| Ok((UnixSeconds(row.get(1)), job(row)?))).collect()
     }
 
     /// Records that a job of an account was started.

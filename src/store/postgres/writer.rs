@@ -166,7 +166,7 @@ struct WriterState {
     cleaned_up: Instant,
     /// Changes whose outcome only the next connection shows.
     unknown_outcome: Option<UnknownOutcome>,
-    /// The token of changes whose outcome is still unknown, and whose callers were told so.
+    /// The token of changes whose outcome is still unknown, and whose callers have an error.
     given_up: Option<i64>,
 }
 
@@ -241,15 +241,10 @@ impl WriterState {
             }
             Err(fault) => {
                 self.fail(fault.to_string());
-                // Tried at once, and again at the next turn.
-                self.follow_after_fault();
+                // At once, and again at the next turn. No outcome is unknown here; a failure is in `health`.
+                drop(self.reconnect());
             }
         }
-    }
-
-    fn follow_after_fault(&mut self) {
-        // No outcome is unknown here; a failure is in `health`.
-        drop(self.reconnect());
     }
 
     /// Begins after what was loaded, once the first follower is there.
