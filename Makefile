@@ -40,6 +40,7 @@ PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
 TOOLS := target/tools
 DENY := target/deny
 DENY_VERSION := 0.20.2
+DENY_PROFILE := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 # Duration of `make soak`, and of each target of `make fuzz`.
 MINUTES ?= 20
@@ -185,11 +186,13 @@ examples: conformance-packages build ## Run the programs of examples/ against a 
 	  printf '\n*** SKIPPED: requests cannot be had from PyPI; the examples were NOT run ***\n\n'; \
 	else exit 1; fi
 
-# cargo-deny is built into a folder of its own where it is not installed; the advisories come from GitHub. On a machine
-# without access to them set WITHOUT_PYPI=skip. `tests/lock_file.rs` checks the lock file itself, everywhere.
+# cargo-deny is built into a folder of its own where it is not installed, without the link-time optimisation of its own
+# profile. It reads the crates of all platforms, of which a build has fetched only some. The advisories come from GitHub. On a
+# machine without access to them set WITHOUT_PYPI=skip. `tests/lock_file.rs` checks the lock file itself, everywhere.
 audit: ## Check advisories, licences, sources and duplicates of all crates with cargo-deny
 	@deny=$$(command -v cargo-deny || echo $(DENY)/bin/cargo-deny); \
-	if [ -x "$$deny" ] || $(STEP) cargo-deny 10 env CARGO_TARGET_DIR=$(DENY)/build cargo install --quiet --locked --root $(DENY) cargo-deny@$(DENY_VERSION); then \
+	if { [ -x "$$deny" ] || $(STEP) cargo-deny 5 env CARGO_TARGET_DIR=$(DENY)/build $(DENY_PROFILE) cargo install --quiet --locked --root $(DENY) cargo-deny@$(DENY_VERSION); } \
+	  && cargo fetch --quiet --locked; then \
 	  $(STEP) audit 2 "$$deny" --locked --offline check bans licenses sources; \
 	  if "$$deny" fetch db >/dev/null 2>&1; then \
 	    $(STEP) advisories 2 "$$deny" --locked check --disable-fetch advisories; \
@@ -197,7 +200,7 @@ audit: ## Check advisories, licences, sources and duplicates of all crates with 
 	    printf '\n*** SKIPPED: the advisories cannot be had from GitHub; crates were NOT compared with them ***\n\n'; \
 	  else exit 1; fi; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: cargo-deny cannot be had from crates.io; licences and advisories were NOT checked ***\n\n'; \
+	  printf '\n*** SKIPPED: cargo-deny or a crate cannot be had from crates.io; licences and advisories were NOT checked ***\n\n'; \
 	else exit 1; fi
 
 # moto and its requirements are installed from PyPI, azurite from npm (needs node), into separate folders. On a machine
@@ -244,7 +247,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := kill-storm cluster-test manifests power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := features kill-storm cluster-test manifests power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
