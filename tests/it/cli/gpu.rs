@@ -52,7 +52,6 @@ fn the_command_line_gives_the_same_cutout_on_a_gpu() {
     let Some(adapter) = adapter() else { return };
     let folder = tempfile::tempdir().unwrap();
     let weights = saved_weights(folder.path());
-    // Drawn, because at the reduced side the network finds no subject in most photos.
     let disc = png(Size::new(300, 200), |x, y| {
         let inside = x.abs_diff(150).pow(2) + y.abs_diff(100).pow(2) < 60 * 60;
         let shade = (x / 5) as u8;

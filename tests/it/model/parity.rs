@@ -168,6 +168,6 @@ fn a_mask_does_not_depend_on_the_number_of_threads() {
 #[test]
 fn a_segmenter_names_its_model_and_its_device() {
     let segmenter = segmenter(Isa::Portable);
-    assert_eq!(segmenter.model(), "fgnet-384/7");
+    assert_eq!(segmenter.model(), "fgnet-384/8");
     assert!(segmenter.device().starts_with("CPU (portable, "), "{}", segmenter.device());
 }
