@@ -8,18 +8,18 @@
 
 mod support;
 
-use backdrop::codec::{self, Limits};
+use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
-use backdrop::image::{Buffer, BufferPool, Frame, RawMask};
+use backdrop::image::{Buffer, Frame, RawMask};
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{Cut, Detect, Recipe};
 use backdrop_kernels::model_input::cpu::model_input;
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
 use std::ops::AddAssign;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use support::{picture, sorted};
 
 /// Shares of the contrast that are kept.
 const STRENGTHS: [f64; 4] = [1.0, 0.4, 0.2, 0.1];
@@ -82,20 +82,6 @@ async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, 
     let call =
         Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600), limits: Limits::default() };
     Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
-}
-
-fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
-    paths.sort();
-    Ok(paths)
-}
-
-fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
-    let at = |error: &dyn Error| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| at(&error))?;
-    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| at(&error))?;
-    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| at(&error).into())
 }
 
 /// The photo with `strength` of its contrast left around its mean colour.

@@ -12,9 +12,8 @@
 
 mod support;
 
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::engine::{Engine, Lane};
-use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, RawMask, Size};
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::image::{AlphaMatte, Buffer, Composite, Frame, OutputFormat, Quality, RawMask, Size};
 use backdrop::matting::foreground;
 use backdrop::video::temporal::TemporalFilter;
 use rayon::prelude::*;
@@ -22,6 +21,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use support::{mask, picture, sorted};
 
 const SIZE: Size = Size::new(960, 540);
 const FRAMES: usize = 24;
@@ -149,27 +149,6 @@ fn cpu_time() -> Duration {
     let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
     Duration::from_millis(ticks * 10)
-}
-
-async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<dyn Error>> {
-    let slot = engine.admit()?;
-    let deadline = Instant::now() + Duration::from_secs(600);
-    let seen = engine.segment(&slot, vec![frame], Lane::Bulk, deadline).await?;
-    Ok(seen.masks.into_iter().next().ok_or("no mask")?)
-}
-
-fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
-    let with_path = |error: &dyn Error| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| with_path(&error))?;
-    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| with_path(&error))?;
-    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| with_path(&error).into())
-}
-
-fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
-    paths.sort();
-    Ok(paths)
 }
 
 /// A premultiplied RGBA layer, 0 to 1.

@@ -4,12 +4,14 @@
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, RawMask, Size};
 use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use bytes::Bytes;
+use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -54,6 +56,30 @@ pub(crate) fn panned(folder: &Path, frames: u32) -> PathBuf {
         .expect("ffmpeg");
     assert!(ran.success(), "no clip was made");
     clip
+}
+
+/// The entries of a folder, by name.
+pub(crate) fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// A decoded picture.
+pub(crate) fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
+    let at = |error: &dyn Error| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| at(&error))?;
+    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| at(&error))?;
+    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| at(&error).into())
+}
+
+/// The network's mask of a frame.
+pub(crate) async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<dyn Error>> {
+    let slot = engine.admit()?;
+    let deadline = Instant::now() + Duration::from_secs(600);
+    let seen = engine.segment(&slot, vec![frame], Lane::Bulk, deadline).await?;
+    Ok(seen.masks.into_iter().next().ok_or("no mask")?)
 }
 
 /// The recipe of an endpoint with these fields.

@@ -1,6 +1,7 @@
 //! The filter step: fuses a frame's mask and matte with the warped previous ones.
 
 use super::flow_confidence::flow_confidence;
+use super::flow_consistency::reduce_by_inconsistency;
 use super::optical_flow::Flow;
 use super::state::TemporalState;
 use super::thumbnail::Thumbnail;
@@ -201,8 +202,10 @@ impl Motion {
     /// `None` at a scene cut.
     fn between(before: &TemporalState, thumbnail: &Thumbnail) -> Option<Self> {
         let size = [thumbnail.size.width as usize, thumbnail.size.height as usize];
-        let flow = Flow::between(&before.thumbnail.grey(), &thumbnail.grey(), size);
-        let confidence = flow_confidence(&before.thumbnail, thumbnail, &flow)?;
+        let [was, now] = [&before.thumbnail, thumbnail].map(Thumbnail::grey);
+        let flow = Flow::between(&was, &now, size);
+        let mut confidence = flow_confidence(&before.thumbnail, thumbnail, &flow)?;
+        reduce_by_inconsistency(&mut confidence, &flow, &Flow::between_halves(&now, &was, size));
         Some(Self { flow, confidence })
     }
 

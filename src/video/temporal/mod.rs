@@ -1,18 +1,20 @@
 //! Recursive temporal filter for masks and mattes: fuses each frame with the previous one, warped along the optical
 //! flow.
 //!
-//! Per-frame segmentation flickers: a hand disappears for a frame, an edge jitters. The previous mask is warped to the
-//! current frame (`optical_flow`, between thumbnails on the network's grid) and averaged with the current one. Its
-//! weight is the number of frames that it accumulates, up to a bound set by `smoothing`, times the flow's confidence
-//! (`flow_confidence`): zero where the warped picture does not match, and everywhere after a scene cut. A cell's own
-//! weight is lower where the network is uncertain. Where the network contradicts the past for several consecutive
-//! frames, the past is dropped at once, so that no ghost trails behind a subject.
+//! Per-frame segmentation flickers: a hand disappears for a frame, an edge jitters. The previous mask is warped to
+//! the current frame (`optical_flow`, between thumbnails on the network's grid) and averaged with the current one.
+//! Its weight is the number of frames that it accumulates, up to a bound set by `smoothing`, times the flow's
+//! confidence (`flow_confidence`, `flow_consistency`): zero where the warped picture does not match or the flow of
+//! the other direction does not lead back, and everywhere after a scene cut. A cell's own weight is lower where the
+//! network is uncertain. Where the network contradicts the past for several consecutive frames, the past is dropped
+//! at once, so that no ghost trails behind a subject.
 //!
 //! The matte is propagated in the same way: warped, it is the starting point of closed-form matting in the unknown
 //! band, and is mixed into the solution.
 
 mod filter;
 mod flow_confidence;
+mod flow_consistency;
 mod optical_flow;
 mod state;
 #[cfg(test)]

@@ -65,6 +65,12 @@ impl Flow {
         coarser
     }
 
+    /// The same on a grid of half the size, in cells of that grid: a quarter of the work.
+    pub(super) fn between_halves(before: &[f32], after: &[f32], size: [usize; 2]) -> Self {
+        let [(before, half), (after, _)] = [before, after].map(|plane| halved(plane, size));
+        Self::between(&before, &after, half)
+    }
+
     /// Where the cell `at`, counted row after row, was in the previous frame.
     #[inline(always)]
     pub(super) fn place(&self, at: usize) -> (f32, f32) {
@@ -72,8 +78,9 @@ impl Flow {
         ((at % width) as f32 + self.right[at], (at / width) as f32 + self.down[at])
     }
 
+    /// The flow at a place between cells.
     #[inline(always)]
-    fn at(&self, x: f32, y: f32) -> [f32; 2] {
+    pub(super) fn at(&self, x: f32, y: f32) -> [f32; 2] {
         [&self.right, &self.down].map(|values| Plane { values, size: self.size }.linear(x, y))
     }
 }
