@@ -2,7 +2,7 @@
 //!
 //! Where a cell's way to the previous frame and back does not end near the cell, it has no counterpart there (it was covered), or one
 //! of the flows is wrong, also where the colours happen to match. The threshold is that of Sundaram, Brox and Keutzer, "Dense
-//! Point Trajectories by GPU-Accelerated Large Displacement Optical Flow", ECCV 2010, equation 5.
+//! Point Trajectories by GPU-Accelerated Large Displacement Optical Flow", ECCV 2010.
 
 use super::optical_flow::Flow;
 use multiversion::multiversion;
