@@ -105,6 +105,7 @@ impl Clip {
                 [iou(&matte, truth), iou(&of_matte, &of_truth)]
             })
             .collect();
+        // A sum of nothing would be -0.0.
         let mean = |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64;
         let error = |at: usize, truth: &[bool]| -> Vec<i32> {
             mattes[at]

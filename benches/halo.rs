@@ -4,12 +4,15 @@
 //! stretched over the picture, as a network answers it) and writes the cutout, soft, as `DIR/ours/NAME.png`, RGBA with
 //! straight alpha. Without a folder it does nothing: `make bench` runs every bench.
 
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{BufferPool, Composite, Frame, InvalidMask, OutputFormat, Quality, RawMask};
+mod support;
+
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::image::{Composite, Frame, InvalidMask, OutputFormat, Quality, RawMask};
 use backdrop::matting::{self, Options};
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use support::picture;
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Cargo's own flag (`--bench`) comes along.
@@ -30,12 +33,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("halo: {count} pictures cut out");
     Ok(())
-}
-
-fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let header = codec::probe(&bytes, &Limits::default())?;
-    Ok(codec::decode(&bytes, &header, &BufferPool::new(0))?)
 }
 
 fn mask_of(grey: &Frame) -> Result<RawMask, InvalidMask> {
