@@ -270,7 +270,7 @@ power-loss: test-packages ## Cut the store's file at 10,000 syncs and open what 
 	  store::power_loss_tests::after_ten_thousand_losses_of_power_every_acknowledged_change_is_there
 
 soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outside what it kept, billed and takes
-	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_that_is_killed_loses_and_leaks_nothing)
+	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_to_which_everything_happens_loses_and_leaks_nothing)
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
@@ -369,6 +369,7 @@ if [ "$(1)" = for-packages ]; then \
 fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
+  need 'ls /usr/lib/*/faketime/libfaketimeMT.so.1' faketime; \
   need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
   need '/sbin/ldconfig -p | grep libvulkan.so.1' libvulkan1; \

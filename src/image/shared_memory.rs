@@ -7,7 +7,8 @@
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Size and content are final, and so are the seals.
@@ -57,9 +58,10 @@ impl SharedMemory {
 /// # Errors
 /// When the system has no memory or descriptor left.
 pub fn sealed_copy(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut memory = SharedMemory::zeroed(bytes.len())?;
-    memory.bytes_mut().copy_from_slice(bytes);
-    let descriptor = memory.into_descriptor();
+    // Written, not mapped: the system needs to clear no page first.
+    let mut file = File::from(memfd_create("backdrop-file", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+    file.write_all(bytes)?;
+    let descriptor = OwnedFd::from(file);
     fcntl_add_seals(&descriptor, SEALED)?;
     Ok(descriptor)
 }

@@ -1,20 +1,16 @@
-//! The store on a full disk: a small tmpfs in a mount namespace of its own, for which Linux needs user namespaces.
-//!
-//! Where these are not permitted, the test fails unless `BACKDROP_TEST_SMALL_DISK=skip` is set.
+//! The store on a full disk.
 
 #![cfg(target_os = "linux")]
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use backdrop::store::{self, Change, ChangeError, Month, Preset, RedbStore, StateStore, UnixSeconds};
 
 use crate::store::support::{account, apply, preset};
-use crate::support::child_process::{child_command, child_input, spawn};
-use crate::support::skipped;
+use crate::support::child_process::child_input;
+use crate::support::small_disk;
 
 const RESERVE: u64 = 4 << 20;
 const BILLS: u64 = 200;
@@ -28,21 +24,8 @@ const PASSED: &str = "the store works again after the full disk";
 #[test]
 fn bills_are_written_on_a_full_disk_and_the_store_recovers() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = r#"mount -t tmpfs -o size=24m tmpfs "$1" || exit 77; shift; exec "$@""#;
-    let test = child_command(CHILD);
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(folder.path());
-    unshare.arg(test.get_program()).args(test.get_args());
-    unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output =
-        spawn(&mut unshare, folder.path().to_str().expect("a plain path")).wait_with_output().expect("it ends");
+    let Some(output) = small_disk::run(CHILD, 24, folder.path()) else { return };
     let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(77) || error.contains("unshare:") {
-        #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
-        let may_skip = std::env::var("BACKDROP_TEST_SMALL_DISK").is_ok_and(|value| value == "skip");
-        assert!(may_skip, "no file system can be mounted; BACKDROP_TEST_SMALL_DISK=skip skips this test: {error}");
-        return skipped::notice("no file system can be mounted, the full disk was NOT tested");
-    }
     assert!(output.status.success() && out.contains(PASSED), "{out}\n{error}");
 }
 
@@ -70,17 +53,6 @@ fn wait_for_fault(store: &RedbStore, is_faulty: bool) {
     }
 }
 
-fn fill(path: &Path) {
-    let mut file = File::create(path).expect("a writable folder");
-    loop {
-        match file.write_all(&[1; 4096]) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::StorageFull => return,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
 #[test]
 #[ignore = "run by bills_are_written_on_a_full_disk_and_the_store_recovers"]
 fn on_a_small_disk() {
@@ -89,7 +61,7 @@ fn on_a_small_disk() {
     let store = RedbStore::open_with_reserve(&store::file_in(folder), RESERVE).expect("a new store");
     apply(&store, account("a")).expect("there is room");
     let filler = folder.join("filler");
-    fill(&filler);
+    small_disk::fill(&filler);
 
     // The reserve holds these.
     for _ in 0..BILLS {

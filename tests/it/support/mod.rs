@@ -8,4 +8,6 @@ pub(crate) mod pictures;
 pub(crate) mod postgres;
 pub(crate) mod segmenter;
 pub(crate) mod skipped;
+#[cfg(target_os = "linux")]
+pub(crate) mod small_disk;
 pub(crate) mod tier;

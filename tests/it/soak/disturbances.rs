@@ -1,0 +1,163 @@
+//! The daemon of the soak, and what happens to it: kills, a replaced key, a full disk, a clock that is set.
+
+use crate::cli::serve::Daemon;
+use crate::soak::traffic::Traffic;
+use crate::support::command::{backdrop, stderr};
+use crate::support::small_disk;
+use backdrop::store::UnixSeconds;
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// For how long the disk is full.
+const FULL: Duration = Duration::from_secs(5);
+/// Offsets of the daemon's clock in seconds, one after the other: within the life of what an `Idempotency-Key` billed.
+const CLOCKS: [i64; 4] = [7200, -5400, 1800, 0];
+/// Until the daemon has read the offset, and its answers show the time.
+const CLOCK_READ: Duration = Duration::from_secs(3);
+
+/// A daemon that is started again on the same port and data.
+pub(super) struct Machine {
+    port: u16,
+    /// The small disk.
+    data: PathBuf,
+    /// The offset of its clock, in a file of libfaketime's.
+    clock: PathBuf,
+    settings: Vec<(String, String)>,
+    daemon: Daemon,
+    pub(super) key_id: Option<String>,
+    /// Secrets that are not valid any more.
+    pub(super) revoked: Vec<String>,
+    pub(super) kills: usize,
+    pub(super) full_disks: usize,
+    pub(super) set_clocks: usize,
+}
+
+/// The library that shows a process another time.
+fn libfaketime() -> PathBuf {
+    let folders = fs::read_dir("/usr/lib").expect("it is readable").flatten();
+    let libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    libraries.into_iter().find(|library| library.exists()).expect("libfaketime: `apt-get install faketime`")
+}
+
+impl Machine {
+    /// Starts a daemon that keeps its data in `data`, with these settings. What is no data of its own is in `beside`.
+    pub(super) fn start(port: u16, data: &Path, beside: &Path, settings: &[(&str, &str)]) -> Self {
+        let clock = beside.join("clock");
+        fs::write(&clock, "+0").expect("a writable folder");
+        let time = [
+            ("LD_PRELOAD", libfaketime().display().to_string()),
+            ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
+            ("FAKETIME_CACHE_DURATION", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ("FAKETIME_DISABLE_SHM", "1".to_owned()),
+            ("NO_FAKE_STAT", "1".to_owned()),
+        ];
+        let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).chain(time);
+        let settings: Vec<_> = settings.map(|(name, value)| (name.to_owned(), value)).collect();
+        let daemon = Self::daemon(port, data, &settings);
+        Self {
+            port,
+            data: data.to_owned(),
+            clock,
+            settings,
+            daemon,
+            key_id: None,
+            revoked: Vec::new(),
+            kills: 0,
+            full_disks: 0,
+            set_clocks: 0,
+        }
+    }
+
+    fn daemon(port: u16, data: &Path, settings: &[(String, String)]) -> Daemon {
+        let child = backdrop()
+            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--admin-listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data)
+            .env("BACKDROP_LOG_FORMAT", "json")
+            .envs(settings.iter().cloned())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut daemon = Daemon(child);
+        daemon.addresses();
+        daemon
+    }
+
+    /// Ends the daemon with SIGKILL and starts the next one.
+    pub(super) fn kill(&mut self) {
+        self.daemon.0.kill().expect("it runs");
+        self.daemon.0.wait().expect("it ends");
+        self.daemon = Self::daemon(self.port, &self.data, &self.settings);
+        self.kills += 1;
+    }
+
+    /// What happens in turn, `number` by `number`.
+    pub(super) async fn disturb(&mut self, number: usize, traffic: &Traffic) {
+        match number % 3 {
+            0 => self.rotate_key(traffic, number.is_multiple_of(2)).await,
+            1 => self.fill_disk(traffic).await,
+            _ => self.set_clock(traffic, CLOCKS[number / 3 % CLOCKS.len()]).await,
+        }
+    }
+
+    /// Replaces the key's secret; the old one is valid for a minute more, or not at all.
+    async fn rotate_key(&mut self, traffic: &Traffic, keep: bool) {
+        let id = self.key_id.as_deref().expect("the key is known");
+        let mut command = backdrop();
+        command.args(["keys", "rotate", id, "--data-dir"]).arg(&self.data);
+        command.args(if keep { &["--keep-old-for", "1m"][..] } else { &[] });
+        let output = command.output().expect("the binary runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        let printed = String::from_utf8(output.stdout).expect("text");
+        let secret = printed.lines().map(str::trim).find(|line| line.starts_with("bd_live_")).expect("a secret");
+        let old = traffic.key();
+        traffic.set_key(secret.to_owned());
+        let asked = traffic.client.get(traffic.url("/account")).bearer_auth(&old).send().await.expect("an answer");
+        assert_eq!(asked.status().as_u16(), if keep { 200 } else { 401 }, "the replaced key");
+        if !keep {
+            self.revoked.push(old);
+        }
+    }
+
+    /// Fills the disk and after a while makes room again.
+    async fn fill_disk(&mut self, traffic: &Traffic) {
+        let filler = self.data.join("filler");
+        traffic.disk_is_full();
+        let full = filler.clone();
+        tokio::task::spawn_blocking(move || small_disk::fill(&full)).await.expect("the disk can be filled");
+        traffic.disk_is_full();
+        tokio::time::sleep(FULL).await;
+        traffic.disk_is_full();
+        fs::remove_file(filler).expect("it is there");
+        self.full_disks += 1;
+    }
+
+    /// Sets the daemon's clock so many seconds before or after the true time.
+    pub(super) async fn set_clock(&mut self, traffic: &Traffic, offset: i64) {
+        fs::write(&self.clock, format!("{offset:+}")).expect("a writable folder");
+        tokio::time::sleep(CLOCK_READ).await;
+        // Not by the field `date`: hyper keeps a later one while the clock is behind it.
+        let body = json!({ "name": format!("clock {}", self.set_clocks) });
+        let request = || traffic.client.post(traffic.url("/presets")).json(&body);
+        let preset = traffic.json("a preset", &[200], request).await.expect("an answer");
+        let shown = preset["created_at"].as_str().and_then(|time| time.split('T').nth(1)).expect("a time");
+        let shown = shown.trim_end_matches('Z').split(':');
+        let shown = shown.fold(0, |sum, part| 60 * sum + part.parse::<i64>().expect("a number"));
+        let off = (shown - UnixSeconds::now().0 - offset).rem_euclid(86_400);
+        assert!(off.min(86_400 - off) < 10, "the daemon's clock shows {preset} and not {offset} s from now");
+        self.set_clocks += 1;
+    }
+
+    /// Bytes of memory, and the number of descriptors.
+    pub(super) fn resources(&self) -> (f64, usize) {
+        let process = format!("/proc/{}", self.daemon.0.id());
+        let status = fs::read_to_string(format!("{process}/status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        (kilobytes * 1024.0, fs::read_dir(format!("{process}/fd")).expect("it runs").count())
+    }
+}
