@@ -16,7 +16,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {
     /// Location of the picture cache: `s3://`, `gs://`, `az://` or `file://`; by default the folder `backdrops` in
-    /// `data_dir`. One daemon per location.
+    /// `data_dir`. Daemons may share a location.
     pub cache: Option<String>,
     /// Bound of the cache, in megabytes; the least recently used pictures are deleted first. 0 disables the cache.
     pub cache_megabytes: u64,

@@ -2,8 +2,8 @@
 //!
 //! A job belongs to the daemon that created it until that one has not renewed its lease for 15 s. Then the first of the
 //! others that finds it adopts it ([`Change::AdoptJobs`]):
-//! - an unfinished one is queued here at its old place and starts from its beginning: its finished segments are on the
-//!   other machine. Its clip is fetched from the result store when it starts;
+//! - an unfinished one is queued here at its old place. Its clip and its last checkpoint are fetched from the result
+//!   store when it starts (`checkpoints.rs`);
 //! - a finished one only needs its webhook and its deletions, which follow from the records.
 //!
 //! A daemon that was cut off from the database finds its jobs adopted when it is back: a commit of another process, or
@@ -22,6 +22,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::checkpoints;
 use super::error::JobsError;
 use super::shared::{Shared, stopped};
 use super::unfinished_jobs::{JobHandle, RemovedJob};
@@ -123,7 +124,7 @@ pub(super) async fn leave(shared: &Shared, job: &Job, handle: &JobHandle) {
     shared.folders.remove(&job.id).await;
 }
 
-/// Fetches the clip of a job into its folder, unless it is there. One that the result store does not have either is
+/// Fetches the clip and the checkpoint of a job into its folder, unless they are there. One that the result store does not have either is
 /// left to the worker, which fails.
 pub(super) async fn fetch_input(shared: &Shared, job: &Job) -> Result<(), JobsError> {
     if !shared.deps.store.is_shared() {
@@ -136,5 +137,6 @@ pub(super) async fn fetch_input(shared: &Shared, job: &Job) -> Result<(), JobsEr
     {
         tracing::error!(job = job.id, "the result store does not have the clip of the job");
     }
+    checkpoints::fetch(shared, job).await;
     Ok(())
 }

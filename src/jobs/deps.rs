@@ -1,5 +1,6 @@
 //! Dependencies of the job service: the store, billing, and the traits `Worker`, `ResultStore` and `WebhookTransport`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +36,22 @@ pub trait Worker: Send + Sync + std::fmt::Debug {
         folder: &'a Path,
         progress: &'a (dyn Fn(u8) + Send + Sync),
     ) -> BoxFuture<'a, Result<WorkOutput, WorkError>>;
+
+    /// What the folder of a job has from which the job resumes, also in a copy of the folder on another machine; `None`
+    /// before there is anything. Blocks for a short time.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    fn checkpoint(&self, folder: &Path) -> io::Result<Option<WorkCheckpoint>>;
+}
+
+/// The complete files in a job's folder from which it resumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkCheckpoint {
+    /// What the files are of; files of two plans are of no use together.
+    pub plan: Vec<u8>,
+    /// The files. While the plan is the same they do not change, and more are added.
+    pub files: Vec<PathBuf>,
 }
 
 /// The output of a job.
@@ -74,7 +91,7 @@ impl WorkError {
     }
 }
 
-/// Stores the results of jobs, and on a store that other daemons use too the clips of unfinished jobs.
+/// Stores the results of jobs, and on a store that other daemons use too the clips and checkpoints of unfinished jobs.
 pub trait ResultStore: Send + Sync + std::fmt::Debug {
     /// Stores a copy of `file` as the result of a job and returns its object name. The name depends on the job alone:
     /// a repeated call, after a crash, replaces the object.
@@ -100,6 +117,16 @@ pub trait ResultStore: Send + Sync + std::fmt::Debug {
 
     /// Deletes the stored clip of a job. A missing one is no error.
     fn delete_input<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// Stores a copy of a file of a job's checkpoint under its name, letters, digits, `.` and `-`. A repeated call
+    /// replaces it.
+    fn put_checkpoint<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// Writes the files of the stored checkpoint of a job into an existing folder, each whole or not at all.
+    fn fetch_checkpoint<'a>(&'a self, job_id: &'a str, into: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// Deletes the stored checkpoint of a job. A missing one is no error.
+    fn delete_checkpoint<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>>;
 
     /// The local folder whose disk space the results use, if there is one.
     fn folder(&self) -> Option<&Path> {

@@ -14,9 +14,10 @@
 //!
 //! - A [`Worker`] executes a job; a [`ResultStore`] holds the results; a [`WebhookTransport`] notifies the caller's server.
 //! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), jobs of daemons that are gone (`adoption.rs`),
-//!   deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
+//!   checkpoints for daemons that adopt a job (`checkpoints.rs`), deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
 
 mod adoption;
+mod checkpoints;
 mod config;
 mod create;
 mod deps;
@@ -44,7 +45,10 @@ mod webhook_schedule;
 
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
 pub use config::JobsConfig;
-pub use deps::{DeliveryOutcome, Deps, ResultStore, ResultStoreError, WebhookTransport, WorkError, WorkOutput, Worker};
+pub use deps::{
+    DeliveryOutcome, Deps, ResultStore, ResultStoreError, WebhookTransport, WorkCheckpoint, WorkError, WorkOutput,
+    Worker,
+};
 pub use disk_space::free_bytes;
 pub use error::{DiskSpaceError, JobsError};
 pub use job_folders::{IncomingClip, input_in};

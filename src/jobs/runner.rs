@@ -17,7 +17,7 @@ use super::deps::{WorkError, WorkOutput};
 use super::error::JobsError;
 use super::shared::{Shared, stopped};
 use super::unfinished_jobs::JobHandle;
-use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, adoption, recovery};
+use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, adoption, checkpoints, recovery};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
 use crate::store::{Change, ChangeError, JobEnd, Usage};
@@ -248,7 +248,7 @@ async fn work(shared: Arc<Shared>, job: Job, reports: watch::Sender<u8>) -> Resu
         internal("the clip could not be fetched")
     })?;
     let folder = shared.folders.of(&job.id);
-    let output = shared.deps.worker.run(&job, &folder, &report).await?;
+    let output = checkpoints::copied_during(&shared, &job, shared.deps.worker.run(&job, &folder, &report)).await?;
     if output.rate_frames == 0 || output.rate_seconds == 0 {
         return Err(internal("the result has no length"));
     }

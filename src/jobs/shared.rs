@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::deps::Deps;
+use super::deps::{Deps, ResultStoreError};
 use super::disk_space::DiskSpace;
 use super::error::JobsError;
 use super::job_folders::JobFolders;
@@ -58,14 +58,21 @@ impl Shared {
         self.clear_input(&job.id).await;
     }
 
-    /// Deletes the files of a job that ended, but for its result: its folder, and its clip in the result store.
+    /// Deletes the files of a job that ended, but for its result: its folder, and clip and checkpoint in the result store.
     pub(super) async fn clear_input(&self, id: &str) {
-        if self.deps.store.is_shared()
-            && let Err(error) = self.deps.results.delete_input(id).await
-        {
+        if let Err(error) = self.delete_shared(id).await {
             tracing::warn!(job = id, %error, "the clip stays in the result store until its record is deleted");
         }
         self.folders.remove(id).await;
+    }
+
+    /// Deletes what the result store has of a job for other daemons.
+    async fn delete_shared(&self, id: &str) -> Result<(), ResultStoreError> {
+        if self.deps.store.is_shared() {
+            self.deps.results.delete_checkpoint(id).await?;
+            self.deps.results.delete_input(id).await?;
+        }
+        Ok(())
     }
 
     /// Deletes a finished job, its result first: a crash in between leaves no result without a job.
@@ -73,10 +80,8 @@ impl Shared {
         if job.result.as_ref().is_some_and(|result| result.object.is_some()) {
             self.deps.results.discard(job).await?;
         }
-        if self.deps.store.is_shared() {
-            // Where it could not be deleted at the end of the job.
-            self.deps.results.delete_input(&job.id).await?;
-        }
+        // Where it could not be deleted at the end of the job.
+        self.delete_shared(&job.id).await?;
         match self.change(Change::RemoveJob { id: job.id.clone() }).await {
             Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => Ok(()),
             Err(error) => Err(error.into()),

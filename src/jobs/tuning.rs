@@ -30,6 +30,8 @@ pub(super) struct Tuning {
     pub(super) pause: Duration,
     /// How often jobs of other daemons are adopted, on a store that several use.
     pub(super) adopt_every: Duration,
+    /// How often the checkpoint of a running job is copied to the result store, on a store that several daemons use.
+    pub(super) checkpoint_every: Duration,
     pub(super) space: DiskLimits,
 }
 
@@ -44,6 +46,7 @@ impl Tuning {
             grace: Duration::from_secs(10),
             pause: Duration::from_secs(5),
             adopt_every: Duration::from_secs(5),
+            checkpoint_every: Duration::from_secs(2),
             space: DiskLimits::of(config),
         }
     }

@@ -1,11 +1,11 @@
 //! Executes a video job: from the fields of its request and its clip to a finished file, through `video::remove`.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
-use super::deps::{WorkError, WorkOutput, Worker};
+use super::deps::{WorkCheckpoint, WorkError, WorkOutput, Worker};
 use super::{Job, input_in};
 use crate::engine::{Engine, EngineError};
 use crate::recipe::{Fields, VideoRecipe};
@@ -83,6 +83,10 @@ impl Worker for VideoWorker {
         progress: &'a (dyn Fn(u8) + Send + Sync),
     ) -> BoxFuture<'a, Result<WorkOutput, WorkError>> {
         Box::pin(self.remove(job, folder, progress))
+    }
+
+    fn checkpoint(&self, folder: &Path) -> io::Result<Option<WorkCheckpoint>> {
+        Ok(video::checkpoint(folder)?.map(|(plan, files)| WorkCheckpoint { plan, files }))
     }
 }
 

@@ -36,6 +36,8 @@ const DECODE_WORKERS_BUSY: &str = "backdrop_decode_workers_busy";
 const DECODE_WORKERS_ENDED: &str = "backdrop_decode_workers_ended_total";
 const JOBS: &str = "backdrop_jobs";
 const JOBS_ENDED: &str = "backdrop_jobs_ended_total";
+const BULK_OBJECTS: &str = "backdrop_bulk_objects";
+const BULK_CHUNKS: &str = "backdrop_bulk_chunks";
 const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
 const UPSTREAM_CALLS: &str = "backdrop_upstream_calls_total";
 const UPSTREAM_DURATION: &str = "backdrop_upstream_duration_seconds";
@@ -125,6 +127,19 @@ impl WorkerEnd {
             Self::Gone => "gone",
         }
     }
+}
+
+/// How far the bulk runs in the database are, all of them together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BulkProgress {
+    /// Objects with a report row.
+    pub finished: u64,
+    /// The other objects.
+    pub left: u64,
+    /// Chunks that wait for a worker.
+    pub queued: u64,
+    /// Chunks that workers process.
+    pub claimed: u64,
 }
 
 /// A request was answered with `status`.
@@ -277,6 +292,17 @@ pub fn job_left(state: &'static str) {
     gauge!(JOBS, "state" => state).decrement(1.0);
 }
 
+/// The progress of all bulk runs was read.
+pub fn bulk_progress(progress: BulkProgress) {
+    let BulkProgress { finished, left, queued, claimed } = progress;
+    for (state, objects) in [("finished", finished), ("left", left)] {
+        gauge!(BULK_OBJECTS, "state" => state).set(objects as f64);
+    }
+    for (state, chunks) in [("queued", queued), ("claimed", claimed)] {
+        gauge!(BULK_CHUNKS, "state" => state).set(chunks as f64);
+    }
+}
+
 /// A job ended: `done` or `error`.
 pub fn job_ended(state: &'static str) {
     counter!(JOBS_ENDED, "state" => state).increment(1);
@@ -368,6 +394,8 @@ fn describe() {
     describe_gauge!(DECODE_WORKERS_BUSY, "Decode workers with a picture.");
     describe_counter!(DECODE_WORKERS_ENDED, "Decode workers that ended, by reason.");
     describe_gauge!(JOBS, "Jobs queued or being processed, by state.");
+    describe_gauge!(BULK_OBJECTS, "Objects of the bulk runs in the database, by state.");
+    describe_gauge!(BULK_CHUNKS, "Chunks of the bulk runs in the database that are not done, by state.");
     describe_counter!(JOBS_ENDED, "Jobs that ended, by state.");
     describe_counter!(UPSTREAM_CALLS, "Calls to image APIs for backdrops, by model and outcome.");
     describe_histogram!(UPSTREAM_DURATION, "Duration of calls to image APIs, by model.");

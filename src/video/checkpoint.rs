@@ -148,6 +148,31 @@ impl Checkpoint {
     }
 }
 
+/// The plan of a job's folder, and its files from which the job resumes, also in a copy of the folder: the plan's own, then each
+/// finished segment with its state. `None` before there is a plan. Blocks.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn checkpoint(folder: &Path) -> io::Result<Option<(Vec<u8>, Vec<PathBuf>)>> {
+    let plan_file = folder.join("plan");
+    let plan = match fs::read(&plan_file) {
+        Ok(plan) => plan,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut segments = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with("segment-") && !name.ends_with(".state")) else {
+            continue;
+        };
+        // Written before the segment got its name.
+        segments.extend([folder.join(format!("{name}.state")), folder.join(name)]);
+    }
+    segments.sort_unstable();
+    Ok(Some((plan, [vec![plan_file], segments].concat())))
+}
+
 /// Writes a small file atomically: synced under another name, then renamed.
 fn write_atomically(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let part = folder.join(format!("part-{name}"));
@@ -194,6 +219,27 @@ mod tests {
         let again = open(folder.path(), "a").await;
         assert_eq!((again.files.len(), again.finished(), &again.state[..]), (2, 40, &b"two"[..]));
         assert!(!again.part(2).exists() && !again.file("segment-0002.mp4.state").exists());
+    }
+
+    #[tokio::test]
+    async fn a_copy_of_its_files_resumes_elsewhere() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert_eq!(checkpoint(here.path()).unwrap(), None);
+        let mut segments = open(here.path(), "a").await;
+        finish(&mut segments, 20, b"one").await;
+        finish(&mut segments, 20, b"two").await;
+        fs::write(segments.part(2), b"half").unwrap();
+        fs::write(segments.file("segment-0002.mp4.state"), b"12345678").unwrap();
+        fs::write(here.path().join("input"), b"clip").unwrap();
+        let (plan, files) = checkpoint(here.path()).unwrap().unwrap();
+        assert_eq!((plan.as_slice(), files.len()), (&b"a"[..], 5), "the plan and two segments: {files:?}");
+        // In their order, so that a copy that stops half way is a checkpoint too.
+        for (copied, finished) in [(1, 0), (3, 20), (4, 20), (5, 40)] {
+            for file in &files[..copied] {
+                fs::copy(file, there.path().join(file.file_name().unwrap())).unwrap();
+            }
+            assert_eq!(open(there.path(), "a").await.finished(), finished);
+        }
     }
 
     #[tokio::test]

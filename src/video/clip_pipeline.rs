@@ -83,6 +83,9 @@ impl ClipJob<'_> {
             checkpoint = checkpoint.restarted().await?;
             TemporalFilter::new(self.recipe.smoothing)
         };
+        if checkpoint.finished() > 0 {
+            tracing::info!(frames = checkpoint.finished(), "a clip resumes after the frames that are finished");
+        }
         let clock = StageClock::default();
         let (checkpoint, mut warnings) = self.process_frames(checkpoint, filter, &clock).await?;
         (self.progress)(ENCODED_PROGRESS as u8);

@@ -39,6 +39,7 @@ pub mod temporal;
 mod tool_limits;
 mod tools;
 
+pub use checkpoint::checkpoint;
 pub use clip::{Clip, Finished, MAX_BYTES, StageTimes};
 pub use clip_pipeline::remove;
 pub use error::VideoError;

@@ -3,6 +3,7 @@
 //! Order: log → engine (loads in its own thread) → database, if one is configured → listeners → store and keys → jobs →
 //! serve until a signal. The listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
+mod bulk_metrics;
 mod bulk_worker;
 mod http_adapters;
 mod inherited_sockets;
@@ -99,6 +100,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     // Its thread loads the network meanwhile, so that a daemon that waited answers as soon as it has the database.
     let (engine, device) = local_engine::start_engine(&config)?;
     let bulk = BulkWorker::start(&config, &engine, &device)?;
+    let bulk_progress = bulk_metrics::report(config.clone());
     let mut database = None;
     if let Some(server) = PostgresServer::configured(&config.store)? {
         let server = server.for_daemon(&config.data_dir)?;
@@ -173,7 +175,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let grace = config.server.shutdown_grace;
     let maintenance = tokio::spawn({
         let services = services.clone();
-        async move { tokio::join!(services.run_maintenance(), services.exchange_calls()) }
+        async move { tokio::join!(services.run_maintenance(), services.exchange_calls(), bulk_progress) }
     });
     let (stopping, mut stopped) = watch::channel(None);
     let store = services.store.clone();

@@ -1,7 +1,7 @@
 //! Least-recently-used index of the cache: keys, sizes and recency, bounded in bytes; no picture data.
 
 use super::key::CacheKey;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Entries of a cache, ordered by last use.
 #[derive(Debug)]
@@ -26,14 +26,18 @@ impl LruIndex {
         Self { max_bytes, total_bytes: 0, entries: HashMap::new(), by_recency: BTreeMap::new(), next_sequence: 0 }
     }
 
-    /// Marks an entry as just used; false when there is none.
-    pub(super) fn touch(&mut self, key: CacheKey) -> bool {
-        let Some(Entry { bytes, .. }) = self.take(key) else { return false };
-        self.push(key, bytes);
-        true
+    /// Forgets the entries that are not in `listed`, and adds those of it that are new, in their order; returns the keys that have
+    /// to go.
+    pub(super) fn reconcile(&mut self, listed: impl IntoIterator<Item = (CacheKey, u64)>) -> Vec<CacheKey> {
+        let listed: Vec<_> = listed.into_iter().collect();
+        let there: HashSet<CacheKey> = listed.iter().map(|&(key, _)| key).collect();
+        let gone: Vec<_> = self.entries.keys().copied().filter(|key| !there.contains(key)).collect();
+        gone.into_iter().for_each(|key| self.remove(key));
+        let new: Vec<_> = listed.into_iter().filter(|(key, _)| !self.entries.contains_key(key)).collect();
+        new.into_iter().flat_map(|(key, bytes)| self.insert(key, bytes).unwrap_or_else(|| vec![key])).collect()
     }
 
-    /// Adds an entry and returns the evicted keys; `None`, without eviction, when it exceeds the whole bound.
+    /// Adds or replaces an entry, just used now, and returns the evicted keys; `None`, without eviction, when it exceeds the whole bound.
     pub(super) fn insert(&mut self, key: CacheKey, bytes: u64) -> Option<Vec<CacheKey>> {
         if bytes > self.max_bytes {
             return None;
@@ -53,6 +57,12 @@ impl LruIndex {
     /// Removes an entry.
     pub(super) fn remove(&mut self, key: CacheKey) {
         self.take(key);
+    }
+
+    /// Least recently used first.
+    #[cfg(test)]
+    fn keys(&self) -> Vec<CacheKey> {
+        self.by_recency.values().copied().collect()
     }
 
     fn push(&mut self, key: CacheKey, bytes: u64) {
@@ -86,15 +96,28 @@ mod tests {
         for number in 0..4 {
             assert_eq!(index.insert(key(number), 25), Some(vec![]));
         }
-        assert!(index.touch(key(0)));
+        assert_eq!(index.insert(key(0), 25), Some(vec![]), "used again");
         assert_eq!(index.insert(key(4), 30), Some(vec![key(1), key(2)]));
-        assert!(!index.touch(key(1)) && index.touch(key(0)) && index.touch(key(3)));
-        assert_eq!(index.insert(key(4), 100), Some(vec![key(0), key(3)]), "replacing an entry frees its bytes first");
+        assert_eq!(index.keys(), [key(3), key(0), key(4)]);
+        assert_eq!(index.insert(key(4), 100), Some(vec![key(3), key(0)]), "replacing an entry frees its bytes first");
         assert_eq!(index.insert(key(5), 101), None);
-        assert!(index.touch(key(4)), "an entry beyond the bound evicts nothing");
+        assert_eq!(index.keys(), [key(4)], "an entry beyond the bound evicts nothing");
         index.remove(key(4));
         assert_eq!(index.insert(key(6), 100), Some(vec![]));
         assert_eq!(LruIndex::new(0).insert(key(0), 1), None);
+    }
+
+    #[test]
+    fn a_listing_adds_what_others_wrote_and_forgets_what_they_deleted() {
+        let mut index = LruIndex::new(100);
+        for number in 0..3 {
+            index.insert(key(number), 20);
+        }
+        let listed = [(key(9), 20), (key(2), 20), (key(0), 20), (key(8), 20), (key(7), 101)];
+        assert_eq!(index.reconcile(listed), [key(7)], "larger than the bound");
+        assert_eq!(index.keys(), [key(0), key(2), key(9), key(8)]);
+        assert_eq!(index.reconcile((0..6).map(|number| (key(number), 25))), [key(0), key(2)]);
+        assert_eq!(index.keys(), [key(1), key(3), key(4), key(5)]);
     }
 
     proptest! {
@@ -104,7 +127,7 @@ mod tests {
             for (operation, number, bytes) in steps {
                 match operation {
                     0 => {
-                        index.touch(key(number));
+                        index.reconcile([(key(number), bytes), (key(number + 1), 50)]);
                     }
                     1 => {
                         index.insert(key(number), bytes);

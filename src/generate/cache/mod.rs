@@ -1,8 +1,9 @@
 //! Cache of pictures from image APIs, in an object store, bounded in bytes with least-recently-used eviction.
 //!
 //! One object per picture: the SHA-256 of its key and its picture, then the picture as received. An object whose checksum
-//! does not match is deleted. The store is listed once, at the first use, oldest first; from then on an index in memory
-//! is authoritative, so a location must not be shared by two daemons. Eviction precedes every write.
+//! does not match is deleted. Several daemons may share a location: a picture is looked up in the store, whoever wrote it. Each
+//! has an index in memory of what it has seen, which orders the eviction; before a write it lists the store where that was
+//! [`RELIST`] ago, so that the bound includes what others wrote since. Eviction precedes every write.
 //!
 //! A failing cache never fails a request: the picture is generated again, and a warning and a metric report the failure.
 //!
@@ -24,46 +25,38 @@ use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::OnceCell;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 
 /// How long one lookup or one write may delay a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long listing the store may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
+/// For how long a listing is good enough. Several daemons together exceed the bound by what they write in this time.
+const RELIST: Duration = Duration::from_secs(10 * 60);
 
 /// A bounded cache of pictures in an object store.
 #[derive(Debug)]
 pub(super) struct Cache {
     objects: StorageLocation,
     max_picture_bytes: usize,
-    max_bytes: u64,
-    index: OnceCell<Mutex<LruIndex>>,
+    index: Mutex<LruIndex>,
+    /// Locked while the store is listed.
+    listed_at: AsyncMutex<Option<Instant>>,
+    relist: Duration,
 }
 
 impl Cache {
     /// A cache of at most `max_bytes` in `objects`, of pictures of at most `max_picture_bytes`.
-    pub(super) const fn new(objects: StorageLocation, max_bytes: u64, max_picture_bytes: usize) -> Self {
-        Self { objects, max_picture_bytes, max_bytes, index: OnceCell::const_new() }
+    pub(super) fn new(objects: StorageLocation, max_bytes: u64, max_picture_bytes: usize) -> Self {
+        let (index, listed_at) = (Mutex::new(LruIndex::new(max_bytes)), AsyncMutex::default());
+        Self { objects, max_picture_bytes, index, listed_at, relist: RELIST }
     }
 
     /// The cached picture of `key`.
     pub(super) async fn get(&self, key: CacheKey) -> Option<Bytes> {
-        let read = async {
-            if !lock(self.index().await?).touch(key) {
-                return Ok(None);
-            }
-            let path = self.path(key);
-            match self.objects.store.get(&path).await {
-                Ok(got) if got.meta.size > (CHECKSUM_BYTES + self.max_picture_bytes) as u64 => Ok(Some(None)),
-                Ok(got) => Ok(Some(verified(key, &got.bytes().await?))),
-                // Deleted from outside.
-                Err(object_store::Error::NotFound { .. }) => Ok(Some(None)),
-                Err(error) => Err(error.into()),
-            }
-        };
-        match timeout(TIMEOUT.max(LIST_TIMEOUT), read).await {
+        match timeout(TIMEOUT, self.read(key)).await {
             Ok(Ok(Some(Some(picture)))) => {
                 metrics::backdrop_looked_up("hit");
                 return Some(picture);
@@ -72,45 +65,67 @@ impl Cache {
                 metrics::backdrop_looked_up("damaged");
                 self.discard(key).await;
             }
-            Ok(Ok(None)) => metrics::backdrop_looked_up("miss"),
+            Ok(Ok(None)) => {
+                // Another daemon evicted it, or none ever wrote it.
+                self.index().remove(key);
+                metrics::backdrop_looked_up("miss");
+            }
             Ok(Err(error)) => self.report_failure("read", &error),
             Err(elapsed) => self.report_failure("read", &Box::from(elapsed)),
         }
         None
     }
 
+    /// The picture of `key`, where there is an object; nothing in place of a damaged one.
+    async fn read(&self, key: CacheKey) -> Result<Option<Option<Bytes>>, Failure> {
+        let got = match self.objects.store.get(&self.path(key)).await {
+            Ok(got) => got,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let bytes = got.meta.size;
+        if bytes > (CHECKSUM_BYTES + self.max_picture_bytes) as u64 {
+            return Ok(Some(None));
+        }
+        let picture = verified(key, &got.bytes().await?);
+        if picture.is_some() {
+            let evicted = self.index().insert(key, bytes);
+            self.delete_all(evicted.unwrap_or_default()).await?;
+        }
+        Ok(Some(picture))
+    }
+
     /// Stores a picture.
     pub(super) async fn put(&self, key: CacheKey, picture: &Bytes) {
-        let write = async {
-            let index = self.index().await?;
-            let Some(evicted) = lock(index).insert(key, (CHECKSUM_BYTES + picture.len()) as u64) else { return Ok(()) };
-            for old in evicted {
-                self.delete(old).await?;
-            }
-            let checksum = Bytes::copy_from_slice(&key.checksum(picture));
-            let written =
-                self.objects.store.put(&self.path(key), PutPayload::from_iter([checksum, picture.clone()])).await;
-            written.map(|_| ()).map_err(Failure::from)
+        let written = match timeout(LIST_TIMEOUT, self.list()).await {
+            Ok(Ok(())) => timeout(TIMEOUT, self.write(key, picture)).await,
+            Ok(Err(error)) => Ok(Err(error)),
+            Err(elapsed) => Err(elapsed),
         };
-        let error = match timeout(TIMEOUT, write).await {
+        match written {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(elapsed) => Box::from(elapsed),
-        };
-        self.report_failure("write", &error);
-        if let Some(index) = self.index.get() {
-            lock(index).remove(key);
+            Ok(Err(error)) => self.report_failure("write", &error),
+            Err(elapsed) => self.report_failure("write", &Box::from(elapsed)),
         }
+        self.index().remove(key);
     }
 
-    async fn index(&self) -> Result<&Mutex<LruIndex>, Failure> {
-        self.index.get_or_try_init(|| async { Ok(Mutex::new(self.load_index().await?)) }).await
+    async fn write(&self, key: CacheKey, picture: &Bytes) -> Result<(), Failure> {
+        let Some(evicted) = self.index().insert(key, (CHECKSUM_BYTES + picture.len()) as u64) else { return Ok(()) };
+        self.delete_all(evicted).await?;
+        let checksum = Bytes::copy_from_slice(&key.checksum(picture));
+        self.objects.store.put(&self.path(key), PutPayload::from_iter([checksum, picture.clone()])).await?;
+        Ok(())
     }
 
-    /// Indexes the stored objects, oldest first, and deletes those beyond the bound.
-    async fn load_index(&self) -> Result<LruIndex, Failure> {
-        let prefix = &self.objects.prefix;
-        let listed: Vec<_> = self.objects.store.list(Some(prefix)).try_collect().await?;
+    /// Lists the store, unless that was done a short time ago: forgets what is gone, and adds what others wrote, oldest first, as
+    /// if it was used now. Deletes what exceeds the bound.
+    async fn list(&self) -> Result<(), Failure> {
+        let mut listed_at = self.listed_at.lock().await;
+        if listed_at.is_some_and(|at| at.elapsed() < self.relist) {
+            return Ok(());
+        }
+        let listed: Vec<_> = self.objects.store.list(Some(&self.objects.prefix)).try_collect().await?;
         let own = |meta: object_store::ObjectMeta| {
             let key = CacheKey::from_name(meta.location.filename()?)?;
             // Objects in subfolders are not of this cache.
@@ -118,25 +133,20 @@ impl Cache {
         };
         let mut own: Vec<_> = listed.into_iter().filter_map(own).collect();
         own.sort_unstable_by_key(|&(written, CacheKey(key), _)| (written, key));
-        let mut index = LruIndex::new(self.max_bytes);
-        for (_, key, bytes) in own {
-            match index.insert(key, bytes) {
-                Some(evicted) => {
-                    for old in evicted {
-                        self.delete(old).await?;
-                    }
-                }
-                None => self.delete(key).await?,
-            }
-        }
-        Ok(index)
+        let evicted = self.index().reconcile(own.into_iter().map(|(_, key, bytes)| (key, bytes)));
+        self.delete_all(evicted).await?;
+        *listed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Never held across an await; a poisoned index is still consistent.
+    fn index(&self) -> MutexGuard<'_, LruIndex> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a damaged entry from the index and the store.
     async fn discard(&self, key: CacheKey) {
-        if let Some(index) = self.index.get() {
-            lock(index).remove(key);
-        }
+        self.index().remove(key);
         if let Ok(Err(error)) = timeout(TIMEOUT, self.delete(key)).await {
             self.report_failure("delete", &error);
         }
@@ -148,6 +158,13 @@ impl Cache {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    async fn delete_all(&self, keys: Vec<CacheKey>) -> Result<(), Failure> {
+        for key in keys {
+            self.delete(key).await?;
+        }
+        Ok(())
     }
 
     fn path(&self, key: CacheKey) -> Path {
@@ -171,11 +188,6 @@ type Failure = Box<dyn Error + Send + Sync>;
 fn verified(key: CacheKey, object: &Bytes) -> Option<Bytes> {
     let (checksum, picture) = object.split_at_checked(CHECKSUM_BYTES)?;
     (key.checksum(picture) == *checksum).then(|| object.slice(CHECKSUM_BYTES..))
-}
-
-/// Never held across an await; a poisoned index is still consistent.
-fn lock(index: &Mutex<LruIndex>) -> MutexGuard<'_, LruIndex> {
-    index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -228,8 +240,27 @@ mod tests {
         drop(first);
         fs::write(folder.path().join("notes.txt"), "not ours").unwrap();
         let smaller = cache(folder.path(), 132);
-        assert_eq!(smaller.get(key(9)).await, None);
+        smaller.put(key(9), &picture(9)).await;
         assert_eq!(files(folder.path()).unwrap(), 2, "one entry and the foreign file");
+        assert!(smaller.get(key(9)).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn daemons_that_share_a_location_find_each_others_pictures_and_keep_the_bound_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let always_listed = || Cache { relist: Duration::ZERO, ..cache(folder.path(), 3 * 132) };
+        let (first, second) = (always_listed(), always_listed());
+        for number in 0..6 {
+            let (writer, reader) = if number % 2 == 0 { (&first, &second) } else { (&second, &first) };
+            assert_eq!(reader.get(key(number)).await, None);
+            writer.put(key(number), &picture(number as u8)).await;
+            assert_eq!(reader.get(key(number)).await, Some(picture(number as u8)));
+            assert!(files(folder.path()).unwrap() <= 3, "the bound is that of both");
+        }
+        // Evicted by the other one, it is a miss, and can be written again.
+        assert_eq!(first.get(key(0)).await, None);
+        first.put(key(0), &picture(0)).await;
+        assert_eq!(second.get(key(0)).await, Some(picture(0)));
     }
 
     #[tokio::test]

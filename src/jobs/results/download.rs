@@ -1,4 +1,4 @@
-//! Downloads a clip from an object store to a local file: streamed, readable by its owner only, and durable.
+//! Downloads a clip or a file of a checkpoint from an object store to a local file: streamed, readable by its owner only, and durable.
 
 use std::io;
 use std::path::Path;
@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::spawn_blocking;
 
 use super::error::ResultsError;
+use super::object_name::path_of;
 use crate::source::StorageLocation;
 use crate::store::sync_dir;
 
@@ -20,8 +21,8 @@ pub(super) async fn download(
     folder: &Path,
     to: &Path,
 ) -> Result<bool, ResultsError> {
-    let failed = |source| ResultsError::io("the clip cannot be written", source);
-    let mut pieces = match objects.store.get(&objects.prefix.clone().join(object)).await {
+    let failed = |source| ResultsError::io("the file cannot be written", source);
+    let mut pieces = match objects.store.get(&path_of(&objects.prefix, object)).await {
         Ok(found) => found.into_stream(),
         Err(object_store::Error::NotFound { .. }) => return Ok(false),
         Err(error) => return Err(error.into()),

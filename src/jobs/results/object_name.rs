@@ -1,5 +1,7 @@
-//! Object names of results, `<job id>.<extension>`, and of clips, `<job id>.input`: built from a job, and validated
-//! before any use in a path.
+//! Object names of results, `<job id>.<extension>`, of clips, `<job id>.input`, and of the files of checkpoints,
+//! `<job id>.checkpoint/<name>`: built from a job, and validated before any use in a path.
+
+use object_store::path::Path;
 
 use crate::recipe::VideoFormat;
 
@@ -11,6 +13,24 @@ pub(super) fn object_name(job_id: &str, format: VideoFormat) -> String {
 /// The object name of a job's clip; `None` for an invalid id. No format has its extension, so no address opens it.
 pub(super) fn input_name(job_id: &str) -> Option<String> {
     is_plain(job_id).then(|| format!("{job_id}.input"))
+}
+
+/// The folder of a job's checkpoint; `None` for an invalid id.
+pub(super) fn checkpoint_folder(job_id: &str) -> Option<String> {
+    is_plain(job_id).then(|| format!("{job_id}.checkpoint"))
+}
+
+/// The object name of a file of a job's checkpoint; `None` for an invalid id or name.
+pub(super) fn checkpoint_name(job_id: &str, name: &str) -> Option<String> {
+    let is_valid = (1..=64).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
+    Some(format!("{}/{name}", checkpoint_folder(job_id).filter(|_| is_valid)?))
+}
+
+/// The path of an object below a prefix.
+pub(super) fn path_of(prefix: &Path, object: &str) -> Path {
+    object.split('/').fold(prefix.clone(), |path, part| path.join(part))
 }
 
 /// The format of a result by its extension; `None` for an invalid name.

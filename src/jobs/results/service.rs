@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use futures_util::future::BoxFuture;
 use http::Method;
 use object_store::ObjectStoreExt;
@@ -15,7 +16,7 @@ use url::Url;
 use super::download::download;
 use super::error::ResultsError;
 use super::folder::{StoredResult, store_file};
-use super::object_name::{format_of, input_name, object_name};
+use super::object_name::{checkpoint_folder, checkpoint_name, format_of, input_name, object_name, path_of};
 use super::signed_path::PathSigner;
 use super::upload::upload;
 use crate::jobs::Job;
@@ -25,6 +26,9 @@ use crate::recipe::VideoFormat;
 use crate::source::{StorageError, StorageLocation};
 use crate::store::{UnixSeconds, create_private_dir, make_private};
 use crate::telemetry::with_causes;
+
+/// The media type of what is no result.
+const OTHER_TYPE: &str = "application/octet-stream";
 
 /// The folder in the data directory.
 pub(super) const FOLDER: &str = "results";
@@ -111,7 +115,7 @@ impl Results {
             Place::Folder { paths, .. } => Ok(ResultUrl::Path(paths.sign(object, expires_at))),
             Place::Store { objects, signer } => {
                 let left = u64::try_from(expires_at.0.saturating_sub(now.0)).unwrap_or(0).max(1);
-                let path = objects.prefix.clone().join(object);
+                let path = path_of(&objects.prefix, object);
                 let url = signer.signed_url(Method::GET, &path, Duration::from_secs(left)).await?;
                 Ok(ResultUrl::Absolute(url.into()))
             }
@@ -151,28 +155,91 @@ impl Results {
 
     /// Stores a copy of a job's clip. It is durable when this returns. A repeated call replaces it.
     pub(super) async fn put_input(&self, job_id: &str, file: &Path) -> Result<(), ResultsError> {
-        self.store(&name_of_input(job_id)?, file, "application/octet-stream").await
+        self.store(&name_of_input(job_id)?, file, OTHER_TYPE).await
     }
 
     /// Writes the stored clip of a job to the file `to`; it is durable when this returns. False when there is none.
     pub(super) async fn fetch_input(&self, job_id: &str, to: &Path) -> Result<bool, ResultsError> {
-        let object = name_of_input(job_id)?;
+        self.fetch(&name_of_input(job_id)?, to).await
+    }
+
+    /// Stores a copy of a file of a job's checkpoint. It is durable when this returns. A repeated call replaces it.
+    pub(super) async fn put_checkpoint(&self, job_id: &str, file: &Path) -> Result<(), ResultsError> {
+        let name = file.file_name().and_then(|name| checkpoint_name(job_id, name.to_str()?));
+        let object = name.ok_or_else(|| ResultsError::Name(file.display().to_string()))?;
+        if let Place::Folder { folder, .. } = &*self.0 {
+            let folder = folder.join(folder_of_checkpoint(job_id)?);
+            blocking("a folder for the checkpoint cannot be created", move || create_private_dir(&folder)).await?;
+        }
+        self.store(&object, file, OTHER_TYPE).await
+    }
+
+    /// Writes the files of a job's stored checkpoint to a folder, each durable when this returns.
+    pub(super) async fn fetch_checkpoint(&self, job_id: &str, into: &Path) -> Result<(), ResultsError> {
+        for name in self.checkpoint(job_id).await? {
+            // Whoever has written another name, it was no daemon.
+            if let Some(object) = checkpoint_name(job_id, &name) {
+                self.fetch(&object, &into.join(&name)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the stored checkpoint of a job; a missing one is no error.
+    pub(super) async fn delete_checkpoint(&self, job_id: &str) -> Result<(), ResultsError> {
+        let folder = folder_of_checkpoint(job_id)?;
+        for name in self.checkpoint(job_id).await? {
+            self.remove(&format!("{folder}/{name}")).await?;
+        }
+        if let Place::Folder { folder: results, .. } = &*self.0 {
+            let folder = results.join(folder);
+            let remove = move || match std::fs::remove_dir(&folder) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Ok(()) | Err(_) => Ok(()),
+            };
+            blocking("the folder of a checkpoint cannot be deleted", remove).await?;
+        }
+        Ok(())
+    }
+
+    /// The names of the files of a job's stored checkpoint.
+    async fn checkpoint(&self, job_id: &str) -> Result<Vec<String>, ResultsError> {
+        let of_job = folder_of_checkpoint(job_id)?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => {
+                let folder = folder.join(of_job);
+                let names = move || match std::fs::read_dir(&folder) {
+                    Ok(entries) => entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+                    Err(error) => Err(error),
+                };
+                blocking("the files of a checkpoint cannot be listed", names).await
+            }
+            Place::Store { objects, .. } => {
+                let listed = objects.store.list(Some(&path_of(&objects.prefix, &of_job)));
+                let names = listed.try_filter_map(async |meta| Ok(meta.location.filename().map(str::to_owned)));
+                Ok(names.try_collect().await?)
+            }
+        }
+    }
+
+    /// Writes an object to the file `to`; false when there is none.
+    async fn fetch(&self, object: &str, to: &Path) -> Result<bool, ResultsError> {
         let into = to.parent().ok_or_else(|| ResultsError::Name(to.display().to_string()))?;
         match &*self.0 {
             Place::Folder { folder, .. } => {
                 let (from, into, to) = (folder.join(object), into.to_owned(), to.to_owned());
-                let fetched = spawn_blocking(move || {
+                let fetch = move || {
                     // Checked before: a missing target folder has the same error.
                     let exists = from.try_exists()?;
                     if exists {
                         store_file(&from, &into, &to)?;
                     }
                     Ok(exists)
-                });
-                let fetched = fetched.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-                fetched.map_err(|source| ResultsError::io("the clip could not be fetched", source))
+                };
+                blocking("the file could not be fetched", fetch).await
             }
-            Place::Store { objects, .. } => download(objects, &object, into, to).await,
+            Place::Store { objects, .. } => download(objects, object, into, to).await,
         }
     }
 
@@ -185,10 +252,9 @@ impl Results {
     async fn store(&self, object: &str, file: &Path, media_type: &'static str) -> Result<(), ResultsError> {
         match &*self.0 {
             Place::Folder { folder, .. } => {
-                let (from, folder, to) = (file.to_owned(), folder.clone(), folder.join(object));
-                let stored = spawn_blocking(move || store_file(&from, &folder, &to)).await;
-                let stored = stored.unwrap_or_else(|error| Err(io::Error::other(error)));
-                stored.map_err(|source| ResultsError::io("the file could not be stored", source))
+                let (from, to) = (file.to_owned(), folder.join(object));
+                let store = move || store_file(&from, to.parent().unwrap_or(&to), &to);
+                blocking("the file could not be stored", store).await
             }
             Place::Store { objects, .. } => upload(objects, object, file, media_type).await,
         }
@@ -203,7 +269,7 @@ impl Results {
                 }
                 Ok(()) | Err(_) => Ok(()),
             },
-            Place::Store { objects, .. } => match objects.store.delete(&objects.prefix.clone().join(object)).await {
+            Place::Store { objects, .. } => match objects.store.delete(&path_of(&objects.prefix, object)).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(error.into()),
             },
@@ -213,6 +279,19 @@ impl Results {
 
 fn validate(object: &str) -> Result<(), ResultsError> {
     format_of(object).map(|_| ()).ok_or_else(|| ResultsError::Name(object.to_owned()))
+}
+
+fn folder_of_checkpoint(job_id: &str) -> Result<String, ResultsError> {
+    checkpoint_folder(job_id).ok_or_else(|| ResultsError::Name(job_id.to_owned()))
+}
+
+/// Runs file operations on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, ResultsError> {
+    let worked = spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    worked.map_err(|source| ResultsError::io(what, source))
 }
 
 fn name_of_input(job_id: &str) -> Result<String, ResultsError> {
@@ -254,6 +333,18 @@ impl ResultStore for Results {
 
     fn delete_input<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
         Box::pin(async move { Ok(Self::delete_input(self, job_id).await?) })
+    }
+
+    fn put_checkpoint<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move { Ok(Self::put_checkpoint(self, job_id, file).await?) })
+    }
+
+    fn fetch_checkpoint<'a>(&'a self, job_id: &'a str, into: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move { Ok(Self::fetch_checkpoint(self, job_id, into).await?) })
+    }
+
+    fn delete_checkpoint<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move { Ok(Self::delete_checkpoint(self, job_id).await?) })
     }
 
     fn folder(&self) -> Option<&Path> {

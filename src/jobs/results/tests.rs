@@ -261,6 +261,48 @@ async fn a_clip_is_stored_fetched_and_deleted_in_a_folder_and_in_a_store() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_is_stored_fetched_and_deleted_in_a_folder_and_in_a_store() {
+    let (folder, local) = opened();
+    let (store, remote) = remote();
+    let names = ["plan", "segment-0000.webm", "segment-0000.webm.state"];
+    for results in [&local, &remote] {
+        let fetched = tempfile::tempdir().expect("a folder");
+        results.fetch_checkpoint("job_1", fetched.path()).await.expect("there is none");
+        results.delete_checkpoint("job_1").await.expect("nothing to delete");
+        for (job, text) in [("job_1", "old"), ("job_10", "other"), ("job_1", "new")] {
+            for name in names {
+                let file = folder.path().join(name);
+                fs::write(&file, format!("{text} {name}")).expect("written");
+                results.put_checkpoint(job, &file).await.expect("stored");
+            }
+        }
+        results.fetch_checkpoint("job_1", fetched.path()).await.expect("fetched");
+        assert_eq!(fs::read_dir(fetched.path()).expect("a folder").count(), names.len());
+        for name in names {
+            assert_eq!(fs::read_to_string(fetched.path().join(name)).expect("there"), format!("new {name}"));
+        }
+        results.delete_checkpoint("job_1").await.expect("deleted");
+        let (again, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        results.fetch_checkpoint("job_1", again.path()).await.expect("there is none");
+        results.fetch_checkpoint("job_10", other.path()).await.expect("it is another job's");
+        let count = |folder: &tempfile::TempDir| fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!((count(&again), count(&other)), (0, names.len()));
+        for name in ["../secret", ".hidden", "a b", "plan/x", ""] {
+            let stored = results.put_checkpoint("job_1", &folder.path().join("x").join(name)).await;
+            assert!(stored.is_err(), "{name}");
+        }
+        results.delete_checkpoint("job_1").await.expect("deleted");
+        for id in ["", "../secret", "a/b", "job-1"] {
+            let invalid = results.fetch_checkpoint(id, again.path()).await;
+            assert!(matches!(invalid, Err(ResultsError::Name(_))), "{id}");
+            assert!(matches!(results.delete_checkpoint(id).await, Err(ResultsError::Name(_))), "{id}");
+        }
+    }
+    assert!(!folder.path().join("results/job_1.checkpoint").exists(), "its folder is deleted with it");
+    assert!(store.head(&"made/here/job_10.checkpoint/plan".into()).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_clip_has_no_address_and_no_name_beyond_its_folder() {
     let (folder, results) = opened();
     let clip = folder.path().join("input");

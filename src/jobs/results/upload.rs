@@ -1,4 +1,4 @@
-//! Uploads a finished file, or a clip, to an object store in parts, with its media type and file name.
+//! Uploads a finished file, a clip, or a file of a checkpoint to an object store in parts, with its media type and file name.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use object_store::{Attribute, Attributes, PutMultipartOptions, WriteMultipart};
 
 use super::error::ResultsError;
 use super::folder::PIECE_BYTES;
-use super::object_name::disposition;
+use super::object_name::{disposition, path_of};
 use crate::source::StorageLocation;
 
 /// Bytes of one part of an upload; a store takes ten thousand parts.
@@ -29,7 +29,7 @@ pub(super) async fn upload(
     ]);
     let mut file = tokio::fs::File::open(file).await.map_err(unreadable)?;
     let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
-    let path = objects.prefix.clone().join(object);
+    let path = path_of(&objects.prefix, object);
     let upload = objects.store.put_multipart_opts(&path, options).await?;
     let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
     loop {

@@ -97,6 +97,69 @@ async fn a_job_that_another_daemon_adopts_stops_here_and_keeps_its_clip_and_resu
     daemon.stop().await;
 }
 
+/// The checkpoint of a job in the result store.
+fn stored_checkpoint(env: &TestEnv, id: &str) -> Vec<String> {
+    let of_job = format!("{id}.checkpoint/");
+    env.results.names().iter().filter_map(|name| name.strip_prefix(&of_job)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_checkpoint_of_a_running_job_is_stored_and_deleted_with_the_jobs_end() {
+    let env = TestEnv::new();
+    let (daemon, _store) = run(&env);
+    let id = daemon.create_new(new_job("begin, hang and make")).await.job.id;
+    until(async || stored_checkpoint(&env, &id) == ["segment-0", "segment-1"]).await;
+    env.worker.release.store(true, Ordering::SeqCst);
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
+    until(async || env.results.names() == [id.as_str()]).await;
+    daemon.stop().await;
+
+    // A store of this daemon alone is not bothered.
+    let env = TestEnv::new();
+    let mut daemon = env.start();
+    daemon.start_tasks();
+    let id = daemon.create_new(new_job("begin, hang and make")).await.job.id;
+    until(async || daemon.view(&id).await.progress == 40).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(env.results.names().is_empty());
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_an_earlier_start_is_replaced() {
+    let env = TestEnv::new();
+    let (daemon, store) = run(&env);
+    let id = daemon.create_new(new_job("begin, hang and make")).await.job.id;
+    until(async || stored_checkpoint(&env, &id).len() == 2).await;
+    daemon.stop().await;
+    drop(store);
+    // Of a version whose files have other names.
+    env.results.objects.lock().expect("no panic").insert(format!("{id}.checkpoint/other"), b"x".to_vec());
+    let (daemon, _store) = run(&env);
+    until(async || stored_checkpoint(&env, &id) == ["segment-0", "segment-1"]).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_adopted_job_resumes_from_its_stored_checkpoint_and_one_without_begins_again() {
+    for (stored, written) in [(0, 4), (3, 1)] {
+        let env = TestEnv::new();
+        let (daemon, store) = run(&env);
+        let job = of_other("make", 1);
+        put_input(&env, &job.id);
+        for segment in 0..stored {
+            let object = format!("{}.checkpoint/segment-{segment}", job.id);
+            env.results.objects.lock().expect("no panic").insert(object, b"x".to_vec());
+        }
+        store.create_by_other(job.clone());
+        store.lose_other();
+        assert_eq!(daemon.ended(&job.id).await.job.state, JobState::Done);
+        assert_eq!(env.worker.segments.load(Ordering::SeqCst), written);
+        until(async || env.results.names() == [job.id.as_str()]).await;
+        daemon.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn the_end_of_a_job_that_another_daemon_has_is_not_recorded() {
     for what in ["hang and make", "hang and break"] {

@@ -153,15 +153,32 @@ impl Worker for FakeWorker {
                     let internal = what == "hang and break";
                     Err(WorkError { code: "invalid_image", message: "not a clip".into(), internal })
                 }
+                "begin, hang and make" => {
+                    for segment in 0..2 {
+                        std::fs::write(folder.join(format!("segment-{segment}")), "x").expect("the folder is there");
+                    }
+                    progress(40);
+                    while !self.release.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    self.make(folder, progress).await
+                }
                 "no length" => Ok(WorkOutput { rate_frames: 0, ..self.make(folder, progress).await? }),
                 "no file" => Ok(WorkOutput { file: folder.join("nothing"), ..self.make(folder, progress).await? }),
                 other => unreachable!("{other}"),
             }
         })
     }
+
+    fn checkpoint(&self, folder: &Path) -> std::io::Result<Option<WorkCheckpoint>> {
+        let files: Vec<_> = (0..4).map(|segment| folder.join(format!("segment-{segment}"))).collect();
+        let files: Vec<_> = files.into_iter().filter(|file| file.exists()).collect();
+        Ok((!files.is_empty()).then(|| WorkCheckpoint { plan: b"segments".to_vec(), files }))
+    }
 }
 
-/// Results in a map that outlives the service, as a bucket does; clips beside them as `<job id>.input`.
+/// Results in a map that outlives the service, as a bucket does; clips and checkpoints beside them as `<job id>.input` and
+/// `<job id>.checkpoint/<name>`.
 #[derive(Debug, Default)]
 pub(super) struct FakeResults {
     pub(super) objects: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -231,6 +248,37 @@ impl ResultStore for FakeResults {
         Box::pin(async move {
             self.check()?;
             self.objects.lock().expect("no panic").remove(&input_name(job_id));
+            Ok(())
+        })
+    }
+
+    fn put_checkpoint<'a>(&'a self, job_id: &'a str, file: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            let bytes = std::fs::read(file).map_err(|error| ResultStoreError(error.to_string()))?;
+            let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+            self.objects.lock().expect("no panic").insert(format!("{job_id}.checkpoint/{name}"), bytes);
+            Ok(())
+        })
+    }
+
+    fn fetch_checkpoint<'a>(&'a self, job_id: &'a str, into: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            for (object, bytes) in &*self.objects.lock().expect("no panic") {
+                if let Some(name) = object.strip_prefix(&format!("{job_id}.checkpoint/")) {
+                    std::fs::write(into.join(name), bytes).map_err(|error| ResultStoreError(error.to_string()))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn delete_checkpoint<'a>(&'a self, job_id: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            self.check()?;
+            let of_job = format!("{job_id}.checkpoint/");
+            self.objects.lock().expect("no panic").retain(|object, _| !object.starts_with(&of_job));
             Ok(())
         })
     }
@@ -374,6 +422,7 @@ impl TestEnv {
             grace: Duration::from_millis(200),
             pause: Duration::from_millis(5),
             adopt_every: Duration::from_millis(5),
+            checkpoint_every: Duration::from_millis(5),
             space: DiskLimits {
                 max_bytes: self.max_bytes,
                 min_free_bytes: 100,

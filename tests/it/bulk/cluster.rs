@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use crate::bulk::support::{assert_exit, bulk, fill, picture, rows, tree, url, without_times};
-use crate::support::command::{backdrop, json, stderr};
+use crate::support::command::{backdrop, http_client, json, stderr};
 use crate::support::pictures::png;
 use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
 use crate::support::tier::rounds;
@@ -480,12 +480,13 @@ fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
 fn daemons_process_queued_runs_beside_their_requests() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 600);
+    let admins = [stable_port(), stable_port()].map(|port| format!("127.0.0.1:{port}"));
     let daemons: Vec<_> = (0..2)
-        .map(|number: u32| {
-            let [api, admin] = [stable_port(), stable_port()].map(|port| format!("127.0.0.1:{port}"));
+        .map(|number: usize| {
+            let (api, admin) = (format!("127.0.0.1:{}", stable_port()), &admins[number]);
             let data = scene.path(&format!("data {number}"));
             let log = File::create(scene.path(&format!("{number}.log"))).unwrap();
-            let mut command = scene.command(&["serve", "--listen", &api, "--admin-listen", &admin, "--data-dir"]);
+            let mut command = scene.command(&["serve", "--listen", &api, "--admin-listen", admin, "--data-dir"]);
             command.arg(data).env("BACKDROP_JOBS_BULK_PICTURES", "1");
             let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs");
             Process(child)
@@ -501,6 +502,31 @@ fn daemons_process_queued_runs_beside_their_requests() {
     scene.assert_same_as_on_one_machine("out", 1);
     for number in 0..2 {
         assert!(log(number).contains("claimed"), "{}", log(number));
+    }
+
+    // Without a command that follows it the finished run stays in the database, and in the metrics of both.
+    assert_exit(&scene.bulk("again", &["--detach"]).output().unwrap(), 0);
+    let objects = scene.sql("SELECT sum(objects) FROM bulk_chunks");
+    let expected = [
+        ("objects{state=\"finished\"}", objects.as_str()),
+        ("objects{state=\"left\"}", "0"),
+        ("chunks{state=\"queued\"}", "0"),
+        ("chunks{state=\"claimed\"}", "0"),
+    ]
+    .map(|(name, value)| format!("backdrop_bulk_{name} {value}\n"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = http_client().build().unwrap();
+    for admin in &admins {
+        let began = Instant::now();
+        loop {
+            let metrics = async { client.get(format!("http://{admin}/metrics")).send().await?.text().await };
+            let metrics = runtime.block_on(metrics).unwrap();
+            if expected.iter().all(|line| metrics.contains(line)) {
+                break;
+            }
+            assert!(began.elapsed() < LONG, "{expected:?} {metrics}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
     for mut daemon in daemons {
         assert_eq!(daemon.terminate(), Some(0));

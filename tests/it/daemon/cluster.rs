@@ -188,6 +188,10 @@ struct Load {
     stop: AtomicBool,
     acknowledged: AtomicU64,
     saved: Mutex<BTreeSet<String>>,
+    clip: Bytes,
+    /// Jobs of clips that were acknowledged, and what the results of the finished ones are.
+    jobs: Mutex<BTreeSet<String>>,
+    results: Mutex<Vec<Bytes>>,
 }
 
 impl Load {
@@ -209,6 +213,46 @@ impl Load {
                 assert!([200, 409].contains(&status), "{status}");
                 self.saved.lock().unwrap().insert(preset);
             }
+        }
+    }
+
+    /// Has one clip after the other cut out, each under its `Idempotency-Key`, and fetches its result. A job fails only because
+    /// the object store or a daemon fails, and neither may end it here.
+    async fn run_clips(self: Arc<Self>) {
+        for turn in 0.. {
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            let post = |client: &Client, api: &str| {
+                let form = Form::new().part("file", Part::stream(self.clip.clone()).file_name("clip.mp4"));
+                client
+                    .post(format!("{api}/video/remove"))
+                    .header("Idempotency-Key", format!("clip-{turn}"))
+                    .multipart(form)
+            };
+            let response = self.caller.until_answered(post).await;
+            assert_eq!(response.status(), 202, "{}", response.text().await.unwrap_or_default());
+            let job: Value = response.json().await.expect("JSON");
+            let path = job["status_url"].as_str().expect("an address").to_owned();
+            self.jobs.lock().unwrap().insert(path.clone());
+            let start = Instant::now();
+            let done = loop {
+                let job = self.caller.get(&path).await;
+                match job["status"].as_str() {
+                    Some("done") => break job,
+                    Some("queued" | "processing") => {}
+                    _ => panic!("{job}"),
+                }
+                assert!(start.elapsed() < 2 * PATIENCE, "{path} is not finished");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            };
+            // Signed by one secret: any daemon answers for it.
+            let address = done["result_url"].as_str().expect("an address");
+            let signed = address.find("/results/").map(|at| &address[at..]).expect("a path");
+            let result = self.caller.until_answered(|client, api| client.get(format!("{api}{signed}"))).await;
+            assert_eq!(result.status(), 200);
+            let result = result.bytes().await.expect("a clip");
+            self.results.lock().unwrap().push(result);
         }
     }
 
@@ -242,14 +286,19 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), server.database(), 3);
+    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=96x64:rate=10:duration=1"], "-pix_fmt yuv420p");
     let load = Arc::new(Load {
         caller: Caller::new(&cluster),
         file: cutout(),
         stop: AtomicBool::new(false),
         acknowledged: AtomicU64::new(0),
         saved: Mutex::default(),
+        clip: std::fs::read(clip).unwrap().into(),
+        jobs: Mutex::default(),
+        results: Mutex::default(),
     });
-    let clients: Vec<_> = (0..CLIENTS).map(|name| tokio::spawn(Arc::clone(&load).run(name))).collect();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|name| tokio::spawn(Arc::clone(&load).run(name))).collect();
+    clients.push(tokio::spawn(Arc::clone(&load).run_clips()));
     let (mut keys, mut take_overs, mut server_starts) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds(4, 60) {
         load.progress(&mut cluster, 10 + round as u64 % 23).await;
@@ -280,9 +329,15 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
 
     // From outside of the daemons.
     let sql = |text: &str| server.sql(name_of(&cluster.url), text);
-    let acknowledged = load.acknowledged.load(Ordering::SeqCst).to_string();
-    assert_eq!(sql("SELECT sum(images) FROM usage").trim(), acknowledged);
-    assert_eq!(sql("SELECT count(*) FROM requests").trim(), acknowledged);
+    let acknowledged = load.acknowledged.load(Ordering::SeqCst);
+    // A clip of one second is one image.
+    let clips = load.jobs.lock().unwrap().len() as u64;
+    let billed = (acknowledged + clips).to_string();
+    assert_eq!(sql("SELECT sum(images) FROM usage").trim(), billed);
+    assert_eq!(sql("SELECT count(*) FROM requests").trim(), acknowledged.to_string());
+    let results = std::mem::take(&mut *load.results.lock().unwrap());
+    assert!(clips > 0 && results.len() as u64 == clips, "{clips} clips, {} results", results.len());
+    assert!(results.iter().all(|result| *result == results[0]), "a clip has other bytes than the first");
     let stored: BTreeSet<String> = sql("SELECT name FROM presets").lines().map(str::to_owned).collect();
     assert_eq!(stored, *load.saved.lock().unwrap());
     assert!(!stored.is_empty());
@@ -290,7 +345,7 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
     load.caller.all_answer("/account", KEY, 200).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     for _ in 0..3 {
-        assert_eq!(load.caller.get("/account").await["used"].to_string(), acknowledged);
+        assert_eq!(load.caller.get("/account").await["used"].to_string(), billed);
     }
     assert!(!keys.is_empty());
     for key in &keys {
@@ -312,7 +367,7 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
         "of a crash the server takes {:?} until it has connections (median)",
         server_starts[server_starts.len() / 2]
     );
-    println!("{acknowledged} requests, {} presets, {} keys", stored.len(), keys.len());
+    println!("{acknowledged} requests, {clips} clips, {} presets, {} keys", stored.len(), keys.len());
     for number in 0..3 {
         assert!(!cluster.log(number).contains(PASSWORD), "the log of a daemon shows the password");
     }
@@ -385,7 +440,7 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
     for number in 0..2 {
         until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
     }
-    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=3"], "-pix_fmt yuv420p");
+    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=12"], "-pix_fmt yuv420p");
     let clip = Bytes::from(std::fs::read(clip).unwrap());
     let apis = cluster.apis();
     let post = async |name: &str| {
@@ -402,15 +457,24 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
 
     let path = post("finished").await;
     until_job(&caller, &apis[1], &path, "processing").await;
+    // The first segment of two seconds is in the result store.
+    let id = path.trim_start_matches("/jobs/");
+    let checkpoint = folder.path().join(format!("results/{id}.checkpoint"));
+    let start = Instant::now();
+    while !std::fs::read_dir(&checkpoint).is_ok_and(|files| files.count() >= 3) {
+        assert!(start.elapsed() < PATIENCE, "no checkpoint is stored");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     cluster.kill(0);
     let start = Instant::now();
     let done = until_job(&caller, &apis[1], &path, "done").await;
-    println!("a clip of three seconds is finished elsewhere {:?} after its daemon was killed", start.elapsed());
-    assert_eq!((&done["progress"], &done["output_seconds"]), (&100.into(), &3.0.into()));
+    println!("a clip of twelve seconds is finished elsewhere {:?} after its daemon was killed", start.elapsed());
+    assert!(cluster.log(1).contains("a clip resumes"), "{}", cluster.log(1));
+    assert_eq!((&done["progress"], &done["output_seconds"]), (&100.into(), &12.0.into()));
     let result = caller.client.get(done["result_url"].as_str().expect("an address"));
     let result = result.send().await.unwrap().bytes().await.unwrap();
     assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
-    assert_eq!(server.sql(name_of(&cluster.url), "SELECT images FROM usage").trim(), "3", "it is billed once");
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT images FROM usage").trim(), "12", "it is billed once");
 
     // The one that was killed comes back, and knows all of it.
     cluster.restart_ended();

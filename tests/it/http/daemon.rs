@@ -15,7 +15,7 @@ use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_client::WebhookClient;
-use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkError, WorkOutput, Worker, input_in};
+use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkCheckpoint, WorkError, WorkOutput, Worker, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings, Warning};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
@@ -427,6 +427,10 @@ impl Worker for FakeVideoWorker {
             let media_type = "video/webm";
             Ok(WorkOutput { file, media_type, frames: 45, rate_frames: 30, rate_seconds: 1, warnings: Vec::new() })
         })
+    }
+
+    fn checkpoint(&self, _: &Path) -> std::io::Result<Option<WorkCheckpoint>> {
+        Ok(None)
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use backdrop::account::Services;
 use backdrop::jobs::{
     Created, DeliveryOutcome, Deps, Job, JobState, JobView, Jobs, JobsConfig, NewJob, NewWebhook, ResultStore,
-    ResultStoreError, WebhookTransport, WorkError, WorkOutput, Worker, input_in,
+    ResultStoreError, WebhookTransport, WorkCheckpoint, WorkError, WorkOutput, Worker, input_in,
 };
 use backdrop::store::{self, RedbStore, StateStore, UnixSeconds};
 use futures_util::future::BoxFuture;
@@ -63,6 +63,10 @@ impl Worker for SegmentWorker {
             })
         })
     }
+
+    fn checkpoint(&self, _: &Path) -> std::io::Result<Option<WorkCheckpoint>> {
+        Ok(None)
+    }
 }
 
 /// Results as files of a folder.
@@ -106,6 +110,18 @@ impl ResultStore for FolderStore {
             let removed = std::fs::remove_file(self.0.join(format!("{id}.input")));
             removed.map_err(|error| ResultStoreError(error.to_string()))
         })
+    }
+
+    fn put_checkpoint<'a>(&'a self, _: &'a str, _: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
+    }
+
+    fn fetch_checkpoint<'a>(&'a self, _: &'a str, _: &'a Path) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
+    }
+
+    fn delete_checkpoint<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        unreachable!("the store is not shared")
     }
 }
 

@@ -146,7 +146,8 @@ async fn on_a_small_disk() {
     let total = traffic.get(&days).await.expect("an answer")["total"].clone();
     for secret in &machine.revoked {
         let asked = traffic.client.get(traffic.url("/account")).bearer_auth(secret).send().await.expect("an answer");
-        assert_eq!(asked.status(), 401, "a replaced key is valid again");
+        // 429: an address may try only so many wrong keys.
+        assert!([401, 429].contains(&asked.status().as_u16()), "a replaced key is valid again: {}", asked.status());
     }
 
     let mut answered = traffic.answered();

@@ -1,0 +1,95 @@
+//! Copies the checkpoint of a running job to the result store, and into the folder of a daemon that adopts the job.
+//!
+//! Only on a store that several daemons use. The worker adds files to its folder, and every two seconds those that are new are
+//! copied. A copy that fails costs no more than time: the adopter resumes from an older checkpoint, or from the beginning.
+//!
+//! Files of two plans, as two versions of the program make, are never together: a folder that has a plan keeps its own
+//! files, and the stored checkpoint is replaced by them.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::path::PathBuf;
+
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::Job;
+use super::deps::{ResultStoreError, WorkCheckpoint};
+use super::shared::Shared;
+
+/// Fetches the stored checkpoint of a job into its folder, unless the folder has one. A failure is logged: without it the
+/// job begins at its beginning.
+pub(super) async fn fetch(shared: &Shared, job: &Job) {
+    let fetched = async {
+        if local(shared, job).await?.is_none() {
+            shared.deps.results.fetch_checkpoint(&job.id, &shared.folders.of(&job.id)).await?;
+        }
+        Ok::<_, ResultStoreError>(())
+    };
+    if let Err(error) = fetched.await {
+        tracing::warn!(job = job.id, %error, "the checkpoint of a job could not be fetched");
+    }
+}
+
+/// Runs the work on a job, and copies its checkpoint meanwhile.
+pub(super) async fn copied_during<T>(shared: &Shared, job: &Job, work: impl Future<Output = T>) -> T {
+    if !shared.deps.store.is_shared() {
+        return work.await;
+    }
+    let done = Notify::new();
+    let work = async {
+        let output = work.await;
+        done.notify_one();
+        output
+    };
+    let copying = async {
+        let mut copied = Copied::default();
+        loop {
+            tokio::select! {
+                () = done.notified() => return,
+                () = sleep(shared.tuning.checkpoint_every) => {}
+            }
+            // Not dropped half way when the work ends: nothing must appear in the result store after the job's end.
+            if let Err(error) = copied.copy(shared, job).await {
+                tracing::warn!(job = job.id, %error, "the checkpoint of a job could not be stored");
+            }
+        }
+    };
+    tokio::join!(work, copying).0
+}
+
+/// What the result store has of a job's checkpoint.
+#[derive(Default)]
+struct Copied {
+    /// `None` before the first copy: whatever is stored is replaced.
+    plan: Option<Vec<u8>>,
+    files: HashSet<PathBuf>,
+}
+
+impl Copied {
+    /// Stores the files that are new.
+    async fn copy(&mut self, shared: &Shared, job: &Job) -> Result<(), ResultStoreError> {
+        let Some(WorkCheckpoint { plan, files }) = local(shared, job).await? else { return Ok(()) };
+        if self.plan.as_ref() != Some(&plan) {
+            shared.deps.results.delete_checkpoint(&job.id).await?;
+            self.files.clear();
+            self.plan = Some(plan);
+        }
+        for file in files {
+            if !self.files.contains(&file) {
+                shared.deps.results.put_checkpoint(&job.id, &file).await?;
+                self.files.insert(file);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checkpoint in the folder of a job.
+async fn local(shared: &Shared, job: &Job) -> Result<Option<WorkCheckpoint>, ResultStoreError> {
+    let (worker, folder) = (shared.deps.worker.clone(), shared.folders.of(&job.id));
+    let read = spawn_blocking(move || worker.checkpoint(&folder)).await;
+    let failed = |error: &dyn std::error::Error| ResultStoreError(format!("the folder cannot be read: {error}"));
+    read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+}
