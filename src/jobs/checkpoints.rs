@@ -3,8 +3,8 @@
 //! Only on a store that several daemons use. The worker adds files to its folder, and every two seconds those that are new are
 //! copied. A copy that fails costs no more than time: the adopter resumes from an older checkpoint, or from the beginning.
 //!
-//! Files of two plans, as two versions of the program make, are never together: a folder that has a plan keeps its own
-//! files, and the stored checkpoint is replaced by them.
+//! A folder that has a plan keeps its own files, and the stored checkpoint is replaced by them, so that one daemon never mixes
+//! files of two plans. Two daemons of different versions that both copy, because one is cut off from the database, can.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -50,7 +50,7 @@ pub(super) async fn copied_during<T>(shared: &Shared, job: &Job, work: impl Futu
                 () = done.notified() => return,
                 () = sleep(shared.tuning.checkpoint_every) => {}
             }
-            // Not dropped half way when the work ends: nothing must appear in the result store after the job's end.
+            // Not dropped half way when the work ends by itself: nothing must appear in the result store after the job's end.
             if let Err(error) = copied.copy(shared, job).await {
                 tracing::warn!(job = job.id, %error, "the checkpoint of a job could not be stored");
             }

@@ -10,8 +10,8 @@
 //!   runner finds it in the queue and calls [`enter_missing`].
 //!
 //! On a database of several daemons all of this concerns the jobs of this one, by the identity of its data directory.
-//! If it does not return within its lease, another daemon adopts them, and starts each from its beginning: finished
-//! segments are not moved (`adoption.rs`). A daemon that returns later deletes their folders.
+//! If it does not return within its lease, another daemon adopts them, and resumes each from its stored checkpoint
+//! (`adoption.rs`). A daemon that returns later deletes their folders.
 //!
 //! Webhooks need no recovery: the time of the next attempt is part of the record (`webhook_schedule.rs`). Faults of the
 //! storage itself are `store/reopen.rs`.
