@@ -124,7 +124,7 @@ pub(super) async fn leave(shared: &Shared, job: &Job, handle: &JobHandle) {
     shared.folders.remove(&job.id).await;
 }
 
-/// Fetches the clip and the checkpoint of a job into its folder, unless they are there. One that the result store does not have either is
+/// Fetches the clip and the checkpoint of a job into its folder, unless they are there. A clip that the result store does not have either is
 /// left to the worker, which fails.
 pub(super) async fn fetch_input(shared: &Shared, job: &Job) -> Result<(), JobsError> {
     if !shared.deps.store.is_shared() {

@@ -10,13 +10,13 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::path::PathBuf;
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::Job;
 use super::deps::{ResultStoreError, WorkCheckpoint};
-use super::shared::Shared;
+use super::shared::{Shared, stopped};
 
 /// Fetches the stored checkpoint of a job into its folder, unless the folder has one. A failure is logged: without it the
 /// job begins at its beginning.
@@ -37,21 +37,21 @@ pub(super) async fn copied_during<T>(shared: &Shared, job: &Job, work: impl Futu
     if !shared.deps.store.is_shared() {
         return work.await;
     }
-    let done = Notify::new();
+    let (finish, mut finished) = watch::channel(false);
     let work = async {
         let output = work.await;
-        done.notify_one();
+        finish.send_replace(true);
         output
     };
     let copying = async {
         let mut copied = Copied::default();
         loop {
             tokio::select! {
-                () = done.notified() => return,
+                () = stopped(&mut finished) => return,
                 () = sleep(shared.tuning.checkpoint_every) => {}
             }
             // Not dropped half way when the work ends by itself: nothing must appear in the result store after the job's end.
-            if let Err(error) = copied.copy(shared, job).await {
+            if let Err(error) = copied.copy(shared, job, &finished).await {
                 tracing::warn!(job = job.id, %error, "the checkpoint of a job could not be stored");
             }
         }
@@ -68,8 +68,13 @@ struct Copied {
 }
 
 impl Copied {
-    /// Stores the files that are new.
-    async fn copy(&mut self, shared: &Shared, job: &Job) -> Result<(), ResultStoreError> {
+    /// Stores the files that are new, until the work is finished.
+    async fn copy(
+        &mut self,
+        shared: &Shared,
+        job: &Job,
+        finished: &watch::Receiver<bool>,
+    ) -> Result<(), ResultStoreError> {
         let Some(WorkCheckpoint { plan, files }) = local(shared, job).await? else { return Ok(()) };
         if self.plan.as_ref() != Some(&plan) {
             shared.deps.results.delete_checkpoint(&job.id).await?;
@@ -77,6 +82,9 @@ impl Copied {
             self.plan = Some(plan);
         }
         for file in files {
+            if *finished.borrow() {
+                break;
+            }
             if !self.files.contains(&file) {
                 shared.deps.results.put_checkpoint(&job.id, &file).await?;
                 self.files.insert(file);

@@ -61,18 +61,20 @@ impl Shared {
     /// Deletes the files of a job that ended, but for its result: its folder, and clip and checkpoint in the result store.
     pub(super) async fn clear_input(&self, id: &str) {
         if let Err(error) = self.delete_shared(id).await {
-            tracing::warn!(job = id, %error, "the clip stays in the result store until its record is deleted");
+            tracing::warn!(job = id, %error, "clip or checkpoint stay in the result store until the job's record is deleted");
         }
         self.folders.remove(id).await;
     }
 
     /// Deletes what the result store has of a job for other daemons.
     async fn delete_shared(&self, id: &str) -> Result<(), ResultStoreError> {
-        if self.deps.store.is_shared() {
-            self.deps.results.delete_checkpoint(id).await?;
-            self.deps.results.delete_input(id).await?;
+        if !self.deps.store.is_shared() {
+            return Ok(());
         }
-        Ok(())
+        // Both, also where one fails.
+        let (input, checkpoint) =
+            (self.deps.results.delete_input(id).await, self.deps.results.delete_checkpoint(id).await);
+        input.and(checkpoint)
     }
 
     /// Deletes a finished job, its result first: a crash in between leaves no result without a job.

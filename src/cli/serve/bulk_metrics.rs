@@ -3,13 +3,13 @@
 use crate::bulk::cluster::Queue;
 use crate::cli::bulk::open_queue;
 use crate::config::Config;
-use crate::store::{BulkRunState, BulkStatus};
+use crate::store::{BulkRunState, BulkStatus, OpenError};
 use crate::telemetry::metrics::{self, BulkProgress};
 use std::convert::Infallible;
 use std::time::Duration;
 
 /// Between two readings.
-const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(15);
 
 /// Sets the metrics again and again; they keep their last values while the database is away. Ends only where
 /// no database is configured.
@@ -27,7 +27,7 @@ pub(super) async fn report(config: Config) {
     }
 }
 
-async fn read(queue: &Queue) -> Result<Infallible, crate::store::OpenError> {
+async fn read(queue: &Queue) -> Result<Infallible, OpenError> {
     loop {
         metrics::bulk_progress(progress(&queue.call(|queue| queue.status(None)).await?));
         tokio::time::sleep(INTERVAL).await;

@@ -26,8 +26,8 @@ impl LruIndex {
         Self { max_bytes, total_bytes: 0, entries: HashMap::new(), by_recency: BTreeMap::new(), next_sequence: 0 }
     }
 
-    /// Forgets the entries that are not in `listed`, and adds those of it that are new, in their order; returns the keys that have
-    /// to go.
+    /// Forgets the entries that are not in `listed`, and adds those of it that are new, in their order; returns the keys to
+    /// delete.
     pub(super) fn reconcile(&mut self, listed: impl IntoIterator<Item = (CacheKey, u64)>) -> Vec<CacheKey> {
         let listed: Vec<_> = listed.into_iter().collect();
         let there: HashSet<CacheKey> = listed.iter().map(|&(key, _)| key).collect();
@@ -37,7 +37,8 @@ impl LruIndex {
         new.into_iter().flat_map(|(key, bytes)| self.insert(key, bytes).unwrap_or_else(|| vec![key])).collect()
     }
 
-    /// Adds or replaces an entry, just used now, and returns the evicted keys; `None`, without eviction, when it exceeds the whole bound.
+    /// Adds or replaces an entry, which is used now, and returns the evicted keys; `None`, without eviction, when it exceeds
+    /// the whole bound.
     pub(super) fn insert(&mut self, key: CacheKey, bytes: u64) -> Option<Vec<CacheKey>> {
         if bytes > self.max_bytes {
             return None;

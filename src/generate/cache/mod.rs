@@ -1,7 +1,7 @@
 //! Cache of pictures from image APIs, in an object store, bounded in bytes with least-recently-used eviction.
 //!
 //! One object per picture: the SHA-256 of its key and its picture, then the picture as received. An object whose checksum
-//! does not match is deleted. Several daemons may share a location: a picture is looked up in the store, whoever wrote it. Each
+//! does not match is deleted. Several daemons may share a location: a picture is read from the store, also one of another daemon. Each
 //! has an index in memory of what it has seen, which orders the eviction; before a write it lists the store where that was
 //! [`RELIST`] ago, so that the bound includes what others wrote since. Eviction precedes every write.
 //!
@@ -27,13 +27,14 @@ use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 /// How long one lookup or one write may delay a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long listing the store may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
-/// For how long a listing is good enough. Several daemons together exceed the bound by what they write in this time.
+/// For how long a listing is used. Several daemons together exceed the bound by what they write in this time.
 const RELIST: Duration = Duration::from_secs(10 * 60);
 
 /// A bounded cache of pictures in an object store.
@@ -59,6 +60,8 @@ impl Cache {
         match timeout(TIMEOUT, self.read(key)).await {
             Ok(Ok(Some(Some(picture)))) => {
                 metrics::backdrop_looked_up("hit");
+                let evicted = self.index().insert(key, (CHECKSUM_BYTES + picture.len()) as u64).unwrap_or_default();
+                self.succeeded("delete", timeout(TIMEOUT, self.delete_all(evicted)).await);
                 return Some(picture);
             }
             Ok(Ok(Some(None))) => {
@@ -83,16 +86,10 @@ impl Cache {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let bytes = got.meta.size;
-        if bytes > (CHECKSUM_BYTES + self.max_picture_bytes) as u64 {
+        if got.meta.size > (CHECKSUM_BYTES + self.max_picture_bytes) as u64 {
             return Ok(Some(None));
         }
-        let picture = verified(key, &got.bytes().await?);
-        if picture.is_some() {
-            let evicted = self.index().insert(key, bytes);
-            self.delete_all(evicted.unwrap_or_default()).await?;
-        }
-        Ok(Some(picture))
+        Ok(Some(verified(key, &got.bytes().await?)))
     }
 
     /// Stores a picture.
@@ -102,12 +99,9 @@ impl Cache {
             Ok(Err(error)) => Ok(Err(error)),
             Err(elapsed) => Err(elapsed),
         };
-        match written {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => self.report_failure("write", &error),
-            Err(elapsed) => self.report_failure("write", &Box::from(elapsed)),
+        if !self.succeeded("write", written) {
+            self.index().remove(key);
         }
-        self.index().remove(key);
     }
 
     async fn write(&self, key: CacheKey, picture: &Bytes) -> Result<(), Failure> {
@@ -169,6 +163,16 @@ impl Cache {
 
     fn path(&self, key: CacheKey) -> Path {
         self.objects.prefix.clone().join(key.name())
+    }
+
+    /// Whether an operation succeeded within its time; a failure is reported.
+    fn succeeded(&self, operation: &'static str, outcome: Result<Result<(), Failure>, Elapsed>) -> bool {
+        match outcome {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => self.report_failure(operation, &error),
+            Err(elapsed) => self.report_failure(operation, &Box::from(elapsed)),
+        }
+        false
     }
 
     fn report_failure(&self, operation: &'static str, error: &Failure) {

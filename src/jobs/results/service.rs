@@ -27,7 +27,7 @@ use crate::source::{StorageError, StorageLocation};
 use crate::store::{UnixSeconds, create_private_dir, make_private};
 use crate::telemetry::with_causes;
 
-/// The media type of what is no result.
+/// The media type of clips and checkpoints.
 const OTHER_TYPE: &str = "application/octet-stream";
 
 /// The folder in the data directory.
@@ -177,7 +177,7 @@ impl Results {
     /// Writes the files of a job's stored checkpoint to a folder, each durable when this returns.
     pub(super) async fn fetch_checkpoint(&self, job_id: &str, into: &Path) -> Result<(), ResultsError> {
         for name in self.checkpoint(job_id).await? {
-            // Whoever has written another name, it was no daemon.
+            // Files with other names were not written by a daemon.
             if let Some(object) = checkpoint_name(job_id, &name) {
                 self.fetch(&object, &into.join(&name)).await?;
             }
@@ -187,19 +187,23 @@ impl Results {
 
     /// Deletes the stored checkpoint of a job; a missing one is no error.
     pub(super) async fn delete_checkpoint(&self, job_id: &str) -> Result<(), ResultsError> {
-        let folder = folder_of_checkpoint(job_id)?;
-        for name in self.checkpoint(job_id).await? {
-            self.remove(&format!("{folder}/{name}")).await?;
+        let of_job = folder_of_checkpoint(job_id)?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => {
+                let folder = folder.join(of_job);
+                let remove = move || match std::fs::remove_dir_all(&folder) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    Ok(()) | Err(_) => Ok(()),
+                };
+                blocking("the checkpoint cannot be deleted", remove).await
+            }
+            Place::Store { .. } => {
+                for name in self.checkpoint(job_id).await? {
+                    self.remove(&format!("{of_job}/{name}")).await?;
+                }
+                Ok(())
+            }
         }
-        if let Place::Folder { folder: results, .. } = &*self.0 {
-            let folder = results.join(folder);
-            let remove = move || match std::fs::remove_dir(&folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                Ok(()) | Err(_) => Ok(()),
-            };
-            blocking("the folder of a checkpoint cannot be deleted", remove).await?;
-        }
-        Ok(())
     }
 
     /// The names of the files of a job's stored checkpoint.

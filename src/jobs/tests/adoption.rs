@@ -114,7 +114,7 @@ async fn the_checkpoint_of_a_running_job_is_stored_and_deleted_with_the_jobs_end
     until(async || env.results.names() == [id.as_str()]).await;
     daemon.stop().await;
 
-    // A store of this daemon alone is not bothered.
+    // Not on a store that this daemon has alone.
     let env = TestEnv::new();
     let mut daemon = env.start();
     daemon.start_tasks();

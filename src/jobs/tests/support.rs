@@ -78,6 +78,12 @@ impl Drop for Running<'_> {
 }
 
 impl FakeWorker {
+    async fn released(&self) {
+        while !self.release.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     pub(super) async fn make(
         &self,
         folder: &Path,
@@ -140,16 +146,12 @@ impl Worker for FakeWorker {
                 }
                 "hang and make" => {
                     progress(40);
-                    while !self.release.load(Ordering::SeqCst) {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    }
+                    self.released().await;
                     self.make(folder, progress).await
                 }
                 what @ ("hang and fail" | "hang and break") => {
                     progress(40);
-                    while !self.release.load(Ordering::SeqCst) {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    }
+                    self.released().await;
                     let internal = what == "hang and break";
                     Err(WorkError { code: "invalid_image", message: "not a clip".into(), internal })
                 }
@@ -158,9 +160,7 @@ impl Worker for FakeWorker {
                         std::fs::write(folder.join(format!("segment-{segment}")), "x").expect("the folder is there");
                     }
                     progress(40);
-                    while !self.release.load(Ordering::SeqCst) {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    }
+                    self.released().await;
                     self.make(folder, progress).await
                 }
                 "no length" => Ok(WorkOutput { rate_frames: 0, ..self.make(folder, progress).await? }),
