@@ -3,6 +3,7 @@
 #![cfg(unix)]
 
 use crate::support::command::{backdrop, http_client, photo};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -25,11 +26,20 @@ impl Daemon {
     }
 
     pub(crate) fn start_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start_at("127.0.0.1:0", data_dir, variables.iter().copied())
+    }
+
+    /// Starts one whose API has this address.
+    pub(crate) fn start_at(
+        listen: &str,
+        data_dir: &Path,
+        variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
+    ) -> Self {
         let child = backdrop()
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--listen", listen, "--admin-listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .env("BACKDROP_LOG_FORMAT", "json")
-            .envs(variables.iter().copied())
+            .envs(variables)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -67,7 +77,7 @@ impl Daemon {
 }
 
 /// The line of `printed` that is a key.
-fn key_in(printed: &str) -> Option<&str> {
+pub(crate) fn key_in(printed: &str) -> Option<&str> {
     printed.lines().map(str::trim).find(|line| line.starts_with("bd_live_"))
 }
 

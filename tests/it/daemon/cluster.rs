@@ -98,6 +98,13 @@ impl Cluster {
     }
 }
 
+/// A response with its body read; nothing where the connection is lost meanwhile.
+async fn whole(response: Response) -> Option<Response> {
+    let mut whole = http::Response::builder().status(response.status());
+    whole.headers_mut()?.clone_from(response.headers());
+    Some(whole.body(response.bytes().await.ok()?).ok()?.into())
+}
+
 /// A client that sends each request to another daemon, and to the next one where that one does not answer, as a balancer does.
 struct Caller {
     client: Client,
@@ -115,7 +122,9 @@ impl Caller {
     async fn send(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Option<Response> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for number in (0..self.apis.len()).map(|more| (first + more) % self.apis.len()) {
-            if let Ok(response) = request(&self.client, &self.apis[number]).bearer_auth(KEY).send().await {
+            if let Ok(response) = request(&self.client, &self.apis[number]).bearer_auth(KEY).send().await
+                && let Some(response) = whole(response).await
+            {
                 // 500: the daemon lost the database while it committed, and cannot know the outcome.
                 if ![500, 503].contains(&response.status().as_u16()) {
                     return Some(response);
@@ -286,7 +295,7 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), server.database(), 3);
-    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=96x64:rate=10:duration=1"], "-pix_fmt yuv420p");
+    let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=96x64:rate=10:duration=5"], "-pix_fmt yuv420p");
     let load = Arc::new(Load {
         caller: Caller::new(&cluster),
         file: cutout(),
@@ -330,9 +339,9 @@ async fn a_storm_of_kills_and_database_crashes_loses_nothing_and_bills_each_requ
     // From outside of the daemons.
     let sql = |text: &str| server.sql(name_of(&cluster.url), text);
     let acknowledged = load.acknowledged.load(Ordering::SeqCst);
-    // A clip of one second is one image.
+    // A clip of five seconds is five images.
     let clips = load.jobs.lock().unwrap().len() as u64;
-    let billed = (acknowledged + clips).to_string();
+    let billed = (acknowledged + 5 * clips).to_string();
     assert_eq!(sql("SELECT sum(images) FROM usage").trim(), billed);
     assert_eq!(sql("SELECT count(*) FROM requests").trim(), acknowledged.to_string());
     let results = std::mem::take(&mut *load.results.lock().unwrap());
@@ -486,6 +495,12 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
     let left: Vec<_> =
         std::fs::read_dir(folder.path().join("results")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 1, "only the result is left: {left:?}");
+
+    let path = post("uninterrupted").await;
+    let done = until_job(&caller, &apis[0], &path, "done").await;
+    let uninterrupted = caller.client.get(done["result_url"].as_str().expect("an address"));
+    let uninterrupted = uninterrupted.send().await.unwrap().bytes().await.unwrap();
+    assert!(result == uninterrupted, "{} bytes, without a kill {} others", result.len(), uninterrupted.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

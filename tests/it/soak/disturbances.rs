@@ -1,14 +1,13 @@
 //! The daemon of the soak, and what happens to it: kills, a replaced key, a full disk, a clock that is set.
 
-use crate::cli::serve::Daemon;
+use crate::cli::serve::{Daemon, key_in};
 use crate::soak::traffic::Traffic;
-use crate::support::command::{backdrop, stderr};
+use crate::support::command::{backdrop, stderr, stdout};
 use crate::support::small_disk;
 use backdrop::store::UnixSeconds;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 /// For how long the disk is full.
@@ -73,17 +72,8 @@ impl Machine {
     }
 
     fn daemon(port: u16, data: &Path, settings: &[(String, String)]) -> Daemon {
-        let child = backdrop()
-            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--admin-listen", "127.0.0.1:0", "--data-dir"])
-            .arg(data)
-            .env("BACKDROP_LOG_FORMAT", "json")
-            .envs(settings.iter().cloned())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let mut daemon = Daemon(child);
-        daemon.addresses();
+        let mut daemon = Daemon::start_at(&format!("127.0.0.1:{port}"), data, settings.iter().cloned());
+        daemon.address();
         daemon
     }
 
@@ -112,12 +102,10 @@ impl Machine {
         command.args(if keep { &["--keep-old-for", "1m"][..] } else { &[] });
         let output = command.output().expect("the binary runs");
         assert!(output.status.success(), "{}", stderr(&output));
-        let printed = String::from_utf8(output.stdout).expect("text");
-        let secret = printed.lines().map(str::trim).find(|line| line.starts_with("bd_live_")).expect("a secret");
+        let secret = key_in(&stdout(&output)).expect("a secret").to_owned();
         let old = traffic.key();
-        traffic.set_key(secret.to_owned());
-        let asked = traffic.client.get(traffic.url("/account")).bearer_auth(&old).send().await.expect("an answer");
-        assert_eq!(asked.status().as_u16(), if keep { 200 } else { 401 }, "the replaced key");
+        traffic.set_key(secret);
+        assert_eq!(traffic.status_of(&old).await, if keep { 200 } else { 401 }, "the replaced key");
         if !keep {
             self.revoked.push(old);
         }

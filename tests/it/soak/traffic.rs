@@ -57,7 +57,7 @@ const ORIGIN: [(&str, &[u16]); 9] = [
 ];
 
 /// An origin whose answers are good, wrong, slow or endless.
-pub(super) fn origin(picture: &Bytes) -> Origin {
+fn origin(picture: &Bytes) -> Origin {
     let moved = |path: &str| Answer::Redirect(302, path.to_owned());
     Origin::start([
         ("/good", Answer::Bytes(picture.clone())),
@@ -236,6 +236,18 @@ impl Traffic {
 
     pub(super) async fn get(&self, path: &str) -> Option<Value> {
         self.json(path, &[200], || self.client.get(self.url(path))).await
+    }
+
+    /// The status of a question with any key. 429, for too many wrong keys of one address, ends after a minute.
+    pub(super) async fn status_of(&self, key: &str) -> u16 {
+        let began = Instant::now();
+        loop {
+            let answer = self.client.get(self.url("/account")).bearer_auth(key).send().await.expect("an answer");
+            if answer.status() != 429 || began.elapsed() > PATIENCE {
+                return answer.status().as_u16();
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     fn picture(&self, path: &str, fields: &[(&str, &str)], file: &Bytes) -> RequestBuilder {
