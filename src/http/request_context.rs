@@ -20,10 +20,12 @@ use super::tracked_body::TrackedBody;
 use crate::telemetry::{metrics, panic_message};
 use hyper::body::Incoming;
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, DATE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHORIZATION, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, Uri, Version};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use std::any::Any;
 use std::future::Future;
 use std::net::IpAddr;
@@ -32,6 +34,12 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Instant;
 use tracing::{Instrument, debug, field, info, info_span};
+
+/// The time as an HTTP date (RFC 9110, section 5.6.7).
+fn now() -> HeaderValue {
+    let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&Timestamp::now());
+    HeaderValue::try_from(date.expect("a year of four digits")).expect("dates are visible ASCII")
+}
 
 /// The API key of remove.bg's and Photoroom's clients.
 pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -146,6 +154,8 @@ pub(super) async fn answer<S: Service>(
     headers.extend(context.reply_headers);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&id).expect("ids are visible ASCII"));
     headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    // hyper's own keeps its value while the clock is behind it, which it is after it was set back.
+    headers.insert(DATE, now());
     // Files of the page have their own.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

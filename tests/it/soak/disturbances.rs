@@ -5,7 +5,7 @@ use crate::soak::traffic::Traffic;
 use crate::support::command::{backdrop, stderr, stdout};
 use crate::support::small_disk;
 use backdrop::store::UnixSeconds;
-use serde_json::json;
+use jiff::fmt::rfc2822::DateTimeParser;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -128,15 +128,11 @@ impl Machine {
     pub(super) async fn set_clock(&mut self, traffic: &Traffic, offset: i64) {
         fs::write(&self.clock, format!("{offset:+}")).expect("a writable folder");
         tokio::time::sleep(CLOCK_READ).await;
-        // Not by the field `date`: hyper keeps a later one while the clock is behind it.
-        let body = json!({ "name": format!("clock {}", self.set_clocks) });
-        let request = || traffic.client.post(traffic.url("/presets")).json(&body);
-        let preset = traffic.json("a preset", &[200], request).await.expect("an answer");
-        let shown = preset["created_at"].as_str().and_then(|time| time.split('T').nth(1)).expect("a time");
-        let shown = shown.trim_end_matches('Z').split(':');
-        let shown = shown.fold(0, |sum, part| 60 * sum + part.parse::<i64>().expect("a number"));
-        let off = (shown - UnixSeconds::now().0 - offset).rem_euclid(86_400);
-        assert!(off.min(86_400 - off) < 10, "the daemon's clock shows {preset} and not {offset} s from now");
+        let answer = traffic.client.get(traffic.url("/account")).send().await.expect("an answer");
+        let date = answer.headers()["date"].to_str().expect("ASCII");
+        let shown = DateTimeParser::new().parse_timestamp(date).expect("an HTTP date").as_second();
+        let off = shown - UnixSeconds::now().0 - offset;
+        assert!(off.abs() < 10, "the daemon's clock shows {date} and not {offset} s from now");
         self.set_clocks += 1;
     }
 
