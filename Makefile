@@ -205,9 +205,11 @@ audit: ## Check advisories, licences, sources and duplicates of all crates with 
 
 # moto and its requirements are installed from PyPI, azurite from npm (needs node), into separate folders. On a machine
 # without access to them set WITHOUT_PYPI=skip.
+MOTO = { [ -x $(OBJECTS)/venv/bin/pip ] || python3 -m venv --clear $(OBJECTS)/venv; } \
+  && $(OBJECTS)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/objects/requirements.txt
+
 storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure servers on this machine
-	@if { [ -x $(OBJECTS)/venv/bin/pip ] || python3 -m venv --clear $(OBJECTS)/venv; } \
-	  && $(OBJECTS)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/objects/requirements.txt \
+	@if $(MOTO) \
 	  && npm install --silent --no-audit --no-fund --prefix $(OBJECTS)/npm azurite@3.35.0; then \
 	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(STEP) storage 3 $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
@@ -275,8 +277,12 @@ soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outsid
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
 
-cluster-test: test-packages ## Run daemons and bulk workers on PostgreSQL; kill them and the server repeatedly
-	@$(call long,cluster-test,25,--test-threads 2 store::postgres store::several_processes daemon::cluster bulk::cluster)
+cluster-test: test-packages conformance-packages ## Run daemons and bulk workers on PostgreSQL; kill them and the server repeatedly
+	@if $(MOTO); then export BACKDROP_TEST_MOTO=$(abspath $(OBJECTS))/venv/bin/moto_server; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: moto cannot be had from PyPI; daemons in the storm store results in a folder, NOT in an object store ***\n\n'; \
+	else exit 1; fi; \
+	$(call long,cluster-test,40,--test-threads 2 store::postgres store::several_processes store::upgrades daemon::cluster bulk::cluster)
 
 cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL, and bulk runs on 1, 2 and 3 workers
 	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
@@ -344,8 +350,8 @@ page-packages: packages
 
 # Installs missing packages with apt-get, as root or through sudo; otherwise prints the command. Without apt-get the build
 # reports what is missing. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads and
-# writes clips; Mesa's lavapipe is a software Vulkan device, for the tests of the GPU kernels; tests start PostgreSQL servers of
-# their own.
+# writes clips; Mesa's lavapipe is a software Vulkan device, for the tests of the GPU kernels; tests start PostgreSQL servers and
+# HAProxy of their own.
 define install
 command -v cargo >/dev/null || { echo "Rust is missing; see https://rustup.rs"; exit 1; }; \
 missing=; \
@@ -371,6 +377,7 @@ if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
   need 'ls /usr/lib/*/faketime/libfaketimeMT.so.1' faketime; \
   need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; \
+  need 'ls /usr/sbin/haproxy || command -v haproxy' haproxy; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
   need '/sbin/ldconfig -p | grep libvulkan.so.1' libvulkan1; \
 fi; \

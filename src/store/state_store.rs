@@ -20,7 +20,8 @@ pub const KEY_DAYS_KEPT: u32 = 400;
 /// Changes that may wait for the disk; one more is refused.
 pub const QUEUED_CHANGES: usize = 4096;
 
-/// Rows of the store.
+/// Rows of the store. Those of tables that an additive migration of a later version added are skipped where this is read from
+/// JSON: fields are added, and none is made mandatory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rows {

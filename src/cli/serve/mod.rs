@@ -233,7 +233,7 @@ async fn superseded(store: &dyn StateStore) {
     }
 }
 
-/// Opens a database. While daemons of an older version use it, or one with the same data directory, this waits, also when the
+/// Opens a database. While others use it that do not allow an upgrade, or the same data directory, this waits, also when the
 /// server is away meanwhile.
 async fn open_database(server: &PostgresServer) -> Result<PostgresStore, Failure> {
     let mut waits_for = None;
@@ -242,7 +242,8 @@ async fn open_database(server: &PostgresServer) -> Result<PostgresStore, Failure
         let reason = match tokio::task::spawn_blocking(move || opening.open()).await? {
             Ok(store) => return Ok(store),
             Err(OpenError::Locked { .. }) => {
-                "a daemon of an older version uses the database, or one with this data directory".to_owned()
+                "an older version, an import or an export uses the database, or a daemon has this data directory"
+                    .to_owned()
             }
             // A server that cannot be reached at the start may be a wrong address.
             Err(error @ OpenError::Io { .. }) if waits_for.is_some() => telemetry::with_causes(&error),

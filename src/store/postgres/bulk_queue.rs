@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio_postgres::Row;
 
 use super::connect::{Connection, Server};
-use super::migrations::{read_error, require_schema};
 use super::reads::Queries;
+use super::schema::{read_error, require_usable};
 use crate::store::OpenError;
 use crate::store::storage_fault::Fault;
 
@@ -163,7 +163,7 @@ impl BulkQueue {
     /// Begins a run, or resumes it. From here on `lister` alone may add chunks.
     ///
     /// # Errors
-    /// As every call here: when the database cannot be used, or has another version's tables.
+    /// As every call here: when the database cannot be used, or has tables on which this version does not work.
     pub fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
         self.transaction(|queries| {
             let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
@@ -378,7 +378,7 @@ impl BulkQueue {
             Some(connection) => connection,
             None => {
                 let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
-                require_schema(&self.server, &mut connection)?;
+                require_usable(&self.server, &mut connection)?;
                 connection
             }
         };

@@ -17,9 +17,11 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Statement, Transaction};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::migrations::Migrations;
 use crate::store::storage_fault::Fault;
 use crate::telemetry::with_causes;
 
@@ -131,6 +133,8 @@ pub(super) struct Server {
     name: String,
     /// The daemon of these connections; `None` for a process that runs no jobs.
     pub(super) daemon: Option<i64>,
+    /// The migrations of this version.
+    pub(super) migrations: Migrations,
 }
 
 impl fmt::Debug for Server {
@@ -157,7 +161,8 @@ impl Server {
             .with_no_client_auth();
         let config = address(url).map_err(ServerError::Url)?;
         let name = name_of(&config);
-        Ok(Self { config, tls: MakeRustlsConnect::new(tls), name, daemon: None })
+        let (tls, migrations) = (MakeRustlsConnect::new(tls), Migrations::default());
+        Ok(Self { config, tls, name, daemon: None, migrations })
     }
 
     /// The server and database for messages, without user and password.
@@ -194,13 +199,16 @@ pub(super) struct Driver {
     runtime: Option<Runtime>,
     limit: Option<Duration>,
     timed_out: Cell<bool>,
+    /// Whether a statement ended because it waited too long for a lock.
+    lock_timeout: Cell<bool>,
 }
 
 impl Driver {
     fn new() -> Result<Self, Fault> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Fault::Server(format!("no connection can be made: {error}")))?;
-        Ok(Self { runtime: Some(runtime), limit: Some(ANSWER_TIMEOUT), timed_out: Cell::new(false) })
+        let (timed_out, lock_timeout) = (Cell::default(), Cell::default());
+        Ok(Self { runtime: Some(runtime), limit: Some(ANSWER_TIMEOUT), timed_out, lock_timeout })
     }
 
     fn runtime(&self) -> &Runtime {
@@ -228,7 +236,12 @@ impl Driver {
             }
         });
         match answered {
-            Ok(answer) => answer.map_err(|error| Fault::Server(with_causes(&error))),
+            Ok(answer) => answer.map_err(|error| {
+                if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+                    self.lock_timeout.set(true);
+                }
+                Fault::Server(with_causes(&error))
+            }),
             Err(_) => {
                 self.timed_out.set(true);
                 let seconds = limit.unwrap_or_default().as_secs();
@@ -275,6 +288,11 @@ impl Connection {
     /// Whether it is of no use any more.
     pub(super) fn is_broken(&self) -> bool {
         self.client.is_closed() || self.driver.timed_out.get()
+    }
+
+    /// Whether a statement ended because it waited for a lock for longer than `lock_timeout`.
+    pub(super) fn has_lock_timeout(&self) -> bool {
+        self.driver.lock_timeout.get()
     }
 
     /// Removes the limits of time, for the transfer of a whole store.

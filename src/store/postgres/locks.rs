@@ -1,11 +1,13 @@
 //! Advisory locks of a session, which end with its connection.
 //!
-//! Every process that changes the store holds one lock shared; migrations and imports take it alone. A daemon holds one for the
+//! Every process that changes the store holds one lock shared; breaking migrations and imports take it alone. A daemon holds one for the
 //! identity of its data directory as well, so that no two processes run the jobs of one directory.
 
 use super::connect::Connection;
-use super::migrations::LOCKS;
 use crate::store::storage_fault::Fault;
+
+/// First half of this program's advisory locks: "bdrp".
+pub(super) const LOCKS: i32 = 0x6264_7270;
 
 /// Second half of the lock of all who change the store.
 const STORE_LOCK: i32 = 2;

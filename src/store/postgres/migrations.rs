@@ -1,96 +1,93 @@
-//! Creates and upgrades the tables, each migration in a transaction of its own, under an advisory lock.
+//! The migrations that create and upgrade the tables, and the schemas on which this version works (`schema.rs` applies them).
 //!
 //! A migration that was released is never edited; a new one is a new file, which raises the schema.
+//!
+//! An additive one is applied while processes of the version before work on the tables, and they may start again afterwards:
+//! it adds, within moments, tables, columns with defaults and indexes that they can ignore without doing anything wrong. Every
+//! other one is breaking and waits until no process uses the database. So is one that changes no table but what is
+//! in them: a new version of a record, a new value of a column, a reservation that a bill has to respect.
 
-use std::io;
-use std::path::PathBuf;
-
-use super::connect::{Connection, Server};
-use super::reads::Queries;
-use crate::store::OpenError;
-use crate::store::storage_fault::Fault;
+use std::sync::Arc;
 
 /// The migrations in their order; the number of applied ones is the schema.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+const MIGRATIONS: &[Migration] = &[
+    Migration { text: include_str!("migrations/1.sql"), is_additive: false },
+    Migration { text: include_str!("migrations/2.sql"), is_additive: false },
+    Migration { text: include_str!("migrations/3.sql"), is_additive: false },
+];
 
-/// The newest schema that this version reads and writes.
-pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
-
-/// First half of this program's advisory locks: "bdrp".
-pub(super) const LOCKS: i32 = 0x6264_7270;
-
-/// Second half of the lock under which migrations run.
-const MIGRATION_LOCK: i32 = 1;
-
-/// Brings the tables to the newest schema. Only with the exclusive lock: others may be an older version.
-pub(super) fn migrate(server: &Server, connection: &mut Connection) -> Result<(), OpenError> {
-    let found = apply_missing(connection).map_err(|fault| read_error(server, fault))?;
-    refuse_newer(server, found)
+/// One step from a schema to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Migration {
+    /// Its statements.
+    pub(super) text: &'static str,
+    /// Whether processes of the version before may use the tables meanwhile and afterwards.
+    pub(super) is_additive: bool,
 }
 
-/// Refuses tables of another schema, without changing them.
-pub(super) fn require_schema(server: &Server, connection: &mut Connection) -> Result<(), OpenError> {
-    let found = connection.snapshot().and_then(|mut queries| schema_of(&mut queries));
-    let found = found.map_err(|fault| read_error(server, fault))?;
-    if found < SCHEMA {
-        let reason = format!("schema {found} is upgraded to {SCHEMA} by the next start of this version's daemon");
-        return Err(OpenError::Corrupt { path: path(server), reason });
+/// The schema of a database.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schema {
+    /// The number of applied migrations; 0 where there are no tables.
+    pub(super) version: i64,
+    /// The oldest version whose programs work on the tables.
+    pub(super) oldest_compatible: i64,
+}
+
+/// The migrations of a version of this program. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Migrations(Arc<[Migration]>);
+
+impl Default for Migrations {
+    fn default() -> Self {
+        Self(MIGRATIONS.into())
     }
-    refuse_newer(server, found)
 }
 
-/// Whether the tables lack migrations of this version.
-pub(super) fn is_outdated(connection: &mut Connection) -> Result<bool, Fault> {
-    connection.snapshot().and_then(|mut queries| Ok(schema_of(&mut queries)? < SCHEMA))
-}
-
-fn refuse_newer(server: &Server, found: i64) -> Result<(), OpenError> {
-    if found > SCHEMA {
-        return Err(OpenError::Newer {
-            path: path(server),
-            found: found.unsigned_abs(),
-            supported: SCHEMA.unsigned_abs(),
-        });
+impl Migrations {
+    /// These, and a further one.
+    pub(super) fn with(&self, next: Migration) -> Self {
+        Self(self.0.iter().copied().chain([next]).collect())
     }
-    Ok(())
-}
 
-/// The schema afterwards.
-fn apply_missing(connection: &mut Connection) -> Result<i64, Fault> {
-    let mut queries = connection.writing()?;
-    // Released with the transaction, also when the connection breaks.
-    queries.row("SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &MIGRATION_LOCK])?;
-    let found = schema_of(&mut queries)?;
-    let mut schema = found;
-    for (number, migration) in (1_i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
-        queries.batch(migration)?;
-        queries.put_number("schema", number)?;
-        schema = number;
+    /// The schema after all of them.
+    pub(super) fn schema(&self) -> Schema {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let last_breaking = self.0.iter().rposition(|migration| !migration.is_additive);
+        Schema { version: number(self.0.len()), oldest_compatible: number(last_breaking.map_or(0, |index| index + 1)) }
     }
-    queries.commit()?;
-    Ok(schema)
-}
 
-/// The schema of the tables; 0 where there are none.
-pub(super) fn schema_of(queries: &mut Queries<'_>) -> Result<i64, Fault> {
-    if queries.has("SELECT 1 WHERE to_regclass('meta') IS NULL", &[])? {
-        return Ok(0);
+    /// Those that a database lacks.
+    pub(super) fn missing(&self, found: Schema) -> &[Migration] {
+        let applied = usize::try_from(found.version).unwrap_or_default();
+        self.0.get(applied..).unwrap_or_default()
     }
-    Ok(queries.number("schema")?.unwrap_or(0))
+
+    /// Whether this version works on the tables of a database.
+    pub(super) fn work_on(&self, found: Schema) -> bool {
+        self.missing(found).is_empty() && found.oldest_compatible <= self.schema().version
+    }
 }
 
-/// The database as the place of an error.
-pub(super) fn path(server: &Server) -> PathBuf {
-    PathBuf::from(server.name())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The error of a read or of opening.
-pub(super) fn read_error(server: &Server, fault: Fault) -> OpenError {
-    match fault {
-        Fault::Damaged(reason) => OpenError::Corrupt { path: path(server), reason },
-        Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_) => {
-            OpenError::Io { path: path(server), source: io::Error::other(fault.to_string()) }
+    #[test]
+    fn a_version_works_on_tables_that_later_additive_migrations_changed_and_on_no_others() {
+        let of = |kinds: &[bool]| {
+            let migrations = kinds.iter().map(|&is_additive| Migration { text: "", is_additive });
+            Migrations(migrations.collect())
+        };
+        let versions = [of(&[false]), of(&[false, true]), of(&[false, true, true]), of(&[false, true, true, false])];
+        let oldest: Vec<i64> = versions.iter().map(|version| version.schema().oldest_compatible).collect();
+        assert_eq!(oldest, [1, 1, 1, 4]);
+        for (number, version) in versions.iter().enumerate() {
+            for (found, other) in versions.iter().enumerate() {
+                let works = found == number || (number < found && found < 3);
+                assert_eq!(version.work_on(other.schema()), works, "version {number} on the tables of {found}");
+                assert_eq!(version.missing(other.schema()).len(), number.saturating_sub(found));
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ mod daemon_id;
 mod locks;
 mod migrations;
 mod reads;
+mod schema;
 mod store;
 mod tables;
 mod writer;

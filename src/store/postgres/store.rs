@@ -12,8 +12,9 @@ use super::commit_log::Followers;
 use super::connect::{Connection, Connections, Server, ServerError, StoreConfig};
 use super::daemon_id::daemon_id;
 use super::locks::{Locking, lock_alone, lock_shared, unlock};
-use super::migrations::{is_outdated, migrate, path, read_error, require_schema};
+use super::migrations::Migration;
 use super::reads::Queries;
+use super::schema::{Upgrade, apply_missing_alone, path, read_error, require_own, require_usable, upgrade};
 use super::writer::{Health, Writer};
 use crate::store::export_import::{TransferError, import};
 use crate::store::integrity_check::RowCounts;
@@ -71,29 +72,30 @@ impl PostgresServer {
         Ok(self)
     }
 
-    /// Opens the database, creating or upgrading its tables.
+    /// The same database for the version after this one, which has a further migration: for tests of updates.
+    #[must_use]
+    pub fn for_next_version(mut self, migration: &'static str, is_additive: bool) -> Self {
+        self.0.migrations = self.0.migrations.with(Migration { text: migration, is_additive });
+        self
+    }
+
+    /// Opens the database, creating or upgrading its tables. A migration that is not breaking happens beside other processes.
     ///
     /// # Errors
     /// [`OpenError::Locked`] while another process has the same data directory, an import runs, or the tables are to be
-    /// upgraded and others use them; others when it cannot be used, or a newer version wrote it.
+    /// upgraded and the use by others does not allow it; others when it cannot be used, or is of a newer version on whose
+    /// tables this one does not work.
     pub fn open(&self) -> Result<PostgresStore, OpenError> {
         let server = &self.0;
         let failed = |fault| read_error(server, fault);
         let mut connection = server.connect().map_err(failed)?;
         let locked = || OpenError::Locked { path: path(server) };
-        if is_outdated(&mut connection).map_err(failed)? {
-            // The processes that use the tables are of an older version.
-            if lock_alone(&mut connection).map_err(failed)? == Locking::InUse {
-                return Err(locked());
-            }
-            let migrated = migrate(server, &mut connection);
-            unlock(&connection);
-            migrated?;
-        }
-        if lock_shared(&mut connection).map_err(failed)? == Locking::InUse {
+        if upgrade(server, &mut connection).map_err(failed)? == Upgrade::InUse
+            || lock_shared(&mut connection).map_err(failed)? == Locking::InUse
+        {
             return Err(locked());
         }
-        require_schema(server, &mut connection)?;
+        require_usable(server, &mut connection)?;
         take_jobs_without_daemon(&mut connection).map_err(failed)?;
         let (health, followers, process) = (Arc::default(), Arc::<Followers>::default(), rand::random());
         let shared = (Arc::clone(&followers), Arc::clone(&health));
@@ -107,32 +109,28 @@ impl PostgresServer {
         Ok(PostgresStore { server: server.clone(), writer, readers, health, followers, process, calls })
     }
 
-    /// The queue of bulk runs, also while a daemon uses the database. Creates or upgrades the tables where none does.
+    /// The queue of bulk runs, also while a daemon uses the database. Creates or upgrades the tables as far as others allow.
     ///
     /// # Errors
-    /// When the database cannot be used, or has tables of another version.
+    /// When the database cannot be used, or has tables on which this version does not work.
     pub fn bulk_queue(&self) -> Result<BulkQueue, OpenError> {
         let server = &self.0;
         let failed = |fault| read_error(server, fault);
         let mut connection = server.connect().map_err(failed)?;
-        if is_outdated(&mut connection).map_err(failed)?
-            && lock_alone(&mut connection).map_err(failed)? == Locking::Taken
-        {
-            let migrated = migrate(server, &mut connection);
-            unlock(&connection);
-            migrated?;
-        }
+        // Where others prevent it, the queue refuses the tables.
+        upgrade(server, &mut connection).map_err(failed)?;
         BulkQueue::open(server.clone())
     }
 
     /// Writes a consistent snapshot of the whole database, also while a daemon uses it.
     ///
     /// # Errors
-    /// When it cannot be read, a row is damaged, or the output cannot be written.
+    /// When it cannot be read, has tables of another version, a row is damaged, or the output cannot be written.
     pub fn export(&self, output: impl Write) -> Result<RowCounts, ExportError> {
         let server = &self.0;
         let mut connection = server.connect().map_err(|fault| read_error(server, fault))?;
-        require_schema(server, &mut connection)?;
+        // This version would leave out what a later one has added.
+        require_own(server, &mut connection)?;
         connection.remove_timeouts().map_err(|fault| read_error(server, fault))?;
         let mut queries = connection.snapshot().map_err(|fault| read_error(server, fault))?;
         queries.export(output).map_err(|error| match error {
@@ -160,7 +158,8 @@ impl PostgresServer {
     fn import_locked(&self, connection: &mut Connection, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
         let server = &self.0;
         let failed = |fault: Fault| ImportError::Store(read_error(server, fault));
-        migrate(server, connection)?;
+        apply_missing_alone(server, connection).map_err(failed)?;
+        require_usable(server, connection)?;
         connection.remove_timeouts().map_err(failed)?;
         let mut queries = connection.writing().map_err(failed)?;
         let rows = import(&mut queries, &mut input).map_err(|error| match error {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::commit_log::{BATCH, Followers, LogPlace, LoggedCommit};
 use super::connect::{Connection, Server};
 use super::locks::{Locking, lock_shared, unlock};
-use super::migrations::{SCHEMA, schema_of};
+use super::schema::schema_of;
 use crate::store::apply_change::apply;
 use crate::store::storage_fault::{ApplyError, Fault};
 use crate::store::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
@@ -275,7 +275,7 @@ impl WriterState {
             }
             match commit.rows() {
                 Ok(rows) => self.followers.call(&rows),
-                // Of a newer version, most likely.
+                // Damaged, or of a later version whose migration is not as additive as it says.
                 Err(fault) => return self.supersede(&fault.to_string()),
             }
         }
@@ -405,7 +405,7 @@ impl WriterState {
         });
         let (schema, last, known) = read.map_err(text)?;
         self.lease_renewed = Instant::now();
-        if schema != SCHEMA {
+        if !self.server.migrations.work_on(schema) {
             self.supersede("another version has changed its tables");
         } else if last < place.number || place.token.is_some() && known != place.token {
             self.supersede("it does not have all commits that it acknowledged, or keeps them no longer");

@@ -1,12 +1,14 @@
 //! The stores that have to fulfil the same contract: a redb file and a PostgreSQL database.
 
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 
 use backdrop::store::{
     self, PostgresServer, PostgresStore, RedbStore, RowCounts, Rows, StateStore, StoreConfig, UnixSeconds,
 };
 use tempfile::TempDir;
 
+use crate::store::support::wait_until;
 use crate::support::postgres::{Server, name_of};
 
 /// A kind of store.
@@ -102,6 +104,30 @@ impl Postgres {
     /// Runs statements in this database.
     pub(crate) fn sql(&self, text: &str) -> String {
         self.server.sql(name_of(&self.url), text)
+    }
+
+    /// A session that runs statements and sleeps in their transaction.
+    pub(crate) fn sleeping_session(&self, text: &str) -> SleepingSession<'_> {
+        let mut session = self.server.session(name_of(&self.url), &format!("{text}; SELECT pg_sleep(60)"));
+        let client = session.stdout(Stdio::null()).spawn().expect("it runs");
+        wait_until(|| !self.sql("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'").is_empty());
+        SleepingSession { database: self, client }
+    }
+}
+
+/// A session of another program. Dropped, it is ended, which may take the server a moment.
+pub(crate) struct SleepingSession<'a> {
+    database: &'a Postgres,
+    client: Child,
+}
+
+impl Drop for SleepingSession<'_> {
+    fn drop(&mut self) {
+        let Postgres { server, url } = self.database;
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        drop(server.session(name_of(url), end).output());
+        drop(self.client.kill());
+        drop(self.client.wait());
     }
 }
 

@@ -15,3 +15,4 @@ pub(crate) mod queue;
 pub(crate) mod records;
 pub(crate) mod several_processes;
 pub(crate) mod support;
+pub(crate) mod upgrades;

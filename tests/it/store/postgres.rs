@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backdrop::store::{
     AccountModel, Change, ChangeError, Key, KeyHash, Month, PRESETS_PER_ACCOUNT, Plan, PostgresServer, PostgresStore,
@@ -12,7 +12,7 @@ use backdrop::telemetry::with_causes;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::store::backend::{Backend, ContractStore, Postgres, Redb, rows_of};
-use crate::store::support::{account, apply, apply_all, key, preset};
+use crate::store::support::{account, apply, apply_all, key, preset, wait_until};
 use crate::store::{jobs, model};
 use crate::support::postgres::PASSWORD;
 use crate::support::tier::rounds;
@@ -170,14 +170,6 @@ fn bill_until(store: &PostgresStore, stop: &AtomicBool, acknowledged: &AtomicU64
 fn wait_for_more(count: &AtomicU64, more: u64) {
     let from = count.load(Ordering::Relaxed);
     wait_until(|| count.load(Ordering::Relaxed) >= from + more);
-}
-
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "it does not happen");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Ends the clients also where the test fails.

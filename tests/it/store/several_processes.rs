@@ -12,27 +12,19 @@ use tokio::runtime::Runtime;
 
 use crate::store::backend::{Backend, ContractStore, Postgres};
 use crate::store::jobs;
-use crate::store::support::{account, apply, key};
+use crate::store::support::{account, apply, key, wait_until};
 
 const QUOTA: u64 = 50;
 
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "it does not happen");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Records what a store's followers get.
-fn followed(store: &PostgresStore) -> Arc<Mutex<Vec<Rows>>> {
+pub(crate) fn followed(store: &PostgresStore) -> Arc<Mutex<Vec<Rows>>> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
     store.follow(Box::new(move |rows| sink.lock().expect("no panic").push(rows.clone())));
     seen
 }
 
-fn names(seen: &Mutex<Vec<Rows>>) -> Vec<String> {
+pub(crate) fn names(seen: &Mutex<Vec<Rows>>) -> Vec<String> {
     let seen = seen.lock().expect("no panic");
     seen.iter().flat_map(|rows| rows.accounts.iter().map(|account| account.name.clone())).collect()
 }
@@ -269,7 +261,7 @@ fn an_import_needs_a_database_that_no_other_process_uses() {
     let secret = one.shared_secret([1; 32]).expect("it is stored");
     assert_eq!(other.shared_secret([2; 32]).expect("it is stored"), secret, "the first daemon's secret is everyone's");
     drop((one, other));
-    database.sql("UPDATE meta SET number = 99 WHERE name = 'schema'");
+    database.sql("UPDATE meta SET number = 99 WHERE name IN ('schema', 'oldest_compatible')");
     let error = database.configured().open().expect_err("it is newer");
     assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
 }
@@ -284,14 +276,9 @@ fn tables_of_an_older_version_are_upgraded_once_no_process_uses_them() {
          ALTER TABLE jobs DROP COLUMN owner, DROP COLUMN month, DROP COLUMN reserved; \
          UPDATE meta SET number = 2 WHERE name = 'schema'",
     );
-    let hold = "SELECT pg_advisory_lock(x'62647270'::int, 2); SELECT pg_sleep(60)";
-    let name = crate::support::postgres::name_of(&database.url);
-    let mut old = database.server.session(name, hold).stdout(std::process::Stdio::null()).spawn().expect("it runs");
-    wait_until(|| !database.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted").is_empty());
+    let old = database.sleeping_session("SELECT pg_advisory_lock(x'62647270'::int, 2)");
     let refused = database.configured().open().expect_err("an older version uses it");
     assert!(matches!(refused, OpenError::Locked { .. }), "{refused}");
-    old.kill().expect("it runs");
-    old.wait().expect("it ends");
-    database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()");
+    drop(old);
     wait_until(|| database.configured().open().is_ok());
 }

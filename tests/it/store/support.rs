@@ -2,12 +2,22 @@
 
 use std::path::Path;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use backdrop::account::{ApiKey, Keys, Mode};
 use backdrop::store::{
     self, Account, AccountModel, Change, ChangeError, Key, Plan, Preset, RedbStore, Rows, StateStore, UnixSeconds,
 };
 use tempfile::TempDir;
+
+/// Waits until something is so.
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(120), "it does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
 
 /// The keys of the store in `data_dir`, opened now.
 pub(crate) fn open(data_dir: &Path) -> Keys {

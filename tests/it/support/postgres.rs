@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// What a server needs.
-const PROGRAMS: [&str; 4] = ["initdb", "pg_isready", "postgres", "psql"];
+const PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_isready", "postgres", "psql"];
 
 /// The folders of Debian's and Fedora's packages.
 const FOLDERS: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
@@ -32,6 +32,19 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server; `None`, with a notice, where there is none and `BACKDROP_TEST_POSTGRES=skip` is set.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with further settings; `None` as with [`Self::start`].
+    pub(super) fn start_with(settings: &[&str]) -> Option<Self> {
+        let server = Self::without_data()?;
+        run(server.on_data("initdb").args(["--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8"]));
+        server.resume(settings);
+        Some(server)
+    }
+
+    /// A server that is not started, for [`Self::follow`]; `None` as with [`Self::start`].
+    pub(super) fn without_data() -> Option<Self> {
         let Some(programs) = programs() else {
             #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
             let may_skip = std::env::var("BACKDROP_TEST_POSTGRES").is_ok_and(|value| value == "skip");
@@ -45,10 +58,27 @@ impl Server {
             run(Command::new("chown").arg("postgres:postgres").arg(folder.path()));
         }
         let (databases, main) = (AtomicU32::new(0), Mutex::new(None));
-        let server = Self { folder, programs, port: stable_port(), databases, main };
-        run(server.on_data("initdb").args(["--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8"]));
-        server.resume(&[]);
-        Some(server)
+        Some(Self { folder, programs, port: stable_port(), databases, main })
+    }
+
+    /// Starts this server as a standby of a running one, which knows it by `name`, with a new copy of its data.
+    pub(super) fn follow(&self, primary: &Self, name: &str, settings: &[&str]) {
+        let start = Instant::now();
+        // Processes of a server that was killed may live on for a moment and write into it.
+        while self.data().exists() && fs::remove_dir_all(self.data()).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "the old data cannot be removed");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let source = format!("--dbname=host=127.0.0.1 port={} user=postgres application_name={name}", primary.port);
+        run(self
+            .on_data("pg_basebackup")
+            .args(["--checkpoint=fast", "--write-recovery-conf", "--no-sync"])
+            .arg(source));
+        self.resume(settings);
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Starts the server again after [`Self::crash`], with further settings; returns when it takes connections.
@@ -236,7 +266,7 @@ fn run(command: &mut Command) {
 
 /// The name of the database in a URL.
 pub(crate) fn name_of(url: &str) -> &str {
-    url.rsplit('/').next().unwrap_or_default()
+    url.rsplit('/').next().and_then(|name| name.split('?').next()).unwrap_or_default()
 }
 
 /// The URL of a new folder for the results of all daemons.

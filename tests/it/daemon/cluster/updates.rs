@@ -1,0 +1,40 @@
+//! Daemons of this version beside the next one, whose schema is newer.
+
+use super::support::{Caller, Cluster, PATIENCE, create_key, cutout, until_status};
+use crate::support::postgres::{Server, name_of};
+use backdrop::store::{PostgresServer, StoreConfig};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_version_and_on_no_breaking_one() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(folder.path(), server.database(), 2);
+    let caller = Caller::new(&cluster);
+    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    let config = StoreConfig { url: Some(cluster.url.clone()), ca_file: None };
+    let configured = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
+    let next = configured.for_next_version("ALTER TABLE usage ADD COLUMN region text NOT NULL DEFAULT 'eu'", true);
+    let opened = tokio::task::spawn_blocking(move || next.open()).await.expect("no panic");
+    let _next = opened.expect("it waits for nothing");
+    cluster.kill(0);
+    cluster.restart_ended();
+    for number in 0..2 {
+        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
+    }
+    for key in ["first", "second", "third"] {
+        assert_eq!(caller.picture(key, &cutout()).await.status(), 200);
+    }
+    let sql = |text: &str| server.sql(name_of(&cluster.url), text);
+    assert_eq!(sql("SELECT images, region FROM usage").trim(), "3|eu");
+    let key = create_key(&cluster).expect("commands work too");
+    caller.all_answer("/account", &key, 200).await;
+
+    // As a breaking migration does.
+    sql("UPDATE meta SET number = (SELECT number FROM meta WHERE name = 'schema') WHERE name = 'oldest_compatible'");
+    cluster.kill(0);
+    cluster.restart_ended();
+    let ended = tokio::task::spawn_blocking(move || (cluster.daemons[0].0.wait().expect("it ends"), cluster));
+    let (status, cluster) = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").expect("no panic");
+    assert!(!status.success());
+    assert!(cluster.log(0).contains("from a newer version"), "{}", cluster.log(0));
+}
