@@ -327,9 +327,9 @@ class _JobState:
         return self.document["progress"]
 
     @property
-    def format(self) -> str:
-        """Format of the result."""
-        return self.document["format"]
+    def format(self) -> str | None:
+        """Format of the result; None of a bulk run."""
+        return self.document.get("format")
 
     @property
     def result_url(self) -> str | None:

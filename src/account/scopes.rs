@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::recipe::{ENDPOINTS, VIDEO_PATH};
 
-/// The scope of `/presets`, which is not an image endpoint.
-const PRESETS: &str = "presets";
+/// The scopes of `/presets` and `/bulk`, which are not image endpoints.
+const OTHERS: [&str; 2] = ["presets", "bulk"];
 
 /// The endpoints that a key may call; empty for all of them. `/account`, `/usage`, `/estimate` and `/jobs` are open to
 /// every key.
@@ -61,7 +61,7 @@ impl fmt::Display for Scopes {
 
 fn known() -> impl Iterator<Item = &'static str> {
     let paths = ENDPOINTS.iter().map(|endpoint| endpoint.path).chain([VIDEO_PATH]);
-    paths.map(|path| path.trim_start_matches('/')).chain([PRESETS])
+    paths.map(|path| path.trim_start_matches('/')).chain(OTHERS)
 }
 
 #[cfg(test)]

@@ -108,7 +108,11 @@ impl Config {
 
     /// The queue of bulk runs is in the database.
     fn validate_bulk(&self) -> Vec<String> {
-        let missing = self.store.url.is_none() && self.jobs.bulk_pictures > 0;
-        missing.then(|| "jobs.bulk_pictures: expected 0, because store.url is not set".to_owned()).into_iter().collect()
+        let wrong = [
+            ("bulk_pictures", "expected 0", self.jobs.bulk_pictures > 0),
+            ("bulk_places", "expected none", !self.jobs.bulk_places.is_empty()),
+        ];
+        let wrong = wrong.into_iter().filter(|(.., is_set)| self.store.url.is_none() && *is_set);
+        wrong.map(|(name, expected, _)| format!("jobs.{name}: {expected}, because store.url is not set")).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The services that both listeners use: engine, keys, billing, presets, jobs, prices, metrics.
 
+use super::bulk_runs::BulkRuns;
 use super::caller::Authenticate;
 use super::clip_probe::Inspect;
 use super::compat::config::CompatConfig;
@@ -58,6 +59,8 @@ pub struct App {
     pub providers: Providers,
     /// The keys' jobs.
     pub jobs: Jobs,
+    /// Bulk runs of keys; `None` without a database.
+    pub bulk: Option<BulkRuns>,
     /// Results of jobs.
     pub results: Results,
     /// Probes clips.

@@ -172,7 +172,7 @@ impl Authorized {
 }
 
 /// Refuses generated backdrops to accounts that are not on the allow-list, and models that the account may not use (403).
-fn require_backdrop_access(
+pub(super) fn require_backdrop_access(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
@@ -205,7 +205,7 @@ pub(super) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Resu
 }
 
 /// The sent fields over those of the preset `named` (404).
-async fn merge_preset(
+pub(super) async fn merge_preset(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,

@@ -4,6 +4,7 @@
 
 use super::authorize::QUOTA_EXHAUSTED;
 use super::body::BodyError;
+use super::bulk_runs::BulkRefusal;
 use super::clip_upload::{disk_full_error, is_disk_full};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::MultipartError;
@@ -190,6 +191,15 @@ impl From<BillingError> for ApiError {
             BillingError::Conflict => request_fingerprint::conflict(),
             BillingError::Repeated => Self::unavailable(error.to_string()),
             BillingError::Write(error) => error.into(),
+        }
+    }
+}
+
+impl From<BulkRefusal> for ApiError {
+    fn from(refusal: BulkRefusal) -> Self {
+        match refusal {
+            BulkRefusal::Parameter { param, message } => Self::new(ErrorCode::InvalidParameter, message).param(param),
+            BulkRefusal::Internal(cause) => Self::internal(cause),
         }
     }
 }

@@ -23,6 +23,7 @@
 //!   fetching         pictures by URL (424)              backdrop         generated backdrops (502)
 //!   clip, clip_probe uploaded clips: to disk, ffprobe
 //!   routes           handlers: fetching → processing → billing → reply    compat   the same in other services' wire formats
+//!   bulk_runs        bulk runs of keys: queue, allowed places, preparation
 //!   fair_queue       places and turns by account (429)
 //!   image_processor  processes one picture              docs             contract and documentation pages
 //!   page             the page at `/` and its files
@@ -45,6 +46,7 @@ mod authorize;
 mod backdrop;
 mod base64_picture;
 mod body;
+mod bulk_runs;
 mod caller;
 mod client_address;
 mod clip_probe;
@@ -99,6 +101,7 @@ mod upload_memory;
 mod write_progress;
 
 pub use app::{Administer, App};
+pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
 pub use caller::{Authenticate, Caller};
 pub use clip_probe::{Inspect, Inspector};
 pub use fetching::Fetch;

@@ -29,6 +29,15 @@ pub(super) fn validate(endpoint: Option<&Endpoint>, params: &Map<String, Value>)
 
 /// Validates stored params like sent fields of `endpoint`.
 fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Result<(), FieldError> {
+    let fields = fields_of(endpoint, params)?;
+    endpoint.validate(&Fields::default().over(&fields)).map(|_| ())
+}
+
+/// Params as fields of `endpoint`, which must have all of them. None of them names a preset.
+pub(super) fn fields_of<'a>(
+    endpoint: &Endpoint,
+    params: impl IntoIterator<Item = (&'a String, &'a Value)>,
+) -> Result<Fields, FieldError> {
     let mut fields = Fields::default();
     for (name, value) in params {
         let Some(field) = endpoint.field(name).filter(|field| field.name != "preset") else {
@@ -41,7 +50,7 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
         let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
         fields.push(name, &text)?;
     }
-    endpoint.validate(&Fields::default().over(&fields)).map(|_| ())
+    Ok(fields)
 }
 
 /// The params of a preset as fields of `endpoint`; those that it does not have are left out.

@@ -76,7 +76,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
             routes::video::answer(state, &caller, context).await
         }
         Target::Result => routes::results::answer(state, context, &parameter).await,
-        Target::Service(Routine::Job) if context.method != Method::DELETE => {
+        Target::Service(Routine::Job) if [Method::GET, Method::HEAD].contains(&context.method) => {
             let caller = admit_poll(state, context)?;
             routes::jobs::show(state, &caller, context, &parameter).await
         }
@@ -88,6 +88,10 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
                 Routine::Estimate => routes::estimate::answer(state, context).await,
                 Routine::Presets => routes::presets::answer(state, &caller, context).await,
                 Routine::Jobs => routes::jobs::list(state, &caller, context).await,
+                Routine::Bulk => routes::bulk::answer(state, &caller, context).await,
+                Routine::Job if context.method == Method::PATCH => {
+                    routes::jobs::change(state, &caller, context, &parameter).await
+                }
                 Routine::Job => routes::jobs::remove(state, &caller, context, &parameter).await,
             }
         }

@@ -49,6 +49,8 @@ pub enum Routine {
     Jobs,
     /// One of them.
     Job,
+    /// Bulk runs.
+    Bulk,
 }
 
 /// The static pages.
@@ -90,8 +92,10 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
             "Deletes a preset, whose id is sent in the body or in the query.",
             Routine::Presets,
         ),
+        service(Method::POST, "/bulk", "Processes the pictures of a place in object storage, as a job.", Routine::Bulk),
         service(Method::GET, "/jobs", "Lists the jobs of the key, newest first.", Routine::Jobs),
         service(Method::GET, JOB_PATH, "Says how a job is doing, and where its result is.", Routine::Job),
+        service(Method::PATCH, JOB_PATH, "Pauses or resumes a bulk run.", Routine::Job),
         service(Method::DELETE, JOB_PATH, "Cancels a job; one that is over is deleted with its result.", Routine::Job),
         service(Method::GET, "/account", "Says where the account stands: plan, quota, rate.", Routine::Account),
         service(Method::GET, "/usage", "Says what each key of the account used, by day.", Routine::Usage),

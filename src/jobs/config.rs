@@ -1,6 +1,10 @@
 //! Configuration section `[jobs]`: result storage, concurrency and disk space limits.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::source::Place;
 
 /// A petabyte.
 const MOST_MEGABYTES: u64 = 1 << 30;
@@ -23,6 +27,9 @@ pub struct JobsConfig {
     pub max_megabytes: u64,
     /// Megabytes of the disk that new clips leave free; below half of them a running job fails.
     pub min_free_megabytes: u64,
+    /// Places in object storage from which and to which the keys of an account may start bulk runs (`POST /bulk`), by account: the
+    /// daemon reads and writes there with its own credentials, without a bill. By default no account may.
+    pub bulk_places: BTreeMap<String, Vec<String>>,
 }
 
 impl Default for JobsConfig {
@@ -34,6 +41,7 @@ impl Default for JobsConfig {
             max_queued_per_key: 20,
             max_megabytes: 16_384,
             min_free_megabytes: 512,
+            bulk_places: BTreeMap::new(),
         }
     }
 }
@@ -42,6 +50,11 @@ impl JobsConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
+        let places = self.bulk_places.values().flatten();
+        let no_places = places.filter(|place| Place::parse(place).is_none());
+        let no_places = no_places.map(|place| {
+            format!("jobs.bulk_places: {place:?}: expected s3://, gs://, az:// or file:// with a bucket or a folder, without `..`")
+        });
         let in_range = [
             ("parallel", self.parallel, 1, 64),
             ("bulk_pictures", self.bulk_pictures, 0, 256),
@@ -59,6 +72,47 @@ impl JobsConfig {
         let sizes = in_range.into_iter().filter(|&(_, value, least)| !(least..=MOST_MEGABYTES).contains(&value));
         let sizes =
             sizes.map(|(name, _, least)| format!("jobs.{name}: expected a number from {least} to {MOST_MEGABYTES}"));
-        wrong.chain(sizes).collect()
+        wrong.chain(sizes).chain(no_places).collect()
+    }
+
+    /// Whether an account may start bulk runs that read or write `place`.
+    #[must_use]
+    pub fn allows_bulk(&self, account: &str, place: &Place) -> bool {
+        let places = self.bulk_places.get(account).into_iter().flatten();
+        places.filter_map(|allowed| Place::parse(allowed)).any(|allowed| allowed.contains(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_places(account: &str, places: &[&str]) -> JobsConfig {
+        let places = places.iter().map(|&place| place.to_owned()).collect();
+        JobsConfig { bulk_places: BTreeMap::from([(account.to_owned(), places)]), ..JobsConfig::default() }
+    }
+
+    #[test]
+    fn bulk_runs_are_allowed_by_account_and_place_and_by_default_to_none() {
+        let place = |text: &str| Place::parse(text).expect("a place");
+        let config = with_places("shop", &["s3://shop/photos", "gs://archive"]);
+        assert_eq!(config.validate(), Vec::<String>::new());
+        for (account, text, is_allowed) in [
+            ("shop", "s3://shop/photos/2026", true),
+            ("shop", "gs://archive", true),
+            ("shop", "s3://shop", false),
+            ("shop", "s3://shop/photos2", false),
+            ("other", "s3://shop/photos", false),
+        ] {
+            assert_eq!(config.allows_bulk(account, &place(text)), is_allowed, "{account} {text}");
+        }
+        assert!(!JobsConfig::default().allows_bulk("shop", &place("s3://shop/photos")));
+    }
+
+    #[test]
+    fn a_place_that_is_none_is_a_mistake() {
+        let mistakes = with_places("shop", &["s3://shop", "/srv/shop", "s3://shop/../x"]).validate();
+        assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+        assert!(mistakes.iter().all(|mistake| mistake.starts_with("jobs.bulk_places: ")), "{mistakes:?}");
     }
 }

@@ -49,8 +49,9 @@ pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
 pub use integrity_check::{IntegrityReport, RowCounts};
 pub use postgres::{
-    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkEnd, ChunkProgress, Claim, NewChunk, PostgresServer,
-    PostgresStore, ServerError, StoreConfig,
+    BULK_ID_PREFIX, BULK_LEASE, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, BulkQueue, BulkRun, BulkRunState,
+    BulkStatus, ChunkEnd, ChunkProgress, Claim, NewBulkJob, NewChunk, PostgresServer, PostgresStore, ServerError,
+    StoreConfig,
 };
 pub use private_files::{create_private_dir, make_private, sync_dir};
 pub use records::{

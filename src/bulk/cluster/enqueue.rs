@@ -13,7 +13,7 @@ use crate::bulk::report_reader::ReportReader;
 use crate::bulk::report_row::ReportRow;
 use crate::bulk::run_error::RunError;
 use crate::bulk::stop_signal::StopSignal;
-use crate::store::{BulkRun, NewChunk};
+use crate::store::{BulkRun, BulkRunState, BulkStatus, NewChunk, OpenError};
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashSet;
 use std::path::Path;
@@ -37,6 +37,16 @@ pub struct Enqueued {
     pub ignored: u64,
     /// Whether the listing came to its end.
     pub is_complete: bool,
+}
+
+/// The state of a run that is not to be listed any more: all its objects are queued, or it was cancelled.
+///
+/// # Errors
+/// When the database cannot be used.
+pub async fn listed(queue: &Queue, id: &str) -> Result<Option<BulkStatus>, OpenError> {
+    let id = id.to_owned();
+    let known = queue.call(move |queue| queue.status(Some(&id))).await?.pop();
+    Ok(known.filter(|run| run.is_listed || run.state == BulkRunState::Cancelled))
 }
 
 /// Begins `run`, or resumes its listing, until every object is queued or `stop` is requested.

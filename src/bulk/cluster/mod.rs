@@ -1,5 +1,5 @@
 //! Bulk runs over many machines: one command queues the objects in chunks, workers process them, and the command writes one
-//! report.
+//! report. For a run that was requested over HTTP a daemon does the command's part.
 //!
 //! ```text
 //! list → filter → reserve key → skip │ chunks in PostgreSQL │ claim → Executor, as on one machine → report rows of the chunk
@@ -17,7 +17,7 @@ mod queue;
 mod queued_tasks;
 mod worker;
 
-pub use enqueue::{Enqueued, enqueue};
+pub use enqueue::{Enqueued, enqueue, listed};
 pub use follow::{FollowEnd, Followed, follow};
 pub use queue::Queue;
 pub use worker::{Prepare, PreparedRun, Worker};

@@ -3,10 +3,10 @@
 use super::progress::Progress;
 use super::report_file::ReportFile;
 use super::summary::finish_run;
-use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, Queue, enqueue, follow};
+use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, Queue, enqueue, follow, listed};
 use crate::bulk::{Locations, ReportLog, RunOptions, StopSignal, Summary};
 use crate::cli::exit_code::{Failure, Outcome};
-use crate::store::{BulkRun, BulkRunState};
+use crate::store::BulkRun;
 
 /// A run for workers.
 pub(super) struct ClusterRun<'a> {
@@ -64,9 +64,7 @@ impl ClusterRun<'_> {
 
     /// Queues the objects, unless an earlier command has queued them all.
     async fn list(&self, report: &ReportLog, stop: &StopSignal) -> Result<Enqueued, Failure> {
-        let id = self.run.id.clone();
-        let known = self.queue.call(move |queue| queue.status(Some(&id))).await?.pop();
-        if let Some(run) = known.filter(|run| run.is_listed || run.state == BulkRunState::Cancelled) {
+        if let Some(run) = listed(self.queue, &self.run.id).await? {
             eprintln!("Run {}: resumed, {} of {} objects are finished", run.id, run.finished, run.objects);
             return Ok(Enqueued { objects: run.objects, is_complete: true, ..Enqueued::default() });
         }

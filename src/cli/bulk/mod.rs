@@ -3,6 +3,7 @@
 mod cluster_run;
 mod dry_run;
 mod error_mapping;
+mod lead;
 mod pipeline_processor;
 mod preset;
 mod progress;
@@ -11,12 +12,15 @@ mod report_command;
 mod report_file;
 mod result_parameters;
 mod run_command;
+mod run_requests;
 mod run_spec;
 mod summary;
 
 use super::exit_code::{Failure, Outcome};
+pub(super) use lead::Leader;
 pub(super) use pipeline_processor::SharedEngine;
 pub(super) use queue_commands::open_queue;
+pub(super) use run_requests::RunRequests;
 pub(super) use run_spec::RunPreparation;
 
 use clap::{Args, Subcommand};

@@ -1,6 +1,6 @@
 //! Shows the progress of a bulk run on standard error: a bar on a terminal, otherwise a line every ten seconds.
 
-use crate::bulk::{Counters, ListingTotal, Observer, ReportRow, Status};
+use crate::bulk::{Counters, ListingTotal, Observer, Rate, ReportRow, Status};
 use crate::cli::progress::{print_above, terminal_bar};
 use indicatif::{HumanDuration, ProgressBar};
 use std::time::{Duration, Instant};
@@ -15,16 +15,14 @@ const MAX_PRINTED_FAILURES: u64 = 20;
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     total: Option<ListingTotal>,
-    /// When the first pictures were finished, and how many: loading the network does not count for the rate, nor do pictures
-    /// that were finished before a run was followed.
-    first: Option<(Instant, u64)>,
+    rate: Rate,
     last_line: Instant,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
         let bar = terminal_bar(0, "{wide_bar} {pos}/{len}  {msg}");
-        Self { bar, total: None, first: None, last_line: Instant::now() }
+        Self { bar, total: None, rate: Rate::default(), last_line: Instant::now() }
     }
 
     pub(super) fn finish(self) {
@@ -40,15 +38,10 @@ impl Progress {
             limit.map_or(objects, |limit| objects.min(limit.saturating_add(counters.skipped())))
         });
         let mut line = format!("{} failed", counters.failed());
-        if self.first.is_none() && processed > 0 {
-            self.first = Some((Instant::now(), processed));
-        }
-        let (seconds, before) = self.first.map_or((0.0, 0), |(at, before)| (at.elapsed().as_secs_f64(), before));
-        if seconds > 1.0 {
-            let rate = processed.saturating_sub(before) as f64 / seconds;
+        self.rate.update(processed);
+        if let (Some(rate), Some(seconds)) = (self.rate.per_second(), self.rate.seconds()) {
             line = format!("{rate:.1} images/s, {:.1} MB/s, {line}", counters.bytes() as f64 / 1e6 / seconds);
-            if let (Some(total), true) = (total, rate > 0.0) {
-                let left = Duration::from_secs_f64(total.saturating_sub(completed) as f64 / rate);
+            if let Some(left) = total.and_then(|total| self.rate.time_for(total.saturating_sub(completed))) {
                 line = format!("{line}, {} left", HumanDuration(left));
             }
         }

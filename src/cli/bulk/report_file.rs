@@ -29,15 +29,7 @@ impl ReportFile {
     pub(super) fn new(name: Option<&str>, locations: &Locations, shard: Option<Shard>) -> Result<Self, Failure> {
         let name = match name {
             Some(name) => name.to_owned(),
-            None => {
-                let hash = Sha256::digest(format!(
-                    "{}\n{}",
-                    locations.source.address_prefix(),
-                    locations.destination.address_prefix()
-                ));
-                let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-                format!("backdrop-bulk-{hash}.jsonl")
-            }
+            None => Self::default_name(locations),
         };
         let name = match shard {
             None => name,
@@ -53,6 +45,14 @@ impl ReportFile {
             .into());
         }
         Self::at(&name)
+    }
+
+    /// The name of the report of a run between these locations.
+    pub(super) fn default_name(locations: &Locations) -> String {
+        let (source, destination) = (locations.source.address_prefix(), locations.destination.address_prefix());
+        let hash = Sha256::digest(format!("{source}\n{destination}"));
+        let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("backdrop-bulk-{hash}.jsonl")
     }
 
     /// A report by its path or address.

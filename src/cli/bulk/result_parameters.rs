@@ -1,8 +1,12 @@
 //! Hashes everything that a result depends on besides its source: endpoint, fields, auxiliary files and models.
 
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
-use crate::model::Precision;
+use crate::config::Config;
 use crate::model::weights::{Weights, manifest};
+use crate::model::{CpuRetoucher, Precision};
+use crate::pipeline;
 use crate::recipe::{Endpoint, Fields, Recipe};
 use sha2::{Digest, Sha256};
 
@@ -11,6 +15,12 @@ use sha2::{Digest, Sha256};
 pub(super) fn models_of(recipe: &Recipe, weights: &Weights, precision: Precision) -> Vec<String> {
     let segmentation = recipe.cut().map(|cut| cut.model.of(&precision.of(weights.sha256())));
     segmentation.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
+}
+
+/// Name and version of the model that a report row states.
+pub(super) fn model_of(recipe: &Recipe, config: &Config) -> Result<String, Failure> {
+    let weights = local_engine::weights(config)?;
+    Ok(pipeline::model_of(recipe, || config.engine.precision.of(&weights.model()), &CpuRetoucher::default()))
 }
 
 /// The hash, as 16 hexadecimal digits.

@@ -7,11 +7,11 @@ use super::preset;
 use super::progress::Progress;
 use super::queue_commands::open_queue;
 use super::report_file::ReportFile;
-use super::result_parameters::{models_of, parameters_hash};
-use super::run_spec::{RunSpec, Selection};
+use super::result_parameters::{model_of, models_of, parameters_hash};
+use super::run_spec::RunSpec;
 use super::summary::finish_run;
 use crate::account::price::Call;
-use crate::bulk::{KeyFilter, KeyTemplate, Locations, ReportLog, Run, RunOptions, Shard};
+use crate::bulk::{KeyFilter, KeyTemplate, Locations, ReportLog, Run, RunOptions, Selection, Shard};
 use crate::cli::config_args::EngineArgs;
 use crate::cli::endpoint_args::{FieldArg, endpoint_fields, endpoint_named, endpoint_names, parse_field};
 use crate::cli::exit_code::{Failure, Outcome};
@@ -19,8 +19,6 @@ use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
 use crate::cli::signals::stop_on_signals;
 use crate::config::Config;
-use crate::model::CpuRetoucher;
-use crate::pipeline;
 use crate::recipe::{Endpoint, FieldError, Fields, OF_ONE_PICTURE};
 use crate::source::{Fetcher, StorageError, StorageLocation};
 use clap::Args;
@@ -110,19 +108,17 @@ impl RunCommand {
             let max_bytes = config.limits.of_local_pictures().max_bytes;
             let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
             let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
-            let weights = local_engine::weights(&config)?;
-            let precision = config.engine.precision;
+            let models = models_of(&recipe, &local_engine::weights(&config)?, config.engine.precision);
             let options = RunOptions {
                 filter,
                 template: self.output.clone(),
                 extension: recipe.encode.format.name(),
                 shard,
                 limit: self.limit,
-                parameters: parameters_hash(endpoint, &fields, &aux_files, &models_of(&recipe, &weights, precision)),
-                model: pipeline::model_of(&recipe, || precision.of(&weights.model()), &CpuRetoucher::default()),
+                parameters: parameters_hash(endpoint, &fields, &aux_files, &models),
+                model: model_of(&recipe, &config)?,
                 max_bytes: max_bytes as u64,
             };
-            drop(weights);
             let report_file = ReportFile::new(self.report.as_deref(), &locations, shard)?;
             let queued = self.cluster.then(|| {
                 let (model, limits) = (config.engine.model, (options.max_bytes, options.parameters.as_str()));

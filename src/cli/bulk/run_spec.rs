@@ -1,13 +1,14 @@
-//! What workers need to know of a run that a command queues for them: its places, endpoint and fields, as JSON.
+//! What workers and leading daemons need to know of a queued run: its places, endpoint, fields and selection, as JSON.
 
 use super::pipeline_processor::{PipelineProcessor, SharedEngine};
-use super::result_parameters::{models_of, parameters_hash};
-use crate::bulk::Locations;
+use super::result_parameters::{model_of, models_of, parameters_hash};
 use crate::bulk::cluster::{Prepare, PreparedRun};
+use crate::bulk::{Locations, RunOptions, Selection};
 use crate::cli::exit_code::Failure;
 use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
-use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, InferenceMode};
+use crate::config::Config;
+use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, InferenceMode, Recipe};
 use crate::source::StorageLocation;
 use crate::store::BulkRun;
 use crate::telemetry::with_causes;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// A run. Two commands with the same one resume the same run.
+/// A run. Two commands with the same one resume the same run, and so do two requests of one key.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunSpec {
@@ -32,18 +33,8 @@ pub(super) struct RunSpec {
     max_bytes: u64,
     /// Hash of all that a result depends on, so that a worker with other weights leaves the run to others.
     parameters: String,
-    /// Which objects, and how their results are named: part of the run's identity alone.
+    /// Which objects, and how their results are named.
     selection: Selection,
-}
-
-/// Which objects of the source are in a run, and how their results are named.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Selection {
-    pub(super) include: Vec<String>,
-    pub(super) exclude: Vec<String>,
-    pub(super) output: String,
-    pub(super) limit: Option<u64>,
 }
 
 impl RunSpec {
@@ -78,6 +69,52 @@ impl RunSpec {
         serde_json::from_str(text)
     }
 
+    /// The spec of a queued run, unless another version began it.
+    pub(super) fn of(run: &BulkRun) -> Result<Self, Failure> {
+        Self::read(&run.spec).map_err(|error| format!("another version began it: {error}").into())
+    }
+
+    /// Hash of all that its results depend on.
+    pub(super) fn parameters(&self) -> &str {
+        &self.parameters
+    }
+
+    /// Its places. The source first: no destination folder is created when it is missing.
+    pub(super) fn locations(&self) -> Result<Locations, Failure> {
+        let source = StorageLocation::open(&self.from, false)?;
+        Ok(Locations::new(source, StorageLocation::open(&self.to, true)?)?)
+    }
+
+    /// What is done with each picture; an error where this process would make other results.
+    fn recipe(&self, run: &BulkRun, config: &Config) -> Result<(Recipe, AuxFiles), Failure> {
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.name == self.endpoint);
+        let endpoint = endpoint.ok_or_else(|| format!("another version began it, for {}", self.endpoint))?;
+        let fields = self.fields()?;
+        let mut recipe = endpoint.recipe(&fields)?;
+        recipe.cut_out_by(self.model);
+        let aux_files = AuxFiles::of_queue(run.background.clone(), run.mark.clone());
+        let models = models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
+        if parameters_hash(endpoint, &fields, &aux_files, &models) != self.parameters {
+            return Err("its results would differ: it was begun with other weights, precision or version".into());
+        }
+        Ok((recipe, aux_files))
+    }
+
+    /// The options to list it with; an error where this process would make other results.
+    pub(super) fn options(&self, run: &BulkRun, config: &Config) -> Result<RunOptions, Failure> {
+        let (recipe, _) = self.recipe(run, config)?;
+        Ok(RunOptions {
+            filter: self.selection.filter()?,
+            template: self.selection.template()?,
+            extension: recipe.encode.format.name(),
+            shard: None,
+            limit: self.selection.limit,
+            parameters: self.parameters.clone(),
+            model: model_of(&recipe, config)?,
+            max_bytes: self.max_bytes,
+        })
+    }
+
     /// The run as it is queued, named by a hash of the spec. The auxiliary files are part of `parameters`.
     pub(super) fn run(&self, aux_files: &AuxFiles) -> BulkRun {
         let spec = serde_json::to_string(self).expect("a spec is plain data");
@@ -108,21 +145,9 @@ impl RunPreparation {
     }
 
     fn open(&self, run: &BulkRun) -> Result<PreparedRun<PipelineProcessor>, Failure> {
-        let spec = RunSpec::read(&run.spec).map_err(|error| format!("another version began it: {error}"))?;
-        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.name == spec.endpoint);
-        let endpoint = endpoint.ok_or_else(|| format!("another version began it, for {}", spec.endpoint))?;
-        let fields = spec.fields()?;
-        let mut recipe = endpoint.recipe(&fields)?;
-        recipe.cut_out_by(spec.model);
-        let aux_files = AuxFiles::of_queue(run.background.clone(), run.mark.clone());
-        let config = self.0.config();
-        let models = models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
-        if parameters_hash(endpoint, &fields, &aux_files, &models) != spec.parameters {
-            return Err("its results would differ: it was begun with other weights, precision or version".into());
-        }
-        // The source first: no destination folder is created when it is missing.
-        let source = StorageLocation::open(&spec.from, false)?;
-        let locations = Locations::new(source, StorageLocation::open(&spec.to, true)?)?;
+        let spec = RunSpec::of(run)?;
+        let (recipe, aux_files) = spec.recipe(run, self.0.config())?;
+        let locations = spec.locations()?;
         let processor = PipelineProcessor::new(Arc::clone(&self.0), recipe, aux_files);
         Ok(PreparedRun { locations, max_bytes: spec.max_bytes, processor })
     }

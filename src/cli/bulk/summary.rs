@@ -13,8 +13,7 @@ pub(super) async fn finish_run(
     report_file: &ReportFile,
     json: bool,
 ) -> Result<Outcome, Failure> {
-    let totals = tokio::task::spawn_blocking(move || report.finish()).await??;
-    report_file.close().await?;
+    let totals = complete_report(report, report_file).await?;
     eprintln!("{}", summary_text(summary));
     if json {
         stdout::print_json(&summary_json(summary, &totals, report_file))?;
@@ -23,6 +22,13 @@ pub(super) async fn finish_run(
         return Ok(Outcome::SomeFailed);
     }
     Ok(Outcome::of(usize::try_from(summary.failed).unwrap_or(usize::MAX)))
+}
+
+/// Merges the report to one row per object, and uploads it where it is an object.
+pub(super) async fn complete_report(report: ReportLog, report_file: &ReportFile) -> Result<ReportTotals, Failure> {
+    let totals = tokio::task::spawn_blocking(move || report.finish()).await??;
+    report_file.close().await?;
+    Ok(totals)
 }
 
 /// The summary as text.
@@ -46,7 +52,7 @@ fn summary_text(summary: &Summary) -> String {
 }
 
 /// The summary as JSON.
-fn summary_json(summary: &Summary, totals: &ReportTotals, report: &ReportFile) -> Value {
+pub(super) fn summary_json(summary: &Summary, totals: &ReportTotals, report: &ReportFile) -> Value {
     json!({
         "done": summary.done,
         "skipped": summary.skipped,

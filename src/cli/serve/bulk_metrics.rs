@@ -1,11 +1,8 @@
 //! Reads how far the bulk runs in the database are, for the metrics of a daemon.
 
 use crate::bulk::cluster::Queue;
-use crate::cli::bulk::open_queue;
-use crate::config::Config;
-use crate::store::{BulkRunState, BulkStatus, OpenError};
+use crate::store::{BulkRunState, BulkStatus};
 use crate::telemetry::metrics::{self, BulkProgress};
-use std::convert::Infallible;
 use std::time::Duration;
 
 /// Between two readings.
@@ -13,23 +10,14 @@ const INTERVAL: Duration = Duration::from_secs(15);
 
 /// Sets the metrics again and again; they keep their last values while the database is away. Ends only where
 /// no database is configured.
-pub(super) async fn report(config: Config) {
-    if config.store.url.is_none() {
-        return;
-    }
+pub(super) async fn report(queue: Option<Queue>) {
+    let Some(queue) = queue else { return };
     loop {
-        // Opening fails while the database is away, which the daemon itself reports.
-        if let Ok(queue) = open_queue(&config).await {
-            let Err(error) = read(&queue).await;
-            tracing::debug!(%error, "the progress of bulk runs cannot be read");
+        match queue.call(|queue| queue.status(None)).await {
+            Ok(runs) => metrics::bulk_progress(progress(&runs)),
+            // While the database is away, which the daemon itself reports.
+            Err(error) => tracing::debug!(%error, "the progress of bulk runs cannot be read"),
         }
-        tokio::time::sleep(INTERVAL).await;
-    }
-}
-
-async fn read(queue: &Queue) -> Result<Infallible, OpenError> {
-    loop {
-        metrics::bulk_progress(progress(&queue.call(|queue| queue.status(None)).await?));
         tokio::time::sleep(INTERVAL).await;
     }
 }

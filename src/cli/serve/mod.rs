@@ -15,12 +15,14 @@ use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
 use crate::bulk::StopSignal;
+use crate::bulk::cluster::Queue;
+use crate::cli::bulk::{Leader, RunRequests};
 use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
 use crate::http::descriptors;
 use crate::http::tls::{Listener, Tls};
-use crate::http::{self, App, Inspect, Inspector};
+use crate::http::{self, App, BulkRuns, Inspect, Inspector};
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_client::WebhookClient;
@@ -100,8 +102,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     // Its thread loads the network meanwhile, so that a daemon that waited answers as soon as it has the database.
     let (engine, device) = local_engine::start_engine(&config)?;
     let bulk = BulkWorker::start(&config, &engine, &device)?;
-    let bulk_progress = bulk_metrics::report(config.clone());
-    let mut database = None;
+    let (mut database, mut queue) = (None, None);
     if let Some(server) = PostgresServer::configured(&config.store)? {
         let server = server.for_daemon(&config.data_dir)?;
         // The API's listener is not bound yet: a load balancer must send nothing to a daemon that waits for the database.
@@ -118,7 +119,20 @@ async fn serve(config: Config) -> Result<(), Failure> {
         };
         drop(standby);
         admin = after_waiting;
+        queue = Some(Queue::from(server.bulk_queue_of_daemon()));
     }
+    let shared_config = Arc::new(config.clone());
+    let bulk_runs = queue.clone().map(|queue| BulkRuns {
+        queue,
+        config: Arc::new(config.jobs.clone()),
+        prepare: Arc::new(RunRequests::new(Arc::clone(&shared_config))),
+    });
+    let leader_stop = StopSignal::default();
+    let leader = queue.clone().filter(|_| !config.jobs.bulk_places.is_empty()).map(|queue| Leader {
+        config: shared_config,
+        queue,
+        stop: leader_stop.clone(),
+    });
     let public = listener(inherited.api, config.server.listen, "the API").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
@@ -165,6 +179,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         rate_limits: services.rate_limits.clone(),
         providers,
         jobs: jobs.clone(),
+        bulk: bulk_runs,
         results,
         inspector: Arc::new(inspector),
         secret,
@@ -175,7 +190,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let grace = config.server.shutdown_grace;
     let maintenance = tokio::spawn({
         let services = services.clone();
-        async move { tokio::join!(services.run_maintenance(), services.exchange_calls(), bulk_progress) }
+        async move { tokio::join!(services.run_maintenance(), services.exchange_calls(), bulk_metrics::report(queue)) }
     });
     let (stopping, mut stopped) = watch::channel(None);
     let store = services.store.clone();
@@ -187,9 +202,11 @@ async fn serve(config: Config) -> Result<(), Failure> {
         }
         notify_stopping();
         bulk_stop.iter().for_each(StopSignal::request);
+        leader_stop.request();
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
     };
+    let leading = leader.map(|leader| tokio::spawn(leader.run()));
     let mut working = tokio::spawn({
         let mut stopped = stopped.clone();
         async move {
@@ -212,6 +229,10 @@ async fn serve(config: Config) -> Result<(), Failure> {
     }
     if let Some(bulk) = bulk {
         bulk.join(since + grace).await;
+    }
+    if let Some(leading) = leading {
+        // Otherwise another daemon leads its runs after their leases.
+        let _ = timeout_at(since + grace, leading).await;
     }
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");

@@ -19,6 +19,7 @@ const OTHER_REASONS: [&str; 3] = [QUOTA_EXHAUSTED, PLAN_REQUIRED, OUT_OF_SCOPE];
 pub(super) fn schemas() -> Object {
     [
         ("Job", job()),
+        ("BulkRun", bulk_run()),
         ("SavedPreset", saved_preset()),
         ("Batch", batch()),
         ("Row", row()),
@@ -50,7 +51,8 @@ fn job() -> Object {
         required("created_at", moment().extension()),
         required("updated_at", moment().extension().described("Time of the last change of its status.")),
         required("expires_at", moment().extension().described("Time at which the job is deleted.")),
-        required("format", one_of(VideoFormat::ALL.map(VideoFormat::name)).extension()),
+        optional("format", one_of(VideoFormat::ALL.map(VideoFormat::name)).extension().described("Of a clip.")),
+        optional("bulk", named("BulkRun").extension()),
         optional(
             "result_url",
             string().described("Address of the result, readable without a key; for an hour, when the job is `done`."),
@@ -87,6 +89,39 @@ fn job() -> Object {
             .described("The reason for the failure, when the job is `error`."),
         ),
     ])
+}
+
+fn bulk_run() -> Object {
+    let summary = object().described(
+        "Totals of a run that has ended, as `backdrop bulk --json` prints them: `done`, `skipped`, `failed`, `failures` by code, \
+         `passed_over`, `bytes_in`, `bytes_out`, `seconds`, `stopped`, `report`.",
+    );
+    record([
+        required("from", string().described("Place of the pictures.")),
+        required("to", string().described("Place of the results.")),
+        required(
+            "report",
+            string().described("The report, JSON Lines; complete when the job is over. A CSV is beside it."),
+        ),
+        required(
+            "listed",
+            boolean().described("Whether `objects` is the number of all objects, and not of those listed so far."),
+        ),
+        required("objects", integer().described("Objects to process.")),
+        required("done", integer().described("Objects that are finished, without the failed ones.")),
+        required(
+            "failed",
+            integer().described("Objects without a result; while the run goes on, of the chunks that are done."),
+        ),
+        optional(
+            "state",
+            one_of(["running", "paused", "cancelled"])
+                .described("Until the job is over. A cancelled run is over once its report is written."),
+        ),
+        optional("estimated_end", moment().described("While objects are processed.")),
+        optional("summary", summary),
+    ])
+    .described("A bulk run, of a job from /bulk.")
 }
 
 fn saved_preset() -> Object {

@@ -99,11 +99,12 @@ fn parameters() -> Object {
         .with("in", "header")
         .extension()
         .described(
-            "A request that is repeated with the same key within 24 hours is billed once; a repeated clip is answered with the \
-             same job. Another request with the same key is 409.",
+            "A request that is repeated with the same key within 24 hours is billed once; a repeated clip or bulk run is answered with \
+             the same job. Another request with the same key is 409.",
         )
         .with("schema", key);
-    let job = operation::parameter("path", "job_id", true, string()).described("Id of the job, from /video/remove.");
+    let job =
+        operation::parameter("path", "job_id", true, string()).described("Id of the job, from /video/remove or /bulk.");
     [("Model", model), ("IdempotencyKey", key), ("JobId", job)].into_iter().collect()
 }
 

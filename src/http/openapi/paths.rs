@@ -2,8 +2,8 @@
 
 use super::node::{Node, Object};
 use super::operation::{Operation, parameter};
-use super::responses::{header, json_with, shared};
-use super::schema::{integer, named, object, record, reference, required, string};
+use super::responses::{json_with, queued_job};
+use super::schema::{integer, named, object, reference, string};
 use super::{requests, services};
 use crate::http::error::ErrorCode;
 use crate::http::router::{Page, ROUTES, Route, Target};
@@ -96,21 +96,7 @@ fn reply(endpoint: &Endpoint) -> (&'static str, bool) {
 }
 
 fn clip() -> Operation {
-    let job = Object::default().with(
-        "allOf",
-        [named("Job"), record([required("status_url", string().extension().described("Path of the job."))])]
-            .into_iter()
-            .collect::<Node>(),
-    );
-    let reply = json_with(
-        "The queued job. A repeated request is answered with the current state of its job.",
-        job,
-        [
-            ("location", header(string(), "Path of the job.")),
-            ("retry-after", header(integer(), "Seconds until the first poll.")),
-            shared("x-service-latency"),
-        ],
-    );
+    let reply = queued_job("The queued job. A repeated request is answered with the current state of its job.");
     let codes = [&OF_WORK[..], &[ErrorCode::NoSubjectDetected]].concat();
     Operation {
         parameters: of_work(),

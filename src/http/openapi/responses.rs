@@ -1,7 +1,7 @@
 //! Replies: pictures, batches and results with their headers, and the one shape of every error.
 
-use super::node::Object;
-use super::schema::{any_of, binary, integer, named, number, reference, share, string};
+use super::node::{Node, Object};
+use super::schema::{any_of, binary, integer, named, number, record, reference, required, share, string};
 use crate::recipe::VideoFormat;
 
 const PICTURES: [&str; 3] = ["image/png", "image/webp", "image/jpeg"];
@@ -146,6 +146,18 @@ pub(super) fn json_with(
     headers: impl IntoIterator<Item = (&'static str, Object)>,
 ) -> Object {
     json(description, schema).with("headers", headers.into_iter().collect::<Object>())
+}
+
+/// The reply to a request that a job was created for.
+pub(super) fn queued_job(description: &'static str) -> Object {
+    let address = record([required("status_url", string().extension().described("Path of the job."))]);
+    let job = Object::default().with("allOf", [named("Job"), address].into_iter().collect::<Node>());
+    let headers = [
+        ("location", header(string(), "Path of the job.")),
+        ("retry-after", header(integer(), "Seconds until the first poll.")),
+        shared("x-service-latency"),
+    ];
+    json_with(description, job, headers)
 }
 
 /// A document of one media type.

@@ -4,11 +4,12 @@ use super::documents::{deleted, removed_job};
 use super::node::Object;
 use super::operation::{Operation, parameter};
 use super::requests::json_body;
-use super::responses::{header, json, json_with, shared};
+use super::responses::{header, json, json_with, queued_job, shared};
 use super::schema::{
     Member, array, boolean, closed, day, integer, integer_within, moment, named, nullable, number, object, of_kind,
     one_of, optional, record, reference, required, string,
 };
+use crate::bulk::KeyTemplate;
 use crate::http::error::ErrorCode;
 use crate::http::router::Routine;
 use crate::recipe::{Scale, Value};
@@ -22,8 +23,10 @@ pub(super) fn operation(routine: Routine, method: &Method) -> Operation {
         (Routine::Presets, &Method::POST) => save_preset(),
         (Routine::Presets, &Method::DELETE) => delete_preset(),
         (Routine::Presets, _) => list_presets(),
+        (Routine::Bulk, _) => bulk(),
         (Routine::Jobs, _) => list_jobs(),
         (Routine::Job, &Method::DELETE) => delete_job(),
+        (Routine::Job, &Method::PATCH) => change_job(),
         (Routine::Job, _) => show_job(),
         (Routine::Account, _) => account(),
         (Routine::Usage, _) => usage(),
@@ -102,6 +105,54 @@ fn delete_preset() -> Operation {
     }
 }
 
+fn bulk() -> Operation {
+    let place = |text| string().described(text);
+    let globs = || array(string());
+    let request = closed([
+        required("from", place("Place of the pictures: `s3://`, `gs://`, `az://` or `file://`. The operator has to allow it to the account.")),
+        required("to", place("Place of the results, as `from`.")),
+        optional(
+            "endpoint",
+            string().with("default", "/remove").described("Path of the endpoint that is called with each picture."),
+        ),
+        optional("params", object().described("Fields of that endpoint, as in a preset.")),
+        optional("preset", string().described("A preset, by its id or name; `params` take precedence.")),
+        optional(
+            "include",
+            globs().described(
+                "Globs of the keys to process instead of all pictures; one with a slash matches the key below `from`, one without the \
+                 file name.",
+            ),
+        ),
+        optional("exclude", globs().described("Globs of the keys to exclude.")),
+        optional(
+            "output",
+            string()
+                .with("default", KeyTemplate::DEFAULT)
+                .described("Keys of the results below `to`; placeholders are {dir}, {stem}, {name} and {ext}."),
+        ),
+        optional("limit", integer().with("minimum", 1u32).described("Maximum number of pictures to process.")),
+        optional(
+            "report",
+            place("URL of the report, `.jsonl`, in an allowed place; by default an object in `to`. What it has as done is not processed again."),
+        ),
+    ]);
+    let reply = queued_job("The queued job. A repeated request is answered with the same job until it is over.");
+    let more = [ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::IdempotencyConflict];
+    let codes = [&OF_BODY[..], &more, &[ErrorCode::FetchFailed, ErrorCode::Unavailable]].concat();
+    Operation {
+        is_extension: true,
+        description: Some(
+            "For accounts to which the operator has allowed the places (`jobs.bulk_places`), on a service with a database. The run is \
+             processed by all workers and daemons that take part, and is not billed and not counted. `GET /jobs/{job_id}` shows how far \
+             it is, and `DELETE` cancels it: the report has what is done. The same request after the end processes what is new or failed.",
+        ),
+        parameters: vec![reference("parameters", "Model"), reference("parameters", "IdempotencyKey")],
+        body: Some(json_body(request, true)),
+        ..Operation::keyed("bulk", 202, reply, &codes)
+    }
+}
+
 fn list_jobs() -> Operation {
     let codes = [ErrorCode::InvalidParameter, ErrorCode::Unavailable];
     let operation = Operation::keyed("listJobs", 200, json("The jobs.", list("jobs", "Job")), &codes);
@@ -114,6 +165,18 @@ fn show_job() -> Operation {
     let retry = header(integer(), "Seconds until the next poll; only while the job is not over.");
     let reply = json_with("The job.", named("Job"), [("retry-after", retry.extension())]);
     Operation { parameters: vec![job_id()], ..Operation::keyed("job", 200, reply, &OF_JOB) }
+}
+
+fn change_job() -> Operation {
+    let state = one_of(["paused", "running"]);
+    let state = state.described("`paused` finishes the pictures in progress and starts no others; `running` resumes.");
+    let codes = [&OF_BODY[..], &[ErrorCode::NotFound, ErrorCode::Conflict, ErrorCode::Unavailable]].concat();
+    Operation {
+        is_extension: true,
+        parameters: vec![job_id()],
+        body: Some(json_body(closed([required("state", state)]), true)),
+        ..Operation::keyed("changeJob", 200, json("The job.", named("Job")), &codes)
+    }
 }
 
 fn delete_job() -> Operation {

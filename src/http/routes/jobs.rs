@@ -1,19 +1,22 @@
-//! `/jobs`: lists, shows, cancels and deletes the jobs of a key.
+//! `/jobs`: lists, shows, cancels and deletes the jobs of a key: those of clips, and bulk runs, which are also paused and resumed.
 
+use super::bulk_document;
+use crate::http::bulk_runs::BulkRuns;
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ErrorCode};
+use crate::http::json::{self, Object};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
-use crate::jobs::{JobView, MAX_PAGE, Removed, job_json};
+use crate::jobs::{JobState, JobView, MAX_PAGE, Removed, job_json};
 use crate::recipe::FieldError;
-use crate::store::UnixSeconds;
+use crate::store::{BULK_ID_PREFIX, BulkJob, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
-use hyper::header::RETRY_AFTER;
+use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
 
 /// Seconds until the next poll of a job, as `Retry-After`.
-pub(super) const POLL_AFTER_SECONDS: u32 = 2;
+const POLL_AFTER_SECONDS: u32 = 2;
 
 /// Lists the key's jobs.
 pub(in crate::http) async fn list(
@@ -39,8 +42,19 @@ pub(in crate::http) async fn list(
     let page = state.app.jobs.list(&caller.key_id, cursor.as_deref(), limit.unwrap_or(MAX_PAGE)).await?;
     let mut jobs = Vec::with_capacity(page.jobs.len());
     for shown in &page.jobs {
-        jobs.push(job_document(state, context, shown).await?);
+        jobs.push((shown.job.place, job_document(state, context, shown).await?));
     }
+    if let Some(runs) = &state.app.bulk {
+        // Those that were created while the page was: from its last clip on, up to the last one of the page before.
+        let place = |cursor: &Option<String>| cursor.as_deref()?.split_once('.')?.0.parse::<i64>().ok();
+        let created = place(&page.next).unwrap_or(i64::MIN)..place(&cursor).unwrap_or(i64::MAX);
+        let key_id = caller.key_id.clone();
+        let bulk_jobs = runs.queue.call(move |queue| queue.jobs(&key_id)).await?;
+        let in_page = bulk_jobs.iter().filter(|job| created.contains(&job.created_ms));
+        jobs.extend(in_page.map(|job| (job.created_ms, bulk_document::job_document(job))));
+        jobs.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
+    }
+    let jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
     let mut body = json!({ "jobs": jobs });
     if let Some(next) = page.next {
         body["next_cursor"] = next.into();
@@ -56,8 +70,51 @@ pub(in crate::http) async fn show(
     id: &str,
 ) -> Result<Reply, ApiError> {
     // A query, such as one that bypasses caches, is ignored.
+    if let Some(runs) = bulk_runs(state, id) {
+        return Ok(bulk_reply(&bulk_job(runs, caller, id).await?));
+    }
     let shown = state.app.jobs.get(&caller.key_id, id).await?.ok_or_else(no_such_job)?;
     job_reply(state, context, &shown).await
+}
+
+/// Pauses or resumes a bulk run.
+pub(in crate::http) async fn change(
+    state: &ApiState,
+    caller: &Caller,
+    context: &mut RequestContext,
+    id: &str,
+) -> Result<Reply, ApiError> {
+    refuse_query(context)?;
+    json::require_json(&context.headers)?;
+    let (from, to) = change_of(json::read(&mut context.body).await?)?;
+    let Some(runs) = bulk_runs(state, id) else {
+        state.app.jobs.get(&caller.key_id, id).await?.ok_or_else(no_such_job)?;
+        return Err(ApiError::new(ErrorCode::Conflict, "only bulk runs can be paused").param("job_id"));
+    };
+    let is_over = || ApiError::new(ErrorCode::Conflict, "the run is over or cancelled").param("job_id");
+    if bulk_job(runs, caller, id).await?.state.is_final() {
+        return Err(is_over());
+    }
+    let run = id.to_owned();
+    let before = runs.queue.call(move |queue| queue.set_state(&run, &[from], to)).await?;
+    if before.is_none_or(|before| ![from, to].contains(&before)) {
+        return Err(is_over());
+    }
+    Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
+}
+
+/// The states from and to which a body changes a run.
+fn change_of(body: Object) -> Result<(BulkRunState, BulkRunState), FieldError> {
+    let mut change = None;
+    for (name, value) in body.unique()? {
+        change = match (name.as_str(), value.as_str()) {
+            ("state", Some("paused")) => Some((BulkRunState::Running, BulkRunState::Paused)),
+            ("state", Some("running")) => Some((BulkRunState::Paused, BulkRunState::Running)),
+            ("state", _) => return Err(FieldError::invalid("state", &value.to_string(), "paused or running")),
+            (..) => return Err(FieldError::unknown(&name, ["state"])),
+        };
+    }
+    change.ok_or_else(|| FieldError::Missing { param: "state".to_owned() })
 }
 
 /// Cancels a job, or deletes one that has ended.
@@ -68,10 +125,44 @@ pub(in crate::http) async fn remove(
     id: &str,
 ) -> Result<Reply, ApiError> {
     refuse_query(context)?;
+    if let Some(runs) = bulk_runs(state, id) {
+        return remove_bulk(runs, caller, id).await;
+    }
     match state.app.jobs.remove(&caller.key_id, id).await?.ok_or_else(no_such_job)? {
         Removed::Cancelled(shown) => job_reply(state, context, &shown).await,
-        Removed::Deleted => Ok(reply::json(StatusCode::OK, &json!({ "deleted": true, "job_id": id }))),
+        Removed::Deleted => Ok(deleted(id)),
     }
+}
+
+fn deleted(id: &str) -> Reply {
+    reply::json(StatusCode::OK, &json!({ "deleted": true, "job_id": id }))
+}
+
+/// The bulk runs, where an id is that of one.
+fn bulk_runs<'a>(state: &'a ApiState, id: &str) -> Option<&'a BulkRuns> {
+    state.app.bulk.as_ref().filter(|_| id.starts_with(BULK_ID_PREFIX))
+}
+
+async fn bulk_job(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<BulkJob, ApiError> {
+    let (key_id, id) = (caller.key_id.clone(), id.to_owned());
+    runs.queue.call(move |queue| queue.job(&key_id, &id)).await?.ok_or_else(no_such_job)
+}
+
+/// Cancels a run, which ends once its report is written; deletes one that has ended.
+async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply, ApiError> {
+    let (key_id, run) = (caller.key_id.clone(), id.to_owned());
+    if bulk_job(runs, caller, id).await?.state.is_final() {
+        runs.queue.call(move |queue| queue.remove_job(&key_id, &run)).await?;
+        return Ok(deleted(id));
+    }
+    let from = [BulkRunState::Running, BulkRunState::Paused];
+    runs.queue.call(move |queue| queue.set_state(&run, &from, BulkRunState::Cancelled)).await?;
+    Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
+}
+
+/// One bulk run; with `Retry-After` until it has ended.
+fn bulk_reply(job: &BulkJob) -> Reply {
+    with_retry(reply::json(StatusCode::OK, &bulk_document::job_document(job)), job.state)
 }
 
 /// A job as JSON, with the URL of its result.
@@ -85,11 +176,30 @@ pub(super) async fn job_document(
 
 /// One job; with `Retry-After` until it has ended.
 async fn job_reply(state: &ApiState, context: &RequestContext, shown: &JobView) -> Result<Reply, ApiError> {
-    let mut reply = reply::json(StatusCode::OK, &job_document(state, context, shown).await?);
-    if !shown.job.state.is_final() {
+    Ok(with_retry(reply::json(StatusCode::OK, &job_document(state, context, shown).await?), shown.job.state))
+}
+
+/// A reply about a job of this state; with `Retry-After` until it has ended.
+pub(super) fn with_retry(mut reply: Reply, state: JobState) -> Reply {
+    if !state.is_final() {
         reply.headers_mut().insert(RETRY_AFTER, POLL_AFTER_SECONDS.into());
     }
-    Ok(reply)
+    reply
+}
+
+/// 202 with a job, at its address.
+pub(super) fn accepted(
+    id: &str,
+    mut document: Value,
+    state: JobState,
+    latency: std::time::Duration,
+) -> Result<Reply, ApiError> {
+    let status_url = format!("/jobs/{id}");
+    let location = HeaderValue::from_str(&status_url).map_err(|error| ApiError::internal(error.to_string()))?;
+    document["status_url"] = status_url.into();
+    let mut reply = reply::timed_json(StatusCode::ACCEPTED, &document, latency);
+    reply.headers_mut().insert(LOCATION, location);
+    Ok(with_retry(reply, state))
 }
 
 fn refuse_query(context: &RequestContext) -> Result<(), FieldError> {

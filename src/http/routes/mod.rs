@@ -2,6 +2,8 @@
 
 pub(super) mod account;
 pub(super) mod batch;
+pub(super) mod bulk;
+mod bulk_document;
 pub(super) mod estimate;
 pub(super) mod image;
 pub(super) mod jobs;

@@ -18,7 +18,7 @@ use crate::http::input_names::{FILE, URL};
 use crate::http::json;
 use crate::http::model_select::require_clip_model;
 use crate::http::multipart::{self, Multipart, Part};
-use crate::http::reply::{self, Reply};
+use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::request_fingerprint::{self, hash, texts};
 use crate::http::state::ApiState;
@@ -28,11 +28,9 @@ use crate::recipe::{FieldError, Fields, Guidance, VIDEO_FIELDS, VIDEO_PATH, Valu
 use crate::source::FetchError;
 use crate::telemetry::metrics;
 use crate::video::VideoError;
-use hyper::StatusCode;
-use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::jobs::{POLL_AFTER_SECONDS, job_document};
+use super::jobs::{self, job_document};
 
 /// The time for a clip to arrive, as a multiple of that for a picture; a clip may be twenty times as large.
 const BODY_TIMEOUT_FACTOR: u32 = 5;
@@ -116,16 +114,8 @@ async fn accepted(
     shown: &JobView,
     latency: std::time::Duration,
 ) -> Result<Reply, ApiError> {
-    let status_url = format!("/jobs/{}", shown.job.id);
-    let location = HeaderValue::from_str(&status_url).map_err(|error| ApiError::internal(error.to_string()))?;
-    let mut body = job_document(state, context, shown).await?;
-    body["status_url"] = status_url.into();
-    let mut reply = reply::timed_json(StatusCode::ACCEPTED, &body, latency);
-    reply.headers_mut().insert(LOCATION, location);
-    if !shown.job.state.is_final() {
-        reply.headers_mut().insert(RETRY_AFTER, POLL_AFTER_SECONDS.into());
-    }
-    Ok(reply)
+    let document = job_document(state, context, shown).await?;
+    jobs::accepted(&shown.job.id, document, shown.job.state, latency)
 }
 
 /// SHA-256 of fields and clip.

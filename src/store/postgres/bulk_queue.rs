@@ -149,9 +149,14 @@ pub enum ChunkEnd {
 
 impl BulkQueue {
     pub(super) fn open(server: Server) -> Result<Self, OpenError> {
-        let queue = Self { server, connection: Mutex::new(None) };
+        let queue = Self::unconnected(server);
         queue.transaction(|_| Ok(()))?;
         Ok(queue)
+    }
+
+    /// Connects with the first call.
+    pub(super) const fn unconnected(server: Server) -> Self {
+        Self { server, connection: Mutex::new(None) }
     }
 
     /// The database for messages, without user and password.
@@ -372,7 +377,10 @@ impl BulkQueue {
     }
 
     /// Runs `work` in a transaction. After an error the next call connects again.
-    fn transaction<T>(&self, work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>) -> Result<T, OpenError> {
+    pub(super) fn transaction<T>(
+        &self,
+        work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>,
+    ) -> Result<T, OpenError> {
         let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = match slot.take() {
             Some(connection) => connection,
@@ -416,11 +424,11 @@ fn status_of(row: &Row) -> Result<BulkStatus, Fault> {
     })
 }
 
-fn state_of(text: &str) -> Result<BulkRunState, Fault> {
+pub(super) fn state_of(text: &str) -> Result<BulkRunState, Fault> {
     text.parse().map_err(Fault::Damaged)
 }
 
-fn number(count: u64) -> i64 {
+pub(super) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

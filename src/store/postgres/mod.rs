@@ -13,6 +13,7 @@
 //!
 //! The queue of bulk runs lies beside the state, in tables that no daemon's memory copies: any process may use it.
 
+mod bulk_jobs;
 mod bulk_queue;
 mod calls;
 mod commit_log;
@@ -26,6 +27,7 @@ mod store;
 mod tables;
 mod writer;
 
+pub use bulk_jobs::{BULK_ID_PREFIX, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, NewBulkJob};
 pub use bulk_queue::{
     BULK_LEASE, BulkQueue, BulkRun, BulkRunState, BulkStatus, ChunkEnd, ChunkProgress, Claim, NewChunk,
 };

@@ -122,6 +122,12 @@ impl PostgresServer {
         BulkQueue::open(server.clone())
     }
 
+    /// The queue of bulk runs for a daemon, which has opened the database. Connects with the first call.
+    #[must_use]
+    pub fn bulk_queue_of_daemon(&self) -> BulkQueue {
+        BulkQueue::unconnected(self.0.clone())
+    }
+
     /// Writes a consistent snapshot of the whole database, also while a daemon uses it.
     ///
     /// # Errors

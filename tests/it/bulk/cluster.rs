@@ -21,17 +21,17 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Stops a test that hangs.
-const LONG: Duration = Duration::from_secs(300);
+pub(super) const LONG: Duration = Duration::from_secs(300);
 
 /// Folders, a database, and commands that use both.
-struct Scene {
+pub(super) struct Scene {
     server: Server,
     database: String,
     folder: tempfile::TempDir,
 }
 
 impl Scene {
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         let server = Server::start()?;
         let database = server.database();
         let folder = tempfile::tempdir().unwrap();
@@ -42,18 +42,18 @@ impl Scene {
         Some(scene)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = backdrop();
         command.args(arguments).env("BACKDROP_STORE_URL", &self.database);
         command.env("BACKDROP_JOBS_RESULTS", results_in(self.folder.path()));
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(super) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the binary runs")
     }
 
@@ -65,22 +65,22 @@ impl Scene {
     }
 
     /// A worker, which logs into a file.
-    fn worker(&self) -> Process {
+    pub(super) fn worker(&self) -> Process {
         let log = File::options().create(true).append(true).open(self.path("worker.log")).unwrap();
         let child = self.command(&["work", "--jobs", "1"]).stderr(log).spawn().expect("the binary runs");
         Process(child)
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         fs::read_to_string(self.path("worker.log")).unwrap_or_default()
     }
 
-    fn sql(&self, text: &str) -> String {
+    pub(super) fn sql(&self, text: &str) -> String {
         self.server.sql(name_of(&self.database), text).trim().to_owned()
     }
 
     /// Waits until a query answers `expected`.
-    fn until(&self, query: &str, expected: &str) {
+    pub(super) fn until(&self, query: &str, expected: &str) {
         let began = Instant::now();
         loop {
             let found = self.sql(query);
@@ -93,7 +93,7 @@ impl Scene {
     }
 
     /// The runs in the database.
-    fn runs(&self) -> Vec<Value> {
+    pub(super) fn runs(&self) -> Vec<Value> {
         let output = self.run(&["bulk", "runs", "--json"]);
         assert_exit(&output, 0);
         json(&output).as_array().unwrap().clone()
@@ -105,13 +105,13 @@ impl Scene {
         self.sql("SELECT id FROM bulk_runs")
     }
 
-    fn rows(&self, to: &str) -> BTreeMap<String, Value> {
+    pub(super) fn rows(&self, to: &str) -> BTreeMap<String, Value> {
         let prefix = StorageLocation::open(&url(&self.path("in")), false).unwrap().address_prefix();
         without_times(rows(&self.path(to).with_extension("jsonl"), &prefix))
     }
 
     /// Checks results and report of a run into `to` against those of a run on one machine.
-    fn assert_same_as_on_one_machine(&self, to: &str, exit_code: i32) {
+    pub(super) fn assert_same_as_on_one_machine(&self, to: &str, exit_code: i32) {
         let report = self.path("alone.jsonl");
         assert_exit(&bulk(&self.path("in"), &self.path("alone"), &report, &[]), exit_code);
         let (out, alone) = (tree(&self.path(to)), tree(&self.path("alone")));
@@ -127,16 +127,16 @@ impl Scene {
 }
 
 /// A process that does not outlive its test.
-struct Process(Child);
+pub(super) struct Process(pub(super) Child);
 
 impl Process {
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.0.kill().expect("it runs, or ended by itself");
         self.0.wait().expect("it ends");
     }
 
     /// Sends SIGTERM; returns the exit code.
-    fn terminate(&mut self) -> Option<i32> {
+    pub(super) fn terminate(&mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it runs");
         self.0.wait().expect("it ends").code()
     }
@@ -160,7 +160,7 @@ fn start(command: &mut Command) -> Child {
 }
 
 /// Pictures that take some milliseconds each, and files that fail: while they are listed, and while they are processed.
-fn fill_with_failures(folder: &Path, pictures: u32) {
+pub(super) fn fill_with_failures(folder: &Path, pictures: u32) {
     for seed in 0..pictures {
         let below = folder.join(format!("set {}", seed % 3));
         fs::create_dir_all(&below).unwrap();

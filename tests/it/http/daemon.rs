@@ -559,6 +559,7 @@ impl Daemon {
             rate_limits: services.rate_limits,
             providers: Providers::default(),
             jobs: jobs.clone(),
+            bulk: None,
             results,
             inspector: inspector.clone(),
             secret,

@@ -293,7 +293,7 @@ async fn a_job_is_visible_with_its_own_key_only() {
     );
     let post = refusal(daemon.call(KEY, Method::POST, &path).await).await;
     post.is(405, "method_not_allowed", None);
-    assert_eq!(post.headers["allow"], "GET, HEAD, DELETE");
+    assert_eq!(post.headers["allow"], "GET, HEAD, PATCH, DELETE");
 }
 
 #[tokio::test]
@@ -512,4 +512,31 @@ async fn result_urls_begin_with_the_configured_public_url() {
     let done = daemon.done().await;
     let url = done["result_url"].as_str().expect("an address");
     assert!(url.starts_with("https://api.example.org/cut/results/job_"), "{url}");
+}
+
+#[tokio::test]
+async fn a_bulk_run_needs_a_valid_body_and_then_a_database() {
+    let daemon = Daemon::start().await;
+    let post = async |body: Value| {
+        let request = daemon.request(KEY, Method::POST, "/bulk").json(&body);
+        refusal(request.send().await.expect("an answer")).await
+    };
+    let places = json!({ "from": "s3://shop/photos", "to": "s3://shop/cutouts" });
+    let refused = post(places.clone()).await;
+    refused.is(503, "unavailable", None);
+    assert!(
+        refused.message.contains("store.url") && refused.headers.contains_key("retry-after"),
+        "{}",
+        refused.message
+    );
+    for (member, value) in [("from", json!("/srv/photos")), ("params", json!(1)), ("form", json!("s3://shop"))] {
+        let mut body = places.clone();
+        body[member] = value;
+        post(body).await.is(400, "invalid_parameter", Some(member));
+    }
+    post(json!({ "from": "s3://shop/photos" })).await.is(400, "invalid_parameter", Some("to"));
+    let form = daemon.request(KEY, Method::POST, "/bulk").multipart(Form::new().text("from", "s3://shop"));
+    refusal(form.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+    let job = daemon.request(KEY, Method::GET, "/jobs/bulk_0123456789ab").send().await.expect("an answer");
+    refusal(job).await.is(404, "not_found", Some("job_id"));
 }

@@ -1,0 +1,288 @@
+//! Leads the runs that keys request over HTTP, in a daemon: lists the objects, follows the workers, and writes the report, as the
+//! command does for its own runs.
+//!
+//! A lead is a lease that a heartbeat renews. When the daemon is gone another one claims the lead and continues: it lists what is
+//! not queued yet, and collects all report rows again, which stay in the database until the report is written. A daemon that
+//! lost its lead stops at the next heartbeat; it may have written the report, which is the same.
+
+use super::report_file::ReportFile;
+use super::run_spec::RunSpec;
+use super::summary::{complete_report, summary_json};
+use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, Queue, enqueue, follow, listed};
+use crate::bulk::{Code, Counters, ListingTotal, Observer, Rate, ReportLog, ReportRow, RunError, StopSignal, Summary};
+use crate::cli::exit_code::Failure;
+use crate::config::Config;
+use crate::jobs::RECORD_SECONDS;
+use crate::store::{BULK_LEASE, BulkJobEnd, BulkLead, BulkQueue, JobError, OpenError};
+use crate::telemetry::with_causes;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// Runs that a daemon leads at once. A further one waits for the end of one of them, or for another daemon.
+const MOST: usize = 8;
+
+/// The pause before the queue is read again where no run is to be led, or the database was away.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Several heartbeats may be lost before the lease ends.
+const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
+
+/// How long a run that has ended is shown.
+const KEPT: Duration = Duration::from_secs(RECORD_SECONDS.unsigned_abs());
+
+/// An estimate beyond it says nothing, and a database has no such dates.
+const LONGEST_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Leads runs in a daemon.
+#[derive(Clone)]
+pub(in crate::cli) struct Leader {
+    pub(in crate::cli) config: Arc<Config>,
+    pub(in crate::cli) queue: Queue,
+    /// Gives the runs up, for other daemons.
+    pub(in crate::cli) stop: StopSignal,
+}
+
+/// What the heartbeat records of a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Estimate {
+    failed: u64,
+    left: Option<Duration>,
+}
+
+/// How a lead ended.
+enum LeadEnd {
+    /// The end of the run is recorded.
+    Recorded,
+    /// Another daemon leads the run now.
+    Lost,
+    /// The daemon stops.
+    Stopped,
+    /// This daemon leaves the run to others, for this reason.
+    Excluded(String),
+    /// It failed, and may succeed later.
+    Later(String),
+}
+
+/// Why a run cannot be led to its end.
+enum Trouble {
+    /// See [`LeadEnd::Excluded`].
+    Excluded(String),
+    /// See [`LeadEnd::Later`].
+    Later(String),
+    /// The job ends with this error, and its run is kept.
+    Failed(JobError),
+}
+
+impl Leader {
+    /// Leads runs until the stop signal.
+    pub(in crate::cli) async fn run(self) {
+        let (mut leads, mut excluded) = (JoinSet::new(), Vec::new());
+        let mut is_away = false;
+        while !self.stop.is_requested() {
+            match self.claim(leads.len(), &excluded).await {
+                Ok(Some(lead)) => {
+                    let leader = self.clone();
+                    leads.spawn(async move { leader.lead(lead).await });
+                    continue;
+                }
+                Ok(None) => is_away = false,
+                Err(error) if !std::mem::replace(&mut is_away, true) => {
+                    tracing::warn!(error = with_causes(&error), "bulk runs cannot be led");
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = self.stop.requested() => {}
+                Some(ended) = leads.join_next(), if !leads.is_empty() => excluded.extend(ended.ok().flatten()),
+                () = sleep(POLL) => {}
+            }
+        }
+        while leads.join_next().await.is_some() {}
+    }
+
+    /// The lead of a run, unless there are `leading` already.
+    async fn claim(&self, leading: usize, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
+        if leading >= MOST {
+            return Ok(None);
+        }
+        let excluded = excluded.to_vec();
+        let claim = move |queue: &BulkQueue| {
+            queue.remove_old_jobs(KEPT)?;
+            queue.lead(rand::random(), &excluded)
+        };
+        self.queue.call(claim).await
+    }
+
+    /// Leads a run to its end; its id where it is left to other daemons.
+    async fn lead(&self, lead: BulkLead) -> Option<String> {
+        tracing::info!(run = lead.id, "this daemon leads the run");
+        let estimate = Mutex::default();
+        let end = tokio::select! {
+            biased;
+            end = self.lead_to_end(&lead, &estimate) => end,
+            () = self.send_heartbeats(&lead, &estimate) => LeadEnd::Lost,
+        };
+        match end {
+            LeadEnd::Recorded => tracing::info!(run = lead.id, "the run has ended"),
+            LeadEnd::Lost => tracing::warn!(run = lead.id, "another daemon leads the run, or has ended it"),
+            LeadEnd::Later(reason) => {
+                tracing::warn!(run = lead.id, reason, "the run is led again");
+                sleep(POLL).await;
+                self.release(&lead).await;
+            }
+            LeadEnd::Stopped => self.release(&lead).await,
+            LeadEnd::Excluded(reason) => {
+                tracing::warn!(run = lead.id, reason, "this daemon leaves the run to others");
+                self.release(&lead).await;
+                return Some(lead.id);
+            }
+        }
+        None
+    }
+
+    async fn lead_to_end(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) -> LeadEnd {
+        let end = match self.report(lead, estimate).await {
+            Ok(Some(end)) => end,
+            Ok(None) => return LeadEnd::Stopped,
+            Err(Trouble::Excluded(reason)) => return LeadEnd::Excluded(reason),
+            Err(Trouble::Later(reason)) => return LeadEnd::Later(reason),
+            Err(Trouble::Failed(error)) => {
+                tracing::error!(run = lead.id, code = error.code, reason = error.message, "the run failed");
+                BulkJobEnd { summary: None, error: Some(error), keeps_run: true }
+            }
+        };
+        let ended = lead.clone();
+        match self.queue.call(move |queue| queue.end_job(&ended, &end)).await {
+            Ok(true) => LeadEnd::Recorded,
+            Ok(false) => LeadEnd::Lost,
+            Err(error) => LeadEnd::Later(with_causes(&error)),
+        }
+    }
+
+    /// Lists and follows a run and writes its report; nothing where the daemon stops.
+    async fn report(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) -> Result<Option<BulkJobEnd>, Trouble> {
+        let id = lead.id.clone();
+        let run = self.queue.call(move |queue| queue.run(&id)).await?;
+        let run = run.ok_or_else(|| failed(Code::InternalError, "the run is not in the queue any more"))?;
+        let spec = RunSpec::of(&run).map_err(|error| Trouble::Excluded(with_causes(&*error)))?;
+        let no_report = |error: &Failure| report_failed(lead, with_causes(&**error));
+        let report_file = ReportFile::at(&lead.report).map_err(|error| no_report(&error))?;
+        let path = report_file.open().await.map_err(|error| no_report(&error))?;
+        let report = ReportLog::open(&path, spec.parameters()).map_err(|error| no_report(&error.into()))?;
+        let locations = spec.locations().map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
+        let enqueued = match listed(&self.queue, &run.id).await? {
+            Some(run) => Enqueued { objects: run.objects, is_complete: true, ..Enqueued::default() },
+            None => {
+                let options = spec.options(&run, &self.config);
+                let options = options.map_err(|error| Trouble::Excluded(with_causes(&*error)))?;
+                let enqueued = enqueue(&self.queue, &run, &locations, &options, &report, &self.stop).await;
+                enqueued.map_err(|error| trouble(lead, error))?
+            }
+        };
+        if !enqueued.is_complete {
+            return Ok(None);
+        }
+        let mut progress = Progress { run: &run.id, estimate, rate: Rate::default(), total: enqueued.objects };
+        let followed = follow(&self.queue, &run.id, &report, &self.stop, &mut progress).await;
+        let Followed { summary, end } = followed.map_err(|error| trouble(lead, error))?;
+        let summary = Summary { skipped: summary.skipped + enqueued.skipped, ignored: enqueued.ignored, ..summary };
+        let is_empty = summary.done + summary.failed + summary.skipped == 0;
+        let error = match end {
+            FollowEnd::Left => return Ok(None),
+            FollowEnd::Cancelled => Some(("cancelled".to_owned(), "the run was cancelled".to_owned())),
+            FollowEnd::Finished if is_empty => {
+                let message = format!("there is no picture in {}", locations.source.address_prefix());
+                Some((Code::NotFound.name().to_owned(), message))
+            }
+            FollowEnd::Finished => None,
+        };
+        let totals = complete_report(report, &report_file).await.map_err(|error| no_report(&error))?;
+        Ok(Some(BulkJobEnd {
+            summary: Some(summary_json(&summary, &totals, &report_file).to_string()),
+            error: error.map(|(code, message)| JobError { code, message }),
+            keeps_run: false,
+        }))
+    }
+
+    /// Renews the lease and records the estimate, again and again. Returns when another daemon leads the run.
+    async fn send_heartbeats(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) {
+        loop {
+            sleep(HEARTBEAT).await;
+            let Estimate { failed, left } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
+            let renewed = lead.clone();
+            match self.queue.call(move |queue| queue.renew_lead(&renewed, failed, left)).await {
+                Ok(true) => {}
+                Ok(false) => return,
+                // The work goes on. Whether another daemon leads the run afterwards is up to the lease.
+                Err(error) => tracing::warn!(error = with_causes(&error), "a heartbeat failed"),
+            }
+        }
+    }
+
+    async fn release(&self, lead: &BulkLead) {
+        let released = lead.clone();
+        if let Err(error) = self.queue.call(move |queue| queue.release_lead(&released)).await {
+            tracing::warn!(run = lead.id, error = with_causes(&error), "the run waits for the end of its lease");
+        }
+    }
+}
+
+impl From<OpenError> for Trouble {
+    fn from(error: OpenError) -> Self {
+        Self::Later(with_causes(&error))
+    }
+}
+
+fn failed(code: Code, message: impl Into<String>) -> Trouble {
+    Trouble::Failed(JobError { code: code.name().to_owned(), message: message.into() })
+}
+
+/// The report cannot be read or written; why is for the log.
+fn report_failed(lead: &BulkLead, cause: String) -> Trouble {
+    tracing::error!(run = lead.id, cause, "the report cannot be read or written");
+    failed(Code::UpstreamFailed, format!("the report {} cannot be read or written", lead.report))
+}
+
+fn trouble(lead: &BulkLead, error: RunError) -> Trouble {
+    match error {
+        RunError::Queue(error) => error.into(),
+        // Cancelled while it was listed, or led by another daemon.
+        RunError::Superseded(_) | RunError::Gone(_) => Trouble::Later(error.to_string()),
+        RunError::Report(error) => report_failed(lead, with_causes(&error)),
+        RunError::Fatal(message) => failed(Code::InternalError, message),
+        RunError::Listing { .. } => {
+            tracing::error!(run = lead.id, cause = with_causes(&error), "the source cannot be listed");
+            failed(Code::UpstreamFailed, error.to_string())
+        }
+    }
+}
+
+/// Estimates the end of a run, for the heartbeat.
+struct Progress<'a> {
+    run: &'a str,
+    estimate: &'a Mutex<Estimate>,
+    rate: Rate,
+    total: u64,
+}
+
+impl Observer for Progress<'_> {
+    fn total(&mut self, total: ListingTotal) {
+        self.total = total.objects;
+    }
+
+    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
+
+    fn tick(&mut self, counters: &Counters) {
+        let processed = counters.done() + counters.failed();
+        self.rate.update(processed);
+        let left = self.rate.time_for(self.total.saturating_sub(processed + counters.skipped()));
+        let estimate = Estimate { failed: counters.failed(), left: left.filter(|left| *left < LONGEST_ESTIMATE) };
+        *self.estimate.lock().unwrap_or_else(PoisonError::into_inner) = estimate;
+    }
+
+    fn notice(&mut self, text: &str) {
+        tracing::info!(run = self.run, "{text}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Prepares the bulk runs that keys request over HTTP.
+
+use super::report_file::ReportFile;
+use super::result_parameters::{models_of, parameters_hash};
+use super::run_spec::RunSpec;
+use crate::bulk::Locations;
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine;
+use crate::cli::remove::AuxFiles;
+use crate::config::Config;
+use crate::http::{BulkRefusal, BulkRequest, PrepareBulk};
+use crate::source::StorageLocation;
+use crate::store::{BULK_ID_PREFIX, BulkRun, NewBulkJob};
+use crate::telemetry::with_causes;
+use sha2::{Digest, Sha256};
+use std::error::Error;
+use std::sync::Arc;
+
+/// Prepares runs with the settings of a daemon.
+pub(in crate::cli) struct RunRequests(Arc<Config>);
+
+impl RunRequests {
+    pub(in crate::cli) const fn new(config: Arc<Config>) -> Self {
+        Self(config)
+    }
+
+    /// The run as the workers know it.
+    fn run(&self, request: BulkRequest) -> Result<BulkRun, Failure> {
+        let BulkRequest { from, to, endpoint, fields, model, background, mark, selection, .. } = request;
+        let config = &*self.0;
+        let mut recipe = endpoint.recipe(&fields)?;
+        recipe.cut_out_by(model);
+        let aux_files = AuxFiles::of_queue(background.map(Vec::from), mark.map(Vec::from));
+        let models = models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
+        let parameters = parameters_hash(endpoint, &fields, &aux_files, &models);
+        let max_bytes = config.limits.of_local_pictures().max_bytes as u64;
+        let spec = RunSpec::new([&from, &to], endpoint, &fields, model, (max_bytes, &parameters), selection);
+        Ok(spec.run(&aux_files))
+    }
+}
+
+impl PrepareBulk for RunRequests {
+    fn prepare(&self, request: BulkRequest) -> Result<NewBulkJob, BulkRefusal> {
+        let locations = locations(&request.from, &request.to)?;
+        let in_destination =
+            || format!("{}/{}", request.to.trim_end_matches('/'), ReportFile::default_name(&locations));
+        let report = request.report.clone().unwrap_or_else(in_destination);
+        let (key_id, name) = (request.key_id.clone(), request.name.clone());
+        let (source, destination) = (request.from.clone(), request.to.clone());
+        let run = self.run(request).map_err(|error| BulkRefusal::Internal(with_causes(&*error)))?;
+        let run = BulkRun { id: id_of(&key_id, &report, &run.id), ..run };
+        Ok(NewBulkJob { run, key_id, name, source, destination, report })
+    }
+}
+
+/// Opens the places. The source first: no destination folder is created when it is missing.
+fn locations(from: &str, to: &str) -> Result<Locations, BulkRefusal> {
+    fn refused(param: &'static str, error: &(dyn Error + 'static)) -> BulkRefusal {
+        BulkRefusal::Parameter { param, message: format!("`{param}`: {}", with_causes(error)) }
+    }
+    let source = StorageLocation::open(from, false).map_err(|error| refused("from", &error))?;
+    let destination = StorageLocation::open(to, true).map_err(|error| refused("to", &error))?;
+    Locations::new(source, destination).map_err(|error| refused("to", &error))
+}
+
+/// The id of a run of a key: the same for the same request.
+fn id_of(key_id: &str, report: &str, run: &str) -> String {
+    let hash = Sha256::digest([key_id, report, run].join("\n"));
+    let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("{BULK_ID_PREFIX}{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bulk::Selection;
+    use crate::cli::endpoint_args::endpoint_named;
+    use crate::recipe::{Fields, InferenceMode};
+
+    #[test]
+    fn the_same_request_of_a_key_is_the_same_run_and_its_report_is_in_the_destination() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        let url = |name: &str| format!("file://{}/{name}", folder.path().display());
+        let requests = RunRequests::new(Arc::default());
+        let request = || BulkRequest {
+            key_id: "key_1".into(),
+            name: None,
+            from: url("in"),
+            to: url("out/"),
+            report: None,
+            endpoint: endpoint_named("remove"),
+            fields: Fields::default(),
+            model: InferenceMode::Standard,
+            background: None,
+            mark: None,
+            selection: Selection::default(),
+        };
+        let prepared = |request| requests.prepare(request).unwrap();
+        let first = prepared(request());
+        assert_eq!(prepared(request()), first);
+        assert!(first.run.id.starts_with(BULK_ID_PREFIX) && first.run.id.len() == BULK_ID_PREFIX.len() + 12);
+        assert!(first.report.starts_with(&url("out/backdrop-bulk-")) && first.report.ends_with(".jsonl"));
+        let limited = Selection { limit: Some(5), ..Selection::default() };
+        for other in [
+            BulkRequest { key_id: "key_2".into(), ..request() },
+            BulkRequest { report: Some(url("report.jsonl")), ..request() },
+            BulkRequest { selection: limited, ..request() },
+            BulkRequest { model: InferenceMode::Quality, ..request() },
+        ] {
+            assert_ne!(prepared(other).run.id, first.run.id);
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_used_is_refused_by_its_field() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = |name: &str| format!("file://{}/{name}", folder.path().display());
+        let param = |from: &str, to: &str| match locations(from, to) {
+            Err(BulkRefusal::Parameter { param, .. }) => param,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(param(&url("missing"), &url("out")), "from");
+        assert!(!folder.path().join("out").exists(), "no destination without a source");
+        assert_eq!(param(&url(""), "ftp://host/x"), "to");
+        assert_eq!(param(&url(""), &url("")), "to");
+    }
+}

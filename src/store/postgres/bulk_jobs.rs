@@ -1,0 +1,295 @@
+//! Bulk runs that `POST /bulk` begins, as jobs of a key: which daemon leads each, how far it is, and how it ended.
+//!
+//! A daemon claims the lead of a run under a lease, as workers claim chunks: each claim has a number, and only the newest one
+//! may renew, count or end. So another daemon continues where one that led is gone, and one that comes back too late is refused.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+
+use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, number, state_of};
+use crate::store::storage_fault::Fault;
+use crate::store::{JobError, JobState, OpenError, UnixSeconds};
+
+/// The beginning of every id.
+pub const BULK_ID_PREFIX: &str = "bulk_";
+
+/// Jobs of a key that are listed, the newest ones.
+const MOST_LISTED: i64 = 100;
+
+/// A run to begin for a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewBulkJob {
+    /// The run. Its id is that of the job; a further request with the same id is of the same run.
+    pub run: BulkRun,
+    /// Public id of the caller's key.
+    pub key_id: String,
+    /// The `Idempotency-Key`.
+    pub name: Option<String>,
+    /// Where the pictures are.
+    pub source: String,
+    /// Where the results go.
+    pub destination: String,
+    /// The address of the report.
+    pub report: String,
+}
+
+/// The outcome of a creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkJobCreated {
+    /// The run is queued, for the first time or after an earlier one ended.
+    Queued,
+    /// The run has not ended yet, or the request with this `Idempotency-Key` began it before. Nothing was changed.
+    Same,
+    /// Another request used this `Idempotency-Key` before. Nothing was changed.
+    Conflict,
+    /// The key has its maximum of runs that have not ended. Nothing was changed.
+    TooMany,
+}
+
+/// A run of a key, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkJob {
+    /// Its id.
+    pub id: String,
+    /// Its state as a job.
+    pub state: JobState,
+    /// Where the pictures are.
+    pub source: String,
+    /// Where the results go.
+    pub destination: String,
+    /// The address of the report.
+    pub report: String,
+    /// When it was requested, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When its state last changed.
+    pub updated_at: UnixSeconds,
+    /// Whether its chunks are claimed; `None` once it has ended and is removed from the queue.
+    pub run_state: Option<BulkRunState>,
+    /// Whether all its objects are in chunks.
+    pub is_listed: bool,
+    /// Objects in chunks.
+    pub objects: u64,
+    /// Objects with a report row.
+    pub finished: u64,
+    /// Those without a result, in chunks that are done.
+    pub failed: u64,
+    /// When it is expected to end.
+    pub ends_at: Option<UnixSeconds>,
+    /// The totals of one that has ended, as JSON.
+    pub summary: Option<String>,
+    /// Why it has no complete report.
+    pub error: Option<JobError>,
+}
+
+/// The claim of a daemon to lead a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BulkLead {
+    /// The run.
+    pub id: String,
+    /// The number of this claim.
+    pub leader: i64,
+    /// The address of the report.
+    pub report: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BulkJobEnd {
+    /// The totals, as JSON.
+    pub summary: Option<String>,
+    /// Why it failed or was cancelled; `None` for one that is done.
+    pub error: Option<JobError>,
+    /// Keeps the run, paused, because its report is not written: the same request continues it.
+    pub keeps_run: bool,
+}
+
+/// A run in a row of its job, with what its chunks add up to while they are there.
+const JOBS: &str = "SELECT j.id, j.state, j.source, j.destination, j.report, \
+       (extract(epoch FROM j.created_at) * 1000)::bigint, extract(epoch FROM j.updated_at)::bigint, r.state, \
+       coalesce(r.is_listed, j.is_listed), coalesce(c.objects, j.objects), coalesce(c.finished, j.finished), j.failed, \
+       extract(epoch FROM j.ends_at)::bigint, j.summary, j.error_code, j.error_message \
+     FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id LEFT JOIN LATERAL ( \
+       SELECT sum(objects)::bigint AS objects, sum(least(finished, objects))::bigint AS finished \
+       FROM bulk_chunks WHERE run = j.id \
+     ) c ON true \
+     WHERE j.key_id = $1 AND ($2::text IS NULL OR j.id = $2) ORDER BY j.created_at DESC, j.id LIMIT $3";
+
+impl BulkQueue {
+    /// Begins a run for a key that has fewer than `at_most` runs, or continues one that ended without its report.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn create_job(&self, new: &NewBulkJob, at_most: usize) -> Result<BulkJobCreated, OpenError> {
+        self.transaction(|queries| {
+            let named = "SELECT id FROM bulk_jobs WHERE key_id = $1 AND name = $2";
+            if let Some(row) = queries.row(named, &[&new.key_id, &new.name])? {
+                let is_same = row.get::<_, &str>(0) == new.run.id;
+                return Ok(if is_same { BulkJobCreated::Same } else { BulkJobCreated::Conflict });
+            }
+            let unfinished = "SELECT 1 FROM bulk_jobs WHERE id = $1 AND state IN ('queued', 'processing')";
+            if queries.has(unfinished, &[&new.run.id])? {
+                return Ok(BulkJobCreated::Same);
+            }
+            let full = "SELECT 1 FROM bulk_jobs WHERE key_id = $1 AND state IN ('queued', 'processing') \
+                 HAVING count(*) >= $2";
+            if queries.has(full, &[&new.key_id, &number(at_most as u64)])? {
+                return Ok(BulkJobCreated::TooMany);
+            }
+            let BulkRun { id, spec, background, mark } = &new.run;
+            // No command has 0: the daemon that leads the run becomes its lister.
+            let run = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, 0, $2, $3, $4) \
+                 ON CONFLICT (id) DO UPDATE SET state = 'running'";
+            queries.execute(run, &[id, spec, background, mark])?;
+            let job = "INSERT INTO bulk_jobs AS j (id, key_id, name, state, source, destination, report) \
+                 VALUES ($1, $2, $3, 'queued', $4, $5, $6) ON CONFLICT (id) DO UPDATE SET name = $3, state = 'queued', \
+                   created_at = now(), updated_at = now(), leader = NULL, leader_until = NULL, failed = 0, ends_at = NULL, \
+                   is_listed = false, objects = 0, finished = 0, summary = NULL, error_code = NULL, error_message = NULL \
+                 WHERE j.state IN ('done', 'error')";
+            let NewBulkJob { key_id, name, source, destination, report, .. } = new;
+            queries.execute(job, &[id, key_id, name, source, destination, report])?;
+            Ok(BulkJobCreated::Queued)
+        })
+    }
+
+    /// A run of a key; nothing where it is another key's.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn job(&self, key_id: &str, id: &str) -> Result<Option<BulkJob>, OpenError> {
+        Ok(self.jobs_of(key_id, Some(id))?.pop())
+    }
+
+    /// The runs of a key, newest first.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn jobs(&self, key_id: &str) -> Result<Vec<BulkJob>, OpenError> {
+        self.jobs_of(key_id, None)
+    }
+
+    fn jobs_of(&self, key_id: &str, id: Option<&str>) -> Result<Vec<BulkJob>, OpenError> {
+        self.transaction(|queries| queries.rows(JOBS, &[&key_id, &id, &MOST_LISTED])?.iter().map(job_of).collect())
+    }
+
+    /// Removes a run of a key that has ended, with what is left of it in the queue.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn remove_job(&self, key_id: &str, id: &str) -> Result<(), OpenError> {
+        self.transaction(|queries| {
+            let text = "WITH gone AS (DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') \
+                   RETURNING id) \
+                 DELETE FROM bulk_runs USING gone WHERE bulk_runs.id = gone.id";
+            queries.execute(text, &[&key_id, &id])
+        })
+    }
+
+    /// Removes the runs that ended longer than `age` ago, with what is left of them in the queue.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn remove_old_jobs(&self, age: Duration) -> Result<(), OpenError> {
+        self.transaction(|queries| {
+            let text = "WITH gone AS (DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
+                   AND updated_at < now() - make_interval(secs => $1) RETURNING id) \
+                 DELETE FROM bulk_runs USING gone WHERE bulk_runs.id = gone.id";
+            queries.execute(text, &[&age.as_secs_f64()])
+        })
+    }
+
+    /// Claims the lead of the oldest run that no daemon leads. Runs in `excluded` are left to others.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn lead(&self, leader: i64, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
+        self.transaction(|queries| {
+            let text = "WITH next AS ( \
+                   SELECT id FROM bulk_jobs WHERE state IN ('queued', 'processing') \
+                     AND (leader_until IS NULL OR leader_until < now()) AND NOT id = ANY ($2) \
+                   ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED \
+                 ) \
+                 UPDATE bulk_jobs j SET state = 'processing', leader = $1, \
+                   leader_until = now() + make_interval(secs => $3), \
+                   updated_at = CASE j.state WHEN 'queued' THEN now() ELSE j.updated_at END \
+                 FROM next WHERE j.id = next.id RETURNING j.id, j.report";
+            let row = queries.row(text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()])?;
+            Ok(row.map(|row| BulkLead { id: row.get(0), leader, report: row.get(1) }))
+        })
+    }
+
+    /// Renews the lease of a lead, and records what it has counted and the time that it expects to be left; false where another
+    /// daemon leads the run now.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn renew_lead(&self, lead: &BulkLead, failed: u64, left: Option<Duration>) -> Result<bool, OpenError> {
+        self.transaction(|queries| {
+            let text = "UPDATE bulk_jobs SET leader_until = now() + make_interval(secs => $3), failed = $4, \
+                   ends_at = now() + make_interval(secs => $5) \
+                 WHERE id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
+            let (lease, left) = (BULK_LEASE.as_secs_f64(), left.map(|left| left.as_secs_f64()));
+            queries.has(text, &[&lead.id, &lead.leader, &lease, &number(failed), &left])
+        })
+    }
+
+    /// Gives a lead up, so that another daemon may claim it at once.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn release_lead(&self, lead: &BulkLead) -> Result<(), OpenError> {
+        self.transaction(|queries| {
+            let text = "UPDATE bulk_jobs SET leader_until = NULL WHERE id = $1 AND leader = $2";
+            queries.execute(text, &[&lead.id, &lead.leader])
+        })
+    }
+
+    /// Ends a run; false where another daemon leads it now: nothing was changed then.
+    ///
+    /// # Errors
+    /// See [`BulkQueue::begin`].
+    pub fn end_job(&self, lead: &BulkLead, end: &BulkJobEnd) -> Result<bool, OpenError> {
+        self.transaction(|queries| {
+            let state = if end.error.is_some() { JobState::Failed } else { JobState::Done };
+            let (code, message) = end.error.as_ref().map(|error| (&error.code, &error.message)).unzip();
+            let text = "UPDATE bulk_jobs j SET state = $3, updated_at = now(), ends_at = NULL, summary = $4, \
+                   error_code = $5, error_message = $6, \
+                   is_listed = coalesce((SELECT is_listed FROM bulk_runs WHERE id = $1), false), \
+                   (objects, finished) = (SELECT coalesce(sum(c.objects), 0)::bigint, \
+                     coalesce(sum(least(c.finished, c.objects)), 0)::bigint FROM bulk_chunks c WHERE c.run = $1) \
+                 WHERE j.id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
+            let ended = queries.has(text, &[&lead.id, &lead.leader, &state.name(), &end.summary, &code, &message])?;
+            if ended && end.keeps_run {
+                let pause = "UPDATE bulk_runs SET state = 'paused' WHERE id = $1 AND state = 'running'";
+                queries.execute(pause, &[&lead.id])?;
+            } else if ended {
+                queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&lead.id])?;
+            }
+            Ok(ended)
+        })
+    }
+}
+
+fn job_of(row: &Row) -> Result<BulkJob, Fault> {
+    let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
+    let state: &str = row.get(1);
+    let state = JobState::ALL.into_iter().find(|known| known.name() == state);
+    let error = row.get::<_, Option<String>>(14).zip(row.get(15));
+    Ok(BulkJob {
+        id: row.get(0),
+        state: state.ok_or_else(|| Fault::Damaged("a bulk run with an unknown state".to_owned()))?,
+        source: row.get(2),
+        destination: row.get(3),
+        report: row.get(4),
+        created_ms: row.get(5),
+        updated_at: UnixSeconds(row.get(6)),
+        run_state: row.get::<_, Option<&str>>(7).map(state_of).transpose()?,
+        is_listed: row.get(8),
+        objects: count(9),
+        finished: count(10),
+        failed: count(11),
+        ends_at: row.get::<_, Option<i64>>(12).map(UnixSeconds),
+        summary: row.get(13),
+        error: error.map(|(code, message)| JobError { code, message }),
+    })
+}

@@ -1,0 +1,381 @@
+//! Bulk runs over HTTP on a PostgreSQL database: `POST /bulk`, `/jobs`, and the daemons that lead the runs.
+
+#![cfg(unix)]
+
+use super::cluster::{LONG, Process, Scene, fill_with_failures};
+use super::support::{assert_exit, tree, url};
+use crate::support::command::{http_client, json};
+use crate::support::postgres::{Server, name_of, stable_port};
+use backdrop::store::{
+    BulkJobCreated, BulkJobEnd, BulkQueue, BulkRun, JobError, JobState, NewBulkJob, NewChunk, PostgresServer,
+    StoreConfig,
+};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+
+/// The message of a daemon in its log when it begins to lead a run.
+const LEADS: &str = "this daemon leads the run";
+
+/// Daemons that lead runs between places in the folder of the scene, and process none: workers do.
+struct Daemons<'a> {
+    scene: &'a Scene,
+    apis: Vec<String>,
+    processes: Vec<Process>,
+    runtime: Runtime,
+    client: Client,
+}
+
+impl<'a> Daemons<'a> {
+    fn start(scene: &'a Scene, size: usize) -> Self {
+        let config = scene.path("backdrop.toml");
+        let places = format!("[jobs.bulk_places]\ndefault = [\"{}\"]\n", url(&scene.path("")).trim_end_matches('/'));
+        fs::write(&config, places).unwrap();
+        let apis: Vec<_> = (0..size).map(|_| format!("127.0.0.1:{}", stable_port())).collect();
+        let start = |(number, api): (usize, &String)| {
+            let admin = format!("127.0.0.1:{}", stable_port());
+            let mut command = scene.command(&["serve", "--listen", api, "--admin-listen", &admin, "--data-dir"]);
+            command.arg(scene.path(&format!("data {number}"))).arg("--config").arg(&config);
+            command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000");
+            let log = File::create(scene.path(&format!("{number}.log"))).unwrap();
+            Process(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs"))
+        };
+        let processes = apis.iter().enumerate().map(start).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = http_client().build().unwrap();
+        let daemons = Self { scene, apis, processes, runtime, client };
+        daemons.until("the daemons start", || (0..size).all(|number| daemons.log(number).contains("listening")));
+        daemons
+    }
+
+    fn log(&self, number: usize) -> String {
+        fs::read_to_string(self.scene.path(&format!("{number}.log"))).unwrap_or_default()
+    }
+
+    fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            let logs: Vec<_> = (0..self.apis.len()).map(|number| self.log(number)).collect();
+            assert!(began.elapsed() < LONG, "{what}: {}", logs.join("\n"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Status, `Location` and body of an answer.
+    fn send_as(
+        &self,
+        key: &str,
+        number: usize,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (u16, String, Value) {
+        self.send_named(key, number, method, path, body, None)
+    }
+
+    fn send_named(
+        &self,
+        key: &str,
+        number: usize,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        name: Option<&str>,
+    ) -> (u16, String, Value) {
+        let mut request = self.client.request(method, format!("http://{}{path}", self.apis[number])).bearer_auth(key);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        if let Some(name) = name {
+            request = request.header("idempotency-key", name);
+        }
+        self.runtime.block_on(async {
+            let response = request.send().await.expect("an answer");
+            let location = response.headers().get("location").map(|place| place.to_str().unwrap().to_owned());
+            let status = response.status().as_u16();
+            (status, location.unwrap_or_default(), response.json().await.expect("JSON"))
+        })
+    }
+
+    fn post(&self, number: usize, body: &Value) -> (u16, String, Value) {
+        self.send_as(KEY, number, Method::POST, "/bulk", Some(body))
+    }
+
+    fn get(&self, number: usize, path: &str) -> Value {
+        let (status, _, body) = self.send_as(KEY, number, Method::GET, path, None);
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// A run into the folder `to`, with a report of the same name.
+    fn run(&self, to: &str) -> Value {
+        let report = url(&self.scene.path(to).with_extension("jsonl"));
+        json!({ "from": url(&self.scene.path("in")), "to": url(&self.scene.path(to)), "report": report })
+    }
+
+    /// The job once it is over.
+    fn ended(&self, number: usize, path: &str) -> Value {
+        let mut job = Value::Null;
+        self.until("the job ends", || {
+            job = self.get(number, path);
+            ["done", "error"].contains(&job["status"].as_str().unwrap())
+        });
+        job
+    }
+}
+
+#[test]
+fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report_of_one_machine() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 300);
+    let mut daemons = Daemons::start(&scene, 2);
+    let body = daemons.run("out");
+    let (status, location, created) = daemons.post(0, &body);
+    assert_eq!(status, 202, "{created}");
+    assert_eq!((&created["status_url"], &created["progress"]), (&json!(location), &json!(0)));
+    let id = created["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(location, format!("/jobs/{id}"));
+    // The same run, at any daemon.
+    let (status, _, again) = daemons.post(1, &body);
+    assert_eq!((status, &again["job_id"]), (202, &json!(id)));
+
+    // Without workers it is listed, and nothing is processed.
+    scene.until("SELECT is_listed FROM bulk_runs", "t");
+    let leader = (0..2).find(|&number| daemons.log(number).contains(LEADS)).expect("one leads it");
+    let other = 1 - leader;
+    assert!(!daemons.log(other).contains(LEADS), "one at a time");
+    daemons.processes[leader].kill();
+
+    let mut worker = scene.worker();
+    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
+    let change = |state: &str| daemons.send_as(KEY, other, Method::PATCH, &location, Some(&json!({ "state": state })));
+    assert_eq!(change("paused").0, 200);
+    scene.until("SELECT count(*) FROM bulk_chunks WHERE state = 'claimed'", "0");
+    let (status, _, paused) = change("paused");
+    assert_eq!(status, 200, "{paused}");
+    let run = &paused["bulk"];
+    assert_eq!(
+        (&paused["status"], &run["state"], &run["objects"]),
+        (&json!("processing"), &json!("paused"), &json!(304))
+    );
+    assert!(paused["progress"].as_u64().unwrap() < 100 && run["listed"] == true, "{paused}");
+    assert_eq!(change("cancelled").0, 400);
+    // The command takes the same id.
+    assert_exit(&scene.run(&["bulk", "resume", &id]), 0);
+
+    let done = daemons.ended(other, &location);
+    assert!(daemons.log(other).contains(LEADS), "{}", daemons.log(other));
+    let run = &done["bulk"];
+    assert_eq!((&done["status"], &done["progress"]), (&json!("done"), &json!(100)), "{done}");
+    assert_eq!((&run["objects"], &run["done"], &run["failed"]), (&json!(304), &json!(301), &json!(3)), "{done}");
+    assert_eq!((&run["summary"]["done"], &run["summary"]["failed"]), (&json!(301), &json!(3)), "{done}");
+    assert_eq!(run["report"], body["report"]);
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert!(scene.runs().is_empty(), "the database keeps no run whose report is written");
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+
+    assert_eq!(change("paused").0, 409, "it is over");
+    assert_eq!(daemons.get(other, "/jobs")["jobs"][0]["job_id"], json!(id));
+    let (status, _, deleted) = daemons.send_as(KEY, other, Method::DELETE, &location, None);
+    assert_eq!((status, &deleted["deleted"]), (200, &json!(true)));
+    assert_eq!(daemons.send_as(KEY, other, Method::GET, &location, None).0, 404);
+    assert_eq!(daemons.processes[other].terminate(), Some(0));
+}
+
+#[test]
+fn a_run_is_cancelled_with_the_report_of_what_is_done_and_the_same_request_does_the_rest() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 300);
+    let mut daemons = Daemons::start(&scene, 1);
+    let body = daemons.run("out");
+    let (_, location, created) = daemons.post(0, &body);
+    let mut worker = scene.worker();
+    scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
+    let (status, _, cancelled) = daemons.send_as(KEY, 0, Method::DELETE, &location, None);
+    assert_eq!((status, &cancelled["bulk"]["state"]), (200, &json!("cancelled")), "{cancelled}");
+    let ended = daemons.ended(0, &location);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("cancelled")), "{ended}");
+    let done = scene.rows("out").values().filter(|row| row["status"] == "done").count();
+    assert!(done < 301, "it was cancelled on the way");
+    assert_eq!(tree(&scene.path("out")).len(), done);
+    scene.until("SELECT count(*) FROM bulk_runs", "0");
+
+    let (status, _, again) = daemons.post(0, &body);
+    assert_eq!((status, &again["job_id"]), (202, &created["job_id"]), "{again}");
+    let ended = daemons.ended(0, &location);
+    assert_eq!(ended["status"], "done", "{ended}");
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+#[test]
+fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 1);
+    let mut daemons = Daemons::start(&scene, 1);
+    let run = daemons.run("out");
+    let refused = |key: &str, body: &Value, status: u16, code: &str, param: &str| {
+        let (found, _, answer) = daemons.send_as(key, 0, Method::POST, "/bulk", Some(body));
+        let error = &answer["error"];
+        assert_eq!(
+            (found, error["code"].as_str(), error["param"].as_str()),
+            (status, Some(code), Some(param)),
+            "{body}"
+        );
+    };
+    let with = |member: &str, value: &str| {
+        let mut body = run.clone();
+        body[member] = value.into();
+        body
+    };
+    for member in ["from", "to"] {
+        for place in ["s3://shop/photos", "file:///", "file:///etc"] {
+            refused(KEY, &with(member, place), 403, "forbidden", member);
+        }
+        let climbing = format!("{}/../../etc", run[member].as_str().unwrap());
+        refused(KEY, &with(member, &climbing), 400, "invalid_parameter", member);
+    }
+    refused(KEY, &with("report", "file:///etc/report.jsonl"), 403, "forbidden", "report");
+    refused(KEY, &with("from", &url(&scene.path("missing"))), 400, "invalid_parameter", "from");
+    assert_exit(&scene.run(&["accounts", "create", "other", "--plan", "plus"]), 0);
+    let other = json(&scene.run(&["keys", "create", "--account", "other", "--json"]));
+    let other = other["key"].as_str().expect("a key");
+    daemons.until("the key is known", || daemons.send_as(other, 0, Method::GET, "/jobs", None).0 == 200);
+    refused(other, &run, 403, "forbidden", "from");
+    assert_eq!(scene.sql("SELECT count(*) FROM bulk_runs"), "0", "a refused request begins no run");
+
+    let named = |body: &Value| daemons.send_named(KEY, 0, Method::POST, "/bulk", Some(body), Some("name"));
+    let (status, location, created) = named(&run);
+    assert_eq!(status, 202, "{created}");
+    for (key, expected) in [(KEY, 200), (other, 404)] {
+        assert_eq!(daemons.send_as(key, 0, Method::GET, &location, None).0, expected);
+        let listed = daemons.send_as(key, 0, Method::GET, "/jobs", None).2;
+        assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(usize::from(expected == 200)), "{listed}");
+    }
+    assert_eq!(daemons.send_as(other, 0, Method::DELETE, &location, None).0, 404);
+    let mut worker = scene.worker();
+    let ended = daemons.ended(0, &location);
+    assert_eq!(ended["status"], "done", "{ended}");
+    // The same request under its name is answered with the job, which has ended, and another one is refused.
+    let (status, _, again) = named(&run);
+    assert_eq!((status, &again["job_id"], &again["status"]), (202, &created["job_id"], &json!("done")));
+    let (status, _, conflict) = named(&with("to", &url(&scene.path("else"))));
+    assert_eq!((status, conflict["error"]["code"].as_str()), (409, Some("idempotency_conflict")));
+
+    // A place without pictures is an error, as of the command.
+    fs::create_dir(scene.path("empty")).unwrap();
+    let (_, location, _) = daemons.post(0, &with("from", &url(&scene.path("empty"))));
+    let ended = daemons.ended(0, &location);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("not_found")), "{ended}");
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+/// A queue in a new database.
+fn queue() -> Option<(Server, String, BulkQueue)> {
+    let server = Server::start()?;
+    let url = server.database();
+    let config = StoreConfig { url: Some(url.clone()), ca_file: None };
+    let queue = PostgresServer::configured(&config).unwrap().unwrap().bulk_queue().expect("an empty database is taken");
+    Some((server, url, queue))
+}
+
+fn new_job(id: &str, name: Option<&str>) -> NewBulkJob {
+    NewBulkJob {
+        run: BulkRun { id: id.into(), spec: "{}".into(), ..BulkRun::default() },
+        key_id: "key_1".into(),
+        name: name.map(str::to_owned),
+        source: "s3://a".into(),
+        destination: "s3://b".into(),
+        report: "s3://b/r.jsonl".into(),
+    }
+}
+
+#[test]
+fn a_stale_leader_can_neither_renew_nor_end_a_run() {
+    let Some((server, url, queue)) = queue() else { return };
+    assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), BulkJobCreated::Queued);
+    queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
+    let chunk = NewChunk { number: 0, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
+    assert!(queue.add_chunk("bulk_1", 7, &chunk).unwrap() && queue.end_listing("bulk_1", 7).unwrap());
+    let first = queue.lead(1, &[]).unwrap().unwrap();
+    assert_eq!((first.id.as_str(), first.report.as_str()), ("bulk_1", "s3://b/r.jsonl"));
+    assert_eq!(queue.lead(2, &[]).unwrap(), None, "it has a leader");
+    assert!(queue.renew_lead(&first, 1, Some(Duration::from_secs(60))).unwrap());
+    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!((job.state, job.objects, job.finished, job.failed), (JobState::Processing, 2, 2, 1));
+    assert!(job.ends_at.is_some() && job.is_listed);
+    // Its daemon does not answer for the length of the lease.
+    server.sql(name_of(&url), "UPDATE bulk_jobs SET leader_until = now() - interval '1 ms'");
+    assert_eq!(queue.lead(2, &["bulk_1".into()]).unwrap(), None, "it is left to others");
+    let second = queue.lead(2, &[]).unwrap().unwrap();
+    let end = BulkJobEnd { summary: Some("{}".into()), ..BulkJobEnd::default() };
+    assert!(!queue.renew_lead(&first, 0, None).unwrap() && !queue.end_job(&first, &end).unwrap());
+    queue.release_lead(&first).unwrap();
+    assert_eq!(queue.lead(3, &[]).unwrap(), None, "a stale leader releases nothing");
+    queue.release_lead(&second).unwrap();
+    let third = queue.lead(3, &[]).unwrap().unwrap();
+    assert!(queue.end_job(&third, &end).unwrap() && !queue.end_job(&third, &end).unwrap());
+    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!((job.state, job.objects, job.finished, job.run_state), (JobState::Done, 2, 2, None));
+    assert_eq!(queue.run("bulk_1").unwrap(), None);
+    assert_eq!(queue.lead(4, &[]).unwrap(), None);
+    assert_eq!(queue.job("key_2", "bulk_1").unwrap(), None, "another key's");
+    queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
+    assert_eq!(queue.jobs("key_1").unwrap().len(), 1);
+    queue.remove_job("key_2", "bulk_1").unwrap();
+    assert_eq!(queue.jobs("key_1").unwrap().len(), 1);
+    queue.remove_job("key_1", "bulk_1").unwrap();
+    assert_eq!(queue.jobs("key_1").unwrap(), []);
+}
+
+#[test]
+fn a_failed_run_is_kept_and_the_same_request_continues_it() {
+    let Some((server, url, queue)) = queue() else { return };
+    use BulkJobCreated::{Conflict, Queued, Same, TooMany};
+    assert_eq!(queue.create_job(&new_job("bulk_1", Some("one")), 2).unwrap(), Queued);
+    assert_eq!(queue.create_job(&new_job("bulk_1", Some("two")), 2).unwrap(), Same, "it has not ended");
+    assert_eq!(queue.create_job(&new_job("bulk_2", Some("one")), 2).unwrap(), Conflict);
+    assert_eq!(queue.create_job(&new_job("bulk_2", None), 2).unwrap(), Queued);
+    assert_eq!(queue.create_job(&new_job("bulk_3", None), 2).unwrap(), TooMany);
+    let lead = queue.lead(1, &[]).unwrap().unwrap();
+    assert_eq!(lead.id, "bulk_1", "the oldest first");
+    let error = JobError { code: "upstream_failed".into(), message: "no report".into() };
+    assert!(
+        queue
+            .end_job(&lead, &BulkJobEnd { error: Some(error.clone()), keeps_run: true, ..BulkJobEnd::default() })
+            .unwrap()
+    );
+    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!((job.state, job.error), (JobState::Failed, Some(error)));
+    assert_eq!(server.sql(name_of(&url), "SELECT state FROM bulk_runs WHERE id = 'bulk_1'").trim(), "paused");
+    assert_eq!(
+        queue.create_job(&new_job("bulk_1", Some("one")), 2).unwrap(),
+        Same,
+        "under its name it stays as it ended"
+    );
+    assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), Queued);
+    assert_eq!(server.sql(name_of(&url), "SELECT state FROM bulk_runs WHERE id = 'bulk_1'").trim(), "running");
+    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!((job.state, job.error), (JobState::Queued, None));
+    queue.remove_job("key_1", "bulk_1").unwrap();
+    assert!(queue.job("key_1", "bulk_1").unwrap().is_some(), "only one that has ended is removed");
+    // What ended a day ago goes with what is left of it.
+    let lead = queue.lead(2, &["bulk_2".into()]).unwrap().unwrap();
+    let failed =
+        BulkJobEnd { error: Some(JobError { code: "x".into(), message: "y".into() }), keeps_run: true, summary: None };
+    assert!(queue.end_job(&lead, &failed).unwrap());
+    server.sql(name_of(&url), "UPDATE bulk_jobs SET updated_at = now() - interval '2 hours'");
+    queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
+    assert_eq!(
+        (queue.run("bulk_1").unwrap(), queue.jobs("key_1").unwrap().len()),
+        (None, 1),
+        "an unfinished one stays"
+    );
+}
