@@ -11,8 +11,12 @@ use crate::store::OpenError;
 use crate::store::storage_fault::Fault;
 
 /// The migrations in their order; the number of applied ones is the schema.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+    include_str!("migrations/4.sql"),
+];
 
 /// The newest schema that this version reads and writes.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
