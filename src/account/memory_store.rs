@@ -156,6 +156,7 @@ impl State {
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }
             | Change::SetKey { .. }
+            | Change::LeaseImages { .. }
             | Change::ForgetKeyDays { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }

@@ -51,7 +51,8 @@ impl Services {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_shared(store: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let Rows { accounts, keys, usage, key_days, requests, presets: _, jobs: _, generated } = store.load()?;
+        let Rows { accounts, keys, usage, key_days, requests, presets: _, leases: _, jobs: _, generated } =
+            store.load()?;
         let services = Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             billing: Billing::new(Arc::clone(&store), usage, key_days, free_images_per_month),

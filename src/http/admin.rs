@@ -63,8 +63,10 @@ impl Admin {
                 Err(ApiError::unavailable("work is waiting and no worker has finished any for long"))
             }
             EngineState::Ready | EngineState::Unloaded => {
-                if let Some(reason) = self.app.store.fault() {
-                    return Err(ApiError::unavailable(format!("the store cannot write: {reason}")));
+                let fault = self.app.store.fault().map(|reason| format!("the store cannot write: {reason}"));
+                // Other daemons on the same database are no better.
+                if let Some(reason) = fault.as_ref().filter(|_| !self.app.billing.has_leases()) {
+                    return Err(ApiError::unavailable(reason.clone()));
                 }
                 // Pictures are processed without ffmpeg, so its absence is reported but does not fail readiness.
                 let video = match self.app.inspector.ready().await {
@@ -72,6 +74,9 @@ impl Admin {
                     Err(missing) => missing.to_string(),
                 };
                 let mut ready = json!({ "status": "ready", "video": video });
+                if let Some(reason) = fault {
+                    ready["store"] = format!("{reason}; pictures are answered as far as leased images go").into();
+                }
                 let device = self.app.processor.device();
                 if !device.is_empty() {
                     ready["device"] = device.into();

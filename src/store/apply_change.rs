@@ -3,13 +3,14 @@
 //! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
 //! other changes of the same group commit.
 
+use super::quota_check::{check_quota, lease_images};
 use super::storage_fault::ApplyError;
 use super::write_tables::{
     WriteTables, check_new_account, check_new_job, check_new_key, require_account, require_job, require_key,
 };
 use super::{
-    Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse, Month,
-    PRESETS_PER_ACCOUNT, Preset, PreviousSecret, QuotaCheck, REQUEST_SECONDS, Request, Rows, UnixSeconds, Usage,
+    Account, BillCheck, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse,
+    Month, PRESETS_PER_ACCOUNT, Preset, PreviousSecret, QuotaCheck, REQUEST_SECONDS, Request, Rows, UnixSeconds, Usage,
     Webhook,
 };
 
@@ -52,12 +53,20 @@ impl Applier<'_> {
             }
             Change::TouchKeys { used } => self.touch_keys(used),
             Change::Bill { account, month, images, microdollars, request, by, check } => {
-                if let Some(check) = check {
+                let mut lease = None;
+                if let Some(BillCheck { quota, earlier, lease: share }) = check {
+                    self.check_request(&account, request.as_ref(), earlier)?;
                     let key_id = by.as_ref().map(|by| by.key_id.as_str());
-                    self.check_quota(&account, key_id, month, images, check.quota)?;
-                    self.check_request(&account, request.as_ref(), check.earlier)?;
+                    // Last: a refusal must leave the lease as it is.
+                    lease = check_quota(self.0, (&account, key_id, month), images, quota, share)?;
                 }
-                self.bill(account, month, Usage { images, microdollars }, request, by)
+                let rows = self.bill(account, month, Usage { images, microdollars }, request, by)?;
+                Ok(Rows { leases: lease.into_iter().collect(), ..rows })
+            }
+            Change::LeaseImages { leases } => {
+                let changed = leases.iter().map(|lease| lease_images(self.0, lease));
+                let changed: Vec<_> = changed.collect::<Result<_, _>>()?;
+                Ok(Rows { leases: changed.into_iter().flatten().collect(), ..Rows::default() })
             }
             Change::ForgetKeyDays { before } => {
                 self.0.forget_key_days(before)?;
@@ -231,27 +240,6 @@ impl Applier<'_> {
         Ok(rows)
     }
 
-    /// Refuses images beyond a quota, those that unfinished jobs reserve counted.
-    fn check_quota(
-        &mut self,
-        account: &str,
-        key_id: Option<&str>,
-        month: Month,
-        images: u64,
-        check: QuotaCheck,
-    ) -> Result<(), ApplyError> {
-        if images == 0 || check == QuotaCheck::default() {
-            return Ok(());
-        }
-        let used = self.0.images_in_month(account, key_id, month)?;
-        for (quota, used, of_key) in [(check.plan_images, used.account, false), (check.key_images, used.key, true)] {
-            if quota.is_some_and(|quota| used.saturating_add(images) > quota) {
-                return Err(ChangeError::QuotaExceeded { of_key }.into());
-            }
-        }
-        Ok(())
-    }
-
     /// Refuses a request whose `Idempotency-Key` has another record than the `earlier` one that it continues.
     fn check_request(
         &mut self,
@@ -284,7 +272,7 @@ impl Applier<'_> {
             return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
         }
         if let Some(check) = check {
-            self.check_quota(&job.account, Some(&job.key_id), job.month, job.reserved, check)?;
+            check_quota(self.0, (&job.account, Some(&job.key_id), job.month), job.reserved, check, None)?;
         }
         expect_state(&job, job.state == JobState::Queued)?;
         self.put_job(job)

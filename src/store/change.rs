@@ -1,8 +1,8 @@
 //! The changes that the store can make, and why it may refuse one.
 
 use super::{
-    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, Plan, Preset, Request,
-    UnixSeconds, Usage,
+    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, LeaseRequest, LeaseShare, Month,
+    Plan, Preset, Request, UnixSeconds, Usage,
 };
 
 /// Presets that an account may have.
@@ -87,6 +87,12 @@ pub enum Change {
         /// On a store that other processes change too: refused above these quotas, and where another process has billed
         /// the request in the meantime.
         check: Option<BillCheck>,
+    },
+    /// Takes, renews and gives back leases of images; each that is there afterwards has a
+    /// [`LeaseChange`](super::LeaseChange). Only on a store that other processes change too.
+    LeaseImages {
+        /// The leases.
+        leases: Vec<LeaseRequest>,
     },
     /// Drops the usage of keys before a day.
     ForgetKeyDays {
@@ -177,6 +183,16 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether it is a bill whose images are leased: it may be acknowledged before it is committed.
+    pub(super) fn is_covered(&self) -> bool {
+        matches!(
+            self,
+            Self::Bill { images, check: Some(BillCheck { lease: Some(share), .. }), .. } if share.images >= *images
+        )
+    }
+}
+
 /// What a bill is checked against when it is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BillCheck {
@@ -184,6 +200,8 @@ pub struct BillCheck {
     pub quota: QuotaCheck,
     /// Time and images of the record of the same `Idempotency-Key` that the bill continues.
     pub earlier: Option<(UnixSeconds, u64)>,
+    /// What it holds of a lease of its key.
+    pub lease: Option<LeaseShare>,
 }
 
 /// The quotas of a month that a bill, or a new job, is checked against when it is committed; `None` for no quota.

@@ -27,11 +27,13 @@ mod faulty_disk;
 pub mod fuzzing;
 mod generated_backdrops;
 mod group_commit;
+mod image_lease;
 mod integrity_check;
 mod postgres;
 #[cfg(test)]
 mod power_loss_tests;
 mod private_files;
+mod quota_check;
 mod records;
 mod redb_store;
 mod reopen;
@@ -47,6 +49,7 @@ pub use change::{BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACC
 pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
+pub use image_lease::{LEASE, LEASED_IMAGES, LeaseChange, LeaseRequest, LeaseShare, lease_target};
 pub use integrity_check::{IntegrityReport, RowCounts};
 pub use postgres::{
     BULK_ID_PREFIX, BULK_LEASE, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, BulkQueue, BulkRun, BulkRunState,

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Account, Change, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds,
-    Usage,
+    Account, Change, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, LeaseChange, Month, Preset, Request,
+    UnixSeconds, Usage,
 };
 
 /// How long a billed request is remembered, in seconds: [`StateStore::load`] returns no older ones.
@@ -38,6 +38,9 @@ pub struct Rows {
     /// Presets that a change wrote. [`StateStore::load`] omits them: they are read on demand.
     #[serde(skip)]
     pub presets: Vec<Preset>,
+    /// Leases that a change altered. They are this process's only.
+    #[serde(skip)]
+    pub leases: Vec<LeaseChange>,
     /// Jobs that a change wrote. [`StateStore::load`] omits them: they are read on demand.
     pub jobs: Vec<Job>,
     /// Backdrops of the last day on which one was generated; `None` before the first.
@@ -47,13 +50,14 @@ pub struct Rows {
 impl Rows {
     /// Appends the rows of a later change.
     pub(super) fn append(&mut self, later: Self) {
-        let Self { accounts, keys, usage, key_days, requests, presets, jobs, generated } = later;
+        let Self { accounts, keys, usage, key_days, requests, presets, leases, jobs, generated } = later;
         self.accounts.extend(accounts);
         self.keys.extend(keys);
         self.usage.extend(usage);
         self.key_days.extend(key_days);
         self.requests.extend(requests);
         self.presets.extend(presets);
+        self.leases.extend(leases);
         self.jobs.extend(jobs);
         self.generated = generated.or(self.generated);
     }
@@ -82,6 +86,9 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     fn load(&self) -> Result<Rows, OpenError>;
 
     /// Submits a change without blocking; `done` is called with its outcome.
+    ///
+    /// A bill whose images are all leased ([`LeaseShare`](super::LeaseShare)) waits while the database is away, until it
+    /// is committed or refused; every other change is refused meanwhile.
     fn submit(&self, change: Change, done: OnCommit);
 
     /// One preset by its id.

@@ -6,16 +6,21 @@
 
 use super::storage_fault::{ApplyError, Fault};
 use super::{
-    Account, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
+    Account, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, LeaseRequest, Month, Preset, Request,
+    UnixSeconds, Usage,
 };
 
-/// Images of a month, billed and reserved.
+/// Images of a month, billed and reserved, and leased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ImagesInMonth {
     /// Of the account.
     pub(super) account: u64,
     /// Of the key; 0 without one.
     pub(super) key: u64,
+    /// Further ones that daemons lease, of the account.
+    pub(super) leased: u64,
+    /// Those of the key; 0 without one.
+    pub(super) leased_by_key: u64,
 }
 
 /// The tables of an open write transaction.
@@ -74,8 +79,31 @@ pub(super) trait WriteTables {
     /// One request by its account and `Idempotency-Key`.
     fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault>;
 
-    /// Images of a month that were billed, and that unfinished jobs reserve.
+    /// Images of a month that were billed, that unfinished jobs reserve, and that daemons lease.
     fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault>;
+
+    /// The images of a lease. A store of one process has no leases.
+    fn leased_images(&mut self, id: i64) -> Result<Option<u64>, Fault> {
+        let _ = id;
+        Ok(None)
+    }
+
+    /// Writes a lease with these images from now on, or removes it where it has none.
+    fn put_lease(&mut self, lease: &LeaseRequest, images: u64) -> Result<(), Fault> {
+        let _ = (lease, images);
+        Ok(())
+    }
+
+    /// Takes images from a lease; whether it has as many.
+    fn spend_lease(&mut self, id: i64, images: u64) -> Result<bool, Fault> {
+        let _ = (id, images);
+        Ok(false)
+    }
+
+    /// Removes the leases whose time is over.
+    fn drop_ended_leases(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// Whether there is a row of the account and `Idempotency-Key`.
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault>;

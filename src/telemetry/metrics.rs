@@ -41,6 +41,7 @@ const BULK_CHUNKS: &str = "backdrop_bulk_chunks";
 const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
 const UPSTREAM_CALLS: &str = "backdrop_upstream_calls_total";
 const UPSTREAM_DURATION: &str = "backdrop_upstream_duration_seconds";
+const BILLS_DEFERRED: &str = "backdrop_bills_deferred";
 const BACKDROP_LOOKUPS: &str = "backdrop_backdrop_lookups_total";
 
 /// A stage of the pipeline, as `server-timing` names them too.
@@ -324,6 +325,11 @@ pub fn backdrop_looked_up(outcome: &'static str) {
     counter!(BACKDROP_LOOKUPS, "outcome" => outcome).increment(1);
 }
 
+/// A bill was acknowledged before its commit (+1), or such a one has ended (-1).
+pub fn bill_deferred(change: f64) {
+    gauge!(BILLS_DEFERRED).increment(change);
+}
+
 /// Installs the recorder on the first call and returns its exporter; there is one per process.
 #[must_use]
 pub fn exporter() -> PrometheusHandle {
@@ -399,6 +405,7 @@ fn describe() {
     describe_counter!(JOBS_ENDED, "Jobs that ended, by state.");
     describe_counter!(UPSTREAM_CALLS, "Calls to image APIs for backdrops, by model and outcome.");
     describe_histogram!(UPSTREAM_DURATION, "Duration of calls to image APIs, by model.");
+    describe_gauge!(BILLS_DEFERRED, "Bills that a lease covers and that are not in the database yet.");
     describe_counter!(BACKDROP_LOOKUPS, "Lookups in the backdrop cache, by outcome.");
     describe_counter!(WEBHOOKS, "Attempts to deliver webhooks, by outcome.");
 }

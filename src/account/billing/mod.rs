@@ -9,8 +9,14 @@
 //! Billed is what the store has committed: the counters in memory are updated from its commits, so they are the same
 //! after a restart. On a store that other processes change, the counters lag behind by less than a second, and the quotas are
 //! checked again in the transaction of the bill. Reservations exist in memory only, because their requests end with the process.
+//!
+//! There a daemon also leases images of the keys in use ([`Billing::run_leases`]). While the database is away a bill is
+//! acknowledged as far as they go; the store keeps it and commits it when the database is back. Until then its images stay
+//! reserved in memory.
 
 mod counters;
+mod leased_bill;
+mod leases;
 mod quota;
 mod service;
 #[cfg(test)]

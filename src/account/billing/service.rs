@@ -1,14 +1,23 @@
 //! The billing service: reserves, bills and releases images; counters in memory, bills in the store.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use super::counters::Counters;
+use super::leased_bill::{CoveredBill, Deferred, HeldShare, SharedClaim};
+use super::leases::{Holder, Leases};
 use super::quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
 use crate::account::idempotency::ClaimGuard;
 use crate::account::store_write::{WriteError, write_change};
 use crate::store::{
     BillCheck, Change, ChangeError, Day, KeyDay, KeyUse, Month, Plan, QuotaCheck, Rows, StateStore, UnixSeconds, Usage,
 };
+
+/// How often leases are checked.
+const LEASES_EVERY: Duration = Duration::from_secs(1);
+
+/// Leases in one change, which must not delay the bills of others.
+const LEASES_PER_CHANGE: usize = 16;
 
 /// What every account used and has reserved. Clones share one state.
 #[derive(Clone, Debug)]
@@ -19,6 +28,8 @@ struct Shared {
     store: Arc<dyn StateStore>,
     free_images_per_month: u64,
     counters: Mutex<Counters>,
+    leases: Mutex<Leases>,
+    deferred: Deferred,
 }
 
 /// Images that a request may make. Releases them when it is dropped.
@@ -79,7 +90,8 @@ impl Billing {
         free_images_per_month: u64,
     ) -> Self {
         let counters = Mutex::new(Counters::load(usage, key_days));
-        Self(Arc::new(Shared { store, free_images_per_month, counters }))
+        let (leases, deferred) = (Mutex::default(), Deferred::default());
+        Self(Arc::new(Shared { store, free_images_per_month, counters, leases, deferred }))
     }
 
     /// As [`Self::reserve_for`], for work without a key.
@@ -106,14 +118,14 @@ impl Billing {
     pub fn reserve_for(&self, payer: &Payer<'_>, images: u64, now: UnixSeconds) -> Result<Reservation, QuotaExhausted> {
         let (month, day) = (Month::of(now), Day::of(now));
         let mut counters = self.lock();
-        let (plan_left, key_left) = self.left(payer, &counters, month);
+        let quota = self.quotas(payer);
+        let (plan_left, key_left) = left(quota, &counters, payer.account, payer.key_id, month);
         for (left, kind) in [(plan_left, QuotaKind::Plan), (key_left, QuotaKind::Key)] {
             if images > 0 && left.is_some_and(|left| images > left) {
                 return Err(QuotaExhausted { kind, resets_at: month.ends() });
             }
         }
         counters.reserve(payer.account, payer.key_id, month, images);
-        let quota = QuotaCheck { plan_images: self.quota(payer.plan), key_images: payer.images_per_month };
         Ok(self.reservation(payer.account, payer.key_id, (month, day), images, quota))
     }
 
@@ -128,7 +140,7 @@ impl Billing {
     /// where neither has a quota.
     #[must_use]
     pub fn remaining(&self, payer: &Payer<'_>, now: UnixSeconds) -> Option<u64> {
-        let (plan, key) = self.left(payer, &self.lock(), Month::of(now));
+        let (plan, key) = left(self.quotas(payer), &self.lock(), payer.account, payer.key_id, Month::of(now));
         plan.into_iter().chain(key).min()
     }
 
@@ -147,12 +159,69 @@ impl Billing {
         }
     }
 
-    /// What the plan and the key have left, reservations counted; `None` for no quota.
-    fn left(&self, payer: &Payer<'_>, counters: &Counters, month: Month) -> (Option<u64>, Option<u64>) {
-        let plan =
-            self.quota(payer.plan).map(|quota| quota.saturating_sub(counters.account_total(payer.account, month)));
-        let key_total = payer.key_id.map_or(0, |id| counters.key_total(id, month));
-        (plan, payer.images_per_month.map(|quota| quota.saturating_sub(key_total)))
+    fn quotas(&self, payer: &Payer<'_>) -> QuotaCheck {
+        QuotaCheck { plan_images: self.quota(payer.plan), key_images: payer.images_per_month }
+    }
+
+    /// Leases images for the keys in use, and gives back those of the others, every second until it is dropped. Ends at once
+    /// on a store of one process.
+    pub async fn run_leases(&self) {
+        while self.0.store.is_shared() {
+            tokio::time::sleep(LEASES_EVERY).await;
+            self.renew_leases().await;
+        }
+    }
+
+    /// One turn of [`Self::run_leases`]. A failure leaves the leases as they are: the next turn retries.
+    pub async fn renew_leases(&self) {
+        if self.0.store.fault().is_some() {
+            return;
+        }
+        let requests = {
+            let counters = self.lock();
+            self.lock_leases().requests(Instant::now(), |Holder { account, key_id, month }, quota| {
+                let (plan, key) = left(quota, &counters, account, Some(key_id), *month);
+                plan.into_iter().chain(key).min()
+            })
+        };
+        for leases in requests.chunks(LEASES_PER_CHANGE) {
+            let (billing, requested, sent) = (self.clone(), leases.to_vec(), Instant::now());
+            let committed = move |rows: &Rows| {
+                let mut leases = billing.lock_leases();
+                requested.iter().for_each(|request| leases.granted(request, &rows.leases, sent));
+            };
+            let change = Change::LeaseImages { leases: leases.to_vec() };
+            let Err(error) = write_change(&*self.0.store, change, committed).await else { continue };
+            let mut held = self.lock_leases();
+            match error {
+                WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Busy) => {
+                    leases.iter().for_each(|request| held.refused(request));
+                }
+                WriteError::Change(_) | WriteError::Closed => {
+                    tracing::warn!(%error, "images could not be leased");
+                    leases.iter().for_each(|request| held.give_up(request));
+                }
+            }
+        }
+    }
+
+    /// Waits until all bills that were acknowledged by leases are committed or refused, at most for `limit`; returns how many
+    /// are left. They are lost with the process.
+    pub async fn finish_deferred(&self, limit: Duration) -> usize {
+        let until = Instant::now() + limit;
+        loop {
+            let left = self.0.deferred.count();
+            if left == 0 || until <= Instant::now() || self.0.store.is_superseded() {
+                return left;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Whether a lease covers bills at present, also while the store cannot write.
+    #[must_use]
+    pub fn has_leases(&self) -> bool {
+        !self.0.store.is_superseded() && self.lock_leases().has_images(Instant::now())
     }
 
     fn reservation(
@@ -180,10 +249,28 @@ impl Billing {
         self.lock().finalize(rows, account, key_id.as_deref(), *month, images);
     }
 
+    /// Held for a few sums, never across an await, and taken after the counters. As there poison is no reason to stop.
+    pub(super) fn lock_leases(&self) -> MutexGuard<'_, Leases> {
+        self.0.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
     pub(super) fn lock(&self) -> MutexGuard<'_, Counters> {
         self.0.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What plan and key have left of their quotas, reservations counted; `None` for no quota.
+fn left(
+    quota: QuotaCheck,
+    counters: &Counters,
+    account: &str,
+    key_id: Option<&str>,
+    month: Month,
+) -> (Option<u64>, Option<u64>) {
+    let plan = quota.plan_images.map(|quota| quota.saturating_sub(counters.account_total(account, month)));
+    let key_total = key_id.map_or(0, |id| counters.key_total(id, month));
+    (plan, quota.key_images.map(|quota| quota.saturating_sub(key_total)))
 }
 
 /// The counters, as long as their service lives.
@@ -232,9 +319,21 @@ impl Reservation {
         write_change(&*billing.0.store, change, committed).await
     }
 
+    /// Takes what the key has leased for a bill of `images`.
+    fn lease_share(&self, images: u64) -> Option<HeldShare> {
+        let (billing, store) = (self.billing.clone(), &self.billing.0.store);
+        if images == 0 || !store.is_shared() || store.is_superseded() {
+            return None;
+        }
+        let holder = Holder { account: self.account.clone(), key_id: self.key_id.clone()?, month: self.month };
+        let taken = billing.lock_leases().take(holder.clone(), images, self.quota, Instant::now());
+        taken.map(|(share, until)| HeldShare { billing, holder, share, until })
+    }
+
     /// Bills `images` of the reserved ones and their price to the month of the reservation, and releases the rest. It is
-    /// durable when this returns. With a claim its `Idempotency-Key` is remembered in the same transaction; requests that
-    /// wait for the key continue when this ends, with or without success.
+    /// durable when this returns, or a lease covers it and the database is away or slow. With a claim its
+    /// `Idempotency-Key` is remembered in the same transaction; requests that wait for the key continue when this ends,
+    /// with or without success.
     ///
     /// Once polled the bill is in progress and is not lost when this is dropped.
     ///
@@ -252,7 +351,10 @@ impl Reservation {
         }
         let request = claim.as_ref().map(|claim| claim.request(images));
         let earlier = claim.as_ref().and_then(ClaimGuard::earlier);
-        let check = self.quota_check().map(|quota| BillCheck { quota, earlier });
+        let mut held = self.lease_share(images);
+        let lease = held.as_ref().map(|held| held.share);
+        let covered_until = held.as_ref().filter(|held| held.share.images >= images).map(|held| held.until);
+        let check = self.quota_check().map(|quota| BillCheck { quota, earlier, lease });
         // Only a check can find another request.
         let own = check.and_then(|_| request.as_ref().map(|(_, request)| request.clone()));
         let change = Change::Bill {
@@ -264,15 +366,27 @@ impl Reservation {
             by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
             check,
         };
-        let (billing, resets_at) = (self.billing.clone(), self.month.ends());
-        let committed = move |rows: &Rows| {
-            self.billing.clone().finalize(&mut self, rows);
-            if let Some(claim) = claim {
+        let (billing, resets_at, claim) = (self.billing.clone(), self.month.ends(), SharedClaim::new(claim));
+        let committed = {
+            let claim = claim.clone();
+            move |rows: &Rows| {
+                self.billing.clone().finalize(&mut self, rows);
+                if let Some(held) = &mut held {
+                    held.committed(rows);
+                }
                 claim.billed(images);
             }
         };
-        match write_change(&*billing.0.store, change, committed).await {
-            Ok(_) => Ok(Billed::Now),
+        let store = &*billing.0.store;
+        let written = match covered_until {
+            Some(until) => {
+                let deferred = billing.0.deferred.clone();
+                CoveredBill { change, images, claim, until, deferred }.write(store, committed).await
+            }
+            None => write_change(store, change, committed).await.map(drop),
+        };
+        match written {
+            Ok(()) => Ok(Billed::Now),
             Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
                 Err(QuotaExhausted::refused(of_key, resets_at).into())
             }

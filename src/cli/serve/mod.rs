@@ -47,6 +47,9 @@ const STORE_RESERVE_BYTES: u64 = 16 << 20;
 /// How often a waiting daemon tries to open the database, and a running one tests whether its copy is stale.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a daemon that ends waits for a database that is away, where it has answered pictures whose bills are not written.
+const DEFERRED_BILLS_TIMEOUT: Duration = Duration::from_secs(30);
+
 #[derive(Args, Debug)]
 pub(super) struct Serve {
     /// Address of the API and, at `/`, of the page to try it on (`server.page`), unless systemd passes a socket [env: BACKDROP_LISTEN]
@@ -190,7 +193,10 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let grace = config.server.shutdown_grace;
     let maintenance = tokio::spawn({
         let services = services.clone();
-        async move { tokio::join!(services.run_maintenance(), services.exchange_calls(), bulk_metrics::report(queue)) }
+        async move {
+            let (leases, bulk) = (services.billing.run_leases(), bulk_metrics::report(queue));
+            tokio::join!(services.run_maintenance(), services.exchange_calls(), leases, bulk)
+        }
     });
     let (stopping, mut stopped) = watch::channel(None);
     let store = services.store.clone();
@@ -233,6 +239,10 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if let Some(leading) = leading {
         // Otherwise another daemon leads its runs after their leases.
         let _ = timeout_at(since + grace, leading).await;
+    }
+    let unbilled = services.billing.finish_deferred(DEFERRED_BILLS_TIMEOUT).await;
+    if unbilled > 0 {
+        tracing::error!(unbilled, "pictures that were answered while the database was away stay unbilled");
     }
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");

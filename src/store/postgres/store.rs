@@ -97,6 +97,7 @@ impl PostgresServer {
         }
         require_usable(server, &mut connection)?;
         take_jobs_without_daemon(&mut connection).map_err(failed)?;
+        drop_own_leases(&mut connection).map_err(failed)?;
         let (health, followers, process) = (Arc::default(), Arc::<Followers>::default(), rand::random());
         let shared = (Arc::clone(&followers), Arc::clone(&health));
         let writer = Writer::start(server.clone(), connection, process, shared.0, shared.1).map_err(failed)?;
@@ -182,6 +183,14 @@ fn take_jobs_without_daemon(connection: &mut Connection) -> Result<(), Fault> {
     let Some(daemon) = connection.daemon else { return Ok(()) };
     let mut queries = connection.writing()?;
     queries.execute("UPDATE jobs SET owner = $1 WHERE owner IS NULL", &[&daemon])?;
+    queries.commit()
+}
+
+/// Removes the leases of an earlier process of this daemon: what they were held for is gone.
+fn drop_own_leases(connection: &mut Connection) -> Result<(), Fault> {
+    let Some(daemon) = connection.daemon else { return Ok(()) };
+    let mut queries = connection.writing()?;
+    queries.execute("DELETE FROM leases WHERE daemon = $1", &[&daemon])?;
     queries.commit()
 }
 

@@ -7,7 +7,8 @@ use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, R
 use crate::store::storage_fault::Fault;
 use crate::store::write_tables::{ImagesInMonth, WriteTables};
 use crate::store::{
-    Account, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
+    Account, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, LEASE, LeaseRequest, Month, Preset, Request, UnixSeconds,
+    Usage,
 };
 
 impl Queries<'_> {
@@ -138,11 +139,46 @@ impl WriteTables for Queries<'_> {
                   WHERE account = $1 AND day >= $4 AND day < $5 AND key_id = $3) \
                + (SELECT coalesce(sum(reserved), 0) FROM jobs WHERE account = $1 AND month = $2 \
                   AND state IN ('queued', 'processing') AND reserved > 0 AND key_id = $3), \
-               9223372036854775807)::bigint";
+               9223372036854775807)::bigint, \
+             leased.of_account, leased.of_key FROM (SELECT coalesce(sum(images), 0)::bigint AS of_account, \
+               coalesce(sum(images) FILTER (WHERE key_id = $3), 0)::bigint AS of_key \
+               FROM leases WHERE account = $1 AND month = $2) AS leased";
         let (first, next) = (Day::first_of(month), Day::of(month.ends()));
         let days = [i64::from(first.0), i64::from(next.0)];
         let row = self.row(text, &[&account, &i64::from(month.0), &key_id, &days[0], &days[1]])?;
-        row.map(|row| ImagesInMonth { account: count(&row, 0), key: count(&row, 1) }).ok_or_else(no_sum)
+        let images = |row| ImagesInMonth {
+            account: count(&row, 0),
+            key: count(&row, 1),
+            leased: count(&row, 2),
+            leased_by_key: count(&row, 3),
+        };
+        row.map(images).ok_or_else(no_sum)
+    }
+
+    fn leased_images(&mut self, id: i64) -> Result<Option<u64>, Fault> {
+        Ok(self.row("SELECT images FROM leases WHERE id = $1", &[&id])?.map(|row| count(&row, 0)))
+    }
+
+    fn put_lease(&mut self, lease: &LeaseRequest, images: u64) -> Result<(), Fault> {
+        let LeaseRequest { id, account, key_id, month, .. } = lease;
+        if images == 0 {
+            return self.execute("DELETE FROM leases WHERE id = $1", &[id]);
+        }
+        // Not the time at which the transaction began: it may have waited for others.
+        let text = "INSERT INTO leases (id, daemon, account, key_id, month, images, lease_until) \
+             VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + make_interval(secs => $7)) \
+             ON CONFLICT (id) DO UPDATE SET images = excluded.images, lease_until = excluded.lease_until";
+        let (daemon, month, images) = (self.daemon, i64::from(month.0), stored(images));
+        self.execute(text, &[id, &daemon, account, key_id, &month, &images, &LEASE.as_secs_f64()])
+    }
+
+    fn spend_lease(&mut self, id: i64, images: u64) -> Result<bool, Fault> {
+        let text = "UPDATE leases SET images = images - $2 WHERE id = $1 AND images >= $2 RETURNING id";
+        self.has(text, &[&id, &stored(images)])
+    }
+
+    fn drop_ended_leases(&mut self) -> Result<(), Fault> {
+        self.execute("DELETE FROM leases WHERE lease_until < clock_timestamp()", &[])
     }
 
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault> {

@@ -5,7 +5,8 @@
 //! processes and the callers those of their changes in the order of the commits.
 //!
 //! When the connection breaks it is made again, and changes are refused until then; those whose commit was in progress wait for
-//! its outcome, which the log has.
+//! its outcome, which the log has. Bills whose images are leased are not refused: their callers may have an answer already. They
+//! wait in their order and are the first to be committed afterwards. Leases bound their number.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -19,6 +20,7 @@ use super::locks::{Locking, lock_shared, unlock};
 use super::schema::schema_of;
 use crate::store::apply_change::apply;
 use crate::store::storage_fault::{ApplyError, Fault};
+use crate::store::write_tables::WriteTables;
 use crate::store::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 
 /// Changes in one transaction.
@@ -30,6 +32,9 @@ const GROUP_TIME: Duration = Duration::from_millis(250);
 
 /// How long changes with an unknown outcome wait for the connection.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Failed commits after which a bill is deferred no longer: it may be the cause.
+const MOST_FAILURES: u32 = 20;
 
 /// How often the log is read, and a broken connection is made again. Within this time a daemon follows the commits of the
 /// others.
@@ -94,7 +99,23 @@ pub(super) struct Writer {
 
 struct Submitted {
     change: Change,
-    done: OnCommit,
+    /// `None` where the caller has an error, and the outcome is still unknown.
+    done: Option<OnCommit>,
+    /// Commits of this change that failed.
+    failures: u32,
+}
+
+impl Submitted {
+    /// Whether it waits for the database, rather than being refused.
+    fn is_deferrable(&self) -> bool {
+        self.done.is_some() && self.failures < MOST_FAILURES && self.change.is_covered()
+    }
+
+    fn answer(self, result: Result<Rows, ChangeError>) {
+        if let Some(done) = self.done {
+            done(result);
+        }
+    }
 }
 
 impl Writer {
@@ -120,6 +141,7 @@ impl Writer {
             health,
             lease_renewed: Instant::now(),
             cleaned_up: Instant::now(),
+            deferred: Vec::new(),
             unknown_outcome: None,
             given_up: None,
         };
@@ -132,10 +154,10 @@ impl Writer {
     pub(super) fn submit(&self, change: Change, done: OnCommit) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
-        match queue.try_send(Submitted { change, done }) {
+        match queue.try_send(Submitted { change, done: Some(done), failures: 0 }) {
             Ok(()) => {}
-            Err(TrySendError::Full(refused)) => (refused.done)(Err(ChangeError::Busy)),
-            Err(TrySendError::Disconnected(refused)) => (refused.done)(Err(stopped())),
+            Err(TrySendError::Full(refused)) => refused.answer(Err(ChangeError::Busy)),
+            Err(TrySendError::Disconnected(refused)) => refused.answer(Err(stopped())),
         }
     }
 }
@@ -164,6 +186,8 @@ struct WriterState {
     health: Arc<Health>,
     lease_renewed: Instant,
     cleaned_up: Instant,
+    /// Bills that wait for the connection, in their order.
+    deferred: Vec<Submitted>,
     /// Changes whose outcome only the next connection shows.
     unknown_outcome: Option<UnknownOutcome>,
     /// The token of changes whose outcome is still unknown, and whose callers have an error.
@@ -171,7 +195,7 @@ struct WriterState {
 }
 
 struct UnknownOutcome {
-    waiting: Vec<OnCommit>,
+    group: Vec<Submitted>,
     attempt: Attempt,
     until: Instant,
 }
@@ -193,17 +217,26 @@ impl WriterState {
             let wait = due.saturating_duration_since(Instant::now());
             let next = if wait.is_zero() { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) };
             match next {
-                Ok(first) => self.write_group(first, submitted),
+                Ok(first) => {
+                    let group = self.group(first, submitted);
+                    self.write(group);
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     self.follow();
+                    self.write_deferred();
                     due = Instant::now() + INTERVAL;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if let Some(UnknownOutcome { waiting, .. }) = self.unknown_outcome.take() {
-            answer_all(waiting, &ChangeError::Storage("the store was closed".into()));
-        }
+        self.end();
+    }
+
+    /// Answers what is left. Nothing is deferred as a rule: the callers keep the store until such bills are committed.
+    fn end(mut self) {
+        let unknown = self.unknown_outcome.take().map(|unknown| unknown.group).unwrap_or_default();
+        answer_all(unknown, &ChangeError::Storage("the store was closed".into()));
+        answer_all(self.deferred, &ChangeError::Unavailable("the store was closed".into()));
         if let Some(connection) = &self.connection {
             unlock(connection);
         }
@@ -213,8 +246,8 @@ impl WriterState {
     fn follow(&mut self) {
         self.begin();
         let Some(connection) = &mut self.connection else {
-            if let Ok(Some(waiting)) = self.reconnect() {
-                answer_all(waiting, &ChangeError::Unavailable("the connection to the database broke".into()));
+            if let Ok(group) = self.reconnect() {
+                self.refuse(group, &ChangeError::Unavailable("the connection to the database broke".into()));
             }
             return;
         };
@@ -265,9 +298,10 @@ impl WriterState {
             self.place = commit.place;
             if commit.process == self.process {
                 let is_attempt = |unknown: &mut UnknownOutcome| Some(unknown.attempt.token) == commit.place.token;
-                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take_if(is_attempt) {
-                    answer(waiting, attempt.results);
-                } else if self.given_up.is_some() && self.given_up == commit.place.token {
+                if let Some(UnknownOutcome { group, attempt, .. }) = self.unknown_outcome.take_if(is_attempt) {
+                    self.answer(group, attempt.results);
+                }
+                if self.given_up.is_some() && self.given_up == commit.place.token {
                     // Nothing here knows its rows: its callbacks are gone.
                     return self.supersede("it has changes that were given up");
                 }
@@ -281,24 +315,36 @@ impl WriterState {
         }
     }
 
-    /// Writes the first change with all others that wait.
-    fn write_group(&mut self, first: Submitted, submitted: &Receiver<Submitted>) {
-        let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
-        while changes.len() < CHANGES_PER_COMMIT
+    /// The first change with all others that wait, after the deferred ones.
+    fn group(&mut self, first: Submitted, submitted: &Receiver<Submitted>) -> Vec<Submitted> {
+        let mut group = std::mem::take(&mut self.deferred);
+        group.push(first);
+        while group.len() < CHANGES_PER_COMMIT
             && let Ok(next) = submitted.try_recv()
         {
-            changes.push(next.change);
-            waiting.push(next.done);
+            group.push(next);
         }
+        group
+    }
+
+    /// Writes the deferred bills where the database can be used again.
+    fn write_deferred(&mut self) {
+        if self.connection.is_some() && !self.deferred.is_empty() {
+            let group = std::mem::take(&mut self.deferred);
+            self.write(group);
+        }
+    }
+
+    fn write(&mut self, mut group: Vec<Submitted>) {
         self.begin();
         let mut is_last = false;
         loop {
             let Some(connection) = &mut self.connection else {
                 let reason = self.health.fault().unwrap_or_default();
-                return answer_all(waiting, &ChangeError::Unavailable(reason));
+                return self.refuse(group, &ChangeError::Unavailable(reason));
             };
             let mut attempt = Attempt { token: rand::random(), is_counted: false, results: Vec::new() };
-            let fault = match commit(connection, &changes, self.process, self.place.number, &mut attempt) {
+            let fault = match commit(connection, &group, self.process, self.place.number, &mut attempt) {
                 Ok(Committed { earlier, place, rest }) => {
                     self.pass_on(earlier);
                     if let Some(place) = place {
@@ -309,43 +355,75 @@ impl WriterState {
                         self.place = place;
                     }
                     if rest == 0 {
-                        return answer(waiting, attempt.results);
+                        return self.answer(group, attempt.results);
                     }
                     // The transaction took long enough: the rest has one of its own.
-                    let later = waiting.split_off(waiting.len() - rest);
-                    answer(std::mem::replace(&mut waiting, later), attempt.results);
-                    changes.drain(..changes.len() - rest);
+                    let later = group.split_off(group.len() - rest);
+                    self.answer(std::mem::replace(&mut group, later), attempt.results);
                     is_last = false;
                     continue;
                 }
                 Err(fault) => fault,
             };
             let reason = fault.to_string();
-            tracing::error!(reason, changes = waiting.len(), "the store failed to commit");
+            tracing::error!(reason, changes = group.len(), "the store failed to commit");
+            group.iter_mut().for_each(|submitted| submitted.failures = submitted.failures.saturating_add(1));
             if !fault.needs_reopening() {
                 // A damaged row. The next use of the connection ends the transaction.
                 if let Err(fault) = connection.test(TEST_TIMEOUT) {
                     self.fail(fault.to_string());
                 }
-                return answer_all(waiting, &ChangeError::Storage(reason));
+                return self.write_apart(group, &ChangeError::Storage(reason));
             }
             self.fail(reason.clone());
             let (is_counted, until) = (attempt.is_counted, Instant::now() + OUTCOME_TIMEOUT);
-            self.unknown_outcome = Some(UnknownOutcome { waiting, attempt, until });
-            waiting = match self.reconnect() {
-                Ok(None) => return,
-                Ok(Some(waiting)) if is_last => return answer_all(waiting, &ChangeError::Unavailable(reason)),
-                Ok(Some(waiting)) => waiting,
+            self.unknown_outcome = Some(UnknownOutcome { group, attempt, until });
+            group = match self.reconnect() {
+                Ok(group) if group.is_empty() => return,
+                Ok(group) if is_last => return self.refuse(group, &ChangeError::Unavailable(reason)),
+                Ok(group) => group,
                 Err(()) => {
                     // Otherwise a later connection shows the outcome.
                     if let Some(unknown) = self.unknown_outcome.take_if(|_| !is_counted) {
-                        answer_all(unknown.waiting, &ChangeError::Unavailable(reason));
+                        self.refuse(unknown.group, &ChangeError::Unavailable(reason));
                     }
                     return;
                 }
             };
             is_last = true;
         }
+    }
+
+    /// After a group that failed by one of its changes: writes each bill that can be deferred alone, and refuses the others.
+    fn write_apart(&mut self, group: Vec<Submitted>, error: &ChangeError) {
+        let is_alone = group.len() == 1;
+        for submitted in group {
+            if submitted.is_deferrable() && !is_alone {
+                self.write(vec![submitted]);
+            } else {
+                submitted.answer(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Answers changes that did not happen with an error, and defers those that can be, before the others: they are older.
+    fn refuse(&mut self, group: Vec<Submitted>, error: &ChangeError) {
+        let newer = std::mem::take(&mut self.deferred);
+        for submitted in group {
+            if submitted.is_deferrable() && !self.health.is_superseded() {
+                self.deferred.push(submitted);
+            } else {
+                submitted.answer(Err(error.clone()));
+            }
+        }
+        self.deferred.extend(newer);
+    }
+
+    /// Answers changes with their results. Those without one were not in the transaction.
+    fn answer(&mut self, mut group: Vec<Submitted>, results: Vec<Result<Rows, ChangeError>>) {
+        let left_out = group.split_off(results.len().min(group.len()));
+        group.into_iter().zip(results).for_each(|(submitted, result)| submitted.answer(result));
+        self.refuse(left_out, &ChangeError::Unavailable("the connection to the database broke".into()));
     }
 
     /// Gives the connection up.
@@ -357,9 +435,9 @@ impl WriterState {
         self.connection = None;
     }
 
-    /// Connects, passes on what was committed meanwhile, and resolves a transaction whose outcome is unknown. Returns the
-    /// callers of its changes where it did not happen.
-    fn reconnect(&mut self) -> Result<Option<Vec<OnCommit>>, ()> {
+    /// Connects, passes on what was committed meanwhile, and resolves a transaction whose outcome is unknown. Returns its
+    /// changes where it did not happen.
+    fn reconnect(&mut self) -> Result<Vec<Submitted>, ()> {
         if self.health.is_superseded() {
             return Err(());
         }
@@ -369,18 +447,36 @@ impl WriterState {
                 self.health.set(None);
                 self.given_up = None;
                 tracing::info!("the database can be used again");
-                Ok(self.unknown_outcome.take().map(|unknown| unknown.waiting))
+                let mut group = self.unknown_outcome.take().map(|unknown| unknown.group).unwrap_or_default();
+                group.retain(|submitted| submitted.done.is_some());
+                Ok(group)
             }
             outcome => {
                 let reason = outcome.err().or(self.health.fault()).unwrap_or_default();
                 self.health.set(Some(reason.clone()));
                 let is_over = |late: &mut UnknownOutcome| late.until <= Instant::now() || self.health.is_superseded();
-                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take_if(is_over) {
-                    self.given_up = Some(attempt.token);
-                    answer_all(waiting, &ChangeError::Storage(reason));
+                if let Some(unknown) = self.unknown_outcome.take_if(is_over) {
+                    self.give_up(unknown, &ChangeError::Storage(reason));
                 }
                 Err(())
             }
+        }
+    }
+
+    /// Answers the callers of a transaction whose outcome is still unknown, but for deferred bills, which wait for it.
+    fn give_up(&mut self, unknown: UnknownOutcome, error: &ChangeError) {
+        let UnknownOutcome { mut group, attempt, .. } = unknown;
+        let is_superseded = self.health.is_superseded();
+        for submitted in &mut group {
+            if (is_superseded || !submitted.is_deferrable())
+                && let Some(done) = submitted.done.take()
+            {
+                self.given_up = Some(attempt.token);
+                done(Err(error.clone()));
+            }
+        }
+        if group.iter().any(|submitted| submitted.done.is_some()) {
+            self.unknown_outcome = Some(UnknownOutcome { group, attempt, until: Instant::now() + OUTCOME_TIMEOUT });
         }
     }
 
@@ -439,20 +535,14 @@ impl WriterState {
         let reason = format!("{} cannot be used any more: {reason}", self.server.name());
         tracing::error!(reason, "the copies of the database in memory are stale");
         self.health.superseded.store(true, Ordering::Relaxed);
-        self.health.set(Some(reason));
+        self.health.set(Some(reason.clone()));
         self.connection = None;
+        answer_all(std::mem::take(&mut self.deferred), &ChangeError::Unavailable(reason));
     }
 }
 
-/// Answers changes with their results. Those without one were not in the transaction.
-fn answer(waiting: Vec<OnCommit>, results: Vec<Result<Rows, ChangeError>>) {
-    let left_out = || Err(ChangeError::Unavailable("the connection to the database broke".into()));
-    let results = results.into_iter().chain(std::iter::repeat_with(left_out));
-    waiting.into_iter().zip(results).for_each(|(done, result)| done(result));
-}
-
-fn answer_all(waiting: Vec<OnCommit>, error: &ChangeError) {
-    waiting.into_iter().for_each(|done| done(Err(error.clone())));
+fn answer_all(group: Vec<Submitted>, error: &ChangeError) {
+    group.into_iter().for_each(|submitted| submitted.answer(Err(error.clone())));
 }
 
 /// The next commits after a place.
@@ -463,10 +553,11 @@ fn read_log(connection: &mut Connection, place: LogPlace) -> Result<Vec<LoggedCo
     Ok(commits)
 }
 
-/// Drops old commits, and daemons that have not been back for a week.
+/// Drops old commits, ended leases, and daemons that have not been back for a week.
 fn clean_up(connection: &mut Connection) -> Result<(), Fault> {
     let mut queries = connection.writing()?;
     queries.drop_old_commits()?;
+    queries.drop_ended_leases()?;
     queries.execute("DELETE FROM daemons WHERE lease_until < now() - interval '7 days'", &[])?;
     queries.commit()
 }
@@ -491,11 +582,11 @@ struct Committed {
     rest: usize,
 }
 
-/// Writes `changes` in order in one transaction, durable when this returns, as many as [`GROUP_TIME`] allows. One result per
-/// change.
+/// Writes the changes of `group` in order in one transaction, durable when this returns, as many as [`GROUP_TIME`] allows.
+/// One result per change.
 fn commit(
     connection: &mut Connection,
-    changes: &[Change],
+    group: &[Submitted],
     process: i64,
     known: i64,
     attempt: &mut Attempt,
@@ -504,7 +595,7 @@ fn commit(
     let number = queries.count_commit()?;
     let began = Instant::now();
     let earlier = if number > known + 1 { queries.all_commits_after(known)? } else { Vec::new() };
-    for change in changes {
+    for Submitted { change, .. } in group {
         if !attempt.results.is_empty() && began.elapsed() >= GROUP_TIME {
             break;
         }
@@ -514,7 +605,7 @@ fn commit(
             Err(ApplyError::Fault(fault)) => return Err(fault),
         });
     }
-    let rest = changes.len() - attempt.results.len();
+    let rest = group.len() - attempt.results.len();
     // A completely refused group changed nothing: it needs no commit.
     if attempt.results.iter().all(Result::is_err) {
         queries.roll_back()?;

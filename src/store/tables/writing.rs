@@ -92,7 +92,8 @@ impl WriteTables for Writing<'_> {
     }
 
     fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
-        let mut images = ImagesInMonth { account: self.usage.get(account, month)?.unwrap_or_default().images, key: 0 };
+        let account_images = self.usage.get(account, month)?.unwrap_or_default().images;
+        let mut images = ImagesInMonth { account: account_images, ..ImagesInMonth::default() };
         if let Some(id) = key_id {
             let first = Day::first_of(month);
             let days = self.key_days.of_account(account, first, Day(u32::MAX), usize::MAX)?;

@@ -10,11 +10,11 @@ use crate::support::command::{backdrop, stderr, stdout};
 use crate::support::postgres::{PASSWORD, Server, name_of, results_in};
 use crate::video::support::made;
 use bytes::Bytes;
-use reqwest::Client;
+use reqwest::{Client, Response};
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use support::{Caller, Cluster, KEY, PATIENCE, create_key, cutout, keys_command, until_status};
+use support::{Caller, Cluster, KEY, PATIENCE, create_key, cutout, keys_command, until_billed, until_status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_daemon_works_and_knows_what_the_others_did() {
@@ -138,12 +138,12 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_database_is_away_bills_are_refused_with_503_and_readiness_fails() {
+async fn without_a_lease_bills_are_refused_with_503_while_the_database_is_away_and_readiness_fails() {
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(folder.path(), server.database(), 1);
     let caller = Caller::new(&cluster);
-    assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
+    // No picture before: a key has a lease once it was billed.
     let [ready, live] = ["readyz", "livez"].map(|path| format!("{}/{path}", cluster.admin(0)));
     until_status(&caller.client, &ready, 200).await;
     server.crash();
@@ -167,12 +167,154 @@ async fn while_the_database_is_away_bills_are_refused_with_503_and_readiness_fai
     }
     // From memory.
     let account = caller.client.get(format!("{api}/account")).bearer_auth(KEY).send().await.expect("it answers");
-    assert_eq!(account.json::<Value>().await.expect("JSON")["used"], 1);
+    assert_eq!(account.json::<Value>().await.expect("JSON")["used"], 0);
     server.resume(&[]);
     until_status(&caller.client, &ready, 200).await;
     assert_eq!(caller.picture("second", &cutout()).await.status(), 200);
-    assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "2");
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "1");
     assert!(!cluster.log(0).contains(PASSWORD));
+}
+
+/// A picture at one daemon.
+async fn post_picture(client: &Client, api: &str, key: &str, name: Option<&str>) -> Response {
+    let form = Form::new().part("file", Part::stream(cutout()));
+    let mut request = client.post(format!("{api}/remove")).bearer_auth(key).multipart(form);
+    if let Some(name) = name {
+        request = request.header("Idempotency-Key", name);
+    }
+    request.send().await.expect("it answers")
+}
+
+/// Waits until both daemons have a lease that was taken or renewed lately.
+async fn until_both_lease(server: &Server, cluster: &Cluster) {
+    let start = Instant::now();
+    let text = "SELECT count(DISTINCT daemon) FROM leases WHERE images > 0 AND lease_until > now() + interval '30 s'";
+    while server.sql(name_of(&cluster.url), text).trim() != "2" {
+        assert!(start.elapsed() < PATIENCE, "the daemons have no leases");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once_it_is_back() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(folder.path(), server.database(), 2);
+    let caller = Caller::new(&cluster);
+    let apis = cluster.apis();
+    let ready = [0, 1].map(|number| format!("{}/readyz", cluster.admin(number)));
+    let mut billed = 0;
+    for (api, ready) in apis.iter().zip(&ready) {
+        until_status(&caller.client, ready, 200).await;
+        assert_eq!(post_picture(&caller.client, api, KEY, None).await.status(), 200);
+        billed += 1;
+    }
+    until_both_lease(&server, &cluster).await;
+
+    server.crash();
+    let gone = Instant::now();
+    let mut answered = 0;
+    loop {
+        let response = post_picture(&caller.client, &apis[0], KEY, None).await;
+        if response.status() != 200 {
+            let retry = response.headers().contains_key("retry-after");
+            assert!(response.status() == 503 && retry, "{response:?}");
+            break;
+        }
+        if answered == 0 {
+            // The same request at both is billed once.
+            for api in &apis {
+                assert_eq!(post_picture(&caller.client, api, KEY, Some("twice")).await.status(), 200);
+            }
+            billed += 1;
+            let shown = until_status(&caller.client, &ready[0], 200).await;
+            assert!(shown.contains("the store cannot write") && !shown.contains(PASSWORD), "{shown}");
+            let presets = caller.client.get(format!("{}/presets", apis[0])).bearer_auth(KEY).send().await;
+            assert_eq!(presets.expect("it answers").status(), 503);
+        }
+        (billed, answered) = (billed + 1, answered + 1);
+        assert!(gone.elapsed() < PATIENCE, "the lease does not end");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!((2..100).contains(&answered), "until the lease ended, before its images were used up: {answered}");
+    until_status(&caller.client, &ready[0], 503).await;
+    server.resume(&[]);
+    until_status(&caller.client, &ready[0], 200).await;
+    until_status(&caller.client, &ready[1], 200).await;
+    until_billed(&caller.client, &cluster).await;
+    let sql = |text: &str| server.sql(name_of(&cluster.url), text).trim().to_owned();
+    assert_eq!(sql("SELECT sum(images) FROM usage"), billed.to_string());
+    assert_eq!(sql("SELECT count(*) FROM requests"), "1");
+
+    // A daemon that is killed meanwhile loses what it answered, and its lease returns at its next start at the latest.
+    for api in &apis {
+        assert_eq!(post_picture(&caller.client, api, KEY, None).await.status(), 200);
+        billed += 1;
+    }
+    until_both_lease(&server, &cluster).await;
+    server.crash();
+    assert_eq!(post_picture(&caller.client, &apis[1], KEY, None).await.status(), 200);
+    cluster.kill(1);
+    server.resume(&[]);
+    cluster.restart_ended();
+    for ready in &ready {
+        until_status(&caller.client, ready, 200).await;
+    }
+    let sql = |text: &str| server.sql(name_of(&cluster.url), text).trim().to_owned();
+    assert_eq!(sql("SELECT count(DISTINCT daemon) FROM leases WHERE lease_until > now() + interval '6 s'"), "1");
+    assert_eq!(sql("SELECT sum(images) FROM usage"), billed.to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_is_not_exceeded_by_daemons_that_lose_the_database() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database();
+    let results = results_in(folder.path());
+    let command = |arguments: &[&str]| {
+        let mut command = backdrop();
+        command.args(arguments).arg("--data-dir").arg(folder.path().join("command"));
+        command.env("BACKDROP_STORE_URL", &url).env("BACKDROP_JOBS_RESULTS", &results);
+        let output = command.output().expect("the binary runs");
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        stdout(&output).trim().to_owned()
+    };
+    let cluster = Cluster::start(folder.path(), url.clone(), 2);
+    let caller = Caller::new(&cluster);
+    for number in 0..2 {
+        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
+    }
+    // The free plan has 50 images a month.
+    command(&["accounts", "create", "free"]);
+    let key = command(&["keys", "create", "--account", "free", "--label", "free"]);
+    caller.all_answer("/account", &key, 200).await;
+    let statuses = async |most: usize| {
+        let mut statuses = Vec::new();
+        for number in 0..most {
+            statuses.push(post_picture(&caller.client, &caller.apis[number % 2], &key, None).await.status().as_u16());
+        }
+        statuses
+    };
+    assert_eq!(statuses(10).await, [200; 10]);
+    until_both_lease(&server, &cluster).await;
+    server.crash();
+    let away = statuses(30).await;
+    let answered = away.iter().filter(|status| **status == 200).count();
+    assert!((2..=8).contains(&answered), "as far as two leases of at most four images go: {away:?}");
+    assert!(away.iter().all(|status| [200, 503].contains(status)), "{away:?}");
+    server.resume(&[]);
+    for number in 0..2 {
+        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
+    }
+    // The rest, while the leases shrink with it. 503: a daemon leases the last images.
+    let start = Instant::now();
+    let mut exhausted = 0;
+    while exhausted < 2 {
+        exhausted = statuses(2).await.iter().filter(|status| **status == 402).count();
+        assert!(start.elapsed() < PATIENCE, "the quota is not exhausted");
+    }
+    until_billed(&caller.client, &cluster).await;
+    assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "50");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -176,6 +176,7 @@ impl Model {
             | Change::FinishJob { .. }
             | Change::ForgetJobResult { .. }
             | Change::NoteWebhook { .. }
+            | Change::LeaseImages { .. }
             | Change::RemoveJob { .. } => unreachable!("not among the steps"),
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use backdrop::account::{Billed, BillingError, Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services};
+use backdrop::account::{Billed, BillingError, Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services, WriteError};
 use backdrop::store::{
     Change, ChangeError, Job, JobEnd, JobError, JobState, OpenError, PostgresStore, Rows, StateStore, UnixSeconds,
 };
@@ -175,6 +175,143 @@ fn a_request_that_runs_in_two_processes_is_billed_once() {
     assert!(other.billing.usage("acme", Plan::Free, now()).used == 1, "its counters followed");
 }
 
+/// Bills one image.
+fn bill_one(runtime: &Runtime, services: &Services, payer: &Payer<'_>) -> Result<Billed, BillingError> {
+    let reserved = services.billing.reserve_for(payer, 1, now());
+    runtime.block_on(reserved.map_err(BillingError::from)?.bill(1, 1, None))
+}
+
+/// Bills one image and leases others.
+fn lease(runtime: &Runtime, services: &Services, payer: &Payer<'_>) {
+    bill_one(runtime, services, payer).expect("it writes");
+    runtime.block_on(services.billing.renew_leases());
+    assert!(services.billing.has_leases());
+}
+
+#[test]
+fn leased_images_are_nobody_elses_until_the_lease_ends() {
+    let Some(database) = Postgres::create() else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    let payer = |account| Payer { account, plan: Plan::Free, key_id: Some("key_1"), images_per_month: None };
+    let images = |table: &str, account: &str| {
+        let count = database.sql(&format!("SELECT coalesce(sum(images), 0) FROM {table} WHERE account = '{account}'"));
+        count.trim().parse::<u64>().expect("a number")
+    };
+    // What the holder bills itself afterwards, and what the other one does once the lease has ended.
+    for (name, returned) in [("acme", false), ("gone", true)] {
+        let (one, other) = (services(&database), services(&database));
+        apply(&database.open(), account(name)).expect("a new name");
+        lease(&runtime, &one, &payer(name));
+        assert_eq!(images("leases", name), 4, "a tenth of 49");
+        let bill_all = || {
+            let mut billed = 0;
+            loop {
+                match bill_one(&runtime, &other, &payer(name)) {
+                    Ok(_) => billed += 1,
+                    Err(error) => return (billed, error),
+                }
+            }
+        };
+        let (billed, error) = bill_all();
+        assert_eq!(billed, QUOTA - 1 - 4);
+        let is_temporary = matches!(error, BillingError::Write(WriteError::Change(ChangeError::Unavailable(_))));
+        assert!(is_temporary, "the quota is not exhausted: {error}");
+        let exhausted = if returned {
+            database.sql("UPDATE leases SET lease_until = now() - interval '1 s'");
+            let (billed, error) = bill_all();
+            assert_eq!(billed, 4);
+            error
+        } else {
+            for _ in 0..4 {
+                bill_one(&runtime, &one, &payer(name)).expect("its lease has room");
+            }
+            bill_one(&runtime, &one, &payer(name)).expect_err("the quota is exhausted")
+        };
+        assert!(matches!(exhausted, BillingError::Exhausted(_)), "{exhausted}");
+        assert_eq!((images("usage", name), images("leases", name)), (QUOTA, 0));
+    }
+}
+
+#[test]
+fn a_daemon_that_starts_again_has_no_lease_of_its_earlier_process() {
+    let Some(database) = Postgres::create() else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let start = |number: usize| {
+        let store = daemon(&database, folders[number].path()).expect("it opens");
+        Services::load(store, QUOTA).expect("it loads")
+    };
+    let (one, other) = (start(0), start(1));
+    apply(&*one.store, account("acme")).expect("a new name");
+    let payer = Payer { account: "acme", plan: Plan::Free, key_id: Some("key_1"), images_per_month: None };
+    lease(&runtime, &one, &payer);
+    lease(&runtime, &other, &payer);
+    let leases = || database.sql("SELECT images FROM leases ORDER BY images");
+    assert_eq!(leases().split_whitespace().collect::<Vec<_>>(), ["4", "4"]);
+    drop(one);
+    let again = start(0);
+    assert_eq!(leases().trim(), "4", "of the other daemon only");
+    assert!(!again.billing.has_leases());
+}
+
+#[test]
+fn leased_images_are_billed_once_the_database_is_back() {
+    let Some(database) = Postgres::create() else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    let (one, other, cold) = (services(&database), services(&database), services(&database));
+    apply(&database.open(), account("acme")).expect("a new name");
+    let payer = Payer { account: "acme", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: None };
+    lease(&runtime, &one, &payer);
+    lease(&runtime, &other, &payer);
+    // A server that is gone, and one that stands still.
+    for (round, is_gone) in [true, false].into_iter().enumerate() {
+        for services in [&one, &other] {
+            wait_until(|| services.store.fault().is_none());
+            runtime.block_on(services.billing.renew_leases());
+        }
+        let name: IdempotencyKey = format!("order-{round}").as_str().try_into().expect("a valid key");
+        let bill_order = |services: &Services| {
+            let claimed = runtime.block_on(services.idempotency.claim("acme", &name, [1; 32], now()));
+            let guard = match claimed {
+                Claim::New(guard) => guard.with_pictures(vec![Some([7; 32])].into()),
+                claimed @ (Claim::Replay(_) | Claim::Conflict) => panic!("{claimed:?}"),
+            };
+            let reservation = services.billing.reserve_for(&payer, 1, now()).expect("room");
+            runtime.block_on(reservation.bill(1, 5, Some(guard)))
+        };
+        if is_gone {
+            database.server.crash();
+        } else {
+            database.server.signal("STOP");
+        }
+        let start = Instant::now();
+        assert_eq!(bill_order(&one).expect("its lease has room"), Billed::Now);
+        assert_eq!(bill_order(&other).expect("its lease has room"), Billed::Now);
+        assert_eq!(bill_one(&runtime, &one, &payer).expect("its lease has room"), Billed::Now);
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+        let replayed = runtime.block_on(one.idempotency.claim("acme", &name, [1; 32], now()));
+        assert!(matches!(replayed, Claim::Replay(_)), "{replayed:?}");
+        if is_gone {
+            // A server that stands still is noticed later.
+            let refused = bill_one(&runtime, &cold, &payer).expect_err("it has no lease");
+            assert!(matches!(refused, BillingError::Write(_)), "{refused}");
+            database.server.resume(&[]);
+        } else {
+            database.server.signal("CONT");
+        }
+        for services in [&one, &other] {
+            assert_eq!(runtime.block_on(services.billing.finish_deferred(Duration::from_secs(120))), 0);
+        }
+        // Before the outages, and in each of them.
+        let billed = 2 + 2 * (round + 1);
+        assert_eq!(database.sql("SELECT sum(images) FROM usage").trim(), billed.to_string());
+        assert_eq!(database.sql("SELECT count(*) FROM requests").trim(), (round + 1).to_string());
+        wait_until(|| other.billing.usage("acme", Plan::Plus, now()).used == billed as u64);
+        wait_until(|| one.billing.usage("acme", Plan::Plus, now()).used == billed as u64);
+        wait_until(|| cold.store.fault().is_none());
+    }
+}
+
 #[test]
 fn calls_count_against_the_limit_of_all_processes() {
     let Some(database) = Postgres::create() else { return };
@@ -272,7 +409,7 @@ fn tables_of_an_older_version_are_upgraded_once_no_process_uses_them() {
     drop(database.open());
     // As version 2 left them: an old daemon holds the lock that this version shares.
     database.sql(
-        "DROP VIEW orphaned_jobs; DROP TABLE commits, daemons, calls, bulk_jobs; DROP INDEX jobs_by_owner, jobs_reserved; \
+        "DROP VIEW orphaned_jobs; DROP TABLE commits, daemons, calls, bulk_jobs, leases; DROP INDEX jobs_by_owner, jobs_reserved; \
          ALTER TABLE jobs DROP COLUMN owner, DROP COLUMN month, DROP COLUMN reserved; \
          UPDATE meta SET number = 2 WHERE name = 'schema'",
     );

@@ -1,0 +1,115 @@
+//! Quotas in the transaction of a change: refuses images beyond one, and leases a share of what is left.
+
+use super::image_lease::{LeaseChange, LeaseRequest, LeaseShare, lease_target};
+use super::storage_fault::ApplyError;
+use super::write_tables::{ImagesInMonth, WriteTables};
+use super::{ChangeError, Month, QuotaCheck};
+
+/// Refuses images beyond a quota, those counted that unfinished jobs reserve and that daemons lease. Where only a lease is
+/// in the way, images of the caller's own one are used, as far as `share` goes; returns what that lost.
+pub(super) fn check_quota(
+    tables: &mut dyn WriteTables,
+    (account, key_id, month): (&str, Option<&str>, Month),
+    images: u64,
+    quota: QuotaCheck,
+    share: Option<LeaseShare>,
+) -> Result<Option<LeaseChange>, ApplyError> {
+    if images == 0 || quota == QuotaCheck::default() {
+        return Ok(None);
+    }
+    let mut used = tables.images_in_month(account, key_id, month)?;
+    if used.leased > 0 && used.excess(images, quota).is_some() {
+        tables.drop_ended_leases()?;
+        used = tables.images_in_month(account, key_id, month)?;
+    }
+    let Some(excess) = used.excess(images, quota) else { return Ok(None) };
+    if let Some(LeaseShare { id, images }) = share
+        && excess.images <= images
+        && tables.spend_lease(id, excess.images)?
+    {
+        return Ok(Some(LeaseChange { id, granted: 0, spent: excess.images }));
+    }
+    match used.without_leases().excess(images, quota) {
+        Some(Excess { of_key, .. }) => Err(ChangeError::QuotaExceeded { of_key }.into()),
+        // They may be given back unused, so the quota is not exhausted.
+        None => Err(ChangeError::Unavailable("other daemons lease the last images of this month".into()).into()),
+    }
+}
+
+/// Takes, renews or gives back a lease; `None` where it is gone.
+pub(super) fn lease_images(
+    tables: &mut dyn WriteTables,
+    request: &LeaseRequest,
+) -> Result<Option<LeaseChange>, ApplyError> {
+    let LeaseRequest { id, is_new, ref account, ref key_id, month, returned, at_most, quota } = *request;
+    let held = tables.leased_images(id)?;
+    if held.is_none() && (!is_new || !tables.has_account(account)?) {
+        return Ok(None);
+    }
+    let held = held.unwrap_or(0);
+    let kept = held.saturating_sub(returned);
+    let left = tables.images_in_month(account, Some(key_id), month)?.left(quota);
+    let target = lease_target(left.map(|left| left.saturating_add(held))).min(at_most);
+    let images = kept.max(target);
+    tables.put_lease(request, images)?;
+    Ok(Some(LeaseChange { id, granted: images - kept, spent: 0 }))
+}
+
+/// Images beyond a quota.
+#[derive(Clone, Copy, Debug)]
+struct Excess {
+    /// Of the quota that lacks the most.
+    images: u64,
+    /// Whether only the key's quota is exceeded.
+    of_key: bool,
+}
+
+impl ImagesInMonth {
+    fn of_account(self) -> u64 {
+        self.account.saturating_add(self.leased)
+    }
+
+    fn of_key(self) -> u64 {
+        self.key.saturating_add(self.leased_by_key)
+    }
+
+    fn without_leases(self) -> Self {
+        Self { leased: 0, leased_by_key: 0, ..self }
+    }
+
+    fn excess(self, more: u64, quota: QuotaCheck) -> Option<Excess> {
+        let beyond =
+            |used: u64, quota: Option<u64>| quota.map_or(0, |quota| used.saturating_add(more).saturating_sub(quota));
+        let account = beyond(self.of_account(), quota.plan_images);
+        let images = account.max(beyond(self.of_key(), quota.key_images));
+        (images > 0).then_some(Excess { images, of_key: account == 0 })
+    }
+
+    /// The smaller rest of the two quotas; `None` for no quota.
+    fn left(self, quota: QuotaCheck) -> Option<u64> {
+        let plan = quota.plan_images.map(|quota| quota.saturating_sub(self.of_account()));
+        let key = quota.key_images.map(|quota| quota.saturating_sub(self.of_key()));
+        plan.into_iter().chain(key).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excess_counts_leases_and_names_the_key_only_where_the_plan_has_room() {
+        let used = ImagesInMonth { account: 40, key: 10, leased: 5, leased_by_key: 3 };
+        let quota = |plan_images, key_images| QuotaCheck { plan_images, key_images };
+        let excess = |more, quota| used.excess(more, quota).map(|Excess { images, of_key }| (images, of_key));
+        assert_eq!(excess(5, quota(Some(50), None)), None);
+        assert_eq!(excess(6, quota(Some(50), None)), Some((1, false)));
+        assert_eq!(excess(6, quota(Some(50), Some(15))), Some((4, false)));
+        assert_eq!(excess(3, quota(Some(50), Some(15))), Some((1, true)));
+        assert_eq!(excess(u64::MAX, quota(None, None)), None);
+        assert_eq!(used.without_leases().excess(10, quota(Some(50), Some(20))).map(|excess| excess.images), None);
+        assert_eq!(used.left(quota(Some(50), Some(15))), Some(2));
+        assert_eq!(used.left(quota(Some(44), None)), Some(0));
+        assert_eq!(used.left(quota(None, None)), None);
+    }
+}
