@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) const SERVER: &str = "http://127.0.0.1:8080";
 
 /// Values of fields for which the contract has no example.
-const VALUES: [(&str, &str); 11] = [
+const VALUES: [(&str, &str); 14] = [
     ("url", "https://example.org/photo.jpg"),
     ("prompt", "a marble counter in soft window light"),
     ("endpoint", "/remove"),
@@ -20,6 +20,9 @@ const VALUES: [(&str, &str); 11] = [
     ("signature", "SIGNATURE"),
     ("file", "photo.jpg"),
     ("files", "photo.jpg"),
+    ("from", "s3://shop/photos"),
+    ("to", "s3://shop/cutouts"),
+    ("state", "paused"),
 ];
 
 /// What is sent beside the address and the key.
@@ -82,7 +85,13 @@ impl Example {
                 parts.extend(fields.iter().map(|(name, value)| format!("-F {name}='{value}'")));
                 parts.extend(files.iter().map(|(name, file)| format!("-F {name}=@{file}")));
             }
-            Body::Json(value) => parts.push(format!("--json '{value}'")),
+            Body::Json(value) => {
+                // `--json` sends POST by itself.
+                if self.method != "POST" {
+                    parts.push(format!("-X {}", self.method));
+                }
+                parts.push(format!("--json '{value}'"));
+            }
         }
         parts.extend(self.saved_as.map(|name| format!("-o {name}")));
         parts.push(if self.url.contains('?') { format!("'{}'", self.url) } else { self.url.clone() });

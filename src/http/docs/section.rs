@@ -87,6 +87,7 @@ fn add_example(page: &mut String, method: &str, path: &str, operation: &'static 
     let method = match method {
         "GET" => "GET",
         "DELETE" => "DELETE",
+        "PATCH" => "PATCH",
         _ => "POST",
     };
     page.push_str("<h4>Example</h4><div class=\"languages\">");

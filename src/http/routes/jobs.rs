@@ -180,7 +180,7 @@ async fn job_reply(state: &ApiState, context: &RequestContext, shown: &JobView) 
 }
 
 /// A reply about a job of this state; with `Retry-After` until it has ended.
-pub(super) fn with_retry(mut reply: Reply, state: JobState) -> Reply {
+fn with_retry(mut reply: Reply, state: JobState) -> Reply {
     if !state.is_final() {
         reply.headers_mut().insert(RETRY_AFTER, POLL_AFTER_SECONDS.into());
     }
