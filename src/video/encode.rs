@@ -10,7 +10,7 @@
 use super::composite::has_alpha;
 use super::decode::EXACT;
 use super::frame_rate::Rate;
-use super::sandbox::ToolProcess;
+use super::sandbox::{Exit, ToolProcess};
 use super::tool_limits::{Files, ResourceLimits};
 use super::{Tools, VideoError};
 use crate::image::Size;
@@ -175,15 +175,25 @@ impl Encoder {
                 let _closed = input.shutdown().await;
                 drop(input);
                 let exit = process.wait(TIMEOUT).await?;
-                if exit.status.success() { Ok(()) } else { Err(encoder_failure(&exit)) }
+                written(&exit)
             }
             Self::Records(mut file) => file.flush().await.map_err(failed),
         }
     }
 }
 
+/// Whether a process has completed its file. ffmpeg 5 ends with success where it could not write the last bytes, and says so in its
+/// messages only.
+///
+/// # Errors
+/// As [`Encoder::write`].
+pub(super) fn written(exit: &Exit) -> Result<(), VideoError> {
+    let is_cut_off = ["Error writing trailer", "Error closing file"].iter().any(|said| exit.messages.contains(said));
+    if exit.status.success() && !is_cut_off { Ok(()) } else { Err(encoder_failure(exit)) }
+}
+
 /// The error of a failed encoder. ffmpeg reports a full disk in its messages only.
-pub(super) fn encoder_failure(exit: &super::sandbox::Exit) -> VideoError {
+fn encoder_failure(exit: &Exit) -> VideoError {
     let disk_full = ["No space left on device", "Disk quota exceeded"];
     if disk_full.iter().any(|message| exit.messages.contains(message)) {
         return failed(io::Error::from(io::ErrorKind::StorageFull));

@@ -5,7 +5,7 @@
 
 use super::checkpoint::{Checkpoint, blocking};
 use super::decode::EXACT;
-use super::encode::{Codec, REPRODUCIBLE, encoder_failure};
+use super::encode::{Codec, REPRODUCIBLE, written};
 use super::frame_rate::Rate;
 use super::input::Source;
 use super::sandbox::{PROTOCOLS, ToolProcess};
@@ -180,7 +180,7 @@ impl Mux<'_> {
         let mut process = ToolProcess::start(&self.tools.ffmpeg, arguments, files, limits)?;
         drop(process.output());
         let exit = process.wait(TIMEOUT).await?;
-        if exit.status.success() { Ok(()) } else { Err(encoder_failure(&exit)) }
+        written(&exit)
     }
 }
 

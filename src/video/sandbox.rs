@@ -19,7 +19,8 @@ use tokio::task::JoinHandle;
 /// Protocols that ffmpeg may open: its input file and our pipes.
 pub(super) const PROTOCOLS: &str = "file,pipe";
 
-/// Bytes of standard error that are kept; the first messages name the cause.
+/// Bytes of standard error that are kept of its beginning and of its end: the first messages name the cause of a failure, and
+/// the last ones whether the file was completed.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// A running process. When dropped, it is killed with its children.
@@ -39,7 +40,7 @@ pub(super) struct ToolProcess {
 pub(super) struct Exit {
     /// The exit status.
     pub(super) status: ExitStatus,
-    /// The beginning of its standard error.
+    /// The beginning and the end of its standard error.
     pub(super) messages: String,
     name: String,
 }
@@ -196,16 +197,19 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Reads `source` to its end and keeps the beginning.
+/// Reads `source` to its end and keeps the beginning and the end.
 async fn collect(source: Option<impl AsyncRead + Unpin>) -> String {
-    let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
+    let (mut first, mut last, mut buffer) = (Vec::new(), Vec::new(), [0; MAX_MESSAGE_BYTES]);
     if let Some(mut source) = source {
         while let Ok(read @ 1..) = source.read(&mut buffer).await {
-            let room = MAX_MESSAGE_BYTES - kept.len();
-            kept.extend_from_slice(&buffer[..read.min(room)]);
+            let (begin, rest) = buffer[..read].split_at(read.min(MAX_MESSAGE_BYTES - first.len()));
+            first.extend_from_slice(begin);
+            last.extend_from_slice(rest);
+            last.drain(..last.len().saturating_sub(MAX_MESSAGE_BYTES));
         }
     }
-    String::from_utf8_lossy(&kept).into_owned()
+    first.append(&mut last);
+    String::from_utf8_lossy(&first).into_owned()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -243,6 +247,13 @@ mod tests {
         for name in tool.messages.split_whitespace() {
             assert!(listed.contains(&name), "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_first_and_the_last_messages_are_kept() {
+        let tool = run("echo first >&2; seq 9999 >&2; echo last >&2", AMPLE).await;
+        assert!(tool.messages.starts_with("first\n1\n") && tool.messages.ends_with("9999\nlast\n"), "{tool:?}");
+        assert!(tool.messages.len() <= 2 * MAX_MESSAGE_BYTES);
     }
 
     #[tokio::test]

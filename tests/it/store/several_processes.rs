@@ -189,7 +189,7 @@ fn lease(runtime: &Runtime, services: &Services, payer: &Payer<'_>) {
 }
 
 #[test]
-fn leased_images_are_nobody_elses_until_the_lease_ends() {
+fn leased_images_are_withheld_from_others_until_the_lease_ends() {
     let Some(database) = Postgres::create() else { return };
     let runtime = Runtime::new().expect("a runtime");
     let payer = |account| Payer { account, plan: Plan::Free, key_id: Some("key_1"), images_per_month: None };
