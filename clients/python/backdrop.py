@@ -442,8 +442,10 @@ _OPERATIONS: dict[str, tuple[str, str, bool]] = {
     "listPresets": ("GET", "/presets", False),
     "savePreset": ("POST", "/presets", False),
     "deletePreset": ("DELETE", "/presets", False),
+    "bulk": ("POST", "/bulk", True),
     "listJobs": ("GET", "/jobs", False),
     "job": ("GET", "/jobs/{job_id}", False),
+    "changeJob": ("PATCH", "/jobs/{job_id}", False),
     "deleteJob": ("DELETE", "/jobs/{job_id}", False),
     "account": ("GET", "/account", False),
     "usage": ("GET", "/usage", False),
@@ -985,6 +987,31 @@ class PresetFields(TypedDict, total=False):
     """Fields of that endpoint; at most 16 KB."""
 
 
+class JobDocumentBulk(TypedDict, total=False):
+    from: Required[str]
+    """Place of the pictures."""
+    to: Required[str]
+    """Place of the results."""
+    report: Required[str]
+    """The report, JSON Lines; complete when the job is over. A CSV is beside it."""
+    listed: Required[bool]
+    """Whether `objects` is the number of all objects, and not of those listed so far."""
+    objects: Required[int]
+    """Objects to process."""
+    done: Required[int]
+    """Objects that are finished, without the failed ones."""
+    failed: Required[int]
+    """Objects without a result; while the run goes on, of the chunks that are done."""
+    state: Literal["running", "paused", "cancelled"]
+    """Until the job is over. A cancelled run is over once its report is written."""
+    estimated_end: str
+    """While objects are processed."""
+    summary: dict[str, Any]
+    """Totals of a run that has ended, as `backdrop bulk --json` prints them: `done`, `skipped`, `failed`,
+    `failures` by code, `passed_over`, `bytes_in`, `bytes_out`, `seconds`, `stopped`, `report`.
+    """
+
+
 class JobDocumentError(TypedDict, total=False):
     code: Required[str]
     """A code of `ErrorCode`, or `cancelled`."""
@@ -1004,7 +1031,10 @@ class JobDocument(TypedDict, total=False):
     """Time of the last change of its status."""
     expires_at: Required[str]
     """Time at which the job is deleted."""
-    format: Required[Literal["webm", "mov", "mp4", "png_sequence", "gif", "webp"]]
+    format: Literal["webm", "mov", "mp4", "png_sequence", "gif", "webp"]
+    """Of a clip."""
+    bulk: JobDocumentBulk
+    """A bulk run, of a job from /bulk."""
     result_url: str
     """Address of the result, readable without a key; for an hour, when the job is `done`."""
     result_expires_at: str

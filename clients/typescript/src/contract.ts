@@ -27,8 +27,10 @@ export const OPERATIONS = {
   listPresets: ["GET", "/presets", false],
   savePreset: ["POST", "/presets", false],
   deletePreset: ["DELETE", "/presets", false],
+  bulk: ["POST", "/bulk", true],
   listJobs: ["GET", "/jobs", false],
   job: ["GET", "/jobs/{job_id}", false],
+  changeJob: ["PATCH", "/jobs/{job_id}", false],
   deleteJob: ["DELETE", "/jobs/{job_id}", false],
   account: ["GET", "/account", false],
   usage: ["GET", "/usage", false],
@@ -593,6 +595,32 @@ export interface PresetFields {
   params?: Record<string, unknown> | undefined;
 }
 
+export interface JobDocumentBulk {
+  /** Place of the pictures. */
+  from: string;
+  /** Place of the results. */
+  to: string;
+  /** The report, JSON Lines; complete when the job is over. A CSV is beside it. */
+  report: string;
+  /** Whether `objects` is the number of all objects, and not of those listed so far. */
+  listed: boolean;
+  /** Objects to process. */
+  objects: number;
+  /** Objects that are finished, without the failed ones. */
+  done: number;
+  /** Objects without a result; while the run goes on, of the chunks that are done. */
+  failed: number;
+  /** Until the job is over. A cancelled run is over once its report is written. */
+  state?: "running" | "paused" | "cancelled";
+  /** While objects are processed. */
+  estimated_end?: string;
+  /**
+   * Totals of a run that has ended, as `backdrop bulk --json` prints them: `done`, `skipped`, `failed`, `failures` by
+   * code, `passed_over`, `bytes_in`, `bytes_out`, `seconds`, `stopped`, `report`.
+   */
+  summary?: Record<string, unknown>;
+}
+
 export interface JobDocumentError {
   /** A code of `ErrorCode`, or `cancelled`. */
   code: string;
@@ -613,7 +641,10 @@ export interface JobDocument {
   updated_at: string;
   /** Time at which the job is deleted. */
   expires_at: string;
-  format: "webm" | "mov" | "mp4" | "png_sequence" | "gif" | "webp";
+  /** Of a clip. */
+  format?: "webm" | "mov" | "mp4" | "png_sequence" | "gif" | "webp";
+  /** A bulk run, of a job from /bulk. */
+  bulk?: JobDocumentBulk;
   /** Address of the result, readable without a key; for an hour, when the job is `done`. */
   result_url?: string;
   /** Time at which the result is deleted; when the job is `done`. */

@@ -222,14 +222,14 @@ mod tests {
     fn a_body_has_places_an_endpoint_with_its_params_and_filters() {
         let body = parsed(json!({
             "from": " s3://shop/photos ", "to": "s3://shop/cutouts", "endpoint": "/studio-shot",
-            "params": {"width": 800, "transparent": true, "edge": null}, "include": ["*.jpg"], "exclude": ["thumbs/**"],
+            "params": {"width": 800, "transparent": true, "max_dim": null}, "include": ["*.jpg"], "exclude": ["thumbs/**"],
             "output": "{dir}/{stem}.{ext}", "limit": 5, "report": "s3://shop/reports/r.jsonl", "preset": null,
         }))
         .expect("valid");
         assert_eq!((body.from.url(), body.to.url()), ("s3://shop/photos", "s3://shop/cutouts"));
         assert_eq!(body.report.as_ref().map(Place::url), Some("s3://shop/reports/r.jsonl"));
         assert_eq!(body.endpoint.path, "/studio-shot");
-        assert_eq!((body.fields.get("width"), body.fields.get("edge")), (Some("800"), None));
+        assert_eq!((body.fields.get("width"), body.fields.get("max_dim")), (Some("800"), None));
         assert_eq!((body.selection.include, body.selection.limit), (vec!["*.jpg".to_owned()], Some(5)));
         let least = parsed(json!({"from": "s3://a", "to": "s3://b"})).expect("valid");
         assert_eq!((least.endpoint.path, least.selection), (DEFAULT_ENDPOINT, Selection::default()));
