@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 6;
 
+/// Presets that are saved at most, fewer than an account may have.
+const MOST_PRESETS: usize = 900;
+
 /// What happens in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
@@ -63,7 +66,7 @@ impl Load {
             let response = self.caller.picture(&format!("request-{name}-{turn}"), &self.file).await;
             assert_eq!(response.status(), 200, "{}", response.text().await.unwrap_or_default());
             self.acknowledged.fetch_add(1, Ordering::SeqCst);
-            if turn % 16 == 0 {
+            if turn % 16 == 0 && self.saved.lock().unwrap().len() < MOST_PRESETS {
                 let preset = format!("preset {name} {turn}");
                 let body = json!({ "name": preset });
                 let post = |client: &Client, api: &str| client.post(format!("{api}/presets")).json(&body);
