@@ -9,6 +9,7 @@ Writes the section between the two markers in `python/backdrop.py` and the whole
 from __future__ import annotations
 
 import difflib
+import keyword
 import re
 import sys
 import textwrap
@@ -25,10 +26,12 @@ END = "# ---- End of the generated section ----\n"
 
 # What a call passes beside its fields: the picture itself, or the pictures, or their addresses.
 PICTURES = ("file", "url", "files", "urls")
+# The same for all calls: pictures, or the places of a bulk run.
+PASSED = (*PICTURES, "from", "to")
 # Fields that a caller may also give as numbers; both clients define these types by hand.
 HAND_TYPES = {"box": "BoxField", "point": "PointsField", "not_point": "PointsField"}
 # Bodies and replies that the contract describes in place, with the names that the clients give them.
-BODIES = {"estimate": "EstimateFields", "savePreset": "PresetFields"}
+BODIES = {"estimate": "EstimateFields", "savePreset": "PresetFields", "bulk": "BulkFields"}
 REPLIES = {"estimate": "Estimate", "account": "Account", "usage": "Usage"}
 DOCUMENTS = {"Job": "JobDocument", "SavedPreset": "SavedPreset", "Row": "RowDocument", "Batch": "BatchDocument",
              "Error": "ErrorDocument"}
@@ -162,8 +165,7 @@ class Language:
             schema = contract.body(operation)
             if schema and name not in BODIES and operation["responses"].keys() & {"200", "202"} and any(
                     key in schema.get("properties", {}) for key in PICTURES):
-                own = {key: value for key, value in schema["properties"].items() if key not in PICTURES}
-                bodies[name] = {**schema, "properties": own}
+                bodies[name] = self.without_passed(schema)
         pictures = [body["properties"] for name, body in bodies.items() if name != "videoRemove"]
         shared = {key: value for key, value in pictures[0].items()
                   if all(contract.resolve(one.get(key, {})) == contract.resolve(value) for one in pictures)}
@@ -176,8 +178,13 @@ class Language:
             title = name[0].upper() + name[1:] + "Fields"
             text.append(self.record(title, {**body, "properties": own}, of_input=True, base=base, about=f"Fields of `{path}`."))
         for name, title in BODIES.items():
-            text.append(self.named(title, contract.body(contract.operations[name][2]) or {}, of_input=True))
+            body = contract.body(contract.operations[name][2]) or {"properties": {}}
+            text.append(self.named(title, self.without_passed(body), of_input=True))
         return text
+
+    @staticmethod
+    def without_passed(schema: dict[str, Any]) -> dict[str, Any]:
+        return {**schema, "properties": {key: value for key, value in schema["properties"].items() if key not in PASSED}}
 
 
 def wrapped(text: str, indent: str, width: int) -> list[str]:
@@ -199,22 +206,29 @@ class Python(Language):
 
     def record(self, name: str, schema: dict[str, Any], *, of_input: bool, base: str | None = None, about: str = "") -> str:
         required = set(schema.get("required", []))
-        lines = [f"class {name}({base or 'TypedDict'}, total=False):"]
-        if about:
-            lines += self.docstring(about, "    ")
+        lines = self.docstring(about, "    ") if about else []
+        # Keywords of Python cannot be attributes of a class; they come from a base that names them as text.
+        keywords = []
         for key, field in schema["properties"].items():
             type_name = self.type_of(field, key if of_input else f"{name}.{key}", of_input=of_input)
             if key in required:
                 type_name = f"Required[{type_name}]"
             elif of_input:
                 type_name += " | None"
+            if keyword.iskeyword(key):
+                keywords.append(f'"{key}": {type_name}')
+                continue
             lines.append(f"    {key}: {type_name}")
             description = self.contract.resolve(field).get("description")
             if description:
                 lines += self.docstring(self.text(description), "    ")
-        if len(lines) == 1:
-            lines.append("    pass")
-        return "\n".join(lines) + "\n\n\n"
+        bases = [base] if base else []
+        before = ""
+        if keywords:
+            bases.append(f"_{name}Keywords")
+            before = f'_{name}Keywords = TypedDict("_{name}Keywords", {{{", ".join(keywords)}}}, total=False)\n\n\n'
+        head = f"class {name}({', '.join(bases) or 'TypedDict'}, total=False):"
+        return before + "\n".join([head, *(lines or ["    pass"])]) + "\n\n\n"
 
     def docstring(self, text: str, indent: str) -> list[str]:
         text = text.replace("\\", "\\\\")

@@ -332,8 +332,13 @@ class _JobState:
         return self.document.get("format")
 
     @property
+    def bulk(self) -> JobDocumentBulk | None:
+        """Places, counts, expected end and summary of a bulk run; None of a clip."""
+        return self.document.get("bulk")
+
+    @property
     def result_url(self) -> str | None:
-        """Address of the result, readable without a key for an hour; None before it is done and after that."""
+        """Address of a clip's result, readable without a key for an hour; None before it is done and after that."""
         return self.document.get("result_url")
 
     @property
@@ -987,9 +992,33 @@ class PresetFields(TypedDict, total=False):
     """Fields of that endpoint; at most 16 KB."""
 
 
-class JobDocumentBulk(TypedDict, total=False):
-    from: Required[str]
-    """Place of the pictures."""
+class BulkFields(TypedDict, total=False):
+    endpoint: str | None
+    """Path of the endpoint that is called with each picture."""
+    params: dict[str, Any] | None
+    """Fields of that endpoint, as in a preset."""
+    preset: str | None
+    """A preset, by its id or name; `params` take precedence."""
+    include: list[str] | None
+    """Globs of the keys to process instead of all pictures; one with a slash matches the key below `from`, one
+    without the file name.
+    """
+    exclude: list[str] | None
+    """Globs of the keys to exclude."""
+    output: str | None
+    """Keys of the results below `to`; placeholders are {dir}, {stem}, {name} and {ext}."""
+    limit: int | None
+    """Maximum number of pictures to process."""
+    report: str | None
+    """URL of the report, `.jsonl`, in an allowed place; by default an object in `to`. What it has as done is
+    not processed again.
+    """
+
+
+_JobDocumentBulkKeywords = TypedDict("_JobDocumentBulkKeywords", {"from": Required[str]}, total=False)
+
+
+class JobDocumentBulk(_JobDocumentBulkKeywords, total=False):
     to: Required[str]
     """Place of the results."""
     report: Required[str]
@@ -1971,6 +2000,13 @@ class _Core:
         call = self._of_pictures("videoRemove", fields, service_model, idempotency_key, timeout, [("file", clip)])
         return self._steps(call, _to_json)
 
+    def _bulk_steps(
+        self, source: str, destination: str, fields: Mapping[str, Any], service_model: str | None, idempotency_key: str | None,
+        timeout: float | None,
+    ) -> _Steps[JobDocument]:
+        sent = {"from": source, "to": destination, **fields}
+        return self._steps(self._of_pictures("bulk", sent, service_model, idempotency_key, timeout, []), _to_json)
+
     def _estimate_steps(self, fields: Mapping[str, Any]) -> _Steps[Estimate]:
         sent = {name: value for name, value in fields.items() if value is not None}
         return self._steps(self._call("estimate", json=sent, repeatable=True), _to_json)
@@ -1995,6 +2031,10 @@ class _Core:
 
     def _job_steps(self, job_id: str) -> _Steps[JobDocument]:
         return self._steps(self._call("job", path={"job_id": job_id}), _to_json)
+
+    def _change_job_steps(self, job_id: str, state: Literal["paused", "running"]) -> _Steps[JobDocument]:
+        # The state is set, not toggled.
+        return self._steps(self._call("changeJob", path={"job_id": job_id}, json={"state": state}, repeatable=True), _to_json)
 
     def _delete_job_steps(self, job_id: str) -> _Steps[None]:
         return self._steps(self._call("deleteJob", path={"job_id": job_id}), lambda _: None)
@@ -2085,7 +2125,7 @@ def _bar(pictures: Iterable[Picture], progress: bool) -> tqdm[Any]:
 
 
 class Job(_JobState):
-    """A clip that is cut out, or was."""
+    """A clip or a bulk run that is processed, or was."""
 
     def __init__(self, client: Client, document: JobDocument) -> None:
         super().__init__(document)
@@ -2104,17 +2144,27 @@ class Job(_JobState):
         self._client._run(self._client._wait_steps(self, timeout, on_progress))
         return self
 
+    def pause(self) -> Self:
+        """Pauses a bulk run: pictures in progress are finished, and no others are started."""
+        self.document = self._client._run(self._client._change_job_steps(self.id, "paused"))
+        return self
+
+    def resume(self) -> Self:
+        """Resumes a paused bulk run."""
+        self.document = self._client._run(self._client._change_job_steps(self.id, "running"))
+        return self
+
     def delete(self) -> None:
-        """Cancels it; where it is over, deletes it with its result."""
+        """Cancels it; where it is over, deletes it with its result. The results and the report of a bulk run are kept."""
         self._client._run(self._client._delete_job_steps(self.id))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Downloads the result to a file."""
+        """Downloads the result of a clip to a file."""
         return self._client.download(_result_of(self), path)
 
 
 class AsyncJob(_JobState):
-    """A clip that is cut out, or was."""
+    """A clip or a bulk run that is processed, or was."""
 
     def __init__(self, client: AsyncClient, document: JobDocument) -> None:
         super().__init__(document)
@@ -2130,6 +2180,16 @@ class AsyncJob(_JobState):
         await self._client._run(self._client._wait_steps(self, timeout, on_progress))
         return self
 
+    async def pause(self) -> Self:
+        """As `Job.pause`."""
+        self.document = await self._client._run(self._client._change_job_steps(self.id, "paused"))
+        return self
+
+    async def resume(self) -> Self:
+        """As `Job.resume`."""
+        self.document = await self._client._run(self._client._change_job_steps(self.id, "running"))
+        return self
+
     async def delete(self) -> None:
         """As `Job.delete`."""
         await self._client._run(self._client._delete_job_steps(self.id))
@@ -2140,6 +2200,8 @@ class AsyncJob(_JobState):
 
 
 def _result_of(job: _JobState) -> str:
+    if job.bulk is not None:
+        raise BackdropError(f"job {job.id} is a bulk run: its results are in {job.bulk['to']}")
     if job.result_url is None:
         raise BackdropError(f"job {job.id} has no result: it is {'expired' if job.document.get('result_expired') else job.status}")
     return job.result_url
@@ -2286,6 +2348,21 @@ class Client(_Core, _PictureMethods):
     ) -> Job:
         """Cuts the subject out of a clip, as a job to `wait` for. `POST /video/remove`"""
         return Job(self, self._run(self._video_steps(clip, fields, service_model, idempotency_key, timeout)))
+
+    def bulk(
+        self,
+        source: str,
+        destination: str,
+        *,
+        service_model: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        **fields: Unpack[BulkFields],
+    ) -> Job:
+        """Processes the pictures of a place in object storage, such as `s3://shop/photos`, into another one, as a job to `wait`
+        for. They are `from` and `to` of the API; the operator has to allow both. `POST /bulk`
+        """
+        return Job(self, self._run(self._bulk_steps(source, destination, fields, service_model, idempotency_key, timeout)))
 
     def jobs(self) -> list[Job]:
         """The jobs of this key, newest first. `GET /jobs`"""
@@ -2475,6 +2552,21 @@ class AsyncClient(_Core, _AsyncPictureMethods):
     ) -> AsyncJob:
         """Cuts the subject out of a clip, as a job to `wait` for. `POST /video/remove`"""
         return AsyncJob(self, await self._run(self._video_steps(clip, fields, service_model, idempotency_key, timeout)))
+
+    async def bulk(
+        self,
+        source: str,
+        destination: str,
+        *,
+        service_model: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        **fields: Unpack[BulkFields],
+    ) -> AsyncJob:
+        """Processes the pictures of a place in object storage, such as `s3://shop/photos`, into another one, as a job to `wait`
+        for. They are `from` and `to` of the API; the operator has to allow both. `POST /bulk`
+        """
+        return AsyncJob(self, await self._run(self._bulk_steps(source, destination, fields, service_model, idempotency_key, timeout)))
 
     async def jobs(self) -> list[AsyncJob]:
         """The jobs of this key, newest first. `GET /jobs`"""

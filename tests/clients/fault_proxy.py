@@ -15,6 +15,7 @@ A client's base address is `http://HOST/SCENARIO/NONCE`; what follows is the pat
 | drains | answers 503 with `Retry-After: 1` once, then forwards |
 | stall | reads the request and never answers; notes when the client disconnects |
 | sink | reads a body of any size and answers 202 with the job `sink` |
+| bulk | answers a bulk run with `BULK_OBJECTS` objects: at the second GET it is done, after DELETE cancelled; loses the first reply to POST and to PATCH |
 | large | answers LARGE bytes with an etag and ranges; the first reply breaks off in the middle |
 | changed | as `large`, but the etag is another at each request |
 """
@@ -30,9 +31,10 @@ import time
 import urllib.parse
 
 LARGE = 96_000_000
+BULK_OBJECTS = 10
 PIECE = bytes(range(256)) * 256
-JOB = {"job_id": "sink", "status": "queued", "progress": 0, "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
-       "expires_at": "2026-01-02T00:00:00Z", "format": "webm", "status_url": "/jobs/sink"}
+TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z"}
+JOB = {"job_id": "sink", "status": "queued", "progress": 0, **TIMES, "format": "webm", "status_url": "/jobs/sink"}
 HOP = {"connection", "keep-alive", "transfer-encoding", "host"}
 
 
@@ -96,7 +98,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             seen.append(entry)
         getattr(self, scenario)(count, "/" + rest, body, entry)
 
-    do_GET = do_POST = do_DELETE = handle_request
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_request
 
     def reply(self, status, body, headers=()):
         self.send_response(status)
@@ -174,6 +176,28 @@ class Proxy(http.server.BaseHTTPRequestHandler):
 
     def sink(self, *_):
         self.json(202, JOB)
+
+    def bulk(self, _count, _path, body, entry):
+        entry["json"] = json.loads(body or b"null")
+        with self.state.lock:
+            seen = next(seen for seen in self.state.requests.values() if any(one is entry for one in seen))
+            methods = [one["method"] for one in seen]
+            request = next(one["json"] for one in seen if one["method"] == "POST")
+        if self.command in ("POST", "PATCH") and methods.count(self.command) == 1:
+            return self.vanish()
+        run = {"from": request["from"], "to": request["to"], "report": request["to"] + "/report.jsonl", "listed": True,
+               "objects": BULK_OBJECTS, "done": BULK_OBJECTS // 2, "failed": 0}
+        job = {"job_id": "bulk_1", "status": "processing", "progress": 50, **TIMES, "bulk": run}
+        if self.command == "PATCH":
+            run["state"] = entry["json"]["state"]
+        elif methods.count("GET") == 2 and self.command == "GET":
+            job |= {"status": "done", "progress": 100}
+            run |= {"done": BULK_OBJECTS - 1, "failed": 1, "summary": {"done": BULK_OBJECTS - 1, "failed": 1}}
+        elif "DELETE" in methods and self.command == "GET":
+            job |= {"status": "error", "error": {"code": "cancelled", "message": "the run was cancelled"}}
+        else:
+            run["state"] = "running"
+        self.json(202 if self.command == "POST" else 200, job, [("Retry-After", "0")])
 
     def large(self, count, path, body, entry, etag='"same"'):
         start = 0

@@ -137,7 +137,12 @@ def test_every_operation_of_the_contract_is_reached(tmp_path: Path) -> None:
     assert client.job(job.id).status == "done" and job.id in [one.id for one in client.jobs()]
     address = urlsplit(job.result_url or "")
     client.download(f"{scenario.url}{address.path}?{address.query}", tmp_path / "result.gif")
+    with pytest.raises(backdrop.ConflictError):
+        job.pause()
     job.delete()
+    # Needs a database.
+    with pytest.raises(backdrop.UnavailableError):
+        backdrop.Client(url=scenario.url, retries=0).bulk("s3://shop/photos", "s3://shop/cutouts")
     assert client.estimate(endpoint="/remove", count=3)["units"] == 3
     preset = client.save_preset(name=scenario.nonce, endpoint="/remove", params={"edge": "hard"})
     assert preset["id"] in [one["id"] for one in client.presets()]
@@ -294,6 +299,47 @@ def test_a_job_can_be_cancelled(client: backdrop.Client) -> None:
         job.wait(timeout=300).delete()
 
 
+def sent(scenario: Scenario, method: str) -> list[Any]:
+    """The bodies of the requests with `method`."""
+    return [entry["json"] for entry in scenario.log if entry["method"] == method]
+
+
+def test_a_bulk_run_is_a_job_that_is_paused_resumed_and_waited_for(tmp_path: Path) -> None:
+    scenario = Scenario("bulk")
+    seen: list[int] = []
+    job = scenario.client.bulk(
+        "s3://shop/photos", "s3://shop/cutouts", endpoint="/studio-shot", params={"padding": "10%"}, include=["*.jpg"], limit=10,
+        report=None, idempotency_key="a key", service_model="a model",
+    )
+    assert job.bulk is not None and (job.bulk["from"], job.bulk["to"]) == ("s3://shop/photos", "s3://shop/cutouts")
+    assert job.format is None
+    assert [run.get("state") for run in (job.pause().bulk, job.resume().bulk) if run is not None] == ["paused", "running"]
+    assert job.wait(timeout=60, on_progress=seen.append).status == "done" and seen == [50, 100]
+    # Objects that failed are in the report, and no error of the run.
+    assert job.error is None and job.bulk["failed"] == 1 and job.bulk.get("summary") == {"done": 9, "failed": 1}
+    with pytest.raises(backdrop.BackdropError, match="s3://shop/cutouts"):
+        job.save(tmp_path / "results")
+    assert os.listdir(tmp_path) == []
+    # Each first reply is lost.
+    body = {"from": "s3://shop/photos", "to": "s3://shop/cutouts", "endpoint": "/studio-shot", "params": {"padding": "10%"},
+            "include": ["*.jpg"], "limit": 10}
+    assert sent(scenario, "POST") == [body] * 2
+    posts = [entry["headers"] for entry in scenario.log if entry["method"] == "POST"]
+    assert [(headers["idempotency-key"], headers["x-service-model"]) for headers in posts] == [("a key", "a model")] * 2
+    assert sent(scenario, "PATCH") == [{"state": "paused"}, {"state": "paused"}, {"state": "running"}]
+
+
+def test_a_cancelled_bulk_run_raises_its_error() -> None:
+    scenario = Scenario("bulk")
+    job = scenario.client.bulk("s3://shop/photos", "s3://shop/cutouts")
+    job.delete()
+    with pytest.raises(backdrop.JobFailedError) as failure:
+        job.wait(timeout=60)
+    assert failure.value.code == "cancelled" and job.error is not None
+    keys = [entry["headers"]["idempotency-key"] for entry in scenario.log if entry["method"] == "POST"]
+    assert len(keys) == 2 and len(set(keys)) == 1
+
+
 def test_webhooks_are_those_of_the_standard() -> None:
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     body, now = json.dumps({"job_id": "job_1"}), datetime.datetime.now(datetime.timezone.utc)
@@ -365,6 +411,15 @@ def test_the_asynchronous_client_does_the_same(tmp_path: Path) -> None:
             async with large.asynchronous() as downloads:
                 await downloads.download(f"{large.url}/results/one", tmp_path / "result")
             assert (tmp_path / "result").stat().st_size == LARGE and len(large.log) == 2
+            runs = Scenario("bulk")
+            async with runs.asynchronous() as bulk:
+                run = await bulk.bulk("s3://shop/photos", "s3://shop/cutouts", limit=10)
+                await (await (await run.pause()).resume()).wait(timeout=60)
+                assert run.status == "done" and run.bulk is not None and run.bulk["done"] == 9
+                with pytest.raises(backdrop.BackdropError, match="s3://shop/cutouts"):
+                    await run.save(tmp_path / "results")
+            assert sent(runs, "POST") == [{"from": "s3://shop/photos", "to": "s3://shop/cutouts", "limit": 10}] * 2
+            assert sent(runs, "PATCH") == [{"state": "paused"}, {"state": "paused"}, {"state": "running"}]
             assert len(await client.presets()) == 0 and (await client.estimate(endpoint="/upscale", scale=4))["units"] == 1
 
     asyncio.run(run())

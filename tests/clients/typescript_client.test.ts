@@ -32,6 +32,7 @@ interface Entry {
   length: number;
   disconnected: boolean;
   headers: Record<string, string>;
+  json?: unknown;
 }
 
 function variable(name: string): string {
@@ -59,6 +60,11 @@ class Scenario {
 
   async log(): Promise<Entry[]> {
     return (await (await fetch(`${PROXY}/log/${this.nonce}`)).json()) as Entry[];
+  }
+
+  /** The bodies of the requests with `method`. */
+  async sent(method: string): Promise<unknown[]> {
+    return (await this.log()).filter((entry) => entry.method === method).map((entry) => entry.json);
   }
 
   async keys(): Promise<number> {
@@ -148,7 +154,11 @@ test("every operation of the contract is reached", async () => {
   assert((await client.jobs()).some((one) => one.id === job.id));
   const address = new URL(job.resultUrl ?? "");
   await client.download(`${scenario.url}${address.pathname}${address.search}`, join(folder, "result.gif"));
+  await assert.rejects(job.pause(), refused("conflict", 409));
   await job.delete();
+  // Needs a database.
+  const bulk = new Client({ url: scenario.url, retries: 0 }).bulk("s3://shop/photos", "s3://shop/cutouts");
+  await assert.rejects(bulk, refused("unavailable", 503));
   assert.equal((await client.estimate({ endpoint: "/remove", count: 3 })).units, 3);
   const preset = await client.savePreset({ name: scenario.nonce, endpoint: "/remove", params: { edge: "hard" } });
   assert((await client.presets()).some((one) => one.id === preset.id));
@@ -310,6 +320,40 @@ test("a job can be cancelled", async () => {
   // Where it was over already, it is deleted.
   await assert.rejects(last.wait({ timeoutMs: 300_000 }), (error) => error instanceof JobFailedError ? error.code === "cancelled" : refused("not_found", 404)(error));
   for (const job of jobs) await (await job.wait({ timeoutMs: 300_000 })).delete();
+});
+
+test("a bulk run is a job that is paused, resumed and waited for", async () => {
+  const scenario = new Scenario("bulk");
+  const seen: number[] = [];
+  const places = { from: "s3://shop/photos", to: "s3://shop/cutouts" };
+  const fields = { endpoint: "/studio-shot", params: { padding: "10%" }, include: ["*.jpg"], limit: 10 };
+  const call = { idempotencyKey: "a key", serviceModel: "a model" };
+  const job = await scenario.client.bulk(places.from, places.to, { ...fields, ...call, report: undefined });
+  assert.deepEqual([job.bulk?.from, job.bulk?.to, job.document.format], [places.from, places.to, undefined]);
+  assert.equal((await job.pause()).bulk?.state, "paused");
+  assert.equal((await job.resume()).bulk?.state, "running");
+  await job.wait({ timeoutMs: 60_000, onProgress: (percent) => seen.push(percent) });
+  // Objects that failed are in the report, and no error of the run.
+  assert.deepEqual([job.status, job.error, job.bulk?.failed, seen], ["done", undefined, 1, [50, 100]]);
+  assert.deepEqual(job.bulk?.summary, { done: 9, failed: 1 });
+  await assert.rejects(job.save(join(folder, "results")), /s3:\/\/shop\/cutouts/);
+  assert(!(await readdir(folder)).some((name) => name.startsWith("results")));
+  // Each first reply is lost.
+  assert.deepEqual(await scenario.sent("POST"), Array(2).fill({ ...places, ...fields }));
+  for (const { headers } of (await scenario.log()).filter((entry) => entry.method === "POST")) {
+    assert.deepEqual([headers["idempotency-key"], headers["x-service-model"]], ["a key", "a model"]);
+  }
+  assert.deepEqual(await scenario.sent("PATCH"), [{ state: "paused" }, { state: "paused" }, { state: "running" }]);
+});
+
+test("a cancelled bulk run throws its error", async () => {
+  const scenario = new Scenario("bulk");
+  const job = await scenario.client.bulk("s3://shop/photos", "s3://shop/cutouts");
+  await job.delete();
+  await assert.rejects(job.wait({ timeoutMs: 60_000 }), (error) => error instanceof JobFailedError && error.code === "cancelled");
+  const posts = (await scenario.log()).filter((entry) => entry.method === "POST");
+  assert.equal(posts.length, 2);
+  assert.equal(new Set(posts.map((entry) => entry.headers["idempotency-key"])).size, 1);
 });
 
 test("webhooks are those of the standard", async () => {

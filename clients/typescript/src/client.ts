@@ -1,6 +1,7 @@
 import { BATCH_ACCEPT, type BatchOptions, type BatchRow, type Outcome, batch, rowsOf } from "./batch.js";
 import {
   type Account,
+  type BulkFields,
   type Estimate,
   type EstimateFields,
   type JobDocument,
@@ -62,6 +63,15 @@ export class Client extends PictureMethods {
   async videoRemove(clip: Picture, options: VideoRemoveFields & CallOptions = {}): Promise<Job> {
     const parts = await partsOf({ timeoutMs: Math.max(CLIP_TIMEOUT_MS, this.#transport.timeoutMs), ...options }, [["file", clip]]);
     return new Job(this.#transport, jsonOf<JobDocument>(await this.#transport.call("videoRemove", parts)));
+  }
+
+  /**
+   * Processes the pictures of a place in object storage, such as `s3://shop/photos`, into another one, as a job to `wait` for.
+   * The operator has to allow both places. `POST /bulk`
+   */
+  async bulk(from: string, to: string, options: BulkFields & CallOptions = {}): Promise<Job> {
+    const fields: CallOptions & { from: string; to: string } = { ...options, from, to };
+    return new Job(this.#transport, jsonOf<JobDocument>(await this.#transport.call("bulk", await partsOf(fields, []))));
   }
 
   /** The jobs of this key, newest first. `GET /jobs` */

@@ -595,6 +595,31 @@ export interface PresetFields {
   params?: Record<string, unknown> | undefined;
 }
 
+export interface BulkFields {
+  /** Path of the endpoint that is called with each picture. */
+  endpoint?: string | undefined;
+  /** Fields of that endpoint, as in a preset. */
+  params?: Record<string, unknown> | undefined;
+  /** A preset, by its id or name; `params` take precedence. */
+  preset?: string | undefined;
+  /**
+   * Globs of the keys to process instead of all pictures; one with a slash matches the key below `from`, one without
+   * the file name.
+   */
+  include?: string[] | undefined;
+  /** Globs of the keys to exclude. */
+  exclude?: string[] | undefined;
+  /** Keys of the results below `to`; placeholders are {dir}, {stem}, {name} and {ext}. */
+  output?: string | undefined;
+  /** Maximum number of pictures to process. */
+  limit?: number | undefined;
+  /**
+   * URL of the report, `.jsonl`, in an allowed place; by default an object in `to`. What it has as done is not
+   * processed again.
+   */
+  report?: string | undefined;
+}
+
 export interface JobDocumentBulk {
   /** Place of the pictures. */
   from: string;

@@ -1,11 +1,11 @@
-import type { JobDocument } from "./contract.js";
+import type { JobDocument, JobDocumentBulk } from "./contract.js";
 import { BackdropError, JobFailedError, WaitTimeoutError } from "./errors.js";
 import { writePieces } from "./files.js";
 import { type Transport, jsonOf, pause, retryAfterOf } from "./transport.js";
 
 const POLL_MS = 2000;
 
-/** A clip that is cut out, or was: its state when it was last asked for. */
+/** A clip or a bulk run that is processed, or was: its state when it was last asked for. */
 export class Job {
   readonly #transport: Transport;
 
@@ -30,7 +30,12 @@ export class Job {
     return this.document.progress;
   }
 
-  /** Address of the result, readable without a key for an hour; undefined before it is done and after that. */
+  /** Places, counts, expected end and summary of a bulk run; undefined of a clip. */
+  get bulk(): JobDocumentBulk | undefined {
+    return this.document.bulk;
+  }
+
+  /** Address of a clip's result, readable without a key for an hour; undefined before it is done and after that. */
   get resultUrl(): string | undefined {
     return this.document.result_url;
   }
@@ -78,17 +83,27 @@ export class Job {
     }
   }
 
-  /** Cancels it; where it is over, deletes it with its result. */
+  /** Pauses a bulk run: pictures in progress are finished, and no others are started. */
+  pause(): Promise<this> {
+    return this.#change("paused");
+  }
+
+  /** Resumes a paused bulk run. */
+  resume(): Promise<this> {
+    return this.#change("running");
+  }
+
+  /** Cancels it; where it is over, deletes it with its result. The results and the report of a bulk run are kept. */
   async delete(): Promise<void> {
     await this.#transport.call("deleteJob", { path: { job_id: this.id } });
   }
 
-  /** Downloads the result to a file, piece by piece (in Node). */
+  /** Downloads the result of a clip to a file, piece by piece (in Node). */
   async save(path: string, signal?: AbortSignal): Promise<void> {
     await writePieces(path, this.#transport.pieces(this.#result(), signal));
   }
 
-  /** The result as it arrives. */
+  /** The result of a clip as it arrives. */
   stream(signal?: AbortSignal): ReadableStream<Uint8Array<ArrayBuffer>> {
     const pieces = this.#transport.pieces(this.#result(), signal);
     return new ReadableStream({
@@ -103,7 +118,15 @@ export class Job {
     });
   }
 
+  async #change(state: "paused" | "running"): Promise<this> {
+    // The state is set, not toggled.
+    const parts = { path: { job_id: this.id }, body: JSON.stringify({ state }), isRepeatable: true };
+    this.document = jsonOf<JobDocument>(await this.#transport.call("changeJob", parts));
+    return this;
+  }
+
   #result(): string {
+    if (this.bulk) throw new BackdropError(`job ${this.id} is a bulk run: its results are in ${this.bulk.to}`);
     if (this.resultUrl !== undefined) return this.resultUrl;
     throw new BackdropError(`job ${this.id} has no result: it is ${this.document.result_expired ? "expired" : this.status}`);
   }
