@@ -173,7 +173,7 @@ impl Leader {
         let report = ReportLog::open(&path, spec.parameters()).map_err(|error| no_report(&error.into()))?;
         let locations = spec.locations().map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
         let enqueued = match listed(&self.queue, &run.id).await? {
-            Some(run) => Enqueued { objects: run.objects, is_complete: true, ..Enqueued::default() },
+            Some(run) => Enqueued::from(&run),
             None => {
                 let options = spec.options(&run, &self.config);
                 let options = options.map_err(|error| Trouble::Excluded(with_causes(&*error)))?;

@@ -89,6 +89,10 @@ pub struct BulkStatus {
     pub spec: String,
     /// When it began, in seconds since 1970.
     pub created_at: i64,
+    /// Objects that an earlier run finished, as the listing found at its end.
+    pub skipped: u64,
+    /// Objects that are excluded, as the listing found at its end.
+    pub ignored: u64,
     /// Objects in chunks.
     pub objects: u64,
     /// Objects with a report row, at most `objects`.
@@ -197,15 +201,17 @@ impl BulkQueue {
         })
     }
 
-    /// Records that all objects of a run are in chunks; false as in [`BulkQueue::add_chunk`].
+    /// Records that all objects of a run are in chunks, except for those that were `skipped` or `ignored`; false as in
+    /// [`BulkQueue::add_chunk`].
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn end_listing(&self, run: &str, lister: i64) -> Result<bool, OpenError> {
+    pub fn end_listing(&self, run: &str, lister: i64, skipped: u64, ignored: u64) -> Result<bool, OpenError> {
         self.transaction(|queries| {
             let is_allowed = may_list(queries, run, lister)?;
             if is_allowed {
-                queries.execute("UPDATE bulk_runs SET is_listed = true WHERE id = $1", &[&run])?;
+                let text = "UPDATE bulk_runs SET is_listed = true, skipped = $2, ignored = $3 WHERE id = $1";
+                queries.execute(text, &[&run, &number(skipped), &number(ignored)])?;
             }
             Ok(is_allowed)
         })
@@ -325,6 +331,7 @@ impl BulkQueue {
     pub fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
         self.transaction(|queries| {
             let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
+                   r.skipped, r.ignored, \
                    coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
                    count(*) FILTER (WHERE c.state <> 'done'), \
                    count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
@@ -417,10 +424,12 @@ fn status_of(row: &Row) -> Result<BulkStatus, Fault> {
         is_listed: row.get(2),
         spec: row.get(3),
         created_at: row.get(4),
-        objects: count(5),
-        finished: count(6),
-        open_chunks: count(7),
-        claimed_chunks: count(8),
+        skipped: count(5),
+        ignored: count(6),
+        objects: count(7),
+        finished: count(8),
+        open_chunks: count(9),
+        claimed_chunks: count(10),
     })
 }
 

@@ -303,7 +303,7 @@ fn a_stale_leader_can_neither_renew_nor_end_a_run() {
     assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), BulkJobCreated::Queued);
     queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
     let chunk = NewChunk { number: 0, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
-    assert!(queue.add_chunk("bulk_1", 7, &chunk).unwrap() && queue.end_listing("bulk_1", 7).unwrap());
+    assert!(queue.add_chunk("bulk_1", 7, &chunk).unwrap() && queue.end_listing("bulk_1", 7, 0, 0).unwrap());
     let first = queue.lead(1, &[]).unwrap().unwrap();
     assert_eq!((first.id.as_str(), first.report.as_str()), ("bulk_1", "s3://b/r.jsonl"));
     assert_eq!(queue.lead(2, &[]).unwrap(), None, "it has a leader");

@@ -30,3 +30,7 @@ CREATE TABLE bulk_jobs (
     UNIQUE (key_id, name)
 );
 CREATE INDEX bulk_jobs_by_key ON bulk_jobs (key_id, created_at);
+
+-- What the listing of a run left out, for the daemon that leads its end.
+ALTER TABLE bulk_runs ADD COLUMN skipped bigint NOT NULL DEFAULT 0;
+ALTER TABLE bulk_runs ADD COLUMN ignored bigint NOT NULL DEFAULT 0;
