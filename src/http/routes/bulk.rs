@@ -2,13 +2,13 @@
 //!
 //! The checks, in order: `Idempotency-Key` syntax and the body (400), a database (503), the account's access to generated
 //! backdrops and to the places (403), the globs (400), preset (404), the model (400), background and watermark by URL (424), the places
-//! themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), and the key's number of runs (429).
+//! themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), another run with the report (409), and the key's number of runs (429).
 
 use super::bulk_document::job_document;
 use super::jobs;
 use crate::bulk::{KeyFilter, Selection};
 use crate::http::authorize::{merge_preset, require_backdrop_access};
-use crate::http::bulk_runs::{BulkRequest, BulkRuns};
+use crate::http::bulk_runs::{BulkRefusal, BulkRequest, BulkRuns};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::fetching::fetch_aux_files;
@@ -19,7 +19,7 @@ use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::request_fingerprint;
 use crate::http::state::ApiState;
-use crate::jobs::JobsError;
+use crate::jobs::{BulkPlaces, JobsError};
 use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields, OF_ONE_PICTURE, PromptRequest, Source};
 use crate::source::Place;
 use crate::store::BulkJobCreated;
@@ -57,6 +57,10 @@ pub(in crate::http) async fn answer(
     match runs.queue.call(move |queue| queue.create_job(&new, at_most)).await? {
         BulkJobCreated::Queued | BulkJobCreated::Same => {}
         BulkJobCreated::Conflict => return Err(request_fingerprint::conflict()),
+        BulkJobCreated::ReportInUse => {
+            let message = "a run that is not over writes this report";
+            return Err(ApiError::new(ErrorCode::Conflict, message).param("report"));
+        }
         BulkJobCreated::TooMany => return Err(JobsError::TooMany(at_most).into()),
     }
     let job = runs.queue.call(move |queue| queue.job(&key_id, &id)).await?;
@@ -69,13 +73,10 @@ fn require_places(runs: &BulkRuns, caller: &Caller, body: &BulkBody) -> Result<(
     if caller.test {
         return Err(ApiError::new(ErrorCode::Forbidden, "a sandbox key cannot start bulk runs"));
     }
-    let places = [("from", Some(&body.from)), ("to", Some(&body.to)), ("report", body.report.as_ref())];
-    let is_refused = |place: &Place| !runs.config.allows_bulk(&caller.account, place);
-    match places.into_iter().find(|(_, place)| place.is_some_and(is_refused)) {
-        Some((param, _)) => {
-            let message = "the operator of this service has not allowed this place to the account";
-            Err(ApiError::new(ErrorCode::Forbidden, message).param(param))
-        }
+    let report = body.report.as_ref().map(Place::url);
+    let places = BulkPlaces { from: body.from.url(), to: body.to.url(), report };
+    match runs.config.refused_bulk_place(&caller.account, &places) {
+        Some(param) => Err(BulkRefusal::Forbidden { param }.into()),
         None => Ok(()),
     }
 }
@@ -107,6 +108,7 @@ async fn request(
     let aux = fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     Ok(BulkRequest {
         key_id: caller.key_id.clone(),
+        account: caller.account.clone(),
         name,
         from: from.url().to_owned(),
         to: to.url().to_owned(),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
+use super::bulk_removal::{REMOVED, delete_removed};
 use super::connect::{Connection, Server};
 use super::reads::Queries;
 use super::schema::{read_error, require_usable};
@@ -175,6 +176,7 @@ impl BulkQueue {
     /// As every call here: when the database cannot be used, or has tables on which this version does not work.
     pub fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
         self.transaction(|queries| {
+            delete_removed(queries, &run.id)?;
             let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (id) DO UPDATE SET lister = $2";
             queries.execute(text, &[&run.id, &lister, &run.spec, &run.background, &run.mark])
@@ -335,9 +337,9 @@ impl BulkQueue {
                    coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
                    count(*) FILTER (WHERE c.state <> 'done'), \
                    count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
-                 FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id WHERE $1::text IS NULL OR r.id = $1 \
-                 GROUP BY r.id ORDER BY r.created_at, r.id";
-            queries.rows(text, &[&id])?.iter().map(status_of).collect()
+                 FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
+                 WHERE ($1::text IS NULL OR r.id = $1) AND r.lister <> $2 GROUP BY r.id ORDER BY r.created_at, r.id";
+            queries.rows(text, &[&id, &REMOVED])?.iter().map(status_of).collect()
         })
     }
 
@@ -365,7 +367,8 @@ impl BulkQueue {
         to: BulkRunState,
     ) -> Result<Option<BulkRunState>, OpenError> {
         self.transaction(|queries| {
-            let row = queries.row("SELECT state FROM bulk_runs WHERE id = $1 FOR UPDATE", &[&id])?;
+            let text = "SELECT state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE";
+            let row = queries.row(text, &[&id, &REMOVED])?;
             let Some(row) = row else { return Ok(None) };
             let before = state_of(row.get(0))?;
             if from.contains(&before) {
@@ -373,14 +376,6 @@ impl BulkQueue {
             }
             Ok(Some(before))
         })
-    }
-
-    /// Removes a run.
-    ///
-    /// # Errors
-    /// See [`BulkQueue::begin`].
-    pub fn remove(&self, id: &str) -> Result<(), OpenError> {
-        self.transaction(|queries| queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&id]))
     }
 
     /// Runs `work` in a transaction. After an error the next call connects again.
