@@ -1,6 +1,6 @@
 //! Selects objects by their keys: include and exclude globs, or picture file extensions.
 
-use super::glob_alternatives::expand_alternatives;
+use super::glob_alternatives::{TOO_LARGE, expand_alternatives, is_small};
 use glob::{MatchOptions, Pattern};
 
 /// Extensions of picture files, the default filter. How a file is decoded depends on its content alone.
@@ -33,13 +33,19 @@ struct Globs {
 
 impl Globs {
     fn new(globs: &[String]) -> Result<Self, GlobError> {
-        let mut parsed = Self::default();
+        let (mut parsed, mut texts) = (Self::default(), Vec::new());
         for glob in globs {
             let malformed = |reason| GlobError { glob: glob.clone(), reason };
             let patterns = if glob.contains('/') { &mut parsed.keys } else { &mut parsed.names };
-            for text in expand_alternatives(glob).map_err(malformed)? {
-                patterns.push(Pattern::new(&text).map_err(|error| malformed(error.msg))?);
+            let expanded = expand_alternatives(glob).map_err(malformed)?;
+            // Many small globs are bounded as one large glob is.
+            if !is_small(texts.iter().chain(&expanded)) {
+                return Err(malformed(TOO_LARGE));
             }
+            for text in &expanded {
+                patterns.push(Pattern::new(text).map_err(|error| malformed(error.msg))?);
+            }
+            texts.extend(expanded);
         }
         Ok(parsed)
     }
@@ -113,5 +119,7 @@ mod tests {
             assert!(!filter.matches(left), "{left}");
         }
         assert!(KeyFilter::new(&["[".to_owned()], &[]).is_err());
+        let globs = |count: usize| vec!["{a,b}".to_owned(); count];
+        assert!(KeyFilter::new(&globs(500), &[]).is_ok() && KeyFilter::new(&globs(501), &[]).is_err());
     }
 }

@@ -11,6 +11,10 @@ use crate::source::decode_unaddressable;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
+/// Longest key of a result in bytes, the bound of S3 and GCS: a template may repeat parts of the source's key, and a report row
+/// has the key.
+const MAX_KEY_BYTES: usize = 1024;
+
 /// What to do with an object.
 #[derive(Debug)]
 pub(super) enum Action {
@@ -58,8 +62,10 @@ impl<'a> Planner<'a> {
         };
         let prefix = destination.prefix.as_ref();
         let output = if prefix.is_empty() { result_key } else { format!("{prefix}/{result_key}") };
+        let is_too_long = output.len() > MAX_KEY_BYTES;
+        let shown = &output[..output.floor_char_boundary(MAX_KEY_BYTES)];
         let row = ReportRow {
-            output: destination.address(&output),
+            output: destination.address(shown),
             source_etag: object_version(&meta),
             source_bytes: meta.size,
             parameters: self.options.parameters.clone(),
@@ -67,6 +73,10 @@ impl<'a> Planner<'a> {
             source,
             ..ReportRow::default()
         };
+        if is_too_long {
+            let why = format!("its result would have a key of more than {MAX_KEY_BYTES} bytes; change --output");
+            return reject(row, Code::InvalidParameter, &why);
+        }
         // The first of two objects with one result key keeps it, even when it is rejected or already done.
         if !self.reserved_keys.reserve(hash(&[&row.output])) {
             return reject(row, Code::Conflict, "another object before it has the same result; change --output");
@@ -98,4 +108,42 @@ impl<'a> Planner<'a> {
 
 fn reject(row: ReportRow, code: Code, message: &str) -> Action {
     Action::Reject(Box::new(row.failed(Failure::new(code, message))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bulk::Selection;
+    use crate::source::StorageLocation;
+
+    #[test]
+    fn a_result_key_that_is_too_long_is_rejected_with_a_short_row() {
+        let location = |url: &str| StorageLocation::open(url, false).expect("a location");
+        let locations = Locations::new(location("s3://shop/in"), location("s3://shop/out")).expect("two places");
+        let selection = Selection { output: "{dir}".repeat(200) + "/{stem}.{ext}", ..Selection::default() };
+        let options = RunOptions {
+            filter: selection.filter().expect("a filter"),
+            template: selection.template().expect("a template"),
+            extension: "png",
+            shard: None,
+            limit: None,
+            parameters: String::new(),
+            model: String::new(),
+            max_bytes: 100,
+        };
+        let previous_runs = PreviousRuns::default();
+        let mut planner = Planner::new(&locations, &options, &previous_runs);
+        let mut classify = |folder: &str| {
+            let location = Path::parse(format!("in/{folder}/a.jpg")).expect("a key");
+            let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
+            planner.classify(ObjectMeta { location, last_modified, size: 1, e_tag: None, version: None })
+        };
+        // `out/`, the folder 200 times, and `/a.png`: 1,010 bytes, and 1,210.
+        assert!(matches!(classify("short"), Action::Process(_)));
+        let Action::Reject(row) = classify("longer") else { panic!("it has a result key") };
+        assert_eq!(row.code.as_deref(), Some("invalid_parameter"));
+        assert!(row.output.len() < 1100 && row.source == "s3://shop/in/longer/a.jpg", "{}", row.output);
+        let umlauts = "ü".repeat(60);
+        assert!(matches!(classify(&umlauts), Action::Reject(_)), "it is cut between characters");
+    }
 }

@@ -6,6 +6,9 @@ use object_store::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// Longest reason of a failure in bytes: readers of reports bound a row.
+const MAX_MESSAGE_BYTES: usize = 4096;
+
 /// The outcome of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportRow {
@@ -94,15 +97,11 @@ impl ReportRow {
         hash(&[&self.source, &self.source_etag, &self.parameters, &self.output])
     }
 
-    /// The same row with a failure.
+    /// The same row with a failure. A long message, which may be a server's, is cut.
     pub(super) fn failed(self, failure: Failure) -> Self {
-        Self {
-            status: Status::Failed,
-            code: Some(failure.code.to_owned()),
-            message: Some(failure.message),
-            finished_at: now(),
-            ..self
-        }
+        let Failure { code, mut message } = failure;
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        Self { status: Status::Failed, code: Some(code.to_owned()), message: Some(message), finished_at: now(), ..self }
     }
 
     /// The row as a line of the report.

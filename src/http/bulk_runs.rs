@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub struct BulkRequest {
     /// Public id of the key.
     pub key_id: String,
+    /// The account of the key.
+    pub account: String,
     /// The `Idempotency-Key`.
     pub name: Option<String>,
     /// URL of the place of the pictures.
@@ -46,6 +48,11 @@ pub enum BulkRefusal {
         param: &'static str,
         /// The reason, in a sentence.
         message: String,
+    },
+    /// The operator has not allowed the account the place of this field.
+    Forbidden {
+        /// The field.
+        param: &'static str,
     },
     /// By a fault of the service; for the log.
     Internal(String),

@@ -199,6 +199,10 @@ impl From<BulkRefusal> for ApiError {
     fn from(refusal: BulkRefusal) -> Self {
         match refusal {
             BulkRefusal::Parameter { param, message } => Self::new(ErrorCode::InvalidParameter, message).param(param),
+            BulkRefusal::Forbidden { param } => {
+                let message = "the operator of this service has not allowed this place to the account";
+                Self::new(ErrorCode::Forbidden, message).param(param)
+            }
             BulkRefusal::Internal(cause) => Self::internal(cause),
         }
     }

@@ -74,13 +74,6 @@ impl JobsConfig {
             sizes.map(|(name, _, least)| format!("jobs.{name}: expected a number from {least} to {MOST_MEGABYTES}"));
         wrong.chain(sizes).chain(no_places).collect()
     }
-
-    /// Whether an account may start bulk runs that read or write `place`.
-    #[must_use]
-    pub fn allows_bulk(&self, account: &str, place: &Place) -> bool {
-        let places = self.bulk_places.get(account).into_iter().flatten();
-        places.filter_map(|allowed| Place::parse(allowed)).any(|allowed| allowed.contains(place))
-    }
 }
 
 #[cfg(test)]
@@ -90,23 +83,6 @@ mod tests {
     fn with_places(account: &str, places: &[&str]) -> JobsConfig {
         let places = places.iter().map(|&place| place.to_owned()).collect();
         JobsConfig { bulk_places: BTreeMap::from([(account.to_owned(), places)]), ..JobsConfig::default() }
-    }
-
-    #[test]
-    fn bulk_runs_are_allowed_by_account_and_place_and_by_default_to_none() {
-        let place = |text: &str| Place::parse(text).expect("a place");
-        let config = with_places("shop", &["s3://shop/photos", "gs://archive"]);
-        assert_eq!(config.validate(), Vec::<String>::new());
-        for (account, text, is_allowed) in [
-            ("shop", "s3://shop/photos/2026", true),
-            ("shop", "gs://archive", true),
-            ("shop", "s3://shop", false),
-            ("shop", "s3://shop/photos2", false),
-            ("other", "s3://shop/photos", false),
-        ] {
-            assert_eq!(config.allows_bulk(account, &place(text)), is_allowed, "{account} {text}");
-        }
-        assert!(!JobsConfig::default().allows_bulk("shop", &place("s3://shop/photos")));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //!   checkpoints for daemons that adopt a job (`checkpoints.rs`), deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
 
 mod adoption;
+mod bulk_places;
 mod checkpoints;
 mod config;
 mod create;
@@ -44,6 +45,7 @@ pub mod webhook_client;
 mod webhook_schedule;
 
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
+pub use bulk_places::BulkPlaces;
 pub use config::JobsConfig;
 pub use deps::{
     DeliveryOutcome, Deps, ResultStore, ResultStoreError, WebhookTransport, WorkCheckpoint, WorkError, WorkOutput,

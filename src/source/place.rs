@@ -1,11 +1,14 @@
 //! A place in object storage by its URL, compared with others by its segments, without opening it.
 
 use object_store::path::Path;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use url::{Position, Url};
 
 /// A bucket or the root of the file system, and the key of a folder or an object in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// In one spelling for each key.
     url: String,
     /// Scheme and bucket: `s3://shop`, or `file://`.
     root: String,
@@ -17,7 +20,7 @@ impl Place {
     /// The place of a URL; `None` where the text is no URL of a place, or has segments that no key has, such as `..`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let url = Url::parse(text).ok()?;
+        let mut url = Url::parse(text).ok()?;
         // What follows the path, and a `..` that parsing removes, name no place that the text shows.
         let has_more = url.query().is_some() || url.fragment().is_some();
         let climbs = text.split(['/', '\\']).any(|segment| segment.to_ascii_lowercase().replace("%2e", ".") == "..");
@@ -27,7 +30,10 @@ impl Place {
         }
         // An empty key may be written with or without a slash.
         let key = Path::from_url_path(url.path()).ok()?;
-        Some(Self { url: url.to_string(), root, key })
+        if key.parts().next().is_some() {
+            url.path_segments_mut().ok()?.clear().extend(key.parts());
+        }
+        Some(Self { url: url.into(), root, key })
     }
 
     /// Whether `other` is this place or lies below it.
@@ -36,10 +42,34 @@ impl Place {
         self.root == other.root && other.key.prefix_matches(&self.key)
     }
 
+    /// The place with the symbolic links of a `file://` path resolved, as far as the path exists; `None` where they cannot be.
+    /// Reads the file system.
+    #[must_use]
+    pub fn resolved(&self) -> Option<Self> {
+        let url = Url::parse(&self.url).ok()?;
+        if url.scheme() != "file" {
+            return Some(self.clone());
+        }
+        let path = canonical(&url.to_file_path().ok()?)?;
+        Self::parse(Url::from_file_path(path).ok()?.as_str())
+    }
+
     /// Its URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+}
+
+/// The canonical path of the longest existing ancestor, and the rest of the path.
+fn canonical(path: &std::path::Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(canonical) => Some(canonical),
+        // A link whose target is missing exists itself, and leads to wherever the target will be.
+        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+            Some(canonical(path.parent()?)?.join(path.file_name()?))
+        }
+        Err(_) => None,
     }
 }
 
@@ -76,6 +106,21 @@ mod tests {
             ("file:///srv/shop", "file://host/srv/shop"),
         ] {
             assert!(!contains(outer, inner), "{outer} {inner}");
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_a_key_have_one_url() {
+        for (text, url) in [
+            ("s3://shop", "s3://shop"),
+            ("s3://shop/a/", "s3://shop/a"),
+            ("s3://shop/%72.jsonl", "s3://shop/r.jsonl"),
+            ("s3://shop/a b/%23%25.jsonl", "s3://shop/a%20b/%23%25.jsonl"),
+            ("file:///srv/a%20b/", "file:///srv/a%20b"),
+        ] {
+            let place = Place::parse(text).expect("a place");
+            assert_eq!(place.url(), url);
+            assert_eq!(Place::parse(url), Some(place), "{text}");
         }
     }
 

@@ -39,6 +39,13 @@ pub struct Enqueued {
     pub is_complete: bool,
 }
 
+impl From<&BulkStatus> for Enqueued {
+    /// Of a run that is not to be listed any more.
+    fn from(run: &BulkStatus) -> Self {
+        Self { objects: run.objects, skipped: run.skipped, ignored: run.ignored, is_complete: true }
+    }
+}
+
 /// The state of a run that is not to be listed any more: all its objects are queued, or it was cancelled.
 ///
 /// # Errors
@@ -93,8 +100,8 @@ pub async fn enqueue(
     }
     enqueued.objects += chunks.add_tasks(&tasks).await? + chunks.add_rejected(&rejected).await?;
     if !stop.is_requested() {
-        let id = run.id.clone();
-        if !queue.call(move |queue| queue.end_listing(&id, lister)).await? {
+        let (id, Enqueued { skipped, ignored, .. }) = (run.id.clone(), enqueued);
+        if !queue.call(move |queue| queue.end_listing(&id, lister, skipped, ignored)).await? {
             return Err(RunError::Superseded(run.id.clone()));
         }
         enqueued.is_complete = true;

@@ -138,7 +138,20 @@ impl<P: Prepare> Worker<'_, P> {
         let folder = tempfile::tempdir().map_err(ReportError::io(Path::new("a temporary folder")))?;
         let path = folder.path().join("report.jsonl");
         tokio::fs::write(&path, &claim.report).await.map_err(ReportError::io(&path))?;
-        let report = ReportLog::open(&path, "")?;
+        let report = match ReportLog::open(&path, "") {
+            // A damaged report of an earlier attempt must not end the workers one after the other.
+            Err(error @ ReportError::NotAReport { .. }) => {
+                tracing::error!(
+                    run = claim.run,
+                    chunk = claim.number,
+                    error = with_causes(&error),
+                    "the chunk begins anew"
+                );
+                tokio::fs::write(&path, b"").await.map_err(ReportError::io(&path))?;
+                ReportLog::open(&path, "")?
+            }
+            opened => opened?,
+        };
         let tasks = queued_tasks::decode(&claim.tasks)?;
         let objects = tasks.len() as u64;
         let is_done = |task: &Task| report.previous_runs().contains(task.row.fingerprint());

@@ -66,7 +66,7 @@ impl ClusterRun<'_> {
     async fn list(&self, report: &ReportLog, stop: &StopSignal) -> Result<Enqueued, Failure> {
         if let Some(run) = listed(self.queue, &self.run.id).await? {
             eprintln!("Run {}: resumed, {} of {} objects are finished", run.id, run.finished, run.objects);
-            return Ok(Enqueued { objects: run.objects, is_complete: true, ..Enqueued::default() });
+            return Ok(Enqueued::from(&run));
         }
         eprintln!("Run {}: listing the objects", self.run.id);
         let listed = enqueue(self.queue, self.run, self.locations, self.options, report, stop).await?;

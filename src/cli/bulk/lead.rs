@@ -12,11 +12,11 @@ use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, Queue, enqueue, follow
 use crate::bulk::{Code, Counters, ListingTotal, Observer, Rate, ReportLog, ReportRow, RunError, StopSignal, Summary};
 use crate::cli::exit_code::Failure;
 use crate::config::Config;
-use crate::jobs::RECORD_SECONDS;
-use crate::store::{BULK_LEASE, BulkJobEnd, BulkLead, BulkQueue, JobError, OpenError};
+use crate::jobs::{BulkPlaces, RECORD_SECONDS};
+use crate::store::{BULK_LEASE, BulkJobEnd, BulkLead, BulkRunState, JobError, OpenError};
 use crate::telemetry::with_causes;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -28,6 +28,15 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// Several heartbeats may be lost before the lease ends.
 const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
+
+/// How long a run is left to other daemons; afterwards this one may have other weights, or be the only one.
+const EXCLUSION: Duration = Duration::from_secs(5 * 60);
+
+/// Between two removals of old runs.
+const REMOVAL: Duration = Duration::from_secs(60);
+
+/// Largest report that is continued: it is copied to the disk of the daemon, and its rows are read into memory.
+const MAX_REPORT_BYTES: u64 = 4 << 30;
 
 /// How long a run that has ended is shown.
 const KEPT: Duration = Duration::from_secs(RECORD_SECONDS.unsigned_abs());
@@ -55,7 +64,7 @@ struct Estimate {
 enum LeadEnd {
     /// The end of the run is recorded.
     Recorded,
-    /// Another daemon leads the run now.
+    /// Another daemon leads the run now, or it is paused and without a leader.
     Lost,
     /// The daemon stops.
     Stopped,
@@ -76,11 +85,28 @@ enum Trouble {
 }
 
 impl Leader {
-    /// Leads runs until the stop signal.
+    /// Leads runs, and removes old ones, until the stop signal.
     pub(in crate::cli) async fn run(self) {
+        tokio::join!(self.lead_runs(), self.remove_old_runs());
+    }
+
+    async fn remove_old_runs(&self) {
+        while !self.stop.is_requested() {
+            if let Err(error) = self.queue.call(|queue| queue.remove_old_jobs(KEPT)).await {
+                tracing::warn!(error = with_causes(&error), "old bulk runs cannot be removed");
+            }
+            tokio::select! {
+                () = self.stop.requested() => {}
+                () = sleep(REMOVAL) => {}
+            }
+        }
+    }
+
+    async fn lead_runs(&self) {
         let (mut leads, mut excluded) = (JoinSet::new(), Vec::new());
         let mut is_away = false;
         while !self.stop.is_requested() {
+            excluded.retain(|(_, since): &(String, Instant)| since.elapsed() < EXCLUSION);
             match self.claim(leads.len(), &excluded).await {
                 Ok(Some(lead)) => {
                     let leader = self.clone();
@@ -95,7 +121,9 @@ impl Leader {
             }
             tokio::select! {
                 () = self.stop.requested() => {}
-                Some(ended) = leads.join_next(), if !leads.is_empty() => excluded.extend(ended.ok().flatten()),
+                Some(ended) = leads.join_next(), if !leads.is_empty() => {
+                    excluded.extend(ended.ok().flatten().map(|id| (id, Instant::now())));
+                }
                 () = sleep(POLL) => {}
             }
         }
@@ -103,30 +131,32 @@ impl Leader {
     }
 
     /// The lead of a run, unless there are `leading` already.
-    async fn claim(&self, leading: usize, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
+    async fn claim(&self, leading: usize, excluded: &[(String, Instant)]) -> Result<Option<BulkLead>, OpenError> {
         if leading >= MOST {
             return Ok(None);
         }
-        let excluded = excluded.to_vec();
-        let claim = move |queue: &BulkQueue| {
-            queue.remove_old_jobs(KEPT)?;
-            queue.lead(rand::random(), &excluded)
-        };
-        self.queue.call(claim).await
+        let excluded: Vec<_> = excluded.iter().map(|(id, _)| id.clone()).collect();
+        self.queue.call(move |queue| queue.lead(rand::random(), &excluded)).await
     }
 
     /// Leads a run to its end; its id where it is left to other daemons.
     async fn lead(&self, lead: BulkLead) -> Option<String> {
         tracing::info!(run = lead.id, "this daemon leads the run");
-        let estimate = Mutex::default();
+        let estimate = Arc::<Mutex<Estimate>>::default();
+        // A task of its own, so that the lease does not wait for the work; it ends with this one.
+        let mut heartbeats = JoinSet::new();
+        heartbeats.spawn(self.clone().send_heartbeats(lead.clone(), Arc::clone(&estimate)));
         let end = tokio::select! {
             biased;
             end = self.lead_to_end(&lead, &estimate) => end,
-            () = self.send_heartbeats(&lead, &estimate) => LeadEnd::Lost,
+            _ = heartbeats.join_next() => LeadEnd::Lost,
         };
+        drop(heartbeats);
         match end {
             LeadEnd::Recorded => tracing::info!(run = lead.id, "the run has ended"),
-            LeadEnd::Lost => tracing::warn!(run = lead.id, "another daemon leads the run, or has ended it"),
+            LeadEnd::Lost => {
+                tracing::info!(run = lead.id, "the run is paused, or another daemon leads it or has ended it");
+            }
             LeadEnd::Later(reason) => {
                 tracing::warn!(run = lead.id, reason, "the run is led again");
                 sleep(POLL).await;
@@ -150,7 +180,8 @@ impl Leader {
             Err(Trouble::Later(reason)) => return LeadEnd::Later(reason),
             Err(Trouble::Failed(error)) => {
                 tracing::error!(run = lead.id, code = error.code, reason = error.message, "the run failed");
-                BulkJobEnd { summary: None, error: Some(error), keeps_run: true }
+                let Estimate { failed, .. } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
+                BulkJobEnd { summary: None, failed, error: Some(error), keeps_run: true }
             }
         };
         let ended = lead.clone();
@@ -163,29 +194,29 @@ impl Leader {
 
     /// Lists and follows a run and writes its report; nothing where the daemon stops.
     async fn report(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) -> Result<Option<BulkJobEnd>, Trouble> {
-        let id = lead.id.clone();
-        let run = self.queue.call(move |queue| queue.run(&id)).await?;
-        let run = run.ok_or_else(|| failed(Code::InternalError, "the run is not in the queue any more"))?;
-        let spec = RunSpec::of(&run).map_err(|error| Trouble::Excluded(with_causes(&*error)))?;
+        let known = listed(&self.queue, &lead.id).await?;
+        // A run that is cancelled ends also where this version cannot read it.
+        if let Some(run) = known.as_ref().filter(|run| run.state != BulkRunState::Cancelled) {
+            RunSpec::read(&run.spec).map_err(|error| Trouble::Excluded(error.to_string()))?;
+        }
+        self.require_places(lead).await?;
         let no_report = |error: &Failure| report_failed(lead, with_causes(&**error));
         let report_file = ReportFile::at(&lead.report).map_err(|error| no_report(&error))?;
+        if report_file.object_bytes().await.map_err(|error| no_report(&error))? > MAX_REPORT_BYTES {
+            let message = format!("the report {} has more than 4 GiB; name another one", lead.report);
+            return Err(failed(Code::PayloadTooLarge, message));
+        }
         let path = report_file.open().await.map_err(|error| no_report(&error))?;
-        let report = ReportLog::open(&path, spec.parameters()).map_err(|error| no_report(&error.into()))?;
-        let locations = spec.locations().map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
-        let enqueued = match listed(&self.queue, &run.id).await? {
-            Some(run) => Enqueued { objects: run.objects, is_complete: true, ..Enqueued::default() },
-            None => {
-                let options = spec.options(&run, &self.config);
-                let options = options.map_err(|error| Trouble::Excluded(with_causes(&*error)))?;
-                let enqueued = enqueue(&self.queue, &run, &locations, &options, &report, &self.stop).await;
-                enqueued.map_err(|error| trouble(lead, error))?
-            }
+        let report = blocking(move || ReportLog::open(&path, "")).await?.map_err(|error| no_report(&error.into()))?;
+        let enqueued = match known {
+            Some(run) => Enqueued::from(&run),
+            None => self.list(lead, &report).await?,
         };
         if !enqueued.is_complete {
             return Ok(None);
         }
-        let mut progress = Progress { run: &run.id, estimate, rate: Rate::default(), total: enqueued.objects };
-        let followed = follow(&self.queue, &run.id, &report, &self.stop, &mut progress).await;
+        let mut progress = Progress { run: &lead.id, estimate, rate: Rate::default(), total: enqueued.objects };
+        let followed = follow(&self.queue, &lead.id, &report, &self.stop, &mut progress).await;
         let Followed { summary, end } = followed.map_err(|error| trouble(lead, error))?;
         let summary = Summary { skipped: summary.skipped + enqueued.skipped, ignored: enqueued.ignored, ..summary };
         let is_empty = summary.done + summary.failed + summary.skipped == 0;
@@ -193,7 +224,7 @@ impl Leader {
             FollowEnd::Left => return Ok(None),
             FollowEnd::Cancelled => Some(("cancelled".to_owned(), "the run was cancelled".to_owned())),
             FollowEnd::Finished if is_empty => {
-                let message = format!("there is no picture in {}", locations.source.address_prefix());
+                let message = format!("there is no picture in {}", lead.source);
                 Some((Code::NotFound.name().to_owned(), message))
             }
             FollowEnd::Finished => None,
@@ -201,13 +232,51 @@ impl Leader {
         let totals = complete_report(report, &report_file).await.map_err(|error| no_report(&error))?;
         Ok(Some(BulkJobEnd {
             summary: Some(summary_json(&summary, &totals, &report_file).to_string()),
+            failed: summary.failed,
             error: error.map(|(code, message)| JobError { code, message }),
             keeps_run: false,
         }))
     }
 
-    /// Renews the lease and records the estimate, again and again. Returns when another daemon leads the run.
-    async fn send_heartbeats(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) {
+    /// Queues the objects of a run that are not queued yet.
+    async fn list(&self, lead: &BulkLead, report: &ReportLog) -> Result<Enqueued, Trouble> {
+        let id = lead.id.clone();
+        let run = self.queue.call(move |queue| queue.run(&id)).await?;
+        let run = run.ok_or_else(|| failed(Code::InternalError, "the run is not in the queue any more"))?;
+        let config = Arc::clone(&self.config);
+        // Reads weights, and looks at folders.
+        let prepare = move || {
+            let excluded = |error: Failure| Trouble::Excluded(with_causes(&*error));
+            let spec = RunSpec::of(&run).map_err(excluded)?;
+            let locations = spec.locations().map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
+            let options = spec.options(&run, &config).map_err(excluded)?;
+            Ok::<_, Trouble>((run, locations, options))
+        };
+        let (run, locations, options) = blocking(prepare).await??;
+        let enqueued = enqueue(&self.queue, &run, &locations, &options, report, &self.stop).await;
+        enqueued.map_err(|error| trouble(lead, error))
+    }
+
+    /// Checks that the account may still use the places of a run, as its request was checked.
+    async fn require_places(&self, lead: &BulkLead) -> Result<(), Trouble> {
+        let (config, lead) = (Arc::clone(&self.config), lead.clone());
+        let refused = blocking(move || {
+            let places = BulkPlaces { from: &lead.source, to: &lead.destination, report: Some(&lead.report) };
+            let refused = config.jobs.refused_bulk_place(&lead.account, &places);
+            refused.or_else(|| config.jobs.refused_bulk_path(&lead.account, &places))
+        });
+        match refused.await? {
+            Some(param) => {
+                let message =
+                    format!("the operator of this service does not allow the place of `{param}` to the account");
+                Err(failed(Code::Forbidden, message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Renews the lease and records the estimate, again and again. Returns when this daemon does not lead the run any more.
+    async fn send_heartbeats(self, lead: BulkLead, estimate: Arc<Mutex<Estimate>>) {
         loop {
             sleep(HEARTBEAT).await;
             let Estimate { failed, left } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,6 +302,12 @@ impl From<OpenError> for Trouble {
     fn from(error: OpenError) -> Self {
         Self::Later(with_causes(&error))
     }
+}
+
+/// Runs `work` on a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Trouble> {
+    let worked = tokio::task::spawn_blocking(work).await;
+    worked.map_err(|error| failed(Code::InternalError, error.to_string()))
 }
 
 fn failed(code: Code, message: impl Into<String>) -> Trouble {

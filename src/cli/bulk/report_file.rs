@@ -48,7 +48,7 @@ impl ReportFile {
     }
 
     /// The name of the report of a run between these locations.
-    pub(super) fn default_name(locations: &Locations) -> String {
+    fn default_name(locations: &Locations) -> String {
         let (source, destination) = (locations.source.address_prefix(), locations.destination.address_prefix());
         let hash = Sha256::digest(format!("{source}\n{destination}"));
         let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -93,6 +93,16 @@ impl ReportFile {
             Err(error) => return Err(error.into()),
         }
         Ok(path)
+    }
+
+    /// Bytes of an object that exists; 0 for any other report.
+    pub(super) async fn object_bytes(&self) -> Result<u64, Failure> {
+        let Self::Object { location, key, .. } = self else { return Ok(0) };
+        match location.store.head(key).await {
+            Ok(object) => Ok(object.size),
+            Err(StoreError::NotFound { .. }) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Path of the local file.

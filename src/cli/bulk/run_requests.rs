@@ -1,6 +1,5 @@
 //! Prepares the bulk runs that keys request over HTTP.
 
-use super::report_file::ReportFile;
 use super::result_parameters::{models_of, parameters_hash};
 use super::run_spec::RunSpec;
 use crate::bulk::Locations;
@@ -9,6 +8,7 @@ use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
 use crate::config::Config;
 use crate::http::{BulkRefusal, BulkRequest, PrepareBulk};
+use crate::jobs::BulkPlaces;
 use crate::source::StorageLocation;
 use crate::store::{BULK_ID_PREFIX, BulkRun, NewBulkJob};
 use crate::telemetry::with_causes;
@@ -41,33 +41,39 @@ impl RunRequests {
 
 impl PrepareBulk for RunRequests {
     fn prepare(&self, request: BulkRequest) -> Result<NewBulkJob, BulkRefusal> {
-        let locations = locations(&request.from, &request.to)?;
-        let in_destination =
-            || format!("{}/{}", request.to.trim_end_matches('/'), ReportFile::default_name(&locations));
-        let report = request.report.clone().unwrap_or_else(in_destination);
-        let (key_id, name) = (request.key_id.clone(), request.name.clone());
+        // Before a folder is created.
+        let places = BulkPlaces { from: &request.from, to: &request.to, report: request.report.as_deref() };
+        if let Some(param) = self.0.jobs.refused_bulk_path(&request.account, &places) {
+            return Err(BulkRefusal::Forbidden { param });
+        }
+        require_usable(&request.from, &request.to)?;
+        let (key_id, account, name) = (request.key_id.clone(), request.account.clone(), request.name.clone());
+        let report = request.report.clone();
         let (source, destination) = (request.from.clone(), request.to.clone());
         let run = self.run(request).map_err(|error| BulkRefusal::Internal(with_causes(&*error)))?;
-        let run = BulkRun { id: id_of(&key_id, &report, &run.id), ..run };
-        Ok(NewBulkJob { run, key_id, name, source, destination, report })
+        let hash = hash_of(&key_id, report.as_deref().unwrap_or_default(), &run.id);
+        let run = BulkRun { id: format!("{BULK_ID_PREFIX}{hash}"), ..run };
+        // By the run, not by its places as that of a command: two runs at once have two reports.
+        let in_destination = || format!("{}/backdrop-bulk-{hash}.jsonl", destination.trim_end_matches('/'));
+        let report = report.unwrap_or_else(in_destination);
+        Ok(NewBulkJob { run, key_id, account, name, source, destination, report })
     }
 }
 
-/// Opens the places. The source first: no destination folder is created when it is missing.
-fn locations(from: &str, to: &str) -> Result<Locations, BulkRefusal> {
+/// Refuses places that cannot be opened. The source first: no destination folder is created when it is missing.
+fn require_usable(from: &str, to: &str) -> Result<(), BulkRefusal> {
     fn refused(param: &'static str, error: &(dyn Error + 'static)) -> BulkRefusal {
         BulkRefusal::Parameter { param, message: format!("`{param}`: {}", with_causes(error)) }
     }
     let source = StorageLocation::open(from, false).map_err(|error| refused("from", &error))?;
     let destination = StorageLocation::open(to, true).map_err(|error| refused("to", &error))?;
-    Locations::new(source, destination).map_err(|error| refused("to", &error))
+    Locations::new(source, destination).map(drop).map_err(|error| refused("to", &error))
 }
 
-/// The id of a run of a key: the same for the same request.
-fn id_of(key_id: &str, report: &str, run: &str) -> String {
+/// The name of a run of a key: the same for the same request.
+fn hash_of(key_id: &str, report: &str, run: &str) -> String {
     let hash = Sha256::digest([key_id, report, run].join("\n"));
-    let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("{BULK_ID_PREFIX}{hash}")
+    hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -82,9 +88,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("in")).unwrap();
         let url = |name: &str| format!("file://{}/{name}", folder.path().display());
-        let requests = RunRequests::new(Arc::default());
+        let mut config = Config::default();
+        config.jobs.bulk_places.insert("shop".into(), vec![url("")]);
+        let requests = RunRequests::new(Arc::new(config));
         let request = || BulkRequest {
             key_id: "key_1".into(),
+            account: "shop".into(),
             name: None,
             from: url("in"),
             to: url("out/"),
@@ -100,7 +109,11 @@ mod tests {
         let first = prepared(request());
         assert_eq!(prepared(request()), first);
         assert!(first.run.id.starts_with(BULK_ID_PREFIX) && first.run.id.len() == BULK_ID_PREFIX.len() + 12);
-        assert!(first.report.starts_with(&url("out/backdrop-bulk-")) && first.report.ends_with(".jsonl"));
+        let hash = &first.run.id[BULK_ID_PREFIX.len()..];
+        assert_eq!(first.report, url(&format!("out/backdrop-bulk-{hash}.jsonl")));
+        let other = BulkRequest { account: "other".into(), to: url("new"), ..request() };
+        assert_eq!(requests.prepare(other), Err(BulkRefusal::Forbidden { param: "from" }));
+        assert!(!folder.path().join("new").exists(), "no folder of an account that may not use it");
         let limited = Selection { limit: Some(5), ..Selection::default() };
         for other in [
             BulkRequest { key_id: "key_2".into(), ..request() },
@@ -116,7 +129,7 @@ mod tests {
     fn a_place_that_cannot_be_used_is_refused_by_its_field() {
         let folder = tempfile::tempdir().unwrap();
         let url = |name: &str| format!("file://{}/{name}", folder.path().display());
-        let param = |from: &str, to: &str| match locations(from, to) {
+        let param = |from: &str, to: &str| match require_usable(from, to) {
             Err(BulkRefusal::Parameter { param, .. }) => param,
             other => panic!("{other:?}"),
         };

@@ -74,11 +74,6 @@ impl RunSpec {
         Self::read(&run.spec).map_err(|error| format!("another version began it: {error}").into())
     }
 
-    /// Hash of all that its results depend on.
-    pub(super) fn parameters(&self) -> &str {
-        &self.parameters
-    }
-
     /// Its places. The source first: no destination folder is created when it is missing.
     pub(super) fn locations(&self) -> Result<Locations, Failure> {
         let source = StorageLocation::open(&self.from, false)?;

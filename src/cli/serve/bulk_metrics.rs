@@ -45,6 +45,8 @@ mod tests {
             is_listed: true,
             spec: String::new(),
             created_at: 0,
+            skipped: 0,
+            ignored: 0,
             objects: 500,
             finished,
             open_chunks: 4,

@@ -129,7 +129,7 @@ fn bulk() -> Operation {
             "output",
             string()
                 .with("default", KeyTemplate::DEFAULT)
-                .described("Keys of the results below `to`; placeholders are {dir}, {stem}, {name} and {ext}."),
+                .described("Keys of the results below `to`, at most 1,024 bytes; placeholders are {dir}, {stem}, {name} and {ext}."),
         ),
         optional("limit", integer().with("minimum", 1u32).described("Maximum number of pictures to process.")),
         optional(
@@ -138,7 +138,7 @@ fn bulk() -> Operation {
         ),
     ]);
     let reply = queued_job("The queued job. A repeated request is answered with the same job until it is over.");
-    let more = [ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::IdempotencyConflict];
+    let more = [ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::Conflict, ErrorCode::IdempotencyConflict];
     let codes = [&OF_BODY[..], &more, &[ErrorCode::FetchFailed, ErrorCode::Unavailable]].concat();
     Operation {
         is_extension: true,
@@ -170,7 +170,8 @@ fn show_job() -> Operation {
 fn change_job() -> Operation {
     let state = one_of(["paused", "running"]);
     let state = state.described("`paused` finishes the pictures in progress and starts no others; `running` resumes.");
-    let codes = [&OF_BODY[..], &[ErrorCode::NotFound, ErrorCode::Conflict, ErrorCode::Unavailable]].concat();
+    let more = [ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::Conflict, ErrorCode::Unavailable];
+    let codes = [&OF_BODY[..], &more].concat();
     Operation {
         is_extension: true,
         parameters: vec![job_id()],

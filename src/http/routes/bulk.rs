@@ -1,14 +1,14 @@
 //! `POST /bulk`: queues a run over object storage as a job of the key.
 //!
 //! The checks, in order: `Idempotency-Key` syntax and the body (400), a database (503), the account's access to generated
-//! backdrops and to the places (403), preset (404), the model (400), background and watermark by URL (424), the places
-//! themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), and the key's number of runs (429).
+//! backdrops and to the places (403), the globs (400), preset (404), the model (400), background and watermark by URL (424), the places
+//! themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), another run with the report (409), and the key's number of runs (429).
 
 use super::bulk_document::job_document;
 use super::jobs;
 use crate::bulk::{KeyFilter, Selection};
 use crate::http::authorize::{merge_preset, require_backdrop_access};
-use crate::http::bulk_runs::{BulkRequest, BulkRuns};
+use crate::http::bulk_runs::{BulkRefusal, BulkRequest, BulkRuns};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::fetching::fetch_aux_files;
@@ -19,7 +19,7 @@ use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::request_fingerprint;
 use crate::http::state::ApiState;
-use crate::jobs::JobsError;
+use crate::jobs::{BulkPlaces, JobsError};
 use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields, OF_ONE_PICTURE, PromptRequest, Source};
 use crate::source::Place;
 use crate::store::BulkJobCreated;
@@ -48,6 +48,7 @@ pub(in crate::http) async fn answer(
         ApiError::unavailable("bulk runs are not possible here: they need a PostgreSQL database (store.url)")
     })?;
     require_places(runs, caller, &body)?;
+    body.require_globs()?;
     let request = request(state, caller, context, body, name.map(|name| name.as_str().to_owned())).await?;
     let (preparing, key_id) = (Arc::clone(&runs.prepare), caller.key_id.clone());
     let prepared = tokio::task::spawn_blocking(move || preparing.prepare(request)).await;
@@ -56,6 +57,10 @@ pub(in crate::http) async fn answer(
     match runs.queue.call(move |queue| queue.create_job(&new, at_most)).await? {
         BulkJobCreated::Queued | BulkJobCreated::Same => {}
         BulkJobCreated::Conflict => return Err(request_fingerprint::conflict()),
+        BulkJobCreated::ReportInUse => {
+            let message = "a run that is not over writes this report";
+            return Err(ApiError::new(ErrorCode::Conflict, message).param("report"));
+        }
         BulkJobCreated::TooMany => return Err(JobsError::TooMany(at_most).into()),
     }
     let job = runs.queue.call(move |queue| queue.job(&key_id, &id)).await?;
@@ -68,13 +73,10 @@ fn require_places(runs: &BulkRuns, caller: &Caller, body: &BulkBody) -> Result<(
     if caller.test {
         return Err(ApiError::new(ErrorCode::Forbidden, "a sandbox key cannot start bulk runs"));
     }
-    let places = [("from", Some(&body.from)), ("to", Some(&body.to)), ("report", body.report.as_ref())];
-    let is_refused = |place: &Place| !runs.config.allows_bulk(&caller.account, place);
-    match places.into_iter().find(|(_, place)| place.is_some_and(is_refused)) {
-        Some((param, _)) => {
-            let message = "the operator of this service has not allowed this place to the account";
-            Err(ApiError::new(ErrorCode::Forbidden, message).param(param))
-        }
+    let report = body.report.as_ref().map(Place::url);
+    let places = BulkPlaces { from: body.from.url(), to: body.to.url(), report };
+    match runs.config.refused_bulk_place(&caller.account, &places) {
+        Some(param) => Err(BulkRefusal::Forbidden { param }.into()),
         None => Ok(()),
     }
 }
@@ -106,6 +108,7 @@ async fn request(
     let aux = fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     Ok(BulkRequest {
         key_id: caller.key_id.clone(),
+        account: caller.account.clone(),
         name,
         from: from.url().to_owned(),
         to: to.url().to_owned(),
@@ -148,7 +151,7 @@ impl BulkBody {
                 "report" => report = Some(report_place(&value)?),
                 "endpoint" => endpoint = Some(text(&name, &value, EXPECTED_ENDPOINT)?),
                 "preset" => preset = Some(text(&name, &value, "the id or the name of a preset")?),
-                "output" => selection.output = text(&name, &value, "a template such as {dir}/{stem}.{ext}")?,
+                "output" => selection.output = template(&name, &value)?,
                 "include" => selection.include = globs(&name, &value)?,
                 "exclude" => selection.exclude = globs(&name, &value)?,
                 "limit" => {
@@ -178,7 +181,20 @@ impl BulkBody {
         let (from, to) = (from.ok_or_else(|| missing("from"))?, to.ok_or_else(|| missing("to"))?);
         Ok(Self { from, to, report, endpoint, fields, preset, selection })
     }
+
+    /// Compiles the globs, each member alone for its name in the error. Only for accounts that may start the run: a glob of a few
+    /// bytes takes the time of a thousand patterns.
+    fn require_globs(&self) -> Result<(), FieldError> {
+        for (name, globs) in [("include", &self.selection.include), ("exclude", &self.selection.exclude)] {
+            KeyFilter::new(globs, &[])
+                .map_err(|error| FieldError::invalid(name, &globs.join(" "), error.to_string()))?;
+        }
+        Ok(())
+    }
 }
+
+/// Longest template of result keys in bytes, as long as a key: each placeholder in it repeats a part of the source's key.
+const MAX_TEMPLATE_BYTES: usize = 1024;
 
 const EXPECTED_ENDPOINT: &str = "the path of an endpoint that takes one picture, such as /remove";
 const EXPECTED_PLACE: &str = "s3://bucket/folder, gs://bucket/folder, az://container/folder or file:///folder";
@@ -200,13 +216,20 @@ fn report_place(value: &Value) -> Result<Place, FieldError> {
     place.ok_or_else(|| FieldError::invalid("report", &value.to_string(), expected))
 }
 
+fn template(name: &str, value: &Value) -> Result<String, FieldError> {
+    let expected = "a template such as {dir}/{stem}.{ext}, of at most 1,024 bytes";
+    let template = text(name, value, expected)?;
+    if template.len() > MAX_TEMPLATE_BYTES {
+        return Err(FieldError::invalid(name, &template, expected));
+    }
+    Ok(template)
+}
+
 fn globs(name: &str, value: &Value) -> Result<Vec<String>, FieldError> {
     let refuse = |expected: &str| FieldError::invalid(name, &value.to_string(), expected);
     let texts =
         value.as_array().ok_or_else(|| refuse("a list of globs"))?.iter().map(|glob| Some(glob.as_str()?.to_owned()));
-    let globs: Vec<String> = texts.collect::<Option<_>>().ok_or_else(|| refuse("a list of globs"))?;
-    KeyFilter::new(&globs, &[]).map_err(|error| refuse(&error.to_string()))?;
-    Ok(globs)
+    texts.collect::<Option<_>>().ok_or_else(|| refuse("a list of globs"))
 }
 
 #[cfg(test)]
@@ -215,7 +238,8 @@ mod tests {
     use serde_json::json;
 
     fn parsed(body: Value) -> Result<BulkBody, FieldError> {
-        BulkBody::parse(json::parse(body.to_string().as_bytes()).expect("an object"))
+        let body = BulkBody::parse(json::parse(body.to_string().as_bytes()).expect("an object"))?;
+        body.require_globs().map(|()| body)
     }
 
     #[test]
@@ -249,8 +273,11 @@ mod tests {
             ("params", json!({"stroke": 3}), "stroke"),
             ("params", json!({"preset": "shop"}), "preset"),
             ("include", json!("*.jpg"), "include"),
+            ("include", json!(["{a,b}".repeat(40)]), "include"),
             ("exclude", json!(["["]), "exclude"),
+            ("exclude", json!(["{".repeat(60_000)]), "exclude"),
             ("output", json!("{base}"), "output"),
+            ("output", json!("{dir}".repeat(300) + "{stem}"), "output"),
             ("limit", json!(0), "limit"),
             ("report", json!("s3://shop/photo.jpg"), "report"),
             ("reports", json!("s3://shop/r.jsonl"), "reports"),

@@ -1,14 +1,14 @@
 //! `/jobs`: lists, shows, cancels and deletes the jobs of a key: those of clips, and bulk runs, which are also paused and resumed.
 
 use super::bulk_document;
-use crate::http::bulk_runs::BulkRuns;
+use crate::http::bulk_runs::{BulkRefusal, BulkRuns};
 use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::json::{self, Object};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
-use crate::jobs::{JobState, JobView, MAX_PAGE, Removed, job_json};
+use crate::jobs::{BulkPlaces, JobState, JobView, MAX_PAGE, Removed, job_json};
 use crate::recipe::FieldError;
 use crate::store::{BULK_ID_PREFIX, BulkJob, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
@@ -92,8 +92,15 @@ pub(in crate::http) async fn change(
         return Err(ApiError::new(ErrorCode::Conflict, "only bulk runs can be paused").param("job_id"));
     };
     let is_over = || ApiError::new(ErrorCode::Conflict, "the run is over or cancelled").param("job_id");
-    if bulk_job(runs, caller, id).await?.state.is_final() {
+    let job = bulk_job(runs, caller, id).await?;
+    if job.state.is_final() {
         return Err(is_over());
+    }
+    // What was allowed when the run was requested may not be any more.
+    let places = BulkPlaces { from: &job.source, to: &job.destination, report: Some(&job.report) };
+    let refused = runs.config.refused_bulk_place(&caller.account, &places);
+    if let Some(param) = refused.filter(|_| to == BulkRunState::Running) {
+        return Err(BulkRefusal::Forbidden { param }.into());
     }
     let run = id.to_owned();
     let before = runs.queue.call(move |queue| queue.set_state(&run, &[from], to)).await?;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio_postgres::Row;
 
 use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, number, state_of};
+use super::bulk_removal::{delete_removed, mark_removed};
+use super::locks::{CREATION_LOCK, LOCKS};
 use crate::store::storage_fault::Fault;
 use crate::store::{JobError, JobState, OpenError, UnixSeconds};
 
@@ -24,6 +26,8 @@ pub struct NewBulkJob {
     pub run: BulkRun,
     /// Public id of the caller's key.
     pub key_id: String,
+    /// The account of the key.
+    pub account: String,
     /// The `Idempotency-Key`.
     pub name: Option<String>,
     /// Where the pictures are.
@@ -43,6 +47,8 @@ pub enum BulkJobCreated {
     Same,
     /// Another request used this `Idempotency-Key` before. Nothing was changed.
     Conflict,
+    /// Another run that has not ended writes this report. Nothing was changed.
+    ReportInUse,
     /// The key has its maximum of runs that have not ended. Nothing was changed.
     TooMany,
 }
@@ -89,6 +95,12 @@ pub struct BulkLead {
     pub id: String,
     /// The number of this claim.
     pub leader: i64,
+    /// The account of the key.
+    pub account: String,
+    /// Where the pictures are.
+    pub source: String,
+    /// Where the results go.
+    pub destination: String,
     /// The address of the report.
     pub report: String,
 }
@@ -98,20 +110,22 @@ pub struct BulkLead {
 pub struct BulkJobEnd {
     /// The totals, as JSON.
     pub summary: Option<String>,
+    /// Objects without a result.
+    pub failed: u64,
     /// Why it failed or was cancelled; `None` for one that is done.
     pub error: Option<JobError>,
     /// Keeps the run, paused, because its report is not written: the same request continues it.
     pub keeps_run: bool,
 }
 
-/// A run in a row of its job, with what its chunks add up to while they are there.
+/// A run in a row of its job, with what its chunks add up to until it has ended.
 const JOBS: &str = "SELECT j.id, j.state, j.source, j.destination, j.report, \
        (extract(epoch FROM j.created_at) * 1000)::bigint, extract(epoch FROM j.updated_at)::bigint, r.state, \
        coalesce(r.is_listed, j.is_listed), coalesce(c.objects, j.objects), coalesce(c.finished, j.finished), j.failed, \
        extract(epoch FROM j.ends_at)::bigint, j.summary, j.error_code, j.error_message \
      FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id LEFT JOIN LATERAL ( \
        SELECT sum(objects)::bigint AS objects, sum(least(finished, objects))::bigint AS finished \
-       FROM bulk_chunks WHERE run = j.id \
+       FROM bulk_chunks WHERE run = j.id AND j.state IN ('queued', 'processing') \
      ) c ON true \
      WHERE j.key_id = $1 AND ($2::text IS NULL OR j.id = $2) ORDER BY j.created_at DESC, j.id LIMIT $3";
 
@@ -122,6 +136,8 @@ impl BulkQueue {
     /// See [`BulkQueue::begin`].
     pub fn create_job(&self, new: &NewBulkJob, at_most: usize) -> Result<BulkJobCreated, OpenError> {
         self.transaction(|queries| {
+            // What is checked here holds until the end of the transaction.
+            queries.row("SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK])?;
             let named = "SELECT id FROM bulk_jobs WHERE key_id = $1 AND name = $2";
             if let Some(row) = queries.row(named, &[&new.key_id, &new.name])? {
                 let is_same = row.get::<_, &str>(0) == new.run.id;
@@ -131,23 +147,28 @@ impl BulkQueue {
             if queries.has(unfinished, &[&new.run.id])? {
                 return Ok(BulkJobCreated::Same);
             }
+            let written = "SELECT 1 FROM bulk_jobs WHERE report = $1 AND state IN ('queued', 'processing')";
+            if queries.has(written, &[&new.report])? {
+                return Ok(BulkJobCreated::ReportInUse);
+            }
             let full = "SELECT 1 FROM bulk_jobs WHERE key_id = $1 AND state IN ('queued', 'processing') \
                  HAVING count(*) >= $2";
             if queries.has(full, &[&new.key_id, &number(at_most as u64)])? {
                 return Ok(BulkJobCreated::TooMany);
             }
             let BulkRun { id, spec, background, mark } = &new.run;
+            delete_removed(queries, id)?;
             // No command has 0: the daemon that leads the run becomes its lister.
             let run = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, 0, $2, $3, $4) \
                  ON CONFLICT (id) DO UPDATE SET state = 'running'";
             queries.execute(run, &[id, spec, background, mark])?;
-            let job = "INSERT INTO bulk_jobs AS j (id, key_id, name, state, source, destination, report) \
-                 VALUES ($1, $2, $3, 'queued', $4, $5, $6) ON CONFLICT (id) DO UPDATE SET name = $3, state = 'queued', \
+            let job = "INSERT INTO bulk_jobs AS j (id, key_id, name, state, source, destination, report, account) \
+                 VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET name = $3, state = 'queued', \
                    created_at = now(), updated_at = now(), leader = NULL, leader_until = NULL, failed = 0, ends_at = NULL, \
                    is_listed = false, objects = 0, finished = 0, summary = NULL, error_code = NULL, error_message = NULL \
                  WHERE j.state IN ('done', 'error')";
-            let NewBulkJob { key_id, name, source, destination, report, .. } = new;
-            queries.execute(job, &[id, key_id, name, source, destination, report])?;
+            let NewBulkJob { key_id, account, name, source, destination, report, .. } = new;
+            queries.execute(job, &[id, key_id, name, source, destination, report, account])?;
             Ok(BulkJobCreated::Queued)
         })
     }
@@ -172,64 +193,54 @@ impl BulkQueue {
         self.transaction(|queries| queries.rows(JOBS, &[&key_id, &id, &MOST_LISTED])?.iter().map(job_of).collect())
     }
 
-    /// Removes a run of a key that has ended, with what is left of it in the queue.
-    ///
-    /// # Errors
-    /// See [`BulkQueue::begin`].
-    pub fn remove_job(&self, key_id: &str, id: &str) -> Result<(), OpenError> {
-        self.transaction(|queries| {
-            let text = "WITH gone AS (DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') \
-                   RETURNING id) \
-                 DELETE FROM bulk_runs USING gone WHERE bulk_runs.id = gone.id";
-            queries.execute(text, &[&key_id, &id])
-        })
-    }
-
-    /// Removes the runs that ended longer than `age` ago, with what is left of them in the queue.
-    ///
-    /// # Errors
-    /// See [`BulkQueue::begin`].
-    pub fn remove_old_jobs(&self, age: Duration) -> Result<(), OpenError> {
-        self.transaction(|queries| {
-            let text = "WITH gone AS (DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
-                   AND updated_at < now() - make_interval(secs => $1) RETURNING id) \
-                 DELETE FROM bulk_runs USING gone WHERE bulk_runs.id = gone.id";
-            queries.execute(text, &[&age.as_secs_f64()])
-        })
-    }
-
-    /// Claims the lead of the oldest run that no daemon leads. Runs in `excluded` are left to others.
+    /// Claims the lead of a run that no daemon leads: of the key with the fewest led runs, the oldest. Runs in `excluded` are left
+    /// to others unless they are cancelled, which any daemon can end, and those that are paused wait.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub fn lead(&self, leader: i64, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
         self.transaction(|queries| {
             let text = "WITH next AS ( \
-                   SELECT id FROM bulk_jobs WHERE state IN ('queued', 'processing') \
-                     AND (leader_until IS NULL OR leader_until < now()) AND NOT id = ANY ($2) \
-                   ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED \
+                   SELECT j.id FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id \
+                   WHERE j.state IN ('queued', 'processing') AND (j.leader_until IS NULL OR j.leader_until < now()) \
+                     AND (r.state = 'cancelled' OR NOT j.id = ANY ($2)) \
+                     AND NOT EXISTS (SELECT 1 FROM waiting_bulk_runs w WHERE w.id = j.id) \
+                   ORDER BY ( \
+                     SELECT count(*) FROM bulk_jobs led \
+                     WHERE led.key_id = j.key_id AND led.state = 'processing' AND led.leader_until >= now() \
+                   ), j.created_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED \
                  ) \
                  UPDATE bulk_jobs j SET state = 'processing', leader = $1, \
                    leader_until = now() + make_interval(secs => $3), \
                    updated_at = CASE j.state WHEN 'queued' THEN now() ELSE j.updated_at END \
-                 FROM next WHERE j.id = next.id RETURNING j.id, j.report";
+                 FROM next WHERE j.id = next.id RETURNING j.id, j.account, j.source, j.destination, j.report";
             let row = queries.row(text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()])?;
-            Ok(row.map(|row| BulkLead { id: row.get(0), leader, report: row.get(1) }))
+            Ok(row.map(|row| BulkLead {
+                id: row.get(0),
+                leader,
+                account: row.get(1),
+                source: row.get(2),
+                destination: row.get(3),
+                report: row.get(4),
+            }))
         })
     }
 
     /// Renews the lease of a lead, and records what it has counted and the time that it expects to be left; false where another
-    /// daemon leads the run now.
+    /// daemon leads the run now, or the run is paused with all its objects queued: the lead is given up then.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub fn renew_lead(&self, lead: &BulkLead, failed: u64, left: Option<Duration>) -> Result<bool, OpenError> {
         self.transaction(|queries| {
-            let text = "UPDATE bulk_jobs SET leader_until = now() + make_interval(secs => $3), failed = $4, \
-                   ends_at = now() + make_interval(secs => $5) \
-                 WHERE id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
+            let text = "UPDATE bulk_jobs j SET failed = $4, \
+                   leader_until = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $3) END, \
+                   ends_at = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $5) END \
+                 FROM (VALUES (1)) one LEFT JOIN waiting_bulk_runs w ON w.id = $1 \
+                 WHERE j.id = $1 AND j.leader = $2 AND j.state = 'processing' RETURNING w.id IS NULL";
             let (lease, left) = (BULK_LEASE.as_secs_f64(), left.map(|left| left.as_secs_f64()));
-            queries.has(text, &[&lead.id, &lead.leader, &lease, &number(failed), &left])
+            let row = queries.row(text, &[&lead.id, &lead.leader, &lease, &number(failed), &left])?;
+            Ok(row.is_some_and(|row| row.get(0)))
         })
     }
 
@@ -244,29 +255,37 @@ impl BulkQueue {
         })
     }
 
-    /// Ends a run; false where another daemon leads it now: nothing was changed then.
+    /// Ends a run, and removes it unless it is kept; false where another daemon leads it now: nothing was changed then.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub fn end_job(&self, lead: &BulkLead, end: &BulkJobEnd) -> Result<bool, OpenError> {
-        self.transaction(|queries| {
+        let ended = self.transaction(|queries| {
             let state = if end.error.is_some() { JobState::Failed } else { JobState::Done };
             let (code, message) = end.error.as_ref().map(|error| (&error.code, &error.message)).unzip();
             let text = "UPDATE bulk_jobs j SET state = $3, updated_at = now(), ends_at = NULL, summary = $4, \
-                   error_code = $5, error_message = $6, \
+                   error_code = $5, error_message = $6, failed = $7, \
                    is_listed = coalesce((SELECT is_listed FROM bulk_runs WHERE id = $1), false), \
                    (objects, finished) = (SELECT coalesce(sum(c.objects), 0)::bigint, \
                      coalesce(sum(least(c.finished, c.objects)), 0)::bigint FROM bulk_chunks c WHERE c.run = $1) \
                  WHERE j.id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
-            let ended = queries.has(text, &[&lead.id, &lead.leader, &state.name(), &end.summary, &code, &message])?;
+            let BulkJobEnd { summary, failed, .. } = end;
+            let failed = number(*failed);
+            let ended =
+                queries.has(text, &[&lead.id, &lead.leader, &state.name(), summary, &code, &message, &failed])?;
             if ended && end.keeps_run {
                 let pause = "UPDATE bulk_runs SET state = 'paused' WHERE id = $1 AND state = 'running'";
                 queries.execute(pause, &[&lead.id])?;
             } else if ended {
-                queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&lead.id])?;
+                mark_removed(queries, &lead.id)?;
             }
             Ok(ended)
-        })
+        })?;
+        if ended && !end.keeps_run {
+            // The end is recorded. What is left of the run after an error goes with the next removal of old ones.
+            let _ = self.delete_marked(&lead.id);
+        }
+        Ok(ended)
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
+use super::bulk_removal::{REMOVED, delete_removed};
 use super::connect::{Connection, Server};
 use super::reads::Queries;
 use super::schema::{read_error, require_usable};
@@ -89,6 +90,10 @@ pub struct BulkStatus {
     pub spec: String,
     /// When it began, in seconds since 1970.
     pub created_at: i64,
+    /// Objects that an earlier run finished, as the listing found at its end.
+    pub skipped: u64,
+    /// Objects that are excluded, as the listing found at its end.
+    pub ignored: u64,
     /// Objects in chunks.
     pub objects: u64,
     /// Objects with a report row, at most `objects`.
@@ -171,6 +176,7 @@ impl BulkQueue {
     /// As every call here: when the database cannot be used, or has tables on which this version does not work.
     pub fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
         self.transaction(|queries| {
+            delete_removed(queries, &run.id)?;
             let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (id) DO UPDATE SET lister = $2";
             queries.execute(text, &[&run.id, &lister, &run.spec, &run.background, &run.mark])
@@ -197,15 +203,17 @@ impl BulkQueue {
         })
     }
 
-    /// Records that all objects of a run are in chunks; false as in [`BulkQueue::add_chunk`].
+    /// Records that all objects of a run are in chunks, except for those that were `skipped` or `ignored`; false as in
+    /// [`BulkQueue::add_chunk`].
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn end_listing(&self, run: &str, lister: i64) -> Result<bool, OpenError> {
+    pub fn end_listing(&self, run: &str, lister: i64, skipped: u64, ignored: u64) -> Result<bool, OpenError> {
         self.transaction(|queries| {
             let is_allowed = may_list(queries, run, lister)?;
             if is_allowed {
-                queries.execute("UPDATE bulk_runs SET is_listed = true WHERE id = $1", &[&run])?;
+                let text = "UPDATE bulk_runs SET is_listed = true, skipped = $2, ignored = $3 WHERE id = $1";
+                queries.execute(text, &[&run, &number(skipped), &number(ignored)])?;
             }
             Ok(is_allowed)
         })
@@ -325,12 +333,13 @@ impl BulkQueue {
     pub fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
         self.transaction(|queries| {
             let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
+                   r.skipped, r.ignored, \
                    coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
                    count(*) FILTER (WHERE c.state <> 'done'), \
                    count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
-                 FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id WHERE $1::text IS NULL OR r.id = $1 \
-                 GROUP BY r.id ORDER BY r.created_at, r.id";
-            queries.rows(text, &[&id])?.iter().map(status_of).collect()
+                 FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
+                 WHERE ($1::text IS NULL OR r.id = $1) AND r.lister <> $2 GROUP BY r.id ORDER BY r.created_at, r.id";
+            queries.rows(text, &[&id, &REMOVED])?.iter().map(status_of).collect()
         })
     }
 
@@ -358,7 +367,8 @@ impl BulkQueue {
         to: BulkRunState,
     ) -> Result<Option<BulkRunState>, OpenError> {
         self.transaction(|queries| {
-            let row = queries.row("SELECT state FROM bulk_runs WHERE id = $1 FOR UPDATE", &[&id])?;
+            let text = "SELECT state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE";
+            let row = queries.row(text, &[&id, &REMOVED])?;
             let Some(row) = row else { return Ok(None) };
             let before = state_of(row.get(0))?;
             if from.contains(&before) {
@@ -366,14 +376,6 @@ impl BulkQueue {
             }
             Ok(Some(before))
         })
-    }
-
-    /// Removes a run.
-    ///
-    /// # Errors
-    /// See [`BulkQueue::begin`].
-    pub fn remove(&self, id: &str) -> Result<(), OpenError> {
-        self.transaction(|queries| queries.execute("DELETE FROM bulk_runs WHERE id = $1", &[&id]))
     }
 
     /// Runs `work` in a transaction. After an error the next call connects again.
@@ -417,10 +419,12 @@ fn status_of(row: &Row) -> Result<BulkStatus, Fault> {
         is_listed: row.get(2),
         spec: row.get(3),
         created_at: row.get(4),
-        objects: count(5),
-        finished: count(6),
-        open_chunks: count(7),
-        claimed_chunks: count(8),
+        skipped: count(5),
+        ignored: count(6),
+        objects: count(7),
+        finished: count(8),
+        open_chunks: count(9),
+        claimed_chunks: count(10),
     })
 }
 

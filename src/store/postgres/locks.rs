@@ -12,6 +12,9 @@ pub(super) const LOCKS: i32 = 0x6264_7270;
 /// Second half of the lock of all who change the store.
 const STORE_LOCK: i32 = 2;
 
+/// Second half of the lock of the transaction that creates a bulk run for a key.
+pub(super) const CREATION_LOCK: i32 = 3;
+
 /// The outcome of taking a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Locking {

@@ -15,6 +15,7 @@
 
 mod bulk_jobs;
 mod bulk_queue;
+mod bulk_removal;
 mod calls;
 mod commit_log;
 mod connect;

@@ -442,11 +442,11 @@ fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
     let run = BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() };
     queue.begin(&run, 2).unwrap();
     assert!(!queue.add_chunk("run", 1, &chunk(2)).unwrap(), "another command has begun to list");
-    assert!(!queue.end_listing("run", 1).unwrap());
-    assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap() && queue.end_listing("run", 2).unwrap());
+    assert!(!queue.end_listing("run", 1, 0, 0).unwrap());
+    assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap() && queue.end_listing("run", 2, 3, 4).unwrap());
     assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap(), "the second time has the same effect");
     let status = queue.status(Some("run")).unwrap().remove(0);
-    assert!(status.is_listed);
+    assert_eq!((status.is_listed, status.skipped, status.ignored), (true, 3, 4));
     assert_eq!((status.objects, status.finished, status.open_chunks, status.claimed_chunks), (6, 0, 3, 0));
 
     let other = BulkRun { id: "other".into(), ..run };

@@ -7,8 +7,8 @@ use super::support::{assert_exit, tree, url};
 use crate::support::command::{http_client, json};
 use crate::support::postgres::{Server, name_of, stable_port};
 use backdrop::store::{
-    BulkJobCreated, BulkJobEnd, BulkQueue, BulkRun, JobError, JobState, NewBulkJob, NewChunk, PostgresServer,
-    StoreConfig,
+    BulkJobCreated, BulkJobEnd, BulkQueue, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk,
+    PostgresServer, StoreConfig,
 };
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -242,6 +242,16 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
         refused(KEY, &with(member, &climbing), 400, "invalid_parameter", member);
     }
     refused(KEY, &with("report", "file:///etc/report.jsonl"), 403, "forbidden", "report");
+    // A link in the allowed folder that leads out of it.
+    std::os::unix::fs::symlink("/etc", scene.path("link")).unwrap();
+    refused(KEY, &with("from", &url(&scene.path("link"))), 403, "forbidden", "from");
+    refused(KEY, &with("to", &url(&scene.path("link/new"))), 403, "forbidden", "to");
+    // Globs are compiled after that.
+    let mut many = with("from", "file:///etc");
+    many["include"] = json!(["{a,b}".repeat(40)]);
+    refused(KEY, &many, 403, "forbidden", "from");
+    many["from"] = run["from"].clone();
+    refused(KEY, &many, 400, "invalid_parameter", "include");
     refused(KEY, &with("from", &url(&scene.path("missing"))), 400, "invalid_parameter", "from");
     assert_exit(&scene.run(&["accounts", "create", "other", "--plan", "plus"]), 0);
     let other = json(&scene.run(&["keys", "create", "--account", "other", "--json"]));
@@ -249,6 +259,18 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     daemons.until("the key is known", || daemons.send_as(other, 0, Method::GET, "/jobs", None).0 == 200);
     refused(other, &run, 403, "forbidden", "from");
     assert_eq!(scene.sql("SELECT count(*) FROM bulk_runs"), "0", "a refused request begins no run");
+
+    // The permission is gone once the run is created.
+    let (status, location, created) = daemons.post(0, &with("to", &url(&scene.path("denied"))));
+    assert_eq!(status, 202, "{created}");
+    // Until it is over, no other run may write its report.
+    refused(KEY, &run, 409, "conflict", "report");
+    let id = created["job_id"].as_str().unwrap();
+    scene.sql(&format!("UPDATE bulk_jobs SET account = 'other', leader = NULL, leader_until = NULL WHERE id = '{id}'"));
+    let ended = daemons.ended(0, &location);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("forbidden")), "{ended}");
+    assert_eq!(daemons.send_as(KEY, 0, Method::DELETE, &location, None).0, 200);
+    assert_eq!(scene.sql("SELECT count(*) FROM bulk_runs"), "0", "it is deleted with its run");
 
     let named = |body: &Value| daemons.send_named(KEY, 0, Method::POST, "/bulk", Some(body), Some("name"));
     let (status, location, created) = named(&run);
@@ -290,10 +312,11 @@ fn new_job(id: &str, name: Option<&str>) -> NewBulkJob {
     NewBulkJob {
         run: BulkRun { id: id.into(), spec: "{}".into(), ..BulkRun::default() },
         key_id: "key_1".into(),
+        account: "shop".into(),
         name: name.map(str::to_owned),
         source: "s3://a".into(),
         destination: "s3://b".into(),
-        report: "s3://b/r.jsonl".into(),
+        report: format!("s3://b/{id}.jsonl"),
     }
 }
 
@@ -303,9 +326,13 @@ fn a_stale_leader_can_neither_renew_nor_end_a_run() {
     assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), BulkJobCreated::Queued);
     queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
     let chunk = NewChunk { number: 0, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
-    assert!(queue.add_chunk("bulk_1", 7, &chunk).unwrap() && queue.end_listing("bulk_1", 7).unwrap());
+    assert!(queue.add_chunk("bulk_1", 7, &chunk).unwrap() && queue.end_listing("bulk_1", 7, 0, 0).unwrap());
     let first = queue.lead(1, &[]).unwrap().unwrap();
-    assert_eq!((first.id.as_str(), first.report.as_str()), ("bulk_1", "s3://b/r.jsonl"));
+    assert_eq!((first.id.as_str(), first.report.as_str()), ("bulk_1", "s3://b/bulk_1.jsonl"));
+    assert_eq!(
+        (first.account.as_str(), first.source.as_str(), first.destination.as_str()),
+        ("shop", "s3://a", "s3://b")
+    );
     assert_eq!(queue.lead(2, &[]).unwrap(), None, "it has a leader");
     assert!(queue.renew_lead(&first, 1, Some(Duration::from_secs(60))).unwrap());
     let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
@@ -368,8 +395,11 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
     assert!(queue.job("key_1", "bulk_1").unwrap().is_some(), "only one that has ended is removed");
     // What ended a day ago goes with what is left of it.
     let lead = queue.lead(2, &["bulk_2".into()]).unwrap().unwrap();
-    let failed =
-        BulkJobEnd { error: Some(JobError { code: "x".into(), message: "y".into() }), keeps_run: true, summary: None };
+    let failed = BulkJobEnd {
+        error: Some(JobError { code: "x".into(), message: "y".into() }),
+        keeps_run: true,
+        ..BulkJobEnd::default()
+    };
     assert!(queue.end_job(&lead, &failed).unwrap());
     server.sql(name_of(&url), "UPDATE bulk_jobs SET updated_at = now() - interval '2 hours'");
     queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
@@ -378,4 +408,105 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
         (None, 1),
         "an unfinished one stays"
     );
+}
+
+#[test]
+fn a_report_is_written_by_one_run_at_a_time() {
+    let Some((_server, _url, queue)) = queue() else { return };
+    let with_report = |id: &str| NewBulkJob { report: "s3://b/r.jsonl".into(), ..new_job(id, None) };
+    assert_eq!(queue.create_job(&with_report("bulk_1"), 9).unwrap(), BulkJobCreated::Queued);
+    assert_eq!(queue.create_job(&with_report("bulk_1"), 9).unwrap(), BulkJobCreated::Same, "the same run");
+    let of_other_key = NewBulkJob { key_id: "key_2".into(), ..with_report("bulk_2") };
+    for other in [with_report("bulk_2"), of_other_key] {
+        assert_eq!(queue.create_job(&other, 9).unwrap(), BulkJobCreated::ReportInUse);
+    }
+    assert_eq!((queue.run("bulk_2").unwrap(), queue.jobs("key_1").unwrap().len()), (None, 1));
+    let lead = queue.lead(1, &[]).unwrap().unwrap();
+    assert!(queue.end_job(&lead, &BulkJobEnd::default()).unwrap());
+    assert_eq!(queue.create_job(&with_report("bulk_2"), 9).unwrap(), BulkJobCreated::Queued);
+}
+
+#[test]
+fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
+    use BulkRunState::{Cancelled, Paused, Running};
+    let Some((_server, _url, queue)) = queue() else { return };
+    let lead = |excluded: &[String]| queue.lead(rand::random(), excluded).unwrap();
+    for id in ["bulk_1", "bulk_2"] {
+        assert_eq!(queue.create_job(&new_job(id, None), 9).unwrap(), BulkJobCreated::Queued);
+    }
+    let of_other_key = NewBulkJob { key_id: "key_2".into(), ..new_job("bulk_3", None) };
+    assert_eq!(queue.create_job(&of_other_key, 9).unwrap(), BulkJobCreated::Queued);
+    let first = lead(&[]).unwrap();
+    let other = lead(&[]).unwrap();
+    assert_eq!((first.id.as_str(), other.id.as_str()), ("bulk_1", "bulk_3"), "the key without a led run first");
+
+    queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
+    assert_eq!(queue.set_state("bulk_1", &[Running], Paused).unwrap(), Some(Running));
+    assert!(queue.renew_lead(&first, 0, None).unwrap(), "it is listed while it is paused");
+    let chunk = |number, tasks: Option<&str>| NewChunk {
+        number,
+        objects: 1,
+        tasks: tasks.map(str::to_owned),
+        report: Vec::new(),
+    };
+    assert!(queue.add_chunk("bulk_1", 7, &chunk(0, None)).unwrap());
+    assert!(queue.end_listing("bulk_1", 7, 0, 0).unwrap());
+    assert!(queue.renew_lead(&first, 0, None).unwrap(), "all is done: its report is to be written");
+    assert!(queue.add_chunk("bulk_1", 7, &chunk(1, Some("[]"))).unwrap());
+    assert!(!queue.renew_lead(&first, 0, Some(Duration::from_secs(60))).unwrap(), "there is nothing to lead");
+    assert_eq!(queue.job("key_1", "bulk_1").unwrap().unwrap().ends_at, None);
+    assert_eq!(lead(&[]).unwrap().id, "bulk_2");
+    assert_eq!(lead(&[]), None, "it waits");
+    assert_eq!(queue.set_state("bulk_1", &[Paused], Running).unwrap(), Some(Paused));
+    let first = lead(&[]).unwrap();
+    assert_eq!(first.id, "bulk_1");
+
+    // Any daemon ends a run that is cancelled, also one that leaves it to others otherwise.
+    queue.release_lead(&first).unwrap();
+    let excluded = ["bulk_1".to_owned()];
+    assert_eq!(lead(&excluded), None);
+    assert_eq!(queue.set_state("bulk_1", &[Running], Cancelled).unwrap(), Some(Running));
+    assert_eq!(lead(&excluded).unwrap().id, "bulk_1");
+}
+
+#[test]
+fn a_run_that_is_being_removed_is_hidden_and_begins_anew_without_its_chunks() {
+    let Some((server, url, queue)) = queue() else { return };
+    let sql = |text: &str| server.sql(name_of(&url), text).trim().to_owned();
+    let chunk = |number| NewChunk { number, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
+    let remains = || sql("SELECT (SELECT count(*) FROM bulk_runs) + (SELECT count(*) FROM bulk_chunks)");
+    let new = new_job("bulk_1", None);
+    queue.create_job(&new, 9).unwrap();
+    queue.begin(&new.run, 7).unwrap();
+    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap() && queue.add_chunk("bulk_1", 7, &chunk(1)).unwrap());
+    let lead = queue.lead(1, &[]).unwrap().unwrap();
+    let error = JobError { code: "x".into(), message: "y".into() };
+    let kept = BulkJobEnd { error: Some(error), keeps_run: true, ..BulkJobEnd::default() };
+    assert!(queue.end_job(&lead, &kept).unwrap());
+    assert_eq!(remains(), "3", "a failed run is kept");
+
+    // A daemon that ended in the middle of the removal.
+    let mark = "UPDATE bulk_runs SET state = 'cancelled', lister = -1";
+    sql(mark);
+    assert_eq!(queue.status(None).unwrap(), []);
+    assert_eq!(queue.set_state("bulk_1", &[BulkRunState::Cancelled], BulkRunState::Running).unwrap(), None);
+    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!((job.objects, job.finished), (4, 4), "as it ended");
+    assert_eq!(queue.create_job(&new, 9).unwrap(), BulkJobCreated::Queued);
+    assert_eq!((remains().as_str(), queue.job("key_1", "bulk_1").unwrap().unwrap().objects), ("1", 0));
+
+    // The command begins its runs anew as well, and any daemon removes what is left over.
+    queue.begin(&new.run, 7).unwrap();
+    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap());
+    sql(mark);
+    queue.begin(&new.run, 7).unwrap();
+    assert_eq!(remains(), "1");
+    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap());
+    sql(mark);
+    queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
+    assert_eq!(remains(), "0");
+    queue.begin(&new.run, 7).unwrap();
+    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap());
+    queue.remove("bulk_1").unwrap();
+    assert_eq!(remains(), "0");
 }

@@ -4,6 +4,8 @@
 CREATE TABLE bulk_jobs (
     id text COLLATE "C" PRIMARY KEY,
     key_id text COLLATE "C" NOT NULL,
+    -- The account of the key, for its permission to use the places.
+    account text COLLATE "C" NOT NULL,
     -- The Idempotency-Key of the last request.
     name text COLLATE "C",
     state text COLLATE "C" NOT NULL CHECK (state IN ('queued', 'processing', 'done', 'error')),
@@ -30,3 +32,11 @@ CREATE TABLE bulk_jobs (
     UNIQUE (key_id, name)
 );
 CREATE INDEX bulk_jobs_by_key ON bulk_jobs (key_id, created_at);
+
+-- What the listing of a run left out, for the daemon that leads its end.
+ALTER TABLE bulk_runs ADD COLUMN skipped bigint NOT NULL DEFAULT 0;
+ALTER TABLE bulk_runs ADD COLUMN ignored bigint NOT NULL DEFAULT 0;
+
+-- Runs that have nothing to lead until they are resumed: paused, with all their objects queued, and not all of them finished.
+CREATE VIEW waiting_bulk_runs AS SELECT id FROM bulk_runs r WHERE state = 'paused' AND is_listed
+    AND EXISTS (SELECT 1 FROM bulk_chunks c WHERE c.run = r.id AND c.state <> 'done');

@@ -1,0 +1,115 @@
+//! Checks which places in object storage the bulk runs of an account use, against those that the operator has allowed.
+
+use super::config::JobsConfig;
+use crate::source::Place;
+
+/// The places of a run, by their URLs.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkPlaces<'a> {
+    /// Where the pictures are.
+    pub from: &'a str,
+    /// Where the results go.
+    pub to: &'a str,
+    /// The report, and a CSV beside it; `None` for one in `to`.
+    pub report: Option<&'a str>,
+}
+
+impl JobsConfig {
+    /// The parameter of the first place that the account may not use, by the URLs alone.
+    #[must_use]
+    pub fn refused_bulk_place(&self, account: &str, places: &BulkPlaces<'_>) -> Option<&'static str> {
+        self.refused(account, places, Place::parse)
+    }
+
+    /// The same for the paths that `file://` places have when symbolic links are resolved. Reads the file system.
+    #[must_use]
+    pub fn refused_bulk_path(&self, account: &str, places: &BulkPlaces<'_>) -> Option<&'static str> {
+        self.refused(account, places, |url| Place::parse(url)?.resolved())
+    }
+
+    fn refused(
+        &self,
+        account: &str,
+        places: &BulkPlaces<'_>,
+        read: impl Fn(&str) -> Option<Place>,
+    ) -> Option<&'static str> {
+        let allowed = self.bulk_places.get(account).into_iter().flatten();
+        let allowed: Vec<Place> = allowed.filter_map(|url| read(url)).collect();
+        let is_allowed = |url: &str| read(url).is_some_and(|place| allowed.iter().any(|outer| outer.contains(&place)));
+        let BulkPlaces { from, to, report } = *places;
+        let csv = report.map(|report| format!("{}.csv", report.strip_suffix(".jsonl").unwrap_or(report)));
+        let used = [("from", Some(from)), ("to", Some(to)), ("report", report), ("report", csv.as_deref())];
+        used.into_iter().find(|(_, url)| url.is_some_and(|url| !is_allowed(url))).map(|(param, _)| param)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn with_places(places: &[&str]) -> JobsConfig {
+        let places = places.iter().map(|&place| place.to_owned()).collect();
+        JobsConfig { bulk_places: BTreeMap::from([("shop".to_owned(), places)]), ..JobsConfig::default() }
+    }
+
+    const fn places<'a>(from: &'a str, to: &'a str, report: Option<&'a str>) -> BulkPlaces<'a> {
+        BulkPlaces { from, to, report }
+    }
+
+    #[test]
+    fn bulk_runs_are_allowed_by_account_and_place_and_by_default_to_none() {
+        let config = with_places(&["s3://shop/photos", "gs://archive", "s3://shop/r.jsonl"]);
+        assert_eq!(config.validate(), Vec::<String>::new());
+        for (account, text, is_allowed) in [
+            ("shop", "s3://shop/photos/2026", true),
+            ("shop", "gs://archive", true),
+            ("shop", "s3://shop", false),
+            ("shop", "s3://shop/photos2", false),
+            ("shop", "photos", false),
+            ("other", "s3://shop/photos", false),
+        ] {
+            let places = places(text, text, None);
+            assert_eq!(config.refused_bulk_place(account, &places).is_none(), is_allowed, "{account} {text}");
+        }
+        for (run, refused) in [
+            (places("gs://archive/a", "s3://b", None), Some("to")),
+            (places("gs://archive/a", "gs://archive/b", Some("s3://b/r.jsonl")), Some("report")),
+            (places("gs://archive/a", "gs://archive/b", Some("gs://archive/r.jsonl")), None),
+            // The object alone: its CSV may not be written.
+            (places("gs://archive/a", "gs://archive/b", Some("s3://shop/r.jsonl")), Some("report")),
+        ] {
+            assert_eq!(config.refused_bulk_place("shop", &run), refused, "{run:?}");
+        }
+        let anywhere = places("s3://shop/photos", "s3://shop/photos/out", None);
+        assert_eq!(JobsConfig::default().refused_bulk_place("shop", &anywhere), Some("from"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_symbolic_link_does_not_lead_out_of_an_allowed_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = |name: &str| format!("file://{}/{name}", folder.path().display());
+        for name in ["allowed/in", "outside"] {
+            std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
+        }
+        for (target, link) in [("outside", "out"), ("allowed/in", "same"), ("missing", "dangling")] {
+            let (target, link) = (folder.path().join(target), folder.path().join("allowed").join(link));
+            std::os::unix::fs::symlink(target, link).expect("a link");
+        }
+        let config = with_places(&[&url("allowed")]);
+        for (to, is_allowed) in [
+            ("allowed/new/folder", true),
+            ("allowed/same/new", true),
+            ("allowed/out", false),
+            ("allowed/out/new", false),
+            ("allowed/dangling", false),
+            ("allowed/dangling/new", false),
+        ] {
+            let (from, to) = (url("allowed/in"), url(to));
+            let places = places(&from, &to, None);
+            assert_eq!(config.refused_bulk_place("shop", &places), None, "{to}: its text is in the place");
+            assert_eq!(config.refused_bulk_path("shop", &places).is_none(), is_allowed, "{to}");
+        }
+    }
+}
