@@ -261,10 +261,17 @@ impl ClaimGuard {
         (self.key.clone(), Request { fingerprint, images, at, pictures: pictures.to_vec() })
     }
 
-    /// To be called when the record is committed.
+    /// To be called when the record is committed, or a lease covers it.
     pub(super) fn billed(self, images: u64) {
-        let billed = self.bill(images);
-        self.keys.lock().remember(self.id, billed);
+        let mut memory = self.keys.lock();
+        let elsewhere = match memory.entries.get_mut(&self.id) {
+            Some(Entry::Running { elsewhere, .. }) => elsewhere.take(),
+            Some(Entry::Billed(_)) | None => None,
+        };
+        // What another process has committed meanwhile is what the database has: it refuses this record.
+        let billed = elsewhere.unwrap_or_else(|| self.bill(images));
+        memory.remember(self.id, billed);
+        // `self` is dropped after the lock, which its drop takes.
     }
 
     fn bill(&self, images: u64) -> Billed {
@@ -455,6 +462,18 @@ mod tests {
         keys.drop_old(at(DAY + 2)).await.expect("the store writes");
         assert!(matches!(claim(&keys, "k", 2, at(DAY + 2)), Some(Claim::Replay(_))));
         assert_eq!(keys.lock().billed.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_another_process_has_billed_meanwhile_is_remembered_also_when_the_own_bill_is_acknowledged() {
+        let (_, keys, _) = MemoryStore::default().start(50, NOW);
+        let guard = claim_new(&keys, "k", 1, NOW);
+        let pictures = vec![Some([9; 32])];
+        let elsewhere = Request { fingerprint: [1; 32], images: 1, at: NOW, pictures: pictures.clone() };
+        keys.downgrade().copy(&Rows { requests: vec![("a".into(), "k".into(), elsewhere)], ..Rows::default() });
+        guard.with_pictures(Arc::from([Some([7; 32])])).billed(1);
+        let claimed = claim(&keys, "k", 1, NOW);
+        assert!(matches!(&claimed, Some(Claim::Replay(billed)) if billed.to_vec() == pictures), "{claimed:?}");
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Detects that a daemon is idle, so that it can end and be started again by the next connection (socket activation).
 //!
-//! Idle means no connection on the public listener and no unfinished job. A connection that arrives later stays in the
+//! Idle means no connection on the public listener, no unfinished job and no bill that waits for the database. A connection that arrives later stays in the
 //! backlog of the socket, which the service manager holds too, and starts the next daemon.
 
 use std::time::Duration;

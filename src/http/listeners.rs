@@ -34,7 +34,7 @@ pub async fn serve(
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
     let admin_service = Arc::new(Admin::new(app.clone(), draining.clone(), config.admin_hosts.clone()));
     let grace = config.shutdown_grace;
-    let jobs = app.jobs.clone();
+    let (jobs, billing) = (app.jobs.clone(), app.billing.clone());
     let public_service = Arc::new(Public::new(app, config.clone(), &limits));
     let shares = descriptors::shares(config.max_connections);
     let public_limits = ListenerLimits {
@@ -45,8 +45,8 @@ pub async fn serve(
     let admin_limits = ListenerLimits { connections: shares.admin, per_address: None, proxy_protocol: false };
     let open = watch::Sender::new(0);
     let is_busy = move || {
-        let jobs = jobs.clone();
-        async move { jobs.has_unfinished().await }
+        let (jobs, has_deferred_bills) = (jobs.clone(), billing.deferred_bills() > 0);
+        async move { has_deferred_bills || jobs.has_unfinished().await }
     };
     let idle = idle::idle_for(config.idle_exit, open.subscribe(), is_busy);
     let stop_public = async {

@@ -213,6 +213,14 @@ pub struct QuotaCheck {
     pub key_images: Option<u64>,
 }
 
+impl QuotaCheck {
+    /// Whether there is no quota to check.
+    #[must_use]
+    pub fn is_unlimited(self) -> bool {
+        self == Self::default()
+    }
+}
+
 /// The key and day that a bill adds to, beside its account's month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUse {

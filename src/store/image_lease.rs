@@ -21,10 +21,20 @@ pub const LEASED_IMAGES: u64 = 100;
 /// A lease has one image of so many that are left.
 const LEFT_PER_LEASED: u64 = 10;
 
+/// All leases together have one image of so many that are not billed or reserved: enough for some daemons, and most of a quota is free
+/// for jobs and for daemons without a lease.
+const UNUSED_PER_LEASED: u64 = 4;
+
 /// Images that a lease should have where `left` are left of the quotas; `None` for no quota.
 #[must_use]
 pub fn lease_target(left: Option<u64>) -> u64 {
     left.map_or(LEASED_IMAGES, |left| (left / LEFT_PER_LEASED).min(LEASED_IMAGES))
+}
+
+/// Images that a lease should have of a quota of which `unused` are not billed or reserved, where the other leases have `others`.
+pub(super) fn shared_target(unused: u64, others: u64) -> u64 {
+    let all = unused / UNUSED_PER_LEASED;
+    lease_target(Some(unused.saturating_sub(others))).min(all.saturating_sub(others))
 }
 
 /// A lease to take, renew or give back.
@@ -58,7 +68,7 @@ pub struct LeaseShare {
 }
 
 /// How a change altered a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseChange {
     /// The lease.
     pub id: i64,
@@ -66,4 +76,6 @@ pub struct LeaseChange {
     pub granted: u64,
     /// Images that a bill was charged to it.
     pub spent: u64,
+    /// Images that it has beyond its share, to give back once no bill holds them.
+    pub excess: u64,
 }

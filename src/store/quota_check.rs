@@ -1,6 +1,6 @@
 //! Quotas in the transaction of a change: refuses images beyond one, and leases a share of what is left.
 
-use super::image_lease::{LeaseChange, LeaseRequest, LeaseShare, lease_target};
+use super::image_lease::{LEASED_IMAGES, LeaseChange, LeaseRequest, LeaseShare, shared_target};
 use super::storage_fault::ApplyError;
 use super::write_tables::{ImagesInMonth, WriteTables};
 use super::{ChangeError, Month, QuotaCheck};
@@ -14,7 +14,7 @@ pub(super) fn check_quota(
     quota: QuotaCheck,
     share: Option<LeaseShare>,
 ) -> Result<Option<LeaseChange>, ApplyError> {
-    if images == 0 || quota == QuotaCheck::default() {
+    if images == 0 || quota.is_unlimited() {
         return Ok(None);
     }
     let mut used = tables.images_in_month(account, key_id, month)?;
@@ -27,7 +27,7 @@ pub(super) fn check_quota(
         && excess.images <= images
         && tables.spend_lease(id, excess.images)?
     {
-        return Ok(Some(LeaseChange { id, granted: 0, spent: excess.images }));
+        return Ok(Some(LeaseChange { id, spent: excess.images, ..LeaseChange::default() }));
     }
     match used.without_leases().excess(images, quota) {
         Some(Excess { of_key, .. }) => Err(ChangeError::QuotaExceeded { of_key }.into()),
@@ -48,11 +48,10 @@ pub(super) fn lease_images(
     }
     let held = held.unwrap_or(0);
     let kept = held.saturating_sub(returned);
-    let left = tables.images_in_month(account, Some(key_id), month)?.left(quota);
-    let target = lease_target(left.map(|left| left.saturating_add(held))).min(at_most);
+    let target = tables.images_in_month(account, Some(key_id), month)?.lease_target(held, quota).min(at_most);
     let images = kept.max(target);
     tables.put_lease(request, images)?;
-    Ok(Some(LeaseChange { id, granted: images - kept, spent: 0 }))
+    Ok(Some(LeaseChange { id, granted: images - kept, spent: 0, excess: images - target }))
 }
 
 /// Images beyond a quota.
@@ -85,11 +84,13 @@ impl ImagesInMonth {
         (images > 0).then_some(Excess { images, of_key: account == 0 })
     }
 
-    /// The smaller rest of the two quotas; `None` for no quota.
-    fn left(self, quota: QuotaCheck) -> Option<u64> {
-        let plan = quota.plan_images.map(|quota| quota.saturating_sub(self.of_account()));
-        let key = quota.key_images.map(|quota| quota.saturating_sub(self.of_key()));
-        plan.into_iter().chain(key).min()
+    /// Images that a lease of the key should have which has `held`: the smaller share of the two quotas.
+    fn lease_target(self, held: u64, quota: QuotaCheck) -> u64 {
+        let share =
+            |quota: u64, used: u64, leased: u64| shared_target(quota.saturating_sub(used), leased.saturating_sub(held));
+        let plan = quota.plan_images.map(|quota| share(quota, self.account, self.leased));
+        let key = quota.key_images.map(|quota| share(quota, self.key, self.leased_by_key));
+        plan.into_iter().chain(key).min().unwrap_or(LEASED_IMAGES)
     }
 }
 
@@ -108,8 +109,26 @@ mod tests {
         assert_eq!(excess(3, quota(Some(50), Some(15))), Some((1, true)));
         assert_eq!(excess(u64::MAX, quota(None, None)), None);
         assert_eq!(used.without_leases().excess(10, quota(Some(50), Some(20))).map(|excess| excess.images), None);
-        assert_eq!(used.left(quota(Some(50), Some(15))), Some(2));
-        assert_eq!(used.left(quota(Some(44), None)), Some(0));
-        assert_eq!(used.left(quota(None, None)), None);
+    }
+
+    #[test]
+    fn a_lease_has_a_tenth_of_what_is_left_and_all_leases_a_quarter_of_what_is_unused() {
+        let target = |quota: Option<u64>, leased, held| {
+            let used = ImagesInMonth { account: 100, key: 0, leased, leased_by_key: 0 };
+            used.lease_target(held, QuotaCheck { plan_images: quota, key_images: None })
+        };
+        assert_eq!(target(None, 0, 0), LEASED_IMAGES);
+        assert_eq!(target(Some(1_000_000), 0, 0), LEASED_IMAGES);
+        assert_eq!(target(Some(300), 0, 0), 20);
+        assert_eq!(target(Some(300), 20, 20), 20, "its own images are no others'");
+        assert_eq!(target(Some(300), 20, 0), 18);
+        assert_eq!(target(Some(300), 38, 0), 12, "of 50 for all leases");
+        assert_eq!(target(Some(300), 50, 12), 12);
+        assert_eq!(target(Some(300), 50, 0), 0);
+        assert_eq!(target(Some(200), 50, 12), 0, "others have more than their share");
+        assert_eq!(target(Some(50), 10, 10), 0, "more is used than the quota has");
+        let used = ImagesInMonth { account: 100, key: 60, leased: 0, leased_by_key: 0 };
+        let quota = QuotaCheck { plan_images: Some(300), key_images: Some(100) };
+        assert_eq!(used.lease_target(0, quota), 4, "of the key's quota, which has less left");
     }
 }

@@ -61,7 +61,7 @@ impl SharedClaim {
     }
 }
 
-/// How many bills are acknowledged and not committed. Clones are the same count.
+/// How many bills are not committed that are acknowledged or whose callers are gone. Clones are the same count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Deferred(Arc<AtomicUsize>);
 
@@ -70,13 +70,21 @@ impl Deferred {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn add(&self) {
+    fn add(&self) -> DeferredBill {
         self.0.fetch_add(1, Ordering::SeqCst);
         metrics::bill_deferred(1.0);
+        DeferredBill(self.clone())
     }
+}
 
-    fn remove(&self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+/// One of [`Deferred`] until it is dropped.
+#[derive(Debug)]
+struct DeferredBill(Deferred);
+
+impl Drop for DeferredBill {
+    fn drop(&mut self) {
+        let Self(Deferred(count)) = self;
+        count.fetch_sub(1, Ordering::SeqCst);
         metrics::bill_deferred(-1.0);
     }
 }
@@ -96,8 +104,8 @@ impl CoveredBill {
     /// Submits the bill. Returns when it is committed or refused; where that takes long, when the lease covers it: the store
     /// keeps it until the database is back. `committed` is called with the written rows, also after this has returned.
     ///
-    /// Once polled the bill is in progress and is not lost when this is dropped: the same request sent again is a repetition. A
-    /// bill that is refused after it was acknowledged is not written, with a line in the log.
+    /// Once polled the bill is in progress and is not lost when this is dropped: the same request sent again waits for its
+    /// outcome. A bill that is refused after it was acknowledged is not written, with a line in the log.
     pub(super) async fn write(
         self,
         store: &dyn StateStore,
@@ -105,7 +113,7 @@ impl CoveredBill {
     ) -> Result<(), WriteError> {
         let Self { change, images, claim, until, deferred } = self;
         let (reply, mut answer) = oneshot::channel();
-        let waiting = Waiting { progress: Arc::default(), images, claim, deferred: deferred.clone() };
+        let waiting = Waiting { progress: Arc::default(), images, claim, deferred };
         let progress = Arc::clone(&waiting.progress);
         store.submit(
             change,
@@ -115,9 +123,13 @@ impl CoveredBill {
                     Err(_) => drop(committed),
                 }
                 let before = std::mem::replace(&mut *lock(&progress), Progress::Ended);
-                if before == Progress::Acknowledged {
-                    deferred.remove();
-                    report(&result);
+                match before {
+                    Progress::Waiting | Progress::Ended => {}
+                    Progress::Acknowledged(deferred) => {
+                        drop(deferred);
+                        report(&result);
+                    }
+                    Progress::Abandoned(deferred) => drop(deferred),
                 }
                 // The caller may be gone; the change happened all the same.
                 drop(reply.send(result));
@@ -136,15 +148,18 @@ impl CoveredBill {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Shared by caller and callback, so that a bill is counted no longer than the store keeps its callback.
+#[derive(Debug, Default)]
 enum Progress {
     #[default]
     Waiting,
-    Acknowledged,
+    Acknowledged(DeferredBill),
+    /// The caller is gone without an answer.
+    Abandoned(DeferredBill),
     Ended,
 }
 
-/// A caller that waits for its bill. Dropped, it acknowledges one that is still in progress.
+/// A caller that waits for its bill. Dropped, it counts one that is still in progress as deferred.
 struct Waiting {
     progress: Arc<Mutex<Progress>>,
     images: u64,
@@ -156,10 +171,9 @@ impl Waiting {
     /// Acknowledges the bill; false where it has ended, or was acknowledged before.
     fn acknowledge(&self) -> bool {
         let mut progress = lock(&self.progress);
-        let is_waiting = *progress == Progress::Waiting;
+        let is_waiting = matches!(*progress, Progress::Waiting);
         if is_waiting {
-            *progress = Progress::Acknowledged;
-            self.deferred.add();
+            *progress = Progress::Acknowledged(self.deferred.add());
             self.claim.billed(self.images);
         }
         is_waiting
@@ -168,7 +182,11 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.acknowledge();
+        let mut progress = lock(&self.progress);
+        if let Progress::Waiting = *progress {
+            // Not billed yet: the store may refuse it. The callback has the claim too.
+            *progress = Progress::Abandoned(self.deferred.add());
+        }
     }
 }
 
@@ -230,24 +248,47 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bill_is_acknowledged_before_its_commit_when_that_takes_long_or_its_caller_is_gone() {
-        for is_gone in [false, true] {
+    async fn a_bill_is_acknowledged_before_its_commit_when_that_takes_long() {
+        let (store, deferred) = (MemoryStore::default(), Deferred::default());
+        let (_, keys, _) = store.start(1, NOW);
+        store.set_mode(CommitMode::Held);
+        write(&store, &keys, &deferred).await.expect("the lease covers it");
+        assert_eq!((billed(&store), deferred.count()), (0, 1));
+        assert!(matches!(claimed(&keys).await, Claim::Replay(_)), "sent again it is a repetition");
+        store.release();
+        assert_eq!((billed(&store), deferred.count()), (1, 0));
+        assert!(matches!(claimed(&keys).await, Claim::Replay(_)));
+    }
+
+    #[tokio::test]
+    async fn the_bill_of_a_caller_that_is_gone_keeps_its_key_until_it_is_written_or_given_up() {
+        for is_written in [true, false] {
             let (store, deferred) = (MemoryStore::default(), Deferred::default());
             let (_, keys, _) = store.start(1, NOW);
             store.set_mode(CommitMode::Held);
-            let mut writing = Box::pin(write(&store, &keys, &deferred));
-            if is_gone {
-                assert!(writing.as_mut().now_or_never().is_none(), "it waits for the disk");
-            } else {
-                writing.as_mut().await.expect("the lease covers it");
-            }
-            drop(writing);
+            assert!(write(&store, &keys, &deferred).now_or_never().is_none(), "it waits for the disk");
             assert_eq!((billed(&store), deferred.count()), (0, 1));
-            assert!(matches!(claimed(&keys).await, Claim::Replay(_)), "sent again it is a repetition");
-            store.release();
-            assert_eq!((billed(&store), deferred.count()), (1, 0));
-            assert!(matches!(claimed(&keys).await, Claim::Replay(_)));
+            assert!(claimed(&keys).now_or_never().is_none(), "sent again it waits");
+            if is_written {
+                store.release();
+                assert!(matches!(claimed(&keys).await, Claim::Replay(_)), "sent again it is a repetition");
+            } else {
+                store.drop_held();
+                assert!(matches!(claimed(&keys).await, Claim::New(_)), "the key is free again");
+            }
+            assert_eq!((billed(&store), deferred.count()), (u64::from(is_written), 0));
         }
+    }
+
+    #[tokio::test]
+    async fn an_acknowledged_bill_is_counted_no_longer_than_the_store_has_it() {
+        let (store, deferred) = (MemoryStore::default(), Deferred::default());
+        let (_, keys, _) = store.start(1, NOW);
+        store.set_mode(CommitMode::Held);
+        write(&store, &keys, &deferred).await.expect("the lease covers it");
+        assert_eq!(deferred.count(), 1);
+        store.drop_held();
+        assert_eq!(deferred.count(), 0);
     }
 
     #[tokio::test]

@@ -1,12 +1,13 @@
 //! Leased images in memory: how many of them each key has that no bill holds, and which leases to take, renew and give back.
 //!
 //! A lease is taken once a key is billed, renewed while that goes on, and given back after a while without bills. It
-//! has a part of what is left of the quotas, so it shrinks with that.
+//! has a part of what is left of the quotas, so it shrinks with that. Without a quota no other daemon needs to know of it: such a
+//! lease is granted here, and only limits how much stays unbilled when the daemon is killed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::store::{LEASE, LeaseChange, LeaseRequest, LeaseShare, Month, QuotaCheck, lease_target};
+use crate::store::{LEASE, LEASED_IMAGES, LeaseChange, LeaseRequest, LeaseShare, Month, QuotaCheck, lease_target};
 
 /// A lease is used for so much less than it lasts, and counts from before its renewal was sent: the server must not end it
 /// before this daemon does.
@@ -39,6 +40,8 @@ struct Lease {
     is_requested: bool,
     /// Images that no bill holds.
     images: u64,
+    /// Images beyond the lease's share, as the store last counted them.
+    excess: u64,
     /// Until when they may be used; `None` before the first grant.
     until: Option<Instant>,
     used_at: Instant,
@@ -48,7 +51,7 @@ struct Lease {
 
 impl Lease {
     fn new(used_at: Instant, quota: QuotaCheck) -> Self {
-        Self { id: rand::random(), is_requested: false, images: 0, until: None, used_at, quota }
+        Self { id: rand::random(), is_requested: false, images: 0, excess: 0, until: None, used_at, quota }
     }
 
     /// Another lease in place of one that is gone. Bills keep what they hold of that.
@@ -58,6 +61,22 @@ impl Lease {
 
     fn is_valid(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
+    }
+
+    /// Grants a lease without a quota. What bills hold of it comes back, so images are added only once.
+    fn grant(&mut self, now: Instant) {
+        if self.until.is_none() {
+            self.images = LEASED_IMAGES;
+        }
+        self.until = Some(now + LEASE - MARGIN);
+    }
+
+    /// The request for the lease, which has `returned` images less from now on.
+    fn request(&mut self, holder: &Holder, returned: u64, at_most: u64) -> LeaseRequest {
+        self.images -= returned;
+        let is_new = !std::mem::replace(&mut self.is_requested, true);
+        let Holder { account, key_id, month } = holder.clone();
+        LeaseRequest { id: self.id, is_new, account, key_id, month, returned, at_most, quota: self.quota }
     }
 }
 
@@ -71,6 +90,10 @@ impl Leases {
         now: Instant,
     ) -> Option<(LeaseShare, Instant)> {
         let lease = self.0.entry(holder).or_insert_with(|| Lease::new(now, quota));
+        if lease.quota.is_unlimited() != quota.is_unlimited() {
+            // The store has a row of one with a quota, and none of one without.
+            *lease = Lease::new(now, quota);
+        }
         (lease.used_at, lease.quota) = (now, quota);
         let until = lease.until.filter(|until| now < *until)?;
         let images = images.min(lease.images);
@@ -91,7 +114,7 @@ impl Leases {
     }
 
     /// The leases to take, renew and give back now, where `left` has the images that are left of quotas. What they return is
-    /// taken from the leases.
+    /// taken from the leases. Those without a quota are renewed at once.
     pub(super) fn requests(
         &mut self,
         now: Instant,
@@ -103,25 +126,27 @@ impl Leases {
                 lease.replace();
             }
             let is_idle = now.saturating_duration_since(lease.used_at) >= IDLE_AFTER;
-            let at_most = if is_idle { 0 } else { lease_target(left(holder, lease.quota)) };
-            let returned = lease.images.saturating_sub(at_most);
             let is_due = lease.until.is_none_or(|until| until < now + RENEWED_BELOW);
+            if lease.quota.is_unlimited() {
+                if is_due {
+                    lease.grant(now);
+                }
+                return !is_idle;
+            }
+            let at_most = if is_idle { 0 } else { lease_target(left(holder, lease.quota)) };
+            let returned = lease.images.saturating_sub(at_most).max(lease.excess.min(lease.images));
             if returned > 0 || (is_due && at_most > 0) {
-                lease.images -= returned;
-                requests.push(LeaseRequest {
-                    id: lease.id,
-                    is_new: !std::mem::replace(&mut lease.is_requested, true),
-                    account: holder.account.clone(),
-                    key_id: holder.key_id.clone(),
-                    month: holder.month,
-                    returned,
-                    at_most,
-                    quota: lease.quota,
-                });
+                requests.push(lease.request(holder, returned, at_most));
             }
             !is_idle
         });
         requests
+    }
+
+    /// Ends all leases; returns the requests that give them back.
+    pub(super) fn end(&mut self) -> Vec<LeaseRequest> {
+        let requested = self.0.drain().filter(|(_, lease)| lease.is_requested);
+        requested.map(|(holder, mut lease)| lease.request(&holder, lease.images, 0)).collect()
     }
 
     /// Records the outcome of a request that was sent at `sent`.
@@ -130,6 +155,7 @@ impl Leases {
         match changes.iter().find(|change| change.id == request.id) {
             Some(change) => {
                 lease.images = lease.images.saturating_add(change.granted);
+                lease.excess = change.excess;
                 lease.until = Some(sent + LEASE - MARGIN);
             }
             None => lease.replace(),
@@ -170,19 +196,21 @@ mod tests {
         move |_, _| Some(left)
     }
 
+    const QUOTA: QuotaCheck = QuotaCheck { plan_images: Some(1000), key_images: None };
+
     /// A lease of 10 images, and when it was requested.
     fn leased() -> (Leases, Instant) {
         let (mut leases, now) = (Leases::default(), Instant::now());
-        assert_eq!(leases.take(holder(), 1, QuotaCheck::default(), now), None, "the first bill has no lease");
+        assert_eq!(leases.take(holder(), 1, QUOTA, now), None, "the first bill has no lease");
         let requests = leases.requests(now, all_left(100));
         assert_eq!(requests.iter().map(|it| (it.is_new, it.at_most)).collect::<Vec<_>>(), [(true, 10)]);
-        let granted = LeaseChange { id: requests[0].id, granted: 10, spent: 0 };
+        let granted = LeaseChange { id: requests[0].id, granted: 10, ..LeaseChange::default() };
         leases.granted(&requests[0], &[granted], now);
         (leases, now)
     }
 
     fn take(leases: &mut Leases, images: u64, now: Instant) -> u64 {
-        leases.take(holder(), images, QuotaCheck::default(), now).map_or(0, |(share, _)| share.images)
+        leases.take(holder(), images, QUOTA, now).map_or(0, |(share, _)| share.images)
     }
 
     #[test]
@@ -216,12 +244,60 @@ mod tests {
         leases.refused(&requests[0]);
         assert_eq!(take(&mut leases, 9, later), 7, "it did not happen");
         leases.give_back(&holder(), LeaseShare { id: requests[0].id, images: 7 });
-        let kept = LeaseChange { id: requests[0].id, granted: 0, spent: 0 };
+        let kept = LeaseChange { id: requests[0].id, ..LeaseChange::default() };
         leases.granted(&requests[0], &[kept], later);
         let idle = later + IDLE_AFTER - Duration::from_secs(10);
         assert_eq!(leases.requests(idle, |_, _| None).len(), 1, "renewed, not given back");
         let requests = leases.requests(later + IDLE_AFTER, |_, _| None);
         assert_eq!(requests, [], "its time is over as well");
+        assert!(leases.0.is_empty());
+    }
+
+    #[test]
+    fn what_a_lease_has_beyond_its_share_is_given_back_at_the_next_turn_as_far_as_no_bill_holds_it() {
+        let (mut leases, start) = leased();
+        let later = start + LEASE - MARGIN - RENEWED_BELOW + Duration::from_secs(1);
+        let renewal = leases.requests(later, all_left(100)).remove(0);
+        let share = |excess| LeaseChange { id: renewal.id, excess, ..LeaseChange::default() };
+        leases.granted(&renewal, &[share(6)], later);
+        assert_eq!(take(&mut leases, 7, later), 7);
+        let requests = leases.requests(later, all_left(100));
+        assert_eq!(requests.iter().map(|it| (it.returned, it.at_most)).collect::<Vec<_>>(), [(3, 10)]);
+        leases.granted(&requests[0], &[share(3)], later);
+        leases.give_back(&holder(), LeaseShare { id: renewal.id, images: 7 });
+        let requests = leases.requests(later, all_left(100));
+        assert_eq!(requests.iter().map(|it| it.returned).collect::<Vec<_>>(), [3]);
+        leases.granted(&requests[0], &[share(0)], later);
+        assert_eq!(leases.requests(later, all_left(100)), []);
+        assert_eq!(take(&mut leases, 9, later), 4);
+    }
+
+    #[test]
+    fn a_lease_without_a_quota_needs_no_request() {
+        let (mut leases, start) = (Leases::default(), Instant::now());
+        let take =
+            |leases: &mut Leases, images, quota, now| leases.take(holder(), images, quota, now).map(|(share, _)| share);
+        assert_eq!(take(&mut leases, 1, QuotaCheck::default(), start), None, "the first bill has no lease");
+        assert_eq!(leases.requests(start, |_, _| None), []);
+        let held = take(&mut leases, 60, QuotaCheck::default(), start).expect("it is granted");
+        let later = start + LEASE - MARGIN - Duration::from_secs(1);
+        assert_eq!(leases.requests(later, |_, _| None), []);
+        let rest = take(&mut leases, 100, QuotaCheck::default(), later + MARGIN).expect("it is renewed");
+        assert_eq!(held.images + rest.images, LEASED_IMAGES, "what bills hold counts");
+        leases.give_back(&holder(), held);
+        assert_eq!(take(&mut leases, 1, QUOTA, later), None, "the store has no row of it");
+        assert!(leases.requests(later, all_left(100))[0].is_new);
+        assert_eq!(take(&mut leases, 1, QuotaCheck::default(), later), None);
+        assert_eq!(leases.requests(later, |_, _| None), []);
+        assert_eq!(leases.end(), [], "it needs no request either");
+    }
+
+    #[test]
+    fn all_leases_are_given_back_at_the_end_but_for_what_bills_hold() {
+        let (mut leases, start) = leased();
+        assert_eq!(take(&mut leases, 3, start), 3);
+        let ended = leases.end();
+        assert_eq!(ended.iter().map(|it| (it.is_new, it.returned, it.at_most)).collect::<Vec<_>>(), [(false, 7, 0)]);
         assert!(leases.0.is_empty());
     }
 

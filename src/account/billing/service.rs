@@ -10,7 +10,8 @@ use super::quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
 use crate::account::idempotency::ClaimGuard;
 use crate::account::store_write::{WriteError, write_change};
 use crate::store::{
-    BillCheck, Change, ChangeError, Day, KeyDay, KeyUse, Month, Plan, QuotaCheck, Rows, StateStore, UnixSeconds, Usage,
+    BillCheck, Change, ChangeError, Day, KeyDay, KeyUse, LeaseRequest, Month, Plan, QuotaCheck, Rows, StateStore,
+    UnixSeconds, Usage,
 };
 
 /// How often leases are checked.
@@ -184,6 +185,18 @@ impl Billing {
                 plan.into_iter().chain(key).min()
             })
         };
+        self.send_leases(&requests).await;
+    }
+
+    /// Gives all leases back, before the process ends. What bills hold of them returns when they end.
+    pub async fn end_leases(&self) {
+        if self.0.store.fault().is_none() {
+            let requests = self.lock_leases().end();
+            self.send_leases(&requests).await;
+        }
+    }
+
+    async fn send_leases(&self, requests: &[LeaseRequest]) {
         for leases in requests.chunks(LEASES_PER_CHANGE) {
             let (billing, requested, sent) = (self.clone(), leases.to_vec(), Instant::now());
             let committed = move |rows: &Rows| {
@@ -205,12 +218,18 @@ impl Billing {
         }
     }
 
-    /// Waits until all bills that were acknowledged by leases are committed or refused, at most for `limit`; returns how many
-    /// are left. They are lost with the process.
+    /// How many bills are not committed that were acknowledged by leases, or whose callers are gone.
+    #[must_use]
+    pub fn deferred_bills(&self) -> usize {
+        self.0.deferred.count()
+    }
+
+    /// Waits until there are no [deferred bills](Self::deferred_bills), at most for `limit`; returns how many are left. They are
+    /// lost with the process.
     pub async fn finish_deferred(&self, limit: Duration) -> usize {
         let until = Instant::now() + limit;
         loop {
-            let left = self.0.deferred.count();
+            let left = self.deferred_bills();
             if left == 0 || until <= Instant::now() || self.0.store.is_superseded() {
                 return left;
             }

@@ -50,6 +50,9 @@ const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a daemon that ends waits for a database that is away, where it has answered pictures whose bills are not written.
 const DEFERRED_BILLS_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long it then tries to give back what it leased, which otherwise returns by itself.
+const END_LEASES_TIMEOUT: Duration = Duration::from_secs(3);
+
 #[derive(Args, Debug)]
 pub(super) struct Serve {
     /// Address of the API and, at `/`, of the page to try it on (`server.page`), unless systemd passes a socket [env: BACKDROP_LISTEN]
@@ -244,6 +247,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if unbilled > 0 {
         tracing::error!(unbilled, "pictures that were answered while the database was away stay unbilled");
     }
+    let _ = tokio::time::timeout(END_LEASES_TIMEOUT, services.billing.end_leases()).await;
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");
     }

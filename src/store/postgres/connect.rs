@@ -201,14 +201,16 @@ pub(super) struct Driver {
     timed_out: Cell<bool>,
     /// Whether a statement ended because it waited too long for a lock.
     lock_timeout: Cell<bool>,
+    /// Whether the last failed statement was refused because of its values.
+    invalid_values: Cell<bool>,
 }
 
 impl Driver {
     fn new() -> Result<Self, Fault> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Fault::Server(format!("no connection can be made: {error}")))?;
-        let (timed_out, lock_timeout) = (Cell::default(), Cell::default());
-        Ok(Self { runtime: Some(runtime), limit: Some(ANSWER_TIMEOUT), timed_out, lock_timeout })
+        let (timed_out, lock_timeout, invalid_values) = (Cell::default(), Cell::default(), Cell::default());
+        Ok(Self { runtime: Some(runtime), limit: Some(ANSWER_TIMEOUT), timed_out, lock_timeout, invalid_values })
     }
 
     fn runtime(&self) -> &Runtime {
@@ -222,6 +224,11 @@ impl Driver {
     /// Waits for an answer. After a timeout the connection is of no use: the answer may still come.
     pub(super) fn run<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
         self.run_within(self.limit, answer)
+    }
+
+    /// Whether the last failed statement was refused because of its values.
+    pub(super) fn has_invalid_values(&self) -> bool {
+        self.invalid_values.get()
     }
 
     fn run_within<T>(
@@ -240,15 +247,23 @@ impl Driver {
                 if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
                     self.lock_timeout.set(true);
                 }
+                self.invalid_values.set(error.code().is_some_and(is_of_values));
                 Fault::Server(with_causes(&error))
             }),
             Err(_) => {
                 self.timed_out.set(true);
+                self.invalid_values.set(false);
                 let seconds = limit.unwrap_or_default().as_secs();
                 Err(Fault::Server(format!("the database did not answer within {seconds} s")))
             }
         }
     }
+}
+
+/// Whether the server refuses a statement because of its values, so that it would refuse it again: a data exception or a violated
+/// constraint.
+fn is_of_values(state: &SqlState) -> bool {
+    state.code().starts_with("22") || state.code().starts_with("23")
 }
 
 impl Drop for Driver {
@@ -363,6 +378,12 @@ mod tests {
         ] {
             assert_eq!(address(url).expect(url).get_ssl_mode(), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn a_full_disk_is_no_matter_of_values() {
+        assert!(is_of_values(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE) && is_of_values(&SqlState::CHECK_VIOLATION));
+        assert!(!is_of_values(&SqlState::DISK_FULL) && !is_of_values(&SqlState::READ_ONLY_SQL_TRANSACTION));
     }
 
     #[test]

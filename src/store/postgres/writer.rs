@@ -6,8 +6,10 @@
 //!
 //! When the connection breaks it is made again, and changes are refused until then; those whose commit was in progress wait for
 //! its outcome, which the log has. Bills whose images are leased are not refused: their callers may have an answer already. They
-//! wait in their order and are the first to be committed afterwards. Leases bound their number.
+//! wait in their order, and transactions of them alternate with those of later changes afterwards. Leases bound their number. One is
+//! given up only for a reason of its own, not because the server refuses every change, as with a full disk.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,9 +34,6 @@ const GROUP_TIME: Duration = Duration::from_millis(250);
 
 /// How long changes with an unknown outcome wait for the connection.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Failed commits after which a bill is deferred no longer: it may be the cause.
-const MOST_FAILURES: u32 = 20;
 
 /// How often the log is read, and a broken connection is made again. Within this time a daemon follows the commits of the
 /// others.
@@ -101,14 +100,12 @@ struct Submitted {
     change: Change,
     /// `None` where the caller has an error, and the outcome is still unknown.
     done: Option<OnCommit>,
-    /// Commits of this change that failed.
-    failures: u32,
 }
 
 impl Submitted {
     /// Whether it waits for the database, rather than being refused.
     fn is_deferrable(&self) -> bool {
-        self.done.is_some() && self.failures < MOST_FAILURES && self.change.is_covered()
+        self.done.is_some() && self.change.is_covered()
     }
 
     fn answer(self, result: Result<Rows, ChangeError>) {
@@ -141,7 +138,9 @@ impl Writer {
             health,
             lease_renewed: Instant::now(),
             cleaned_up: Instant::now(),
-            deferred: Vec::new(),
+            remaining: Vec::new(),
+            deferred: VecDeque::new(),
+            has_failed: false,
             unknown_outcome: None,
             given_up: None,
         };
@@ -154,7 +153,7 @@ impl Writer {
     pub(super) fn submit(&self, change: Change, done: OnCommit) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
-        match queue.try_send(Submitted { change, done: Some(done), failures: 0 }) {
+        match queue.try_send(Submitted { change, done: Some(done) }) {
             Ok(()) => {}
             Err(TrySendError::Full(refused)) => refused.answer(Err(ChangeError::Busy)),
             Err(TrySendError::Disconnected(refused)) => refused.answer(Err(stopped())),
@@ -186,8 +185,12 @@ struct WriterState {
     health: Arc<Health>,
     lease_renewed: Instant,
     cleaned_up: Instant,
-    /// Bills that wait for the connection, in their order.
-    deferred: Vec<Submitted>,
+    /// Changes that the last transaction left for a further one.
+    remaining: Vec<Submitted>,
+    /// Bills that wait for the database, in their order.
+    deferred: VecDeque<Submitted>,
+    /// Whether a transaction has failed since the log was last read: deferred bills are not written until it is read again.
+    has_failed: bool,
     /// Changes whose outcome only the next connection shows.
     unknown_outcome: Option<UnknownOutcome>,
     /// The token of changes whose outcome is still unknown, and whose callers have an error.
@@ -207,25 +210,32 @@ struct Attempt {
     /// Whether it got as far as a commit: before it is counted it cannot have happened.
     is_counted: bool,
     results: Vec<Result<Rows, ChangeError>>,
+    /// Whether the change after those with results failed by its own rows or values, so that it would fail again.
+    is_next_invalid: bool,
+}
+
+impl Attempt {
+    fn new() -> Self {
+        Self { token: rand::random(), is_counted: false, results: Vec::new(), is_next_invalid: false }
+    }
 }
 
 impl WriterState {
     fn run(mut self, submitted: &Receiver<Submitted>) {
         let mut due = Instant::now() + INTERVAL;
         loop {
-            // Continuous changes must not delay the lease.
-            let wait = due.saturating_duration_since(Instant::now());
-            let next = if wait.is_zero() { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) };
-            match next {
-                Ok(first) => {
-                    let group = self.group(first, submitted);
-                    self.write(group);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.follow();
-                    self.write_deferred();
-                    due = Instant::now() + INTERVAL;
-                }
+            // At most two transactions later: neither continuous changes nor many deferred bills may delay the lease.
+            if due <= Instant::now() {
+                self.follow();
+                self.has_failed = false;
+                due = Instant::now() + INTERVAL;
+            }
+            self.write_deferred();
+            let is_idle = self.remaining.is_empty() && !self.can_write_deferred();
+            let wait = if is_idle { due.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+            match self.next_group(submitted, wait) {
+                Ok(group) => self.write(group),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -236,7 +246,7 @@ impl WriterState {
     fn end(mut self) {
         let unknown = self.unknown_outcome.take().map(|unknown| unknown.group).unwrap_or_default();
         answer_all(unknown, &ChangeError::Storage("the store was closed".into()));
-        answer_all(self.deferred, &ChangeError::Unavailable("the store was closed".into()));
+        answer_all(self.deferred.drain(..), &ChangeError::Unavailable("the store was closed".into()));
         if let Some(connection) = &self.connection {
             unlock(connection);
         }
@@ -315,27 +325,49 @@ impl WriterState {
         }
     }
 
-    /// The first change with all others that wait, after the deferred ones.
-    fn group(&mut self, first: Submitted, submitted: &Receiver<Submitted>) -> Vec<Submitted> {
-        let mut group = std::mem::take(&mut self.deferred);
-        group.push(first);
+    /// The changes of the next transaction: those that remain of the last one, and what waits. Bills that can be deferred follow
+    /// those that are: they may continue one with the same `Idempotency-Key`.
+    fn next_group(
+        &mut self,
+        submitted: &Receiver<Submitted>,
+        wait: Duration,
+    ) -> Result<Vec<Submitted>, RecvTimeoutError> {
+        let mut group = std::mem::take(&mut self.remaining);
+        if group.is_empty() {
+            group.push(submitted.recv_timeout(wait)?);
+        }
         while group.len() < CHANGES_PER_COMMIT
             && let Ok(next) = submitted.try_recv()
         {
             group.push(next);
         }
-        group
+        if self.deferred.is_empty() {
+            return Ok(group);
+        }
+        let (bills, others): (Vec<_>, Vec<_>) = group.into_iter().partition(Submitted::is_deferrable);
+        self.deferred.extend(bills);
+        Ok(others)
     }
 
-    /// Writes the deferred bills where the database can be used again.
+    fn can_write_deferred(&self) -> bool {
+        self.connection.is_some() && !self.has_failed && !self.deferred.is_empty()
+    }
+
+    /// Writes deferred bills, as many as one transaction has.
     fn write_deferred(&mut self) {
-        if self.connection.is_some() && !self.deferred.is_empty() {
-            let group = std::mem::take(&mut self.deferred);
+        if self.can_write_deferred() {
+            let count = self.deferred.len().min(CHANGES_PER_COMMIT);
+            let group = self.deferred.drain(..count).collect();
             self.write(group);
         }
     }
 
+    /// Writes changes in one transaction, and once again where the connection breaks. Those for which it has no time are kept for a
+    /// further one, and so are the others where one of them makes it fail.
     fn write(&mut self, mut group: Vec<Submitted>) {
+        if group.is_empty() {
+            return;
+        }
         self.begin();
         let mut is_last = false;
         loop {
@@ -343,9 +375,9 @@ impl WriterState {
                 let reason = self.health.fault().unwrap_or_default();
                 return self.refuse(group, &ChangeError::Unavailable(reason));
             };
-            let mut attempt = Attempt { token: rand::random(), is_counted: false, results: Vec::new() };
+            let mut attempt = Attempt::new();
             let fault = match commit(connection, &group, self.process, self.place.number, &mut attempt) {
-                Ok(Committed { earlier, place, rest }) => {
+                Ok(Committed { earlier, place }) => {
                     self.pass_on(earlier);
                     if let Some(place) = place {
                         if place.number != self.place.number + 1 && !self.health.is_superseded() {
@@ -354,27 +386,28 @@ impl WriterState {
                         // Also where this process cannot follow the others any more: its own change is durable.
                         self.place = place;
                     }
-                    if rest == 0 {
-                        return self.answer(group, attempt.results);
-                    }
-                    // The transaction took long enough: the rest has one of its own.
-                    let later = group.split_off(group.len() - rest);
-                    self.answer(std::mem::replace(&mut group, later), attempt.results);
-                    is_last = false;
-                    continue;
+                    let remaining = group.split_off(attempt.results.len());
+                    self.answer(group, attempt.results);
+                    return self.put_back(remaining);
                 }
                 Err(fault) => fault,
             };
             let reason = fault.to_string();
             tracing::error!(reason, changes = group.len(), "the store failed to commit");
-            group.iter_mut().for_each(|submitted| submitted.failures = submitted.failures.saturating_add(1));
-            if !fault.needs_reopening() {
-                // A damaged row. The next use of the connection ends the transaction.
+            if attempt.is_next_invalid || !fault.needs_reopening() {
+                // The next use of the connection ends the transaction.
                 if let Err(fault) = connection.test(TEST_TIMEOUT) {
                     self.fail(fault.to_string());
                 }
-                return self.write_apart(group, &ChangeError::Storage(reason));
+                let error = ChangeError::Storage(reason);
+                if attempt.is_next_invalid {
+                    group.remove(attempt.results.len()).answer(Err(error));
+                    return self.put_back(group);
+                }
+                self.has_failed = true;
+                return self.refuse(group, &error);
             }
+            self.has_failed = true;
             self.fail(reason.clone());
             let (is_counted, until) = (attempt.is_counted, Instant::now() + OUTCOME_TIMEOUT);
             self.unknown_outcome = Some(UnknownOutcome { group, attempt, until });
@@ -394,29 +427,27 @@ impl WriterState {
         }
     }
 
-    /// After a group that failed by one of its changes: writes each bill that can be deferred alone, and refuses the others.
-    fn write_apart(&mut self, group: Vec<Submitted>, error: &ChangeError) {
-        let is_alone = group.len() == 1;
-        for submitted in group {
-            if submitted.is_deferrable() && !is_alone {
-                self.write(vec![submitted]);
-            } else {
-                submitted.answer(Err(error.clone()));
-            }
-        }
+    /// Answers changes that did not happen with an error, but for those that can be deferred.
+    fn refuse(&mut self, group: Vec<Submitted>, error: &ChangeError) {
+        let others = self.defer(group);
+        answer_all(others, error);
     }
 
-    /// Answers changes that did not happen with an error, and defers those that can be, before the others: they are older.
-    fn refuse(&mut self, group: Vec<Submitted>, error: &ChangeError) {
-        let newer = std::mem::take(&mut self.deferred);
-        for submitted in group {
-            if submitted.is_deferrable() && !self.health.is_superseded() {
-                self.deferred.push(submitted);
-            } else {
-                submitted.answer(Err(error.clone()));
-            }
+    /// Keeps changes that did not happen for a further transaction.
+    fn put_back(&mut self, group: Vec<Submitted>) {
+        let others = self.defer(group);
+        self.remaining.extend(others);
+    }
+
+    /// Defers the bills of a group that can be, and returns its other changes. They are older than all that are deferred: a group
+    /// that is taken from the queue has none while there are such.
+    fn defer(&mut self, group: Vec<Submitted>) -> Vec<Submitted> {
+        if self.health.is_superseded() {
+            return group;
         }
-        self.deferred.extend(newer);
+        let (bills, others): (Vec<_>, Vec<_>) = group.into_iter().partition(Submitted::is_deferrable);
+        bills.into_iter().rev().for_each(|bill| self.deferred.push_front(bill));
+        others
     }
 
     /// Answers changes with their results. Those without one were not in the transaction.
@@ -446,6 +477,8 @@ impl WriterState {
                 self.connection = Some(connection);
                 self.health.set(None);
                 self.given_up = None;
+                // After a long outage the others need a moment to follow the log before its old commits are dropped.
+                self.cleaned_up = Instant::now();
                 tracing::info!("the database can be used again");
                 let mut group = self.unknown_outcome.take().map(|unknown| unknown.group).unwrap_or_default();
                 group.retain(|submitted| submitted.done.is_some());
@@ -541,7 +574,7 @@ impl WriterState {
     }
 }
 
-fn answer_all(group: Vec<Submitted>, error: &ChangeError) {
+fn answer_all(group: impl IntoIterator<Item = Submitted>, error: &ChangeError) {
     group.into_iter().for_each(|submitted| submitted.answer(Err(error.clone())));
 }
 
@@ -578,12 +611,10 @@ struct Committed {
     earlier: Vec<LoggedCommit>,
     /// Its own commit; `None` where all its changes were refused.
     place: Option<LogPlace>,
-    /// Changes at the end that it does not have, because it took too long.
-    rest: usize,
 }
 
-/// Writes the changes of `group` in order in one transaction, durable when this returns, as many as [`GROUP_TIME`] allows.
-/// One result per change.
+/// Writes the changes of `group` in order in one transaction, durable when this returns: one at least, and as many as
+/// [`GROUP_TIME`] allows. One result per written change.
 fn commit(
     connection: &mut Connection,
     group: &[Submitted],
@@ -602,14 +633,16 @@ fn commit(
         attempt.results.push(match apply(&mut queries, change.clone()) {
             Ok(rows) => Ok(rows),
             Err(ApplyError::Refused(refusal)) => Err(refusal),
-            Err(ApplyError::Fault(fault)) => return Err(fault),
+            Err(ApplyError::Fault(fault)) => {
+                attempt.is_next_invalid = !fault.needs_reopening() || queries.driver.has_invalid_values();
+                return Err(fault);
+            }
         });
     }
-    let rest = group.len() - attempt.results.len();
     // A completely refused group changed nothing: it needs no commit.
     if attempt.results.iter().all(Result::is_err) {
         queries.roll_back()?;
-        return Ok(Committed { earlier, place: None, rest });
+        return Ok(Committed { earlier, place: None });
     }
     let mut rows = Rows::default();
     attempt.results.iter().flatten().for_each(|written| rows.append(written.clone()));
@@ -618,5 +651,80 @@ fn commit(
     queries.log_commit(&LoggedCommit { place, process, rows })?;
     attempt.is_counted = true;
     queries.commit()?;
-    Ok(Committed { earlier, place: Some(place), rest })
+    Ok(Committed { earlier, place: Some(place) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{BillCheck, LeaseShare, Month, StoreConfig};
+
+    fn disconnected() -> WriterState {
+        let server = Server::new("postgres://127.0.0.1:1/none", &StoreConfig::default()).expect("an address");
+        WriterState {
+            server,
+            connection: None,
+            process: 1,
+            place: LogPlace::default(),
+            followers: Arc::default(),
+            health: Arc::default(),
+            lease_renewed: Instant::now(),
+            cleaned_up: Instant::now(),
+            remaining: Vec::new(),
+            deferred: VecDeque::new(),
+            has_failed: false,
+            unknown_outcome: None,
+            given_up: None,
+        }
+    }
+
+    /// A bill that is known by its price, and sends that when it is answered.
+    fn bill(number: u64, is_leased: bool, answered: &std::sync::mpsc::Sender<u64>) -> Submitted {
+        let share = LeaseShare { id: 1, images: 1 };
+        let change = Change::Bill {
+            account: "acme".into(),
+            month: Month(202_611),
+            images: 1,
+            microdollars: number,
+            request: None,
+            by: None,
+            check: Some(BillCheck { lease: is_leased.then_some(share), ..BillCheck::default() }),
+        };
+        let answered = answered.clone();
+        let done: OnCommit = Box::new(move |_| answered.send(number).expect("the receiver is open"));
+        Submitted { change, done: Some(done) }
+    }
+
+    fn numbers(deferred: &VecDeque<Submitted>) -> Vec<u64> {
+        let number = |bill: &Submitted| {
+            let Change::Bill { microdollars, .. } = bill.change else { panic!("only bills are deferred") };
+            microdollars
+        };
+        deferred.iter().map(number).collect()
+    }
+
+    #[test]
+    fn deferred_bills_keep_their_order_and_others_are_refused() {
+        let mut state = disconnected();
+        let (queue, submitted) = sync_channel(10);
+        let (answer, answered) = std::sync::mpsc::channel();
+        for turn in 0..2 {
+            for (number, is_leased) in [(0, true), (1, false), (2, true)] {
+                drop(queue.send(bill(10 * turn + number, is_leased, &answer)));
+            }
+            let group = state.next_group(&submitted, Duration::ZERO).unwrap_or_default();
+            state.write(group);
+        }
+        assert_eq!(numbers(&state.deferred), [0, 2, 10, 12]);
+        assert_eq!(answered.try_iter().collect::<Vec<_>>(), [1, 11]);
+        assert!(!state.can_write_deferred(), "there is no connection");
+        // A transaction of the first three that failed.
+        let group = state.deferred.drain(..3).collect();
+        state.refuse(group, &ChangeError::Busy);
+        assert_eq!(numbers(&state.deferred), [0, 2, 10, 12]);
+        state.supersede("of the test");
+        assert_eq!(answered.try_iter().collect::<Vec<_>>(), [0, 2, 10, 12]);
+        state.write(vec![bill(20, true, &answer)]);
+        assert_eq!(answered.try_iter().collect::<Vec<_>>(), [20], "it is never written");
+    }
 }

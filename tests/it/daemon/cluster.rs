@@ -13,6 +13,7 @@ use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{Caller, Cluster, KEY, PATIENCE, create_key, cutout, keys_command, until_billed, until_status};
 
@@ -185,6 +186,16 @@ async fn post_picture(client: &Client, api: &str, key: &str, name: Option<&str>)
     request.send().await.expect("it answers")
 }
 
+/// Runs a command on a database; returns what it prints.
+fn command(folder: &Path, url: &str, arguments: &[&str]) -> String {
+    let mut command = backdrop();
+    command.args(arguments).arg("--data-dir").arg(folder.join("command"));
+    command.env("BACKDROP_STORE_URL", url).env("BACKDROP_JOBS_RESULTS", results_in(folder));
+    let output = command.output().expect("the binary runs");
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    stdout(&output).trim().to_owned()
+}
+
 /// Waits until both daemons have a lease that was taken or renewed lately.
 async fn until_both_lease(server: &Server, cluster: &Cluster) {
     let start = Instant::now();
@@ -203,10 +214,16 @@ async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once
     let caller = Caller::new(&cluster);
     let apis = cluster.apis();
     let ready = [0, 1].map(|number| format!("{}/readyz", cluster.admin(number)));
-    let mut billed = 0;
-    for (api, ready) in apis.iter().zip(&ready) {
+    for ready in &ready {
         until_status(&caller.client, ready, 200).await;
-        assert_eq!(post_picture(&caller.client, api, KEY, None).await.status(), 200);
+    }
+    // With a quota, so that leases have rows.
+    let create = ["keys", "create", "--account", "default", "--label", "leased", "--monthly-images", "1000"];
+    let key = command(folder.path(), &cluster.url, &create);
+    caller.all_answer("/account", &key, 200).await;
+    let mut billed = 0;
+    for api in &apis {
+        assert_eq!(post_picture(&caller.client, api, &key, None).await.status(), 200);
         billed += 1;
     }
     until_both_lease(&server, &cluster).await;
@@ -215,7 +232,7 @@ async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once
     let gone = Instant::now();
     let mut answered = 0;
     loop {
-        let response = post_picture(&caller.client, &apis[0], KEY, None).await;
+        let response = post_picture(&caller.client, &apis[0], &key, None).await;
         if response.status() != 200 {
             let retry = response.headers().contains_key("retry-after");
             assert!(response.status() == 503 && retry, "{response:?}");
@@ -224,7 +241,7 @@ async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once
         if answered == 0 {
             // The same request at both is billed once.
             for api in &apis {
-                assert_eq!(post_picture(&caller.client, api, KEY, Some("twice")).await.status(), 200);
+                assert_eq!(post_picture(&caller.client, api, &key, Some("twice")).await.status(), 200);
             }
             billed += 1;
             let shown = until_status(&caller.client, &ready[0], 200).await;
@@ -248,12 +265,12 @@ async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once
 
     // A daemon that is killed meanwhile loses what it answered, and its lease returns at its next start at the latest.
     for api in &apis {
-        assert_eq!(post_picture(&caller.client, api, KEY, None).await.status(), 200);
+        assert_eq!(post_picture(&caller.client, api, &key, None).await.status(), 200);
         billed += 1;
     }
     until_both_lease(&server, &cluster).await;
     server.crash();
-    assert_eq!(post_picture(&caller.client, &apis[1], KEY, None).await.status(), 200);
+    assert_eq!(post_picture(&caller.client, &apis[1], &key, None).await.status(), 200);
     cluster.kill(1);
     server.resume(&[]);
     cluster.restart_ended();
@@ -270,23 +287,14 @@ async fn a_quota_is_not_exceeded_by_daemons_that_lose_the_database() {
     let Some(server) = Server::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let url = server.database();
-    let results = results_in(folder.path());
-    let command = |arguments: &[&str]| {
-        let mut command = backdrop();
-        command.args(arguments).arg("--data-dir").arg(folder.path().join("command"));
-        command.env("BACKDROP_STORE_URL", &url).env("BACKDROP_JOBS_RESULTS", &results);
-        let output = command.output().expect("the binary runs");
-        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-        stdout(&output).trim().to_owned()
-    };
     let cluster = Cluster::start(folder.path(), url.clone(), 2);
     let caller = Caller::new(&cluster);
     for number in 0..2 {
         until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
     }
     // The free plan has 50 images a month.
-    command(&["accounts", "create", "free"]);
-    let key = command(&["keys", "create", "--account", "free", "--label", "free"]);
+    command(folder.path(), &url, &["accounts", "create", "free"]);
+    let key = command(folder.path(), &url, &["keys", "create", "--account", "free", "--label", "free"]);
     caller.all_answer("/account", &key, 200).await;
     let statuses = async |most: usize| {
         let mut statuses = Vec::new();

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use backdrop::account::{Billed, BillingError, Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services, WriteError};
 use backdrop::store::{
-    Change, ChangeError, Job, JobEnd, JobError, JobState, OpenError, PostgresStore, Rows, StateStore, UnixSeconds,
+    BillCheck, Change, ChangeError, Job, JobEnd, JobError, JobState, LeaseShare, Month, OpenError, PostgresStore, Rows,
+    StateStore, UnixSeconds,
 };
 use tokio::runtime::Runtime;
 
 use crate::store::backend::{Backend, ContractStore, Postgres};
 use crate::store::jobs;
-use crate::store::support::{account, apply, key, wait_until};
+use crate::store::support::{account, apply, apply_all, key, wait_until};
 
 const QUOTA: u64 = 50;
 
@@ -255,12 +256,107 @@ fn a_daemon_that_starts_again_has_no_lease_of_its_earlier_process() {
 }
 
 #[test]
+fn all_leases_together_leave_most_of_a_quota_and_those_of_a_daemon_that_ends_return() {
+    let Some(database) = Postgres::create() else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    apply(&database.open(), account("acme")).expect("a new name");
+    let payer = Payer { account: "acme", plan: Plan::Free, key_id: Some("key_1"), images_per_month: None };
+    let daemons = [(); 3].map(|()| services(&database));
+    daemons.iter().for_each(|services| lease(&runtime, services, &payer));
+    let leases = || database.sql("SELECT images FROM leases ORDER BY images DESC").replace('\n', " ");
+    assert_eq!(leases().trim(), "4 4 3");
+    let late = services(&database);
+    bill_one(&runtime, &late, &payer).expect("there is room");
+    runtime.block_on(late.billing.renew_leases());
+    assert!(!late.billing.has_leases(), "a quarter of what is left is leased");
+    runtime.block_on(daemons[0].billing.end_leases());
+    assert_eq!(leases().trim(), "4 3");
+    assert!(!daemons[0].billing.has_leases());
+}
+
+/// Makes the server refuse the bills of an account, or of all, with an error of this code.
+fn refuse_bills(database: &Postgres, account: Option<&str>, code: &str) {
+    let condition = account.map_or_else(String::new, |name| format!("WHEN (NEW.account = '{name}')"));
+    database.sql(&format!(
+        "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '{code}'; END $$; \
+         DROP TRIGGER IF EXISTS refuse ON usage; \
+         CREATE TRIGGER refuse BEFORE INSERT ON usage FOR EACH ROW {condition} EXECUTE FUNCTION refuse()"
+    ));
+}
+
+#[test]
+fn acknowledged_bills_outlast_a_full_disk_and_are_given_up_only_for_their_own_values() {
+    let Some(database) = Postgres::create() else { return };
+    let runtime = Runtime::new().expect("a runtime");
+    let services = services(&database);
+    let payers = ["acme", "invalid"].map(|account| Payer {
+        account,
+        plan: Plan::Plus,
+        key_id: Some(account),
+        images_per_month: None,
+    });
+    for payer in &payers {
+        apply(&database.open(), account(payer.account)).expect("a new name");
+        lease(&runtime, &services, payer);
+    }
+    assert_eq!(database.sql("SELECT count(*) FROM leases").trim(), "0", "without a quota a lease has no row");
+    // As with a full disk: the server takes connections.
+    refuse_bills(&database, None, "53100");
+    let bill = async |payer: &Payer<'_>| {
+        let reservation = services.billing.reserve_for(payer, 1, now()).expect("no quota");
+        reservation.bill(1, 1, None).await
+    };
+    let (one, other) = runtime.block_on(async { tokio::join!(bill(&payers[0]), bill(&payers[1])) });
+    assert_eq!((one.expect("it is leased"), other.expect("it is leased")), (Billed::Now, Billed::Now));
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(services.billing.deferred_bills(), 2);
+    refuse_bills(&database, Some("invalid"), "22003");
+    assert_eq!(runtime.block_on(services.billing.finish_deferred(Duration::from_secs(60))), 0);
+    let billed = |name| database.sql(&format!("SELECT sum(images) FROM usage WHERE account = '{name}'"));
+    assert_eq!([billed("acme").trim(), billed("invalid").trim()], ["2", "1"], "one before, and one afterwards");
+    bill_one(&runtime, &services, &payers[0]).expect("the server takes it");
+}
+
+#[test]
+fn many_deferred_bills_are_committed_in_several_transactions() {
+    const BILLS: usize = 600;
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    let commits = || database.sql("SELECT number FROM meta WHERE name = 'commits'").trim().parse::<usize>();
+    let before = commits().expect("a number");
+    database.server.crash();
+    wait_until(|| store.fault().is_some());
+    let bill = |_| Change::Bill {
+        account: "acme".into(),
+        month: Month::of(now()),
+        images: 1,
+        microdollars: 0,
+        request: None,
+        by: None,
+        check: Some(BillCheck { lease: Some(LeaseShare { id: 1, images: 1 }), ..BillCheck::default() }),
+    };
+    let results = std::thread::scope(|scope| {
+        let results = scope.spawn(|| apply_all(&store, (0..BILLS).map(bill)));
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(!results.is_finished(), "they wait");
+        database.server.resume(&[]);
+        results.join().expect("no panic")
+    });
+    let used = |rows: Rows| rows.usage.first().map(|(_, _, usage)| usage.images);
+    let sums: Vec<_> = results.into_iter().map(|result| used(result.expect("it is deferred"))).collect();
+    assert_eq!(sums, (1..=BILLS as u64).map(Some).collect::<Vec<_>>());
+    assert!(commits().expect("a number") >= before + 3, "256 changes in one");
+}
+
+#[test]
 fn leased_images_are_billed_once_the_database_is_back() {
     let Some(database) = Postgres::create() else { return };
     let runtime = Runtime::new().expect("a runtime");
     let (one, other, cold) = (services(&database), services(&database), services(&database));
     apply(&database.open(), account("acme")).expect("a new name");
-    let payer = Payer { account: "acme", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: None };
+    let payer = Payer { account: "acme", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: Some(1000) };
     lease(&runtime, &one, &payer);
     lease(&runtime, &other, &payer);
     // A server that is gone, and one that stands still.
