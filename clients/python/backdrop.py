@@ -1006,7 +1006,7 @@ class BulkFields(TypedDict, total=False):
     exclude: list[str] | None
     """Globs of the keys to exclude."""
     output: str | None
-    """Keys of the results below `to`; placeholders are {dir}, {stem}, {name} and {ext}."""
+    """Keys of the results below `to`, at most 1,024 bytes; placeholders are {dir}, {stem}, {name} and {ext}."""
     limit: int | None
     """Maximum number of pictures to process."""
     report: str | None

@@ -609,7 +609,7 @@ export interface BulkFields {
   include?: string[] | undefined;
   /** Globs of the keys to exclude. */
   exclude?: string[] | undefined;
-  /** Keys of the results below `to`; placeholders are {dir}, {stem}, {name} and {ext}. */
+  /** Keys of the results below `to`, at most 1,024 bytes; placeholders are {dir}, {stem}, {name} and {ext}. */
   output?: string | undefined;
   /** Maximum number of pictures to process. */
   limit?: number | undefined;
