@@ -48,7 +48,12 @@ pub(super) fn lease_images(
     }
     let held = held.unwrap_or(0);
     let kept = held.saturating_sub(returned);
-    let target = tables.images_in_month(account, Some(key_id), month)?.lease_target(held, quota).min(at_most);
+    let mut used = tables.images_in_month(account, Some(key_id), month)?;
+    if used.leased > held && used.lease_target(held, quota) < at_most {
+        tables.drop_ended_leases()?;
+        used = tables.images_in_month(account, Some(key_id), month)?;
+    }
+    let target = used.lease_target(held, quota).min(at_most);
     let images = kept.max(target);
     tables.put_lease(request, images)?;
     Ok(Some(LeaseChange { id, granted: images - kept, spent: 0, excess: images - target }))

@@ -505,7 +505,8 @@ fn tables_of_an_older_version_are_upgraded_once_no_process_uses_them() {
     drop(database.open());
     // As version 2 left them: an old daemon holds the lock that this version shares.
     database.sql(
-        "DROP VIEW orphaned_jobs; DROP TABLE commits, daemons, calls, bulk_jobs, leases; DROP INDEX jobs_by_owner, jobs_reserved; \
+        "DROP VIEW orphaned_jobs, waiting_bulk_runs; DROP TABLE commits, daemons, calls, bulk_jobs, leases; \
+         ALTER TABLE bulk_runs DROP COLUMN skipped, DROP COLUMN ignored; DROP INDEX jobs_by_owner, jobs_reserved; \
          ALTER TABLE jobs DROP COLUMN owner, DROP COLUMN month, DROP COLUMN reserved; \
          UPDATE meta SET number = 2 WHERE name = 'schema'",
     );
