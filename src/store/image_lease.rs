@@ -1,6 +1,6 @@
 //! Leases of images: shares of a quota that a daemon may bill while the database is away.
 //!
-//! A lease is a row of one daemon, for one key and month. Its images count as used for everybody else until the row is
+//! A lease is a row of one daemon, for one key and month. Its images count as used for all others until the row is
 //! gone: in every transaction billed, reserved and leased images together are within the quota. A bill that finds no other
 //! room is charged to the lease of its daemon, so that it cannot be refused however late it is committed; one that
 //! finds room leaves the lease as it was.

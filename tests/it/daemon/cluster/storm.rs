@@ -166,7 +166,7 @@ async fn a_storm_of_kills_and_database_failures_loses_nothing_and_bills_each_req
     clients.push(tokio::spawn(Arc::clone(&load).run_clips()));
     let (mut keys, mut take_overs, mut server_starts) = (Vec::new(), Vec::new(), Vec::new());
     let began = Instant::now();
-    for round in 0..rounds(5, 100) {
+    for round in 0..rounds(5, 250) {
         let (cycle, event) = (round / Event::ALL.len(), Event::ALL[round % Event::ALL.len()]);
         load.progress(&mut cluster, 10 + round as u64 % 23).await;
         keys.extend(create_key(&cluster));
