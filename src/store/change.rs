@@ -2,7 +2,7 @@
 
 use super::{
     Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, LeaseRequest, LeaseShare, Month,
-    Plan, Preset, Request, UnixSeconds, Usage,
+    Plan, Preset, QuotaCheck, Request, UnixSeconds, Usage,
 };
 
 /// Presets that an account may have.
@@ -202,23 +202,6 @@ pub struct BillCheck {
     pub earlier: Option<(UnixSeconds, u64)>,
     /// What it holds of a lease of its key.
     pub lease: Option<LeaseShare>,
-}
-
-/// The quotas of a month that a bill, or a new job, is checked against when it is committed; `None` for no quota.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QuotaCheck {
-    /// Images of the account.
-    pub plan_images: Option<u64>,
-    /// Images of the key.
-    pub key_images: Option<u64>,
-}
-
-impl QuotaCheck {
-    /// Whether there is no quota to check.
-    #[must_use]
-    pub fn is_unlimited(self) -> bool {
-        self == Self::default()
-    }
 }
 
 /// The key and day that a bill adds to, beside its account's month.

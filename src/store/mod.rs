@@ -33,6 +33,7 @@ mod postgres;
 #[cfg(test)]
 mod power_loss_tests;
 mod private_files;
+mod quota;
 mod quota_check;
 mod records;
 mod redb_store;
@@ -45,7 +46,7 @@ mod tables;
 mod time;
 mod write_tables;
 
-pub use change::{BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT, QuotaCheck};
+pub use change::{BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
 pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;
@@ -57,6 +58,7 @@ pub use postgres::{
     StoreConfig,
 };
 pub use private_files::{create_private_dir, make_private, sync_dir};
+pub use quota::QuotaCheck;
 pub use records::{
     Account, AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, Job, JobError, JobRecord, JobResult,
     JobState, JobV1, Key, KeyDay, KeyDayRecord, KeyDayV1, KeyHash, KeyRecord, KeyV1, KeyV2, KeyV3, NOTHING_FETCHED,

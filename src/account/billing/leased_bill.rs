@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-use super::leases::Holder;
-use super::service::Billing;
+use super::leases::{Holder, Leases};
 use crate::account::idempotency::ClaimGuard;
 use crate::account::store_write::WriteError;
 use crate::store::{Change, ChangeError, LeaseShare, Rows, StateStore};
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Images of a lease that a bill holds. Dropped, they go back to the lease.
 #[derive(Debug)]
 pub(super) struct HeldShare {
-    pub(super) billing: Billing,
+    pub(super) leases: Arc<Mutex<Leases>>,
     pub(super) holder: Holder,
     pub(super) share: LeaseShare,
     /// Until when the bill may be acknowledged by it.
@@ -39,7 +38,7 @@ impl HeldShare {
 
 impl Drop for HeldShare {
     fn drop(&mut self) {
-        self.billing.lock_leases().give_back(&self.holder, self.share);
+        lock(&self.leases).give_back(&self.holder, self.share);
     }
 }
 
@@ -191,8 +190,8 @@ impl Drop for Waiting {
 }
 
 /// Held for a few statements. A panic leaves a whole value, so poison is no reason to stop.
-fn lock(progress: &Mutex<Progress>) -> std::sync::MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Logs why a bill that was acknowledged is not written.

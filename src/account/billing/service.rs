@@ -29,7 +29,7 @@ struct Shared {
     store: Arc<dyn StateStore>,
     free_images_per_month: u64,
     counters: Mutex<Counters>,
-    leases: Mutex<Leases>,
+    leases: Arc<Mutex<Leases>>,
     deferred: Deferred,
 }
 
@@ -91,7 +91,7 @@ impl Billing {
         free_images_per_month: u64,
     ) -> Self {
         let counters = Mutex::new(Counters::load(usage, key_days));
-        let (leases, deferred) = (Mutex::default(), Deferred::default());
+        let (leases, deferred) = (Arc::default(), Deferred::default());
         Self(Arc::new(Shared { store, free_images_per_month, counters, leases, deferred }))
     }
 
@@ -269,7 +269,7 @@ impl Billing {
     }
 
     /// Held for a few sums, never across an await, and taken after the counters. As there poison is no reason to stop.
-    pub(super) fn lock_leases(&self) -> MutexGuard<'_, Leases> {
+    fn lock_leases(&self) -> MutexGuard<'_, Leases> {
         self.0.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -346,7 +346,8 @@ impl Reservation {
         }
         let holder = Holder { account: self.account.clone(), key_id: self.key_id.clone()?, month: self.month };
         let taken = billing.lock_leases().take(holder.clone(), images, self.quota, Instant::now());
-        taken.map(|(share, until)| HeldShare { billing, holder, share, until })
+        let leases = &billing.0.leases;
+        taken.map(|(share, until)| HeldShare { leases: Arc::clone(leases), holder, share, until })
     }
 
     /// Bills `images` of the reserved ones and their price to the month of the reservation, and releases the rest. It is

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, number, state_of};
-use super::bulk_removal::{delete_removed, mark_removed};
+use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, delete_removed, number, state_of};
+use super::bulk_removal::mark_removed;
 use super::locks::{CREATION_LOCK, LOCKS};
 use crate::store::storage_fault::Fault;
 use crate::store::{JobError, JobState, OpenError, UnixSeconds};

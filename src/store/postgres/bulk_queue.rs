@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::bulk_removal::{REMOVED, delete_removed};
 use super::connect::{Connection, Server};
 use super::reads::Queries;
 use super::schema::{read_error, require_usable};
@@ -23,6 +22,9 @@ use crate::store::storage_fault::Fault;
 
 /// How long a claim lasts after its last heartbeat.
 pub const BULK_LEASE: Duration = Duration::from_secs(15);
+
+/// The lister of a run that is being removed.
+pub(super) const REMOVED: i64 = -1;
 
 /// A database as the queue of bulk runs, also beside the daemon that owns it.
 #[derive(Debug)]
@@ -150,6 +152,11 @@ pub enum ChunkEnd {
     Done,
     /// Another worker continues.
     Released,
+}
+
+/// Deletes what is left of a run that is being removed.
+pub(super) fn delete_removed(queries: &mut Queries<'_>, id: &str) -> Result<(), Fault> {
+    queries.execute("DELETE FROM bulk_runs WHERE id = $1 AND lister = $2", &[&id, &REMOVED])
 }
 
 impl BulkQueue {

@@ -7,13 +7,10 @@
 
 use std::time::Duration;
 
-use super::bulk_queue::BulkQueue;
+use super::bulk_queue::{BulkQueue, REMOVED, delete_removed};
 use super::reads::Queries;
 use crate::store::OpenError;
 use crate::store::storage_fault::Fault;
-
-/// The lister of a run that is being removed.
-pub(super) const REMOVED: i64 = -1;
 
 /// Chunks that are deleted in one transaction.
 const BATCH: i64 = 10_000;
@@ -22,11 +19,6 @@ const BATCH: i64 = 10_000;
 pub(super) fn mark_removed(queries: &mut Queries<'_>, id: &str) -> Result<(), Fault> {
     let text = "UPDATE bulk_runs SET state = 'cancelled', lister = $2 WHERE id = $1";
     queries.execute(text, &[&id, &REMOVED])
-}
-
-/// Deletes what is left of a marked run.
-pub(super) fn delete_removed(queries: &mut Queries<'_>, id: &str) -> Result<(), Fault> {
-    queries.execute("DELETE FROM bulk_runs WHERE id = $1 AND lister = $2", &[&id, &REMOVED])
 }
 
 impl BulkQueue {
