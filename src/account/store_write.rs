@@ -23,6 +23,17 @@ pub(crate) async fn write_change(
     change: Change,
     committed: impl FnOnce(&Rows) + Send + 'static,
 ) -> Result<Rows, WriteError> {
+    let answer = submit_change(store, change, committed, |_| {});
+    Ok(answer.await.map_err(|_| WriteError::Closed)??)
+}
+
+/// Submits `change`, and returns where its outcome will be. `ended` is called with that after `committed`, before the caller has it.
+pub(crate) fn submit_change(
+    store: &dyn StateStore,
+    change: Change,
+    committed: impl FnOnce(&Rows) + Send + 'static,
+    ended: impl FnOnce(&Result<Rows, ChangeError>) + Send + 'static,
+) -> oneshot::Receiver<Result<Rows, ChangeError>> {
     let (reply, answer) = oneshot::channel();
     store.submit(
         change,
@@ -32,9 +43,10 @@ pub(crate) async fn write_change(
                 // Before the reply: what the closure holds is released when the caller continues.
                 Err(_) => drop(committed),
             }
+            ended(&result);
             // The caller may be gone; the change happened all the same.
             drop(reply.send(result));
         }),
     );
-    Ok(answer.await.map_err(|_| WriteError::Closed)??)
+    answer
 }

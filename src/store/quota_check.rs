@@ -17,11 +17,8 @@ pub(super) fn check_quota(
     if images == 0 || quota.is_unlimited() {
         return Ok(None);
     }
-    let mut used = tables.images_in_month(account, key_id, month)?;
-    if used.leased > 0 && used.excess(images, quota).is_some() {
-        tables.drop_ended_leases()?;
-        used = tables.images_in_month(account, key_id, month)?;
-    }
+    let is_short = |used: ImagesInMonth| used.leased > 0 && used.excess(images, quota).is_some();
+    let used = current_images(tables, (account, key_id, month), is_short)?;
     let Some(excess) = used.excess(images, quota) else { return Ok(None) };
     if let Some(LeaseShare { id, images }) = share
         && excess.images <= images
@@ -48,15 +45,26 @@ pub(super) fn lease_images(
     }
     let held = held.unwrap_or(0);
     let kept = held.saturating_sub(returned);
-    let mut used = tables.images_in_month(account, Some(key_id), month)?;
-    if used.leased > held && used.lease_target(held, quota) < at_most {
-        tables.drop_ended_leases()?;
-        used = tables.images_in_month(account, Some(key_id), month)?;
-    }
+    let is_short = |used: ImagesInMonth| used.leased > held && used.lease_target(held, quota) < at_most;
+    let used = current_images(tables, (account, Some(key_id), month), is_short)?;
     let target = used.lease_target(held, quota).min(at_most);
     let images = kept.max(target);
     tables.put_lease(request, images)?;
     Ok(Some(LeaseChange { id, granted: images - kept, spent: 0, excess: images - target }))
+}
+
+/// The images of a month; where they are short because of leases, without those whose time is over.
+fn current_images(
+    tables: &mut dyn WriteTables,
+    (account, key_id, month): (&str, Option<&str>, Month),
+    is_short: impl FnOnce(ImagesInMonth) -> bool,
+) -> Result<ImagesInMonth, ApplyError> {
+    let used = tables.images_in_month(account, key_id, month)?;
+    if !is_short(used) {
+        return Ok(used);
+    }
+    tables.drop_ended_leases()?;
+    Ok(tables.images_in_month(account, key_id, month)?)
 }
 
 /// Images beyond a quota.

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::leases::{Holder, Leases};
 use crate::account::idempotency::ClaimGuard;
-use crate::account::store_write::WriteError;
+use crate::account::store_write::{WriteError, submit_change};
 use crate::store::{Change, ChangeError, LeaseShare, Rows, StateStore};
 use crate::telemetry::metrics;
 
@@ -111,29 +110,19 @@ impl CoveredBill {
         committed: impl FnOnce(&Rows) + Send + 'static,
     ) -> Result<(), WriteError> {
         let Self { change, images, claim, until, deferred } = self;
-        let (reply, mut answer) = oneshot::channel();
         let waiting = Waiting { progress: Arc::default(), images, claim, deferred };
         let progress = Arc::clone(&waiting.progress);
-        store.submit(
-            change,
-            Box::new(move |result| {
-                match &result {
-                    Ok(rows) => committed(rows),
-                    Err(_) => drop(committed),
+        let mut answer = submit_change(store, change, committed, move |result| {
+            let before = std::mem::replace(&mut *lock(&progress), Progress::Ended);
+            match before {
+                Progress::Waiting | Progress::Ended => {}
+                Progress::Acknowledged(deferred) => {
+                    drop(deferred);
+                    report(result);
                 }
-                let before = std::mem::replace(&mut *lock(&progress), Progress::Ended);
-                match before {
-                    Progress::Waiting | Progress::Ended => {}
-                    Progress::Acknowledged(deferred) => {
-                        drop(deferred);
-                        report(&result);
-                    }
-                    Progress::Abandoned(deferred) => drop(deferred),
-                }
-                // The caller may be gone; the change happened all the same.
-                drop(reply.send(result));
-            }),
-        );
+                Progress::Abandoned(deferred) => drop(deferred),
+            }
+        });
         // While the database is away there is nothing to wait for but an immediate refusal.
         let patience = if store.fault().is_some() { Duration::ZERO } else { PATIENCE };
         let deadline = until.min(Instant::now() + patience);

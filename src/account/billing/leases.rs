@@ -36,7 +36,7 @@ pub(super) struct Leases(HashMap<Holder, Lease>);
 #[derive(Debug)]
 struct Lease {
     id: i64,
-    /// Whether the store was asked for it already.
+    /// Whether it was requested from the store before.
     is_requested: bool,
     /// Images that no bill holds.
     images: u64,

@@ -129,21 +129,8 @@ impl Writer {
         followers.loaded(place.number);
         health.set(None);
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let state = WriterState {
-            server,
-            connection: Some(connection),
-            process,
-            place,
-            followers,
-            health,
-            lease_renewed: Instant::now(),
-            cleaned_up: Instant::now(),
-            remaining: Vec::new(),
-            deferred: VecDeque::new(),
-            has_failed: false,
-            unknown_outcome: None,
-            given_up: None,
-        };
+        let state =
+            WriterState { connection: Some(connection), ..WriterState::new(server, process, place, followers, health) };
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted));
         let thread = thread.map_err(|error| Fault::Server(format!("no thread can be started: {error}")))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -221,6 +208,25 @@ impl Attempt {
 }
 
 impl WriterState {
+    /// Without a connection.
+    fn new(server: Server, process: i64, place: LogPlace, followers: Arc<Followers>, health: Arc<Health>) -> Self {
+        Self {
+            server,
+            connection: None,
+            process,
+            place,
+            followers,
+            health,
+            lease_renewed: Instant::now(),
+            cleaned_up: Instant::now(),
+            remaining: Vec::new(),
+            deferred: VecDeque::new(),
+            has_failed: false,
+            unknown_outcome: None,
+            given_up: None,
+        }
+    }
+
     fn run(mut self, submitted: &Receiver<Submitted>) {
         let mut due = Instant::now() + INTERVAL;
         loop {
@@ -661,21 +667,7 @@ mod tests {
 
     fn disconnected() -> WriterState {
         let server = Server::new("postgres://127.0.0.1:1/none", &StoreConfig::default()).expect("an address");
-        WriterState {
-            server,
-            connection: None,
-            process: 1,
-            place: LogPlace::default(),
-            followers: Arc::default(),
-            health: Arc::default(),
-            lease_renewed: Instant::now(),
-            cleaned_up: Instant::now(),
-            remaining: Vec::new(),
-            deferred: VecDeque::new(),
-            has_failed: false,
-            unknown_outcome: None,
-            given_up: None,
-        }
+        WriterState::new(server, 1, LogPlace::default(), Arc::default(), Arc::default())
     }
 
     /// A bill that is known by its price, and sends that when it is answered.

@@ -378,12 +378,18 @@ fn cluster_needs_a_database_and_no_shard() {
     assert_exit(&run(&["--detach"]), 2);
 }
 
-/// A queue with one run of two chunks, and the server.
-fn queue() -> Option<(Server, String, BulkQueue)> {
+/// A queue in a new database, and the server.
+pub(super) fn empty_queue() -> Option<(Server, String, BulkQueue)> {
     let server = Server::start()?;
     let url = server.database();
     let config = StoreConfig { url: Some(url.clone()), ca_file: None };
     let queue = PostgresServer::configured(&config).unwrap().unwrap().bulk_queue().expect("an empty database is taken");
+    Some((server, url, queue))
+}
+
+/// The same with one run of two chunks.
+fn queue() -> Option<(Server, String, BulkQueue)> {
+    let (server, url, queue) = empty_queue()?;
     let run = BulkRun { id: "run".into(), spec: "{}".into(), background: Some(vec![1]), mark: None };
     queue.begin(&run, 1).unwrap();
     for number in 0..2 {

@@ -2,14 +2,11 @@
 
 #![cfg(unix)]
 
-use super::cluster::{LONG, Process, Scene, fill_with_failures};
+use super::cluster::{LONG, Process, Scene, empty_queue, fill_with_failures};
 use super::support::{assert_exit, tree, url};
 use crate::support::command::{http_client, json};
-use crate::support::postgres::{Server, name_of, stable_port};
-use backdrop::store::{
-    BulkJobCreated, BulkJobEnd, BulkQueue, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk,
-    PostgresServer, StoreConfig,
-};
+use crate::support::postgres::{name_of, stable_port};
+use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -299,15 +296,6 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     assert_eq!(daemons.processes[0].terminate(), Some(0));
 }
 
-/// A queue in a new database.
-fn queue() -> Option<(Server, String, BulkQueue)> {
-    let server = Server::start()?;
-    let url = server.database();
-    let config = StoreConfig { url: Some(url.clone()), ca_file: None };
-    let queue = PostgresServer::configured(&config).unwrap().unwrap().bulk_queue().expect("an empty database is taken");
-    Some((server, url, queue))
-}
-
 fn new_job(id: &str, name: Option<&str>) -> NewBulkJob {
     NewBulkJob {
         run: BulkRun { id: id.into(), spec: "{}".into(), ..BulkRun::default() },
@@ -322,7 +310,7 @@ fn new_job(id: &str, name: Option<&str>) -> NewBulkJob {
 
 #[test]
 fn a_stale_leader_can_neither_renew_nor_end_a_run() {
-    let Some((server, url, queue)) = queue() else { return };
+    let Some((server, url, queue)) = empty_queue() else { return };
     assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), BulkJobCreated::Queued);
     queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
     let chunk = NewChunk { number: 0, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
@@ -364,7 +352,7 @@ fn a_stale_leader_can_neither_renew_nor_end_a_run() {
 
 #[test]
 fn a_failed_run_is_kept_and_the_same_request_continues_it() {
-    let Some((server, url, queue)) = queue() else { return };
+    let Some((server, url, queue)) = empty_queue() else { return };
     use BulkJobCreated::{Conflict, Queued, Same, TooMany};
     assert_eq!(queue.create_job(&new_job("bulk_1", Some("one")), 2).unwrap(), Queued);
     assert_eq!(queue.create_job(&new_job("bulk_1", Some("two")), 2).unwrap(), Same, "it has not ended");
@@ -412,7 +400,7 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
 
 #[test]
 fn a_report_is_written_by_one_run_at_a_time() {
-    let Some((_server, _url, queue)) = queue() else { return };
+    let Some((_server, _url, queue)) = empty_queue() else { return };
     let with_report = |id: &str| NewBulkJob { report: "s3://b/r.jsonl".into(), ..new_job(id, None) };
     assert_eq!(queue.create_job(&with_report("bulk_1"), 9).unwrap(), BulkJobCreated::Queued);
     assert_eq!(queue.create_job(&with_report("bulk_1"), 9).unwrap(), BulkJobCreated::Same, "the same run");
@@ -429,7 +417,7 @@ fn a_report_is_written_by_one_run_at_a_time() {
 #[test]
 fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
     use BulkRunState::{Cancelled, Paused, Running};
-    let Some((_server, _url, queue)) = queue() else { return };
+    let Some((_server, _url, queue)) = empty_queue() else { return };
     let lead = |excluded: &[String]| queue.lead(rand::random(), excluded).unwrap();
     for id in ["bulk_1", "bulk_2"] {
         assert_eq!(queue.create_job(&new_job(id, None), 9).unwrap(), BulkJobCreated::Queued);
@@ -471,7 +459,7 @@ fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
 
 #[test]
 fn a_run_that_is_being_removed_is_hidden_and_begins_anew_without_its_chunks() {
-    let Some((server, url, queue)) = queue() else { return };
+    let Some((server, url, queue)) = empty_queue() else { return };
     let sql = |text: &str| server.sql(name_of(&url), text).trim().to_owned();
     let chunk = |number| NewChunk { number, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
     let remains = || sql("SELECT (SELECT count(*) FROM bulk_runs) + (SELECT count(*) FROM bulk_chunks)");

@@ -13,9 +13,8 @@ use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::{Duration, Instant};
-use support::{Caller, Cluster, KEY, PATIENCE, create_key, cutout, keys_command, until_billed, until_status};
+use support::{Caller, Cluster, KEY, PATIENCE, create_key, cutout, until_billed, until_status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_daemon_works_and_knows_what_the_others_did() {
@@ -23,9 +22,7 @@ async fn every_daemon_works_and_knows_what_the_others_did() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), server.database(), 3);
     let caller = Caller::new(&cluster);
-    for number in 0..3 {
-        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     // The same request at each of them is billed once.
     for _ in 0..3 {
         assert_eq!(caller.picture("first", &cutout()).await.status(), 200);
@@ -47,9 +44,9 @@ async fn every_daemon_works_and_knows_what_the_others_did() {
 
     let key = create_key(&cluster).expect("it is created");
     println!("a key is known everywhere after {:?}", caller.all_answer("/account", &key, 200).await);
-    let id = stdout(&keys_command(&cluster, &["list"]));
+    let id = stdout(&cluster.command(&["keys", "list"]));
     let id = id.lines().find(|line| line.contains("storm")).and_then(|line| line.split_whitespace().next());
-    let revoked = keys_command(&cluster, &["revoke", id.expect("it is listed")]);
+    let revoked = cluster.command(&["keys", "revoke", id.expect("it is listed")]);
     assert!(revoked.status.success(), "{}", stderr(&revoked));
     println!("a revoked key is refused everywhere after {:?}", caller.all_answer("/account", &key, 401).await);
 
@@ -81,9 +78,7 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), server.database(), 2);
     let caller = Caller::new(&cluster);
-    for number in 0..2 {
-        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     let clip = made(folder.path(), "clip.mp4", &["testsrc2=size=160x96:rate=10:duration=20"], "-pix_fmt yuv420p");
     let clip = Bytes::from(std::fs::read(clip).unwrap());
     let apis = cluster.apis();
@@ -186,16 +181,6 @@ async fn post_picture(client: &Client, api: &str, key: &str, name: Option<&str>)
     request.send().await.expect("it answers")
 }
 
-/// Runs a command on a database; returns what it prints.
-fn command(folder: &Path, url: &str, arguments: &[&str]) -> String {
-    let mut command = backdrop();
-    command.args(arguments).arg("--data-dir").arg(folder.join("command"));
-    command.env("BACKDROP_STORE_URL", url).env("BACKDROP_JOBS_RESULTS", results_in(folder));
-    let output = command.output().expect("the binary runs");
-    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
-    stdout(&output).trim().to_owned()
-}
-
 /// Waits until both daemons have a lease that was taken or renewed lately.
 async fn until_both_lease(server: &Server, cluster: &Cluster) {
     let start = Instant::now();
@@ -214,12 +199,10 @@ async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once
     let caller = Caller::new(&cluster);
     let apis = cluster.apis();
     let ready = [0, 1].map(|number| format!("{}/readyz", cluster.admin(number)));
-    for ready in &ready {
-        until_status(&caller.client, ready, 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     // With a quota, so that leases have rows.
     let create = ["keys", "create", "--account", "default", "--label", "leased", "--monthly-images", "1000"];
-    let key = command(folder.path(), &cluster.url, &create);
+    let key = cluster.printed(&create);
     caller.all_answer("/account", &key, 200).await;
     let mut billed = 0;
     for api in &apis {
@@ -274,9 +257,7 @@ async fn while_the_database_is_away_leases_answer_pictures_which_are_billed_once
     cluster.kill(1);
     server.resume(&[]);
     cluster.restart_ended();
-    for ready in &ready {
-        until_status(&caller.client, ready, 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     let sql = |text: &str| server.sql(name_of(&cluster.url), text).trim().to_owned();
     assert_eq!(sql("SELECT count(DISTINCT daemon) FROM leases WHERE lease_until > now() + interval '6 s'"), "1");
     assert_eq!(sql("SELECT sum(images) FROM usage"), billed.to_string());
@@ -289,12 +270,10 @@ async fn a_quota_is_not_exceeded_by_daemons_that_lose_the_database() {
     let url = server.database();
     let cluster = Cluster::start(folder.path(), url.clone(), 2);
     let caller = Caller::new(&cluster);
-    for number in 0..2 {
-        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     // The free plan has 50 images a month.
-    command(folder.path(), &url, &["accounts", "create", "free"]);
-    let key = command(folder.path(), &url, &["keys", "create", "--account", "free", "--label", "free"]);
+    cluster.printed(&["accounts", "create", "free"]);
+    let key = cluster.printed(&["keys", "create", "--account", "free", "--label", "free"]);
     caller.all_answer("/account", &key, 200).await;
     let statuses = async |most: usize| {
         let mut statuses = Vec::new();
@@ -311,9 +290,7 @@ async fn a_quota_is_not_exceeded_by_daemons_that_lose_the_database() {
     assert!((2..=8).contains(&answered), "as far as two leases of at most four images go: {away:?}");
     assert!(away.iter().all(|status| [200, 503].contains(status)), "{away:?}");
     server.resume(&[]);
-    for number in 0..2 {
-        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     // The rest, while the leases shrink with it. 503: a daemon leases the last images.
     let start = Instant::now();
     let mut exhausted = 0;

@@ -1,7 +1,7 @@
 //! Daemons on one database, and clients that call them.
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, http_client, stdout};
+use crate::support::command::{backdrop, http_client, stderr, stdout};
 use crate::support::pictures::png;
 use crate::support::postgres::{results_in, stable_port};
 use backdrop::image::Size;
@@ -65,6 +65,28 @@ impl Cluster {
     fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let others = self.variables.iter().map(|(name, value)| (*name, value.as_str()));
         others.chain([("BACKDROP_STORE_URL", self.url.as_str())])
+    }
+
+    /// Runs a command on the database.
+    pub(super) fn command(&self, arguments: &[&str]) -> Output {
+        let mut command = backdrop();
+        command.args(arguments).arg("--data-dir").arg(self.folder.join("command"));
+        command.envs(self.variables());
+        command.output().expect("the binary runs")
+    }
+
+    /// What a command on the database prints.
+    pub(super) fn printed(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        stdout(&output).trim().to_owned()
+    }
+
+    /// Waits until all daemons are ready.
+    pub(super) async fn until_ready(&self, client: &Client) {
+        for number in 0..self.ports.len() {
+            until_status(client, &format!("{}/readyz", self.admin(number)), 200).await;
+        }
     }
 
     fn data_of(&self, number: usize) -> PathBuf {
@@ -231,14 +253,6 @@ pub(super) async fn until_billed(client: &Client, cluster: &Cluster) {
 
 /// Creates a key beside the daemons; nothing where the server is away.
 pub(super) fn create_key(cluster: &Cluster) -> Option<String> {
-    let output = keys_command(cluster, &["create", "--label", "storm"]);
+    let output = cluster.command(&["keys", "create", "--label", "storm"]);
     output.status.success().then(|| stdout(&output).trim().to_owned())
-}
-
-/// Runs `backdrop keys` on the database.
-pub(super) fn keys_command(cluster: &Cluster, arguments: &[&str]) -> Output {
-    let mut command = backdrop();
-    command.arg("keys").args(arguments).arg("--data-dir").arg(cluster.folder.join("command"));
-    command.envs(cluster.variables());
-    command.output().expect("the binary runs")
 }

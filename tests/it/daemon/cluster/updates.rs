@@ -1,6 +1,6 @@
 //! Daemons of this version beside the next one, whose schema is newer.
 
-use super::support::{Caller, Cluster, PATIENCE, create_key, cutout, until_status};
+use super::support::{Caller, Cluster, PATIENCE, create_key, cutout};
 use crate::support::postgres::{Server, name_of};
 use backdrop::store::{PostgresServer, StoreConfig};
 
@@ -18,9 +18,7 @@ async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_ver
     let _next = opened.expect("it waits for nothing");
     cluster.kill(0);
     cluster.restart_ended();
-    for number in 0..2 {
-        until_status(&caller.client, &format!("{}/readyz", cluster.admin(number)), 200).await;
-    }
+    cluster.until_ready(&caller.client).await;
     for key in ["first", "second", "third"] {
         assert_eq!(caller.picture(key, &cutout()).await.status(), 200);
     }
