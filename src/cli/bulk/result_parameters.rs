@@ -1,9 +1,6 @@
 //! Hashes everything that a result depends on besides its source: endpoint, fields, auxiliary files and models.
 
-use crate::cli::exit_code::Failure;
-use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
-use crate::config::Config;
 use crate::model::weights::{Weights, manifest};
 use crate::model::{CpuRetoucher, Precision};
 use crate::pipeline;
@@ -18,9 +15,8 @@ pub(super) fn models_of(recipe: &Recipe, weights: &Weights, precision: Precision
 }
 
 /// Name and version of the model that a report row states.
-pub(super) fn model_of(recipe: &Recipe, config: &Config) -> Result<String, Failure> {
-    let weights = local_engine::weights(config)?;
-    Ok(pipeline::model_of(recipe, || config.engine.precision.of(&weights.model()), &CpuRetoucher::default()))
+pub(super) fn model_of(recipe: &Recipe, weights: &Weights, precision: Precision) -> String {
+    pipeline::model_of(recipe, || precision.of(&weights.model()), &CpuRetoucher::default())
 }
 
 /// The hash, as 16 hexadecimal digits.

@@ -108,7 +108,11 @@ impl RunCommand {
             let max_bytes = config.limits.of_local_pictures().max_bytes;
             let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
             let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
-            let models = models_of(&recipe, &local_engine::weights(&config)?, config.engine.precision);
+            // Not kept during the run: the engine has weights of its own.
+            let (models, model) = {
+                let (weights, precision) = (local_engine::weights(&config)?, config.engine.precision);
+                (models_of(&recipe, &weights, precision), model_of(&recipe, &weights, precision))
+            };
             let options = RunOptions {
                 filter,
                 template: self.output.clone(),
@@ -116,7 +120,7 @@ impl RunCommand {
                 shard,
                 limit: self.limit,
                 parameters: parameters_hash(endpoint, &fields, &aux_files, &models),
-                model: model_of(&recipe, &config)?,
+                model,
                 max_bytes: max_bytes as u64,
             };
             let report_file = ReportFile::new(self.report.as_deref(), &locations, shard)?;

@@ -8,6 +8,8 @@ use crate::cli::exit_code::Failure;
 use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
 use crate::config::Config;
+use crate::model::Precision;
+use crate::model::weights::Weights;
 use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, InferenceMode, Recipe};
 use crate::source::StorageLocation;
 use crate::store::BulkRun;
@@ -81,14 +83,14 @@ impl RunSpec {
     }
 
     /// What is done with each picture; an error where this process would make other results.
-    fn recipe(&self, run: &BulkRun, config: &Config) -> Result<(Recipe, AuxFiles), Failure> {
+    fn recipe(&self, run: &BulkRun, weights: &Weights, precision: Precision) -> Result<(Recipe, AuxFiles), Failure> {
         let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.name == self.endpoint);
         let endpoint = endpoint.ok_or_else(|| format!("another version began it, for {}", self.endpoint))?;
         let fields = self.fields()?;
         let mut recipe = endpoint.recipe(&fields)?;
         recipe.cut_out_by(self.model);
         let aux_files = AuxFiles::of_queue(run.background.clone(), run.mark.clone());
-        let models = models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
+        let models = models_of(&recipe, weights, precision);
         if parameters_hash(endpoint, &fields, &aux_files, &models) != self.parameters {
             return Err("its results would differ: it was begun with other weights, precision or version".into());
         }
@@ -97,7 +99,8 @@ impl RunSpec {
 
     /// The options to list it with; an error where this process would make other results.
     pub(super) fn options(&self, run: &BulkRun, config: &Config) -> Result<RunOptions, Failure> {
-        let (recipe, _) = self.recipe(run, config)?;
+        let (weights, precision) = (local_engine::weights(config)?, config.engine.precision);
+        let (recipe, _) = self.recipe(run, &weights, precision)?;
         Ok(RunOptions {
             filter: self.selection.filter()?,
             template: self.selection.template()?,
@@ -105,7 +108,7 @@ impl RunSpec {
             shard: None,
             limit: self.selection.limit,
             parameters: self.parameters.clone(),
-            model: model_of(&recipe, config)?,
+            model: model_of(&recipe, &weights, precision),
             max_bytes: self.max_bytes,
         })
     }
@@ -141,7 +144,8 @@ impl RunPreparation {
 
     fn open(&self, run: &BulkRun) -> Result<PreparedRun<PipelineProcessor>, Failure> {
         let spec = RunSpec::of(run)?;
-        let (recipe, aux_files) = spec.recipe(run, self.0.config())?;
+        let config = self.0.config();
+        let (recipe, aux_files) = spec.recipe(run, &local_engine::weights(config)?, config.engine.precision)?;
         let locations = spec.locations()?;
         let processor = PipelineProcessor::new(Arc::clone(&self.0), recipe, aux_files);
         Ok(PreparedRun { locations, max_bytes: spec.max_bytes, processor })
