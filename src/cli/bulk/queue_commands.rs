@@ -40,16 +40,9 @@ impl QueueCommand {
             let queue = open_queue(&config).await?;
             match self {
                 Self::Runs { json } => list(&queue, json).await,
-                Self::Pause(RunId { id }) => {
-                    set_state(&queue, id, &[BulkRunState::Running], BulkRunState::Paused).await
-                }
-                Self::Resume(RunId { id }) => {
-                    set_state(&queue, id, &[BulkRunState::Paused], BulkRunState::Running).await
-                }
-                Self::Cancel(RunId { id }) => {
-                    let from = &[BulkRunState::Running, BulkRunState::Paused];
-                    set_state(&queue, id, from, BulkRunState::Cancelled).await
-                }
+                Self::Pause(RunId { id }) => set_state(&queue, id, BulkRunState::Paused).await,
+                Self::Resume(RunId { id }) => set_state(&queue, id, BulkRunState::Running).await,
+                Self::Cancel(RunId { id }) => set_state(&queue, id, BulkRunState::Cancelled).await,
             }
         })?
     }
@@ -109,19 +102,14 @@ fn places(run: &BulkStatus) -> (String, String) {
     RunSpec::read(&run.spec).map(|spec| (spec.from, spec.to)).unwrap_or_default()
 }
 
-async fn set_state(
-    queue: &Queue,
-    id: String,
-    from: &'static [BulkRunState],
-    to: BulkRunState,
-) -> Result<Outcome, Failure> {
+async fn set_state(queue: &Queue, id: String, to: BulkRunState) -> Result<Outcome, Failure> {
     let name = id.clone();
-    match queue.call(move |queue| queue.set_state(&name, from, to)).await? {
+    match queue.call(move |queue| queue.set_state(&name, to)).await? {
         None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
-        Some(before) if from.contains(&before) || before == to => {
+        Some(before @ BulkRunState::Cancelled) if to != before => Err(format!("the run {id} is {before}").into()),
+        Some(_) => {
             eprintln!("The run {id} is {to}");
             Ok(Outcome::Done)
         }
-        Some(before) => Err(format!("the run {id} is {before}").into()),
     }
 }

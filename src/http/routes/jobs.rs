@@ -86,7 +86,7 @@ pub(in crate::http) async fn change(
 ) -> Result<Reply, ApiError> {
     refuse_query(context)?;
     json::require_json(&context.headers)?;
-    let (from, to) = change_of(json::read(&mut context.body).await?)?;
+    let to = state_of(json::read(&mut context.body).await?)?;
     let Some(runs) = bulk_runs(state, id) else {
         state.app.jobs.get(&caller.key_id, id).await?.ok_or_else(no_such_job)?;
         return Err(ApiError::new(ErrorCode::Conflict, "only bulk runs can be paused").param("job_id"));
@@ -103,25 +103,25 @@ pub(in crate::http) async fn change(
         return Err(BulkRefusal::Forbidden { param }.into());
     }
     let run = id.to_owned();
-    let before = runs.queue.call(move |queue| queue.set_state(&run, &[from], to)).await?;
-    if before.is_none_or(|before| ![from, to].contains(&before)) {
+    let before = runs.queue.call(move |queue| queue.set_state(&run, to)).await?;
+    if before.is_none_or(|before| before == BulkRunState::Cancelled) {
         return Err(is_over());
     }
     Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
 }
 
-/// The states from and to which a body changes a run.
-fn change_of(body: Object) -> Result<(BulkRunState, BulkRunState), FieldError> {
-    let mut change = None;
+/// The state to which a body changes a run.
+fn state_of(body: Object) -> Result<BulkRunState, FieldError> {
+    let mut state = None;
     for (name, value) in body.unique()? {
-        change = match (name.as_str(), value.as_str()) {
-            ("state", Some("paused")) => Some((BulkRunState::Running, BulkRunState::Paused)),
-            ("state", Some("running")) => Some((BulkRunState::Paused, BulkRunState::Running)),
+        state = match (name.as_str(), value.as_str()) {
+            ("state", Some("paused")) => Some(BulkRunState::Paused),
+            ("state", Some("running")) => Some(BulkRunState::Running),
             ("state", _) => return Err(FieldError::invalid("state", &value.to_string(), "paused or running")),
             (..) => return Err(FieldError::unknown(&name, ["state"])),
         };
     }
-    change.ok_or_else(|| FieldError::Missing { param: "state".to_owned() })
+    state.ok_or_else(|| FieldError::Missing { param: "state".to_owned() })
 }
 
 /// Cancels a job, or deletes one that has ended.
@@ -162,8 +162,7 @@ async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply
         runs.queue.call(move |queue| queue.remove_job(&key_id, &run)).await?;
         return Ok(deleted(id));
     }
-    let from = [BulkRunState::Running, BulkRunState::Paused];
-    runs.queue.call(move |queue| queue.set_state(&run, &from, BulkRunState::Cancelled)).await?;
+    runs.queue.call(move |queue| queue.set_state(&run, BulkRunState::Cancelled)).await?;
     Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
 }
 

@@ -363,22 +363,17 @@ impl BulkQueue {
         })
     }
 
-    /// Changes the state of a run that has one of the states `from`. The state before; nothing where there is no such run.
+    /// Changes the state of a run, unless it was cancelled. The state before; nothing where there is no such run.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn set_state(
-        &self,
-        id: &str,
-        from: &[BulkRunState],
-        to: BulkRunState,
-    ) -> Result<Option<BulkRunState>, OpenError> {
+    pub fn set_state(&self, id: &str, to: BulkRunState) -> Result<Option<BulkRunState>, OpenError> {
         self.transaction(|queries| {
             let text = "SELECT state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE";
             let row = queries.row(text, &[&id, &REMOVED])?;
             let Some(row) = row else { return Ok(None) };
             let before = state_of(row.get(0))?;
-            if from.contains(&before) {
+            if ![to, BulkRunState::Cancelled].contains(&before) {
                 queries.execute("UPDATE bulk_runs SET state = $2 WHERE id = $1", &[&id, &to.name()])?;
             }
             Ok(Some(before))

@@ -463,16 +463,16 @@ fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
     assert_eq!(queue.claim("test", &["run".into()]).unwrap(), None, "a worker leaves a run to others");
 
     use BulkRunState::{Cancelled, Paused, Running};
-    assert_eq!(queue.set_state("run", &[Running], Paused).unwrap(), Some(Running));
+    assert_eq!(queue.set_state("run", Paused).unwrap(), Some(Running));
     assert_eq!(claimed(&queue), None);
-    assert_eq!(queue.set_state("run", &[Running], Paused).unwrap(), Some(Paused));
-    assert_eq!(queue.set_state("run", &[Paused], Running).unwrap(), Some(Paused));
+    assert_eq!(queue.set_state("run", Paused).unwrap(), Some(Paused));
+    assert_eq!(queue.set_state("run", Running).unwrap(), Some(Paused));
     assert_eq!(claimed(&queue).unwrap().run, "run");
-    assert_eq!(queue.set_state("run", &[Running, Paused], Cancelled).unwrap(), Some(Running));
-    assert_eq!(queue.set_state("run", &[Paused], Running).unwrap(), Some(Cancelled));
+    assert_eq!(queue.set_state("run", Cancelled).unwrap(), Some(Running));
+    assert_eq!(queue.set_state("run", Running).unwrap(), Some(Cancelled));
     assert_eq!(queue.status(Some("run")).unwrap()[0].state, Cancelled);
     assert!(!queue.add_chunk("run", 2, &chunk(3)).unwrap());
-    assert_eq!((claimed(&queue), queue.set_state("none", &[Running], Paused).unwrap()), (None, None));
+    assert_eq!((claimed(&queue), queue.set_state("none", Paused).unwrap()), (None, None));
     queue.remove("run").unwrap();
     assert_eq!(server.sql(name_of(&url), "SELECT run FROM bulk_chunks").trim(), "other");
 

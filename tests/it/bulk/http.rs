@@ -429,7 +429,7 @@ fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
     assert_eq!((first.id.as_str(), other.id.as_str()), ("bulk_1", "bulk_3"), "the key without a led run first");
 
     queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
-    assert_eq!(queue.set_state("bulk_1", &[Running], Paused).unwrap(), Some(Running));
+    assert_eq!(queue.set_state("bulk_1", Paused).unwrap(), Some(Running));
     assert!(queue.renew_lead(&first, 0, None).unwrap(), "it is listed while it is paused");
     let chunk = |number, tasks: Option<&str>| NewChunk {
         number,
@@ -445,7 +445,7 @@ fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
     assert_eq!(queue.job("key_1", "bulk_1").unwrap().unwrap().ends_at, None);
     assert_eq!(lead(&[]).unwrap().id, "bulk_2");
     assert_eq!(lead(&[]), None, "it waits");
-    assert_eq!(queue.set_state("bulk_1", &[Paused], Running).unwrap(), Some(Paused));
+    assert_eq!(queue.set_state("bulk_1", Running).unwrap(), Some(Paused));
     let first = lead(&[]).unwrap();
     assert_eq!(first.id, "bulk_1");
 
@@ -453,7 +453,7 @@ fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
     queue.release_lead(&first).unwrap();
     let excluded = ["bulk_1".to_owned()];
     assert_eq!(lead(&excluded), None);
-    assert_eq!(queue.set_state("bulk_1", &[Running], Cancelled).unwrap(), Some(Running));
+    assert_eq!(queue.set_state("bulk_1", Cancelled).unwrap(), Some(Running));
     assert_eq!(lead(&excluded).unwrap().id, "bulk_1");
 }
 
@@ -477,7 +477,7 @@ fn a_run_that_is_being_removed_is_hidden_and_begins_anew_without_its_chunks() {
     let mark = "UPDATE bulk_runs SET state = 'cancelled', lister = -1";
     sql(mark);
     assert_eq!(queue.status(None).unwrap(), []);
-    assert_eq!(queue.set_state("bulk_1", &[BulkRunState::Cancelled], BulkRunState::Running).unwrap(), None);
+    assert_eq!(queue.set_state("bulk_1", BulkRunState::Running).unwrap(), None);
     let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
     assert_eq!((job.objects, job.finished), (4, 4), "as it ended");
     assert_eq!(queue.create_job(&new, 9).unwrap(), BulkJobCreated::Queued);
