@@ -6,7 +6,7 @@ use super::input_names::canonical;
 use crate::recipe::{Field, FieldError, Fields};
 use hyper::header::HeaderMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// The largest body without a picture; ten URLs of the greatest length are a third of it.
@@ -64,6 +64,20 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
 /// Whether a member counts as not sent: `null` or a blank string.
 pub(super) fn is_absent(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// The text of a member, without blanks around it.
+pub(super) fn text(name: &str, value: &Value, expected: &str) -> Result<String, FieldError> {
+    let text = value.as_str().map(|text| text.trim().to_owned());
+    text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), expected))
+}
+
+/// The members of a member that is an object.
+pub(super) fn object(name: &str, value: Value) -> Result<Map<String, Value>, FieldError> {
+    let Value::Object(members) = value else {
+        return Err(FieldError::invalid(name, &value.to_string(), "an object"));
+    };
+    Ok(members)
 }
 
 /// 413.

@@ -149,8 +149,8 @@ impl BulkBody {
                 "from" => from = Some(place(&name, &value)?),
                 "to" => to = Some(place(&name, &value)?),
                 "report" => report = Some(report_place(&value)?),
-                "endpoint" => endpoint = Some(text(&name, &value, EXPECTED_ENDPOINT)?),
-                "preset" => preset = Some(text(&name, &value, "the id or the name of a preset")?),
+                "endpoint" => endpoint = Some(json::text(&name, &value, EXPECTED_ENDPOINT)?),
+                "preset" => preset = Some(json::text(&name, &value, "the id or the name of a preset")?),
                 "output" => selection.output = template(&name, &value)?,
                 "include" => selection.include = globs(&name, &value)?,
                 "exclude" => selection.exclude = globs(&name, &value)?,
@@ -159,12 +159,7 @@ impl BulkBody {
                     let refuse = || FieldError::invalid(&name, &value.to_string(), "an integer of at least 1");
                     selection.limit = Some(number.ok_or_else(refuse)?);
                 }
-                _ => match value {
-                    Value::Object(members) => params = members,
-                    other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                        return Err(FieldError::invalid(&name, &other.to_string(), "an object"));
-                    }
-                },
+                _ => params = json::object(&name, value)?,
             }
         }
         if let Err(error) = selection.template() {
@@ -199,13 +194,8 @@ const MAX_TEMPLATE_BYTES: usize = 1024;
 const EXPECTED_ENDPOINT: &str = "the path of an endpoint that takes one picture, such as /remove";
 const EXPECTED_PLACE: &str = "s3://bucket/folder, gs://bucket/folder, az://container/folder or file:///folder";
 
-fn text(name: &str, value: &Value, expected: &str) -> Result<String, FieldError> {
-    let text = value.as_str().map(|text| text.trim().to_owned());
-    text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), expected))
-}
-
 fn place(name: &str, value: &Value) -> Result<Place, FieldError> {
-    let text = text(name, value, EXPECTED_PLACE)?;
+    let text = json::text(name, value, EXPECTED_PLACE)?;
     Place::parse(&text).ok_or_else(|| FieldError::invalid(name, &text, EXPECTED_PLACE))
 }
 
@@ -218,7 +208,7 @@ fn report_place(value: &Value) -> Result<Place, FieldError> {
 
 fn template(name: &str, value: &Value) -> Result<String, FieldError> {
     let expected = "a template such as {dir}/{stem}.{ext}, of at most 1,024 bytes";
-    let template = text(name, value, expected)?;
+    let template = json::text(name, value, expected)?;
     if template.len() > MAX_TEMPLATE_BYTES {
         return Err(FieldError::invalid(name, &template, expected));
     }

@@ -62,10 +62,7 @@ async fn save(state: &ApiState, caller: &Caller, context: &mut RequestContext) -
         if is_absent(&value) {
             continue;
         }
-        let text = |expected: &str| {
-            let text = value.as_str().map(|text| text.trim().to_owned());
-            text.ok_or_else(|| FieldError::invalid(&member, &value.to_string(), expected))
-        };
+        let text = |expected: &str| json::text(&member, &value, expected);
         match member.as_str() {
             "id" => draft.id = Some(text("the id of a preset")?),
             "name" => name = Some(text("a name of 1 to 100 characters")?),
@@ -75,12 +72,7 @@ async fn save(state: &ApiState, caller: &Caller, context: &mut RequestContext) -
                     FieldError::invalid("endpoint", &path, "the path of an endpoint that takes presets")
                 })?);
             }
-            "params" => match value {
-                Value::Object(members) => draft.params = members,
-                other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                    return Err(FieldError::invalid("params", &other.to_string(), "an object").into());
-                }
-            },
+            "params" => draft.params = json::object(&member, value)?,
             // The times of a record that is sent back are ignored; the store sets them.
             _ => {}
         }
