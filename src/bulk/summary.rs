@@ -29,6 +29,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Whether the run found no picture: none was processed, and none was done before.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.done + self.failed + self.skipped == 0
+    }
+
     /// Adds a row to the failures by code.
     pub(super) fn count_failure(&mut self, row: &ReportRow) {
         if row.status == Status::Failed {

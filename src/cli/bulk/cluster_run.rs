@@ -55,8 +55,7 @@ impl ClusterRun<'_> {
             let removed = id.clone();
             self.queue.call(move |queue| queue.remove(&removed)).await?;
         }
-        let is_empty = summary.done + summary.failed + summary.skipped == 0;
-        if end == FollowEnd::Finished && is_empty {
+        if end == FollowEnd::Finished && summary.is_empty() {
             return Err(format!("there is no picture in {}", self.locations.source.address_prefix()).into());
         }
         Ok(outcome)

@@ -219,11 +219,10 @@ impl Leader {
         let followed = follow(&self.queue, &lead.id, &report, &self.stop, &mut progress).await;
         let Followed { summary, end } = followed.map_err(|error| trouble(lead, error))?;
         let summary = Summary { skipped: summary.skipped + enqueued.skipped, ignored: enqueued.ignored, ..summary };
-        let is_empty = summary.done + summary.failed + summary.skipped == 0;
         let error = match end {
             FollowEnd::Left => return Ok(None),
             FollowEnd::Cancelled => Some(("cancelled".to_owned(), "the run was cancelled".to_owned())),
-            FollowEnd::Finished if is_empty => {
+            FollowEnd::Finished if summary.is_empty() => {
                 let message = format!("there is no picture in {}", lead.source);
                 Some((Code::NotFound.name().to_owned(), message))
             }

@@ -158,7 +158,7 @@ impl RunCommand {
             }
             match error {
                 Some(error) => Err(error.into()),
-                None if !summary.stopped && summary.done + summary.failed + summary.skipped == 0 && shard.is_none() => {
+                None if !summary.stopped && summary.is_empty() && shard.is_none() => {
                     Err(format!("there is no picture in {}", locations.source.address_prefix()).into())
                 }
                 None => Ok(outcome),
