@@ -181,7 +181,7 @@ impl Leader {
             Err(Trouble::Failed(error)) => {
                 tracing::error!(run = lead.id, code = error.code, reason = error.message, "the run failed");
                 let Estimate { failed, .. } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
-                BulkJobEnd { summary: None, failed, error: Some(error), keeps_run: true }
+                BulkJobEnd { summary: None, failed, error: Some(error) }
             }
         };
         let ended = lead.clone();
@@ -233,7 +233,6 @@ impl Leader {
             summary: Some(summary_json(&summary, &totals, &report_file).to_string()),
             failed: summary.failed,
             error: error.map(|(code, message)| JobError { code, message }),
-            keeps_run: false,
         }))
     }
 

@@ -108,14 +108,12 @@ pub struct BulkLead {
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BulkJobEnd {
-    /// The totals, as JSON.
+    /// The totals of its report, as JSON. Where none is written the run is kept, paused: the same request continues it.
     pub summary: Option<String>,
     /// Objects without a result.
     pub failed: u64,
     /// Why it failed or was cancelled; `None` for one that is done.
     pub error: Option<JobError>,
-    /// Keeps the run, paused, because its report is not written: the same request continues it.
-    pub keeps_run: bool,
 }
 
 /// A run in a row of its job, with what its chunks add up to until it has ended.
@@ -255,11 +253,12 @@ impl BulkQueue {
         })
     }
 
-    /// Ends a run, and removes it unless it is kept; false where another daemon leads it now: nothing was changed then.
+    /// Ends a run, and removes it where its report is written; false where another daemon leads it now: nothing was changed then.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub fn end_job(&self, lead: &BulkLead, end: &BulkJobEnd) -> Result<bool, OpenError> {
+        let keeps_run = end.summary.is_none();
         let ended = self.transaction(|queries| {
             let state = if end.error.is_some() { JobState::Failed } else { JobState::Done };
             let (code, message) = end.error.as_ref().map(|error| (&error.code, &error.message)).unzip();
@@ -269,11 +268,10 @@ impl BulkQueue {
                    (objects, finished) = (SELECT coalesce(sum(c.objects), 0)::bigint, \
                      coalesce(sum(least(c.finished, c.objects)), 0)::bigint FROM bulk_chunks c WHERE c.run = $1) \
                  WHERE j.id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
-            let BulkJobEnd { summary, failed, .. } = end;
-            let failed = number(*failed);
+            let (summary, failed) = (&end.summary, number(end.failed));
             let ended =
                 queries.has(text, &[&lead.id, &lead.leader, &state.name(), summary, &code, &message, &failed])?;
-            if ended && end.keeps_run {
+            if ended && keeps_run {
                 let pause = "UPDATE bulk_runs SET state = 'paused' WHERE id = $1 AND state = 'running'";
                 queries.execute(pause, &[&lead.id])?;
             } else if ended {
@@ -281,7 +279,7 @@ impl BulkQueue {
             }
             Ok(ended)
         })?;
-        if ended && !end.keeps_run {
+        if ended && !keeps_run {
             // The end is recorded. What is left of the run after an error goes with the next removal of old ones.
             let _ = self.delete_marked(&lead.id);
         }

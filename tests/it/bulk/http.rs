@@ -296,6 +296,17 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     assert_eq!(daemons.processes[0].terminate(), Some(0));
 }
 
+/// The end of a run whose report is written.
+fn reported() -> BulkJobEnd {
+    BulkJobEnd { summary: Some("{}".into()), ..BulkJobEnd::default() }
+}
+
+/// The end of a run without a report.
+fn failed() -> BulkJobEnd {
+    let error = JobError { code: "upstream_failed".into(), message: "no report".into() };
+    BulkJobEnd { error: Some(error), ..BulkJobEnd::default() }
+}
+
 fn new_job(id: &str, name: Option<&str>) -> NewBulkJob {
     NewBulkJob {
         run: BulkRun { id: id.into(), spec: "{}".into(), ..BulkRun::default() },
@@ -330,7 +341,7 @@ fn a_stale_leader_can_neither_renew_nor_end_a_run() {
     server.sql(name_of(&url), "UPDATE bulk_jobs SET leader_until = now() - interval '1 ms'");
     assert_eq!(queue.lead(2, &["bulk_1".into()]).unwrap(), None, "it is left to others");
     let second = queue.lead(2, &[]).unwrap().unwrap();
-    let end = BulkJobEnd { summary: Some("{}".into()), ..BulkJobEnd::default() };
+    let end = reported();
     assert!(!queue.renew_lead(&first, 0, None).unwrap() && !queue.end_job(&first, &end).unwrap());
     queue.release_lead(&first).unwrap();
     assert_eq!(queue.lead(3, &[]).unwrap(), None, "a stale leader releases nothing");
@@ -361,14 +372,9 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
     assert_eq!(queue.create_job(&new_job("bulk_3", None), 2).unwrap(), TooMany);
     let lead = queue.lead(1, &[]).unwrap().unwrap();
     assert_eq!(lead.id, "bulk_1", "the oldest first");
-    let error = JobError { code: "upstream_failed".into(), message: "no report".into() };
-    assert!(
-        queue
-            .end_job(&lead, &BulkJobEnd { error: Some(error.clone()), keeps_run: true, ..BulkJobEnd::default() })
-            .unwrap()
-    );
+    assert!(queue.end_job(&lead, &failed()).unwrap());
     let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
-    assert_eq!((job.state, job.error), (JobState::Failed, Some(error)));
+    assert_eq!((job.state, job.error), (JobState::Failed, failed().error));
     assert_eq!(server.sql(name_of(&url), "SELECT state FROM bulk_runs WHERE id = 'bulk_1'").trim(), "paused");
     assert_eq!(
         queue.create_job(&new_job("bulk_1", Some("one")), 2).unwrap(),
@@ -383,12 +389,7 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
     assert!(queue.job("key_1", "bulk_1").unwrap().is_some(), "only one that has ended is removed");
     // What ended a day ago goes with what is left of it.
     let lead = queue.lead(2, &["bulk_2".into()]).unwrap().unwrap();
-    let failed = BulkJobEnd {
-        error: Some(JobError { code: "x".into(), message: "y".into() }),
-        keeps_run: true,
-        ..BulkJobEnd::default()
-    };
-    assert!(queue.end_job(&lead, &failed).unwrap());
+    assert!(queue.end_job(&lead, &failed()).unwrap());
     server.sql(name_of(&url), "UPDATE bulk_jobs SET updated_at = now() - interval '2 hours'");
     queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
     assert_eq!(
@@ -410,7 +411,7 @@ fn a_report_is_written_by_one_run_at_a_time() {
     }
     assert_eq!((queue.run("bulk_2").unwrap(), queue.jobs("key_1").unwrap().len()), (None, 1));
     let lead = queue.lead(1, &[]).unwrap().unwrap();
-    assert!(queue.end_job(&lead, &BulkJobEnd::default()).unwrap());
+    assert!(queue.end_job(&lead, &reported()).unwrap());
     assert_eq!(queue.create_job(&with_report("bulk_2"), 9).unwrap(), BulkJobCreated::Queued);
 }
 
@@ -468,9 +469,7 @@ fn a_run_that_is_being_removed_is_hidden_and_begins_anew_without_its_chunks() {
     queue.begin(&new.run, 7).unwrap();
     assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap() && queue.add_chunk("bulk_1", 7, &chunk(1)).unwrap());
     let lead = queue.lead(1, &[]).unwrap().unwrap();
-    let error = JobError { code: "x".into(), message: "y".into() };
-    let kept = BulkJobEnd { error: Some(error), keeps_run: true, ..BulkJobEnd::default() };
-    assert!(queue.end_job(&lead, &kept).unwrap());
+    assert!(queue.end_job(&lead, &failed()).unwrap());
     assert_eq!(remains(), "3", "a failed run is kept");
 
     // A daemon that ended in the middle of the removal.
