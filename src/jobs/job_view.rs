@@ -21,6 +21,18 @@ pub struct Page {
     pub jobs: Vec<JobView>,
     /// Cursor of the next page; `None` on the last one.
     pub next: Option<String>,
+    /// Place of its last job; `None` on the last page.
+    pub(super) from: Option<i64>,
+    /// Place of the last job of the page before; `None` on the first page.
+    pub(super) before: Option<i64>,
+}
+
+impl Page {
+    /// Whether a job that is listed beside these belongs to this page, by its creation in milliseconds since 1970.
+    #[must_use]
+    pub fn covers(&self, created_ms: i64) -> bool {
+        self.from.is_none_or(|from| from <= created_ms) && self.before.is_none_or(|before| created_ms < before)
+    }
 }
 
 /// The outcome of a removal.

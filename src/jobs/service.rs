@@ -83,6 +83,7 @@ impl Jobs {
     /// When the cursor is invalid, or the store cannot be read.
     pub async fn list(&self, key_id: &str, cursor: Option<&str>, limit: usize) -> Result<Page, JobsError> {
         let after = cursor.map(|text| parse_cursor(text).ok_or(JobsError::Cursor)).transpose()?;
+        let before = after.as_ref().map(|(place, _)| *place);
         let limit = limit.clamp(1, MAX_PAGE);
         // Before the records: see `running_jobs`.
         let progress = self.0.running.progress_of(key_id);
@@ -95,10 +96,11 @@ impl Jobs {
         let mut jobs = self.0.read(read).await?;
         let is_last = jobs.len() <= limit;
         jobs.truncate(limit);
-        let next = if is_last { None } else { jobs.last().map(|job| format!("{}.{}", job.place, job.id)) };
+        let last = jobs.last().filter(|_| !is_last);
+        let (from, next) = last.map(|job| (job.place, format!("{}.{}", job.place, job.id))).unzip();
         let now = self.0.now();
         let visible = jobs.into_iter().filter(|job| is_visible(job, now));
-        Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), next })
+        Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), next, from, before })
     }
 
     /// Whether a job of this daemon is queued or running, or a webhook is still to be sent. True when the store cannot

@@ -45,12 +45,9 @@ pub(in crate::http) async fn list(
         jobs.push((shown.job.place, job_document(state, context, shown).await?));
     }
     if let Some(runs) = &state.app.bulk {
-        // Those that were created while the page was: from its last clip on, up to the last one of the page before.
-        let place = |cursor: &Option<String>| cursor.as_deref()?.split_once('.')?.0.parse::<i64>().ok();
-        let created = place(&page.next).unwrap_or(i64::MIN)..place(&cursor).unwrap_or(i64::MAX);
         let key_id = caller.key_id.clone();
         let bulk_jobs = runs.queue.call(move |queue| queue.jobs(&key_id)).await?;
-        let in_page = bulk_jobs.iter().filter(|job| created.contains(&job.created_ms));
+        let in_page = bulk_jobs.iter().filter(|job| page.covers(job.created_ms));
         jobs.extend(in_page.map(|job| (job.created_ms, bulk_document::job_document(job))));
         jobs.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
     }
