@@ -21,7 +21,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Stops a test that hangs.
-pub(super) const LONG: Duration = Duration::from_secs(300);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Folders, a database, and commands that use both.
 pub(super) struct Scene {
@@ -73,6 +73,37 @@ impl Scene {
 
     pub(super) fn log(&self) -> String {
         fs::read_to_string(self.path("worker.log")).unwrap_or_default()
+    }
+
+    /// Daemons, once they listen, with the addresses of the API and the admin interface of each.
+    pub(super) fn daemons(&self, size: usize, set: impl Fn(&mut Command)) -> (Vec<[String; 2]>, Vec<Process>) {
+        let start = |number: usize| {
+            let addresses = [stable_port(), stable_port()].map(|port| format!("127.0.0.1:{port}"));
+            let mut command = self.command(&["serve", "--listen", &addresses[0], "--admin-listen", &addresses[1]]);
+            command.arg("--data-dir").arg(self.path(&format!("data {number}")));
+            set(&mut command);
+            let log = File::create(self.path(&format!("{number}.log"))).unwrap();
+            let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs");
+            (addresses, Process(child))
+        };
+        let started = (0..size).map(start).unzip();
+        self.wait("the daemons start", || (0..size).all(|number| self.log_of(number).contains("listening")));
+        started
+    }
+
+    /// What a daemon has logged.
+    pub(super) fn log_of(&self, number: usize) -> String {
+        fs::read_to_string(self.path(&format!("{number}.log"))).unwrap_or_default()
+    }
+
+    /// Waits until something of the daemons is so.
+    pub(super) fn wait(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            let logs = || (0..).map(|number| self.log_of(number)).take_while(|log| !log.is_empty());
+            assert!(began.elapsed() < LONG, "{what}: {}", logs().collect::<String>());
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     pub(super) fn sql(&self, text: &str) -> String {
@@ -486,28 +517,13 @@ fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
 fn daemons_process_queued_runs_beside_their_requests() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 600);
-    let admins = [stable_port(), stable_port()].map(|port| format!("127.0.0.1:{port}"));
-    let daemons: Vec<_> = (0..2)
-        .map(|number: usize| {
-            let (api, admin) = (format!("127.0.0.1:{}", stable_port()), &admins[number]);
-            let data = scene.path(&format!("data {number}"));
-            let log = File::create(scene.path(&format!("{number}.log"))).unwrap();
-            let mut command = scene.command(&["serve", "--listen", &api, "--admin-listen", admin, "--data-dir"]);
-            command.arg(data).env("BACKDROP_JOBS_BULK_PICTURES", "1");
-            let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs");
-            Process(child)
-        })
-        .collect();
-    let log = |number: usize| fs::read_to_string(scene.path(&format!("{number}.log"))).unwrap();
-    let began = Instant::now();
-    while !(0..2).all(|number| log(number).contains("listening")) {
-        assert!(began.elapsed() < LONG, "a daemon does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let (addresses, daemons) = scene.daemons(2, |command| {
+        command.env("BACKDROP_JOBS_BULK_PICTURES", "1");
+    });
     assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);
     scene.assert_same_as_on_one_machine("out", 1);
     for number in 0..2 {
-        assert!(log(number).contains("claimed"), "{}", log(number));
+        assert!(scene.log_of(number).contains("claimed"), "{}", scene.log_of(number));
     }
 
     // Without a command that follows it the finished run stays in the database, and in the metrics of both.
@@ -522,17 +538,12 @@ fn daemons_process_queued_runs_beside_their_requests() {
     .map(|(name, value)| format!("backdrop_bulk_{name} {value}\n"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = http_client().build().unwrap();
-    for admin in &admins {
-        let began = Instant::now();
-        loop {
+    for [_, admin] in &addresses {
+        scene.wait(&format!("{admin} shows {expected:?}"), || {
             let metrics = async { client.get(format!("http://{admin}/metrics")).send().await?.text().await };
             let metrics = runtime.block_on(metrics).unwrap();
-            if expected.iter().all(|line| metrics.contains(line)) {
-                break;
-            }
-            assert!(began.elapsed() < LONG, "{expected:?} {metrics}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+            expected.iter().all(|line| metrics.contains(line))
+        });
     }
     for mut daemon in daemons {
         assert_eq!(daemon.terminate(), Some(0));

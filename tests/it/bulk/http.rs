@@ -2,16 +2,15 @@
 
 #![cfg(unix)]
 
-use super::cluster::{LONG, Process, Scene, empty_queue, fill_with_failures};
+use super::cluster::{Process, Scene, empty_queue, fill_with_failures};
 use super::support::{assert_exit, tree, url};
 use crate::support::command::{http_client, json};
-use crate::support::postgres::{name_of, stable_port};
+use crate::support::postgres::name_of;
 use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use std::fs::{self, File};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
@@ -22,7 +21,7 @@ const LEADS: &str = "this daemon leads the run";
 /// Daemons that lead runs between places in the folder of the scene, and process none: workers do.
 struct Daemons<'a> {
     scene: &'a Scene,
-    apis: Vec<String>,
+    addresses: Vec<[String; 2]>,
     processes: Vec<Process>,
     runtime: Runtime,
     client: Client,
@@ -33,34 +32,13 @@ impl<'a> Daemons<'a> {
         let config = scene.path("backdrop.toml");
         let places = format!("[jobs.bulk_places]\ndefault = [\"{}\"]\n", url(&scene.path("")).trim_end_matches('/'));
         fs::write(&config, places).unwrap();
-        let apis: Vec<_> = (0..size).map(|_| format!("127.0.0.1:{}", stable_port())).collect();
-        let start = |(number, api): (usize, &String)| {
-            let admin = format!("127.0.0.1:{}", stable_port());
-            let mut command = scene.command(&["serve", "--listen", api, "--admin-listen", &admin, "--data-dir"]);
-            command.arg(scene.path(&format!("data {number}"))).arg("--config").arg(&config);
+        let (addresses, processes) = scene.daemons(size, |command| {
+            command.arg("--config").arg(&config);
             command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000");
-            let log = File::create(scene.path(&format!("{number}.log"))).unwrap();
-            Process(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary runs"))
-        };
-        let processes = apis.iter().enumerate().map(start).collect();
+        });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = http_client().build().unwrap();
-        let daemons = Self { scene, apis, processes, runtime, client };
-        daemons.until("the daemons start", || (0..size).all(|number| daemons.log(number).contains("listening")));
-        daemons
-    }
-
-    fn log(&self, number: usize) -> String {
-        fs::read_to_string(self.scene.path(&format!("{number}.log"))).unwrap_or_default()
-    }
-
-    fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let began = Instant::now();
-        while !is_so() {
-            let logs: Vec<_> = (0..self.apis.len()).map(|number| self.log(number)).collect();
-            assert!(began.elapsed() < LONG, "{what}: {}", logs.join("\n"));
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        Self { scene, addresses, processes, runtime, client }
     }
 
     /// Status, `Location` and body of an answer.
@@ -84,7 +62,8 @@ impl<'a> Daemons<'a> {
         body: Option<&Value>,
         name: Option<&str>,
     ) -> (u16, String, Value) {
-        let mut request = self.client.request(method, format!("http://{}{path}", self.apis[number])).bearer_auth(key);
+        let [api, _] = &self.addresses[number];
+        let mut request = self.client.request(method, format!("http://{api}{path}")).bearer_auth(key);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -118,7 +97,7 @@ impl<'a> Daemons<'a> {
     /// The job once it is over.
     fn ended(&self, number: usize, path: &str) -> Value {
         let mut job = Value::Null;
-        self.until("the job ends", || {
+        self.scene.wait("the job ends", || {
             job = self.get(number, path);
             ["done", "error"].contains(&job["status"].as_str().unwrap())
         });
@@ -143,9 +122,9 @@ fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report
 
     // Without workers it is listed, and nothing is processed.
     scene.until("SELECT is_listed FROM bulk_runs", "t");
-    let leader = (0..2).find(|&number| daemons.log(number).contains(LEADS)).expect("one leads it");
+    let leader = (0..2).find(|&number| scene.log_of(number).contains(LEADS)).expect("one leads it");
     let other = 1 - leader;
-    assert!(!daemons.log(other).contains(LEADS), "one at a time");
+    assert!(!scene.log_of(other).contains(LEADS), "one at a time");
     daemons.processes[leader].kill();
 
     let mut worker = scene.worker();
@@ -166,7 +145,7 @@ fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report
     assert_exit(&scene.run(&["bulk", "resume", &id]), 0);
 
     let done = daemons.ended(other, &location);
-    assert!(daemons.log(other).contains(LEADS), "{}", daemons.log(other));
+    assert!(scene.log_of(other).contains(LEADS), "{}", scene.log_of(other));
     let run = &done["bulk"];
     assert_eq!((&done["status"], &done["progress"]), (&json!("done"), &json!(100)), "{done}");
     assert_eq!((&run["objects"], &run["done"], &run["failed"]), (&json!(304), &json!(301), &json!(3)), "{done}");
@@ -253,7 +232,7 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     assert_exit(&scene.run(&["accounts", "create", "other", "--plan", "plus"]), 0);
     let other = json(&scene.run(&["keys", "create", "--account", "other", "--json"]));
     let other = other["key"].as_str().expect("a key");
-    daemons.until("the key is known", || daemons.send_as(other, 0, Method::GET, "/jobs", None).0 == 200);
+    scene.wait("the key is known", || daemons.send_as(other, 0, Method::GET, "/jobs", None).0 == 200);
     refused(other, &run, 403, "forbidden", "from");
     assert_eq!(scene.sql("SELECT count(*) FROM bulk_runs"), "0", "a refused request begins no run");
 
