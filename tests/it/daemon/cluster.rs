@@ -314,10 +314,7 @@ async fn a_daemon_whose_database_lost_commits_ends_with_an_error() {
          DELETE FROM commits WHERE number > (SELECT number FROM meta WHERE name = 'commits')";
     server.sql(name_of(&cluster.url), lose);
     server.cut_connections();
-    let ended = tokio::task::spawn_blocking(move || (cluster.daemons[0].0.wait().expect("it ends"), cluster));
-    let (status, cluster) = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").expect("no panic");
-    assert!(!status.success());
-    assert!(cluster.log(0).contains("stale"), "{}", cluster.log(0));
+    cluster.until_failed(0, "stale").await;
 }
 
 #[test]

@@ -116,6 +116,19 @@ impl Cluster {
         daemon.wait().expect("it ends");
     }
 
+    /// Waits until a daemon has ended with an error that its log shows.
+    pub(super) async fn until_failed(&mut self, number: usize, error: &str) {
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.daemons[number].0.try_wait().expect("its state is known") {
+                break status;
+            }
+            assert!(start.elapsed() < PATIENCE, "daemon {number} does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert!(!status.success() && self.log(number).contains(error), "{status}: {}", self.log(number));
+    }
+
     /// Starts those again that ended, as a service manager does.
     pub(super) fn restart_ended(&mut self) {
         for number in 0..self.daemons.len() {

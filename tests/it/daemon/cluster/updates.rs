@@ -1,6 +1,6 @@
 //! Daemons of this version beside the next one, whose schema is newer.
 
-use super::support::{Caller, Cluster, PATIENCE, create_key, cutout};
+use super::support::{Caller, Cluster, create_key, cutout};
 use crate::support::postgres::{Server, name_of};
 use backdrop::store::{PostgresServer, StoreConfig};
 
@@ -31,8 +31,5 @@ async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_ver
     sql("UPDATE meta SET number = (SELECT number FROM meta WHERE name = 'schema') WHERE name = 'oldest_compatible'");
     cluster.kill(0);
     cluster.restart_ended();
-    let ended = tokio::task::spawn_blocking(move || (cluster.daemons[0].0.wait().expect("it ends"), cluster));
-    let (status, cluster) = tokio::time::timeout(PATIENCE, ended).await.expect("it ends").expect("no panic");
-    assert!(!status.success());
-    assert!(cluster.log(0).contains("from a newer version"), "{}", cluster.log(0));
+    cluster.until_failed(0, "from a newer version").await;
 }
