@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use super::cluster::{Process, Scene, empty_queue, fill_with_failures};
-use super::support::{assert_exit, tree, url};
+use super::support::{assert_exit, fill, tree, url};
 use crate::support::command::{http_client, json};
 use crate::support::postgres::name_of;
 use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk};
@@ -271,6 +271,63 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     let (_, location, _) = daemons.post(0, &with("from", &url(&scene.path("empty"))));
     let ended = daemons.ended(0, &location);
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("not_found")), "{ended}");
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+#[test]
+fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are_allowed() {
+    let Some(scene) = Scene::new() else { return };
+    fill(&scene.path("in"), 3);
+    let mut daemons = Daemons::start(&scene, 1);
+    let created = |arguments: &[&str]| json(&scene.run(&[&["keys", "create", "--json"][..], arguments].concat()));
+    assert_exit(&scene.run(&["accounts", "create", "other"]), 0);
+    let [own, unscoped, other] =
+        [&["--scope", "bulk"][..], &["--scope", "remove"], &["--account", "other", "--scope", "bulk"]].map(created);
+    let secret = |key: &Value| key["key"].as_str().expect("a key").to_owned();
+    let send = |key: &Value, method: Method, path: &str, body: &Value| {
+        let (status, location, answer) = daemons.send_as(&secret(key), 0, method, path, Some(body));
+        let error = &answer["error"];
+        (status, json!([error["code"], error["param"], error["reason"]]), location)
+    };
+    for key in [&own, &unscoped, &other] {
+        scene.wait("the key is known", || daemons.send_as(&secret(key), 0, Method::GET, "/jobs", None).0 == 200);
+    }
+    let run = daemons.run("out");
+    let (status, error, _) = send(&unscoped, Method::POST, "/bulk", &run);
+    assert_eq!((status, error), (403, json!(["forbidden", null, "out_of_scope"])));
+    let (status, error, location) = send(&own, Method::POST, "/bulk", &run);
+    assert_eq!(status, 202, "{error}");
+
+    // The jobs of a key are its own, and open to it whatever its scopes.
+    let change = |key: &Value, state: &str| {
+        let (status, error, _) = send(key, Method::PATCH, &location, &json!({ "state": state }));
+        (status, error)
+    };
+    for key in [&unscoped, &other] {
+        assert_eq!(change(key, "paused"), (404, json!(["not_found", "job_id", null])));
+    }
+    assert_eq!(scene.sql("SELECT state FROM bulk_runs"), "running");
+    assert_exit(&scene.run(&["keys", "set", own["id"].as_str().expect("an id"), "--scope", "remove"]), 0);
+    scene.wait("the scope is known", || send(&own, Method::POST, "/bulk", &run).0 == 403);
+    assert_eq!(change(&own, "paused").0, 200);
+
+    // It is listed, and has no leader that could end it.
+    scene.until("SELECT is_listed, leader_until IS NULL FROM bulk_runs JOIN bulk_jobs USING (id)", "t|t");
+    for (column, param) in [("source", "from"), ("destination", "to"), ("report", "report")] {
+        let set = |place: &str| scene.sql(&format!("UPDATE bulk_jobs SET {column} = '{place}'"));
+        let allowed = scene.sql(&format!("SELECT {column} FROM bulk_jobs"));
+        // As after a restart with other places.
+        set("file:///etc/report.jsonl");
+        assert_eq!(change(&own, "running"), (403, json!(["forbidden", param, null])));
+        assert_eq!(scene.sql("SELECT state FROM bulk_runs"), "paused");
+        assert_eq!(change(&own, "paused").0, 200, "a pause needs no permission");
+        set(&allowed);
+    }
+    assert_eq!(change(&own, "running").0, 200);
+    let mut worker = scene.worker();
+    scene.until("SELECT state FROM bulk_jobs", "done");
+    assert_eq!(tree(&scene.path("out")).len(), 3);
     assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
     assert_eq!(daemons.processes[0].terminate(), Some(0));
 }
