@@ -9,7 +9,7 @@ use crate::support::postgres::name_of;
 use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use std::fs;
+use std::fs::{self, File};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -328,6 +328,30 @@ fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are
     let mut worker = scene.worker();
     scene.until("SELECT state FROM bulk_jobs", "done");
     assert_eq!(tree(&scene.path("out")).len(), 3);
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+#[test]
+fn a_report_of_more_than_4_gib_ends_its_run_which_continues_once_it_is_gone() {
+    let Some(scene) = Scene::new() else { return };
+    fill(&scene.path("in"), 3);
+    let mut daemons = Daemons::start(&scene, 1);
+    let report = scene.path("out.jsonl");
+    // Without blocks on the disk.
+    File::create(&report).unwrap().set_len((4 << 30) + 1).unwrap();
+    let body = daemons.run("out");
+    let (_, location, created) = daemons.post(0, &body);
+    let ended = daemons.ended(0, &location);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("payload_too_large")), "{ended}");
+    assert_eq!(scene.sql("SELECT state, is_listed FROM bulk_runs"), "paused|f", "it is kept");
+    fs::remove_file(&report).unwrap();
+    let (status, _, again) = daemons.post(0, &body);
+    assert_eq!((status, &again["job_id"]), (202, &created["job_id"]), "{again}");
+    let mut worker = scene.worker();
+    let ended = daemons.ended(0, &location);
+    assert_eq!((&ended["status"], &ended["bulk"]["done"]), (&json!("done"), &json!(3)), "{ended}");
+    scene.assert_same_as_on_one_machine("out", 0);
     assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
     assert_eq!(daemons.processes[0].terminate(), Some(0));
 }
