@@ -282,7 +282,7 @@ cluster-test: test-packages conformance-packages ## Run daemons and bulk workers
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: moto cannot be had from PyPI; daemons in the storm store results in a folder, NOT in an object store ***\n\n'; \
 	else exit 1; fi; \
-	$(call long,cluster-test,40,--test-threads 2 store::postgres store::several_processes store::upgrades daemon::cluster bulk::cluster)
+	$(call long,cluster-test,40,--test-threads 2 store::postgres store::several_processes store::upgrades daemon::cluster bulk::cluster bulk::http)
 
 cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL, and bulk runs on 1, 2 and 3 workers
 	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts

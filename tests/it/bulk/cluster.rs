@@ -28,15 +28,21 @@ pub(super) struct Scene {
     server: Server,
     database: String,
     folder: tempfile::TempDir,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Scene {
     pub(super) fn new() -> Option<Self> {
+        Self::with(Vec::new())
+    }
+
+    /// With further variables for every command.
+    pub(super) fn with(variables: Vec<(&'static str, String)>) -> Option<Self> {
         let server = Server::start()?;
         let database = server.database();
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
-        let scene = Self { server, database, folder };
+        let scene = Self { server, database, folder, variables };
         // Creates the tables.
         assert!(scene.runs().is_empty());
         Some(scene)
@@ -50,6 +56,7 @@ impl Scene {
         let mut command = backdrop();
         command.args(arguments).env("BACKDROP_STORE_URL", &self.database);
         command.env("BACKDROP_JOBS_RESULTS", results_in(self.folder.path()));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -3,22 +3,28 @@
 #![cfg(unix)]
 
 use super::cluster::{Process, Scene, empty_queue, fill_with_failures};
-use super::support::{assert_exit, fill, tree, url};
+use super::support::{assert_exit, bulk, fill, rows, tree, url};
 use crate::support::command::{http_client, json};
+use crate::support::moto::Moto;
 use crate::support::postgres::name_of;
+use crate::support::skipped;
 use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
+/// A place in the bucket of moto.
+const S3_PLACE: &str = "s3://results/bulk";
+
 /// The message of a daemon in its log when it begins to lead a run.
 const LEADS: &str = "this daemon leads the run";
 
-/// Daemons that lead runs between places in the folder of the scene, and process none: workers do.
+/// Daemons that lead runs between places in the folder of the scene or in S3, and process none: workers do.
 struct Daemons<'a> {
     scene: &'a Scene,
     addresses: Vec<[String; 2]>,
@@ -30,8 +36,8 @@ struct Daemons<'a> {
 impl<'a> Daemons<'a> {
     fn start(scene: &'a Scene, size: usize) -> Self {
         let config = scene.path("backdrop.toml");
-        let places = format!("[jobs.bulk_places]\ndefault = [\"{}\"]\n", url(&scene.path("")).trim_end_matches('/'));
-        fs::write(&config, places).unwrap();
+        let places = json!([url(&scene.path("")).trim_end_matches('/'), S3_PLACE]);
+        fs::write(&config, format!("[jobs.bulk_places]\ndefault = {places}\n")).unwrap();
         let (addresses, processes) = scene.daemons(size, |command| {
             command.arg("--config").arg(&config);
             command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000");
@@ -353,6 +359,52 @@ fn a_report_of_more_than_4_gib_ends_its_run_which_continues_once_it_is_gone() {
     assert_eq!((&ended["status"], &ended["bulk"]["done"]), (&json!("done"), &json!(3)), "{ended}");
     scene.assert_same_as_on_one_machine("out", 0);
     assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+#[test]
+fn a_run_between_places_in_s3_stores_each_result_once_and_the_same_request_skips_what_is_done() {
+    let Some(moto) = Moto::start() else {
+        return skipped::notice(
+            "no moto (make cluster-test), bulk runs over HTTP between places in S3 were NOT tested",
+        );
+    };
+    let Some(scene) = Scene::with(moto.variables()) else { return };
+    fill_with_failures(&scene.path("in"), 10);
+    let mut daemons = Daemons::start(&scene, 1);
+    let (runtime, client) = (&daemons.runtime, &daemons.client);
+    for (name, bytes) in tree(&scene.path("in")) {
+        runtime.block_on(moto.put(client, &format!("bulk/in/{name}"), bytes));
+    }
+    let place = |name: &str| format!("{S3_PLACE}/{name}");
+    let body = json!({ "from": place("in"), "to": place("out"), "report": place("report.jsonl") });
+    let mut worker = scene.worker();
+    for (done, skipped) in [(11, 0), (0, 11)] {
+        let (status, location, created) = daemons.post(0, &body);
+        assert_eq!(status, 202, "{created}");
+        let ended = daemons.ended(0, &location);
+        let (run, summary) = (&ended["bulk"], &ended["bulk"]["summary"]);
+        assert_eq!((&ended["status"], &run["report"], &run["failed"]), (&json!("done"), &body["report"], &json!(3)));
+        let expected = json!({ "path": body["report"], "done": 11, "failed": 3 });
+        assert_eq!(
+            (&summary["done"], &summary["skipped"], &summary["failed"], &summary["report"]),
+            (&json!(done), &json!(skipped), &json!(3), &expected),
+            "{ended}"
+        );
+    }
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+
+    assert_exit(&bulk(&scene.path("in"), &scene.path("alone"), &scene.path("alone.jsonl"), &[]), 1);
+    let results = runtime.block_on(moto.objects(client, "bulk/out/"));
+    assert!(results == tree(&scene.path("alone")), "{:?}", results.keys());
+    let reports = runtime.block_on(moto.objects(client, "bulk/report"));
+    assert_eq!(reports.keys().collect::<Vec<_>>(), [".csv", ".jsonl"]);
+    fs::write(scene.path("s3.jsonl"), &reports[".jsonl"]).unwrap();
+    let outcomes = |rows: BTreeMap<String, Value>| {
+        rows.into_iter().map(|(name, row)| (name, row["status"].clone(), row["code"].clone())).collect::<Vec<_>>()
+    };
+    let in_s3 = rows(&scene.path("s3.jsonl"), &format!("{}/", place("in")));
+    assert_eq!(outcomes(in_s3), outcomes(scene.rows("alone")));
     assert_eq!(daemons.processes[0].terminate(), Some(0));
 }
 

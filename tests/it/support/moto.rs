@@ -1,12 +1,19 @@
 //! moto as the object store of a test: an S3 server from PyPI, which `make cluster-test` installs.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use reqwest::{Client, RequestBuilder};
+
 use super::postgres::stable_port;
+
+/// Of requests to S3. moto does not check the signature.
+const AUTHORIZATION: &str =
+    "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
 /// A running server with the bucket `results`. Stopped when it is dropped.
 pub(crate) struct Moto {
@@ -40,6 +47,28 @@ impl Moto {
             && answer.starts_with("HTTP/1.1 200 ")
     }
 
+    /// Stores an object of the bucket.
+    pub(crate) async fn put(&self, client: &Client, key: &str, bytes: Vec<u8>) {
+        answered(client.put(self.url(&format!("/{key}"))).body(bytes)).await;
+    }
+
+    /// The objects of the bucket below a prefix, at most a thousand, by what follows it in their keys.
+    pub(crate) async fn objects(&self, client: &Client, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+        let listing = answered(client.get(self.url(&format!("?list-type=2&prefix={prefix}")))).await;
+        let listing = String::from_utf8(listing).expect("XML");
+        let mut objects = BTreeMap::new();
+        for rest in listing.split("<Key>").skip(1) {
+            let (key, _) = rest.split_once("</Key>").expect("the end of the key");
+            let bytes = answered(client.get(self.url(&format!("/{key}")))).await;
+            objects.insert(key.strip_prefix(prefix).expect("the prefix").to_owned(), bytes);
+        }
+        objects
+    }
+
+    fn url(&self, of: &str) -> String {
+        format!("http://127.0.0.1:{}/results{of}", self.port)
+    }
+
     /// The variables by which a daemon stores its results there.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let pairs = [
@@ -52,6 +81,14 @@ impl Moto {
         let address = ("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port));
         pairs.into_iter().map(|(name, value)| (name, value.to_owned())).chain([address]).collect()
     }
+}
+
+/// The body of an answer of S3.
+async fn answered(request: RequestBuilder) -> Vec<u8> {
+    let response = request.header("Authorization", AUTHORIZATION).send().await.expect("an answer");
+    let (status, body) = (response.status(), response.bytes().await.expect("a body"));
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    body.into()
 }
 
 impl Drop for Moto {
