@@ -154,6 +154,7 @@ async fn cut(
     let Found { frame, coverage, uncertainty, took } = found;
     timings.segment = took;
     let of_mask = coverage.warning(uncertainty);
+    let matting = cut.matting_of(coverage.outline());
     let coverage = region::restricted(coverage, kept.or(region));
     let PortraitInput { frame, coverage, face, took } = portrait::find(&workers, frame, coverage, picture).await?;
     timings.retouch = took;
@@ -162,7 +163,7 @@ async fn cut(
     let Placed { scene, materials, understood, took } = backdrop.placed(&scene, materials);
     let of_words = understood.as_ref().filter(|words| words.is_empty()).map(|_| Warning::NoWordRecognized);
     let warnings = [of_mask, face.warning(), of_words].into_iter().flatten().collect();
-    let (options, composition) = (face.matting(cut.matting, size), Composition { scene, materials, face });
+    let (options, composition) = (face.matting(matting, size), Composition { scene, materials, face });
     let task = Task { frame, coverage, picture, options, region, composition };
     let (finished, _) = workers.run("finish", move || executor::finished(task)).await?;
     let Finished { composite, subject, face, matte, compose, transferred } = finished?;
@@ -174,7 +175,8 @@ async fn cut(
 
     timings.finalize(began);
     let (subject, uncertainty, model) = (Some(subject), Some(uncertainty), cut.model.of(&engine.model()));
-    Ok(Output { image, subject, uncertainty, face, model, understood, warnings, timings })
+    let edge = cut.edge_by_kind.then(|| matting.finalized_edge());
+    Ok(Output { image, subject, uncertainty, edge, face, model, understood, warnings, timings })
 }
 
 /// Refuses a result that would be too large before it costs anything, where the subject cannot change its size.

@@ -191,6 +191,11 @@ class ImageResult:
         return _number(self.headers.get("x-service-uncertainty"))
 
     @property
+    def edge(self) -> str | None:
+        """The edge that was chosen with `edge="auto"`: `soft` or `hard`; None without it."""
+        return self.headers.get("x-service-edge")
+
+    @property
     def warnings(self) -> list[str]:
         """What may not be expected of the picture, a sentence each."""
         # A list of strings (RFC 9651), which in brackets is JSON.
@@ -529,8 +534,11 @@ class RemoveFields(SharedFields, total=False):
     """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
     mask.
     """
-    edge: Literal["soft", "hard"] | None
-    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products)."""
+    edge: Literal["soft", "hard", "auto"] | None
+    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
+    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
+    and sharp, else `soft`; `x-service-edge` says which.
+    """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
     quality: int | None
@@ -553,8 +561,11 @@ class RemoveUrlFields(SharedFields, total=False):
     """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
     mask.
     """
-    edge: Literal["soft", "hard"] | None
-    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products)."""
+    edge: Literal["soft", "hard", "auto"] | None
+    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
+    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
+    and sharp, else `soft`; `x-service-edge` says which.
+    """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
     quality: int | None
@@ -579,8 +590,11 @@ class RemoveBatchFields(SharedFields, total=False):
     """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
     mask.
     """
-    edge: Literal["soft", "hard"] | None
-    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products)."""
+    edge: Literal["soft", "hard", "auto"] | None
+    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
+    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
+    and sharp, else `soft`; `x-service-edge` says which.
+    """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
     quality: int | None
@@ -603,8 +617,11 @@ class RemoveBatchUrlFields(SharedFields, total=False):
     """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
     mask.
     """
-    edge: Literal["soft", "hard"] | None
-    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products)."""
+    edge: Literal["soft", "hard", "auto"] | None
+    """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
+    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
+    and sharp, else `soft`; `x-service-edge` says which.
+    """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
     quality: int | None
@@ -633,8 +650,11 @@ class MaskFields(SharedFields, total=False):
     """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
     mask.
     """
-    edge: Literal["soft", "hard"] | None
-    """`soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products)."""
+    edge: Literal["soft", "hard", "auto"] | None
+    """`soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products).
+    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
+    and sharp, else `soft`; `x-service-edge` says which.
+    """
     channels: Literal["alpha"] | None
     """Always `alpha`: the matte."""
     stage: Literal["matte", "mask"] | None
@@ -1168,7 +1188,7 @@ class BatchDocument(TypedDict, total=False):
 class ErrorDocumentError(TypedDict, total=False):
     code: Required[ErrorCode]
     message: Required[str]
-    """One sentence, such as: invalid `edge`: "fuzzy" (expected soft or hard)."""
+    """One sentence, such as: invalid `edge`: "fuzzy" (expected soft, hard or auto)."""
     param: str
     """The invalid field, where it is one field."""
     reason: Reason

@@ -19,13 +19,14 @@ const HEIGHT: HeaderName = HeaderName::from_static("x-service-height");
 const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
 const FACE: HeaderName = HeaderName::from_static("x-service-face");
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
+const EDGE: HeaderName = HeaderName::from_static("x-service-edge");
 const COST: HeaderName = HeaderName::from_static("x-service-cost");
 const WARNINGS: HeaderName = HeaderName::from_static("x-service-warnings");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
 pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
-    let Output { image, subject, uncertainty, face, model, understood: _, warnings, timings } = output;
+    let Output { image, subject, uncertainty, edge, face, model, understood: _, warnings, timings } = output;
     let mut reply = reply::page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
     headers.insert(LATENCY, reply::milliseconds(latency));
@@ -38,6 +39,9 @@ pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Repl
     }
     if let Some(uncertainty) = uncertainty {
         headers.insert(UNCERTAINTY, text(written_uncertainty(uncertainty))?);
+    }
+    if let Some(edge) = edge {
+        headers.insert(EDGE, HeaderValue::from_static(edge.name()));
     }
     if let Some(face) = face {
         headers.insert(FACE, text(face.to_string())?);

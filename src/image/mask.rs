@@ -1,6 +1,6 @@
 //! The segmentation network's mask: probability of subject on the network's own grid.
 
-use super::Size;
+use super::{EdgeKinds, Size};
 use backdrop_kernels::recycled::Recycled;
 
 /// Values outside 0..=1 by no more than this are rounding of the network's last layer; beyond it they are an error.
@@ -13,6 +13,7 @@ const ROUNDING: f32 = 1e-3;
 pub struct RawMask {
     size: Size,
     values: Recycled<Vec<f32>>,
+    edge: Option<EdgeKinds>,
 }
 
 /// Values that are no mask.
@@ -39,7 +40,20 @@ impl RawMask {
     pub fn new(size: Size, values: impl Into<Recycled<Vec<f32>>>) -> Result<Self, InvalidMask> {
         let values = values.into();
         check_probabilities(size, &values)?;
-        Ok(Self { size, values })
+        Ok(Self { size, values, edge: None })
+    }
+
+    /// The same with the kinds of the subject's outline.
+    #[must_use]
+    pub const fn with_edge(mut self, edge: Option<EdgeKinds>) -> Self {
+        self.edge = edge;
+        self
+    }
+
+    /// The kinds of the subject's outline; nothing where the network does not tell them apart.
+    #[must_use]
+    pub const fn edge(&self) -> Option<EdgeKinds> {
+        self.edge
     }
 
     /// Columns and rows of the grid.

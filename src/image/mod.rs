@@ -14,6 +14,7 @@ mod cutout;
 mod device_copy;
 #[cfg(feature = "gpu")]
 mod device_session;
+mod edge_kinds;
 mod encoded;
 mod face;
 mod frame;
@@ -34,6 +35,7 @@ pub use cutout::{Cutout, Subject};
 pub use device_copy::DeviceCopy;
 #[cfg(feature = "gpu")]
 pub use device_session::{DeviceLimits, DeviceSession, Reservation};
+pub use edge_kinds::EdgeKinds;
 pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use face::Face;
 pub use frame::Frame;

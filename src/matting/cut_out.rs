@@ -73,7 +73,7 @@ fn composed(
         Method::None => None,
     };
     // The coverage of a hard edge is geometry, not light.
-    let is_soft = options.edge == Edge::Soft && !options.opaque;
+    let is_soft = options.finalized_edge() == Edge::Soft;
     let width = matte.size().width as usize;
     if let Some(unmixed) = unmixed.as_ref().filter(|_| is_soft) {
         let strips = matte.coverage_mut().par_chunks_mut(foreground::TILE * width).enumerate();

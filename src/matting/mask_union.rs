@@ -17,11 +17,12 @@ pub fn union(mask: RawMask, second: &RawMask) -> RawMask {
     if size != second.size() {
         return mask;
     }
+    let edge = mask.edge();
     let mut values = mask.into_values();
     for (value, second) in values.iter_mut().zip(second.values()) {
         *value = value.max(discounted(*second));
     }
-    RawMask::new(size, values).expect("the larger of two probabilities is one")
+    RawMask::new(size, values).expect("the larger of two probabilities is one").with_edge(edge)
 }
 
 /// The probability of `1 / DISCOUNT` of the odds of `probability`, 0..=1.

@@ -10,7 +10,7 @@ use super::workers::Workers;
 use crate::compose::SUBJECT_ALPHA;
 use crate::engine::EngineError;
 use crate::face::{share_of_alpha, share_of_coverage, share_of_mask};
-use crate::image::{AlphaMatte, Cutout, Face, Frame, RawMask, Rect, Subject, TransferCounter, Trimap};
+use crate::image::{AlphaMatte, Cutout, EdgeKinds, Face, Frame, RawMask, Rect, Subject, TransferCounter, Trimap};
 use crate::matting::{self, Guide, NoSubject, Options, Seeds};
 use crate::recipe::{Cut, Picture};
 use std::sync::Arc;
@@ -96,6 +96,14 @@ impl Coverage {
             Self::OwnAlpha => Some(Warning::OwnAlphaKept),
             Self::Network { .. } => (uncertainty > UNCERTAIN).then_some(Warning::UncertainMask(uncertainty)),
             Self::Mask(_) | Self::Trimap(_) => None,
+        }
+    }
+
+    /// The kinds of the subject's outline, where the network has classified it.
+    pub(super) fn outline(&self) -> Option<EdgeKinds> {
+        match self {
+            Self::Network { mask, .. } => mask.edge(),
+            Self::Mask(_) | Self::Trimap(_) | Self::OwnAlpha => None,
         }
     }
 

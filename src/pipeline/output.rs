@@ -3,6 +3,7 @@
 use super::timings::Timings;
 use super::warning::Warning;
 use crate::image::{EncodedImage, Rect};
+use crate::matting::Edge;
 use std::fmt;
 
 /// A finished picture and what was measured on the way.
@@ -15,6 +16,8 @@ pub struct Output {
     pub subject: Option<Rect>,
     /// The mask's uncertainty, 0 to 1; 0 for a picture that has its own alpha. Nothing where no subject was segmented.
     pub uncertainty: Option<f32>,
+    /// The edge that was chosen by the kind of the subject's outline; nothing where the recipe says which.
+    pub edge: Option<Edge>,
     /// The face that the picture was made by; nothing where no faces were detected.
     pub face: Option<FaceFound>,
     /// Name and version of the model that did the recipe's work.

@@ -72,7 +72,7 @@ pub(super) async fn retouch(
     timings.finalize(began);
     let model = model_of(&**engine.retoucher(), retouch);
     let (understood, warnings) = (None, Vec::new());
-    Ok(Output { image, subject: None, uncertainty: None, face, model, understood, warnings, timings })
+    Ok(Output { image, subject: None, uncertainty: None, edge: None, face, model, understood, warnings, timings })
 }
 
 /// Name and version of the weights: those that restore, or those that enlarge where nothing is restored.

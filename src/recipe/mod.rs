@@ -45,8 +45,8 @@ pub use region::Region;
 pub use replace_bg_ai::{BACKDROP_PATH, UNKNOWN_GROUNDING};
 pub use values::{
     AlphaOnly, Blur, CropFormat, CutEngine, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect,
-    EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, PresetRef, RgbaOnly, Scale, ScaleOrNone, Side, Value,
-    WatermarkText, Whole,
+    EdgeChoice, EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, PresetRef, RgbaOnly, Scale, ScaleOrNone, Side,
+    Value, WatermarkText, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 pub use work::{Cut, Picture, Portrait, Recipe, RequiredInputs, Retouch, Source, Work};

@@ -3,10 +3,10 @@
 use super::params::{Group, fields};
 use super::shared::{self, Common, Marks, UploadMarks, UrlMarks, finished};
 use super::values::choice;
-use super::{AlphaOnly, CutoutFormat, FieldError, Fields, Kind, Picture, Recipe, Value, Work};
+use super::{AlphaOnly, CutoutFormat, EdgeChoice, FieldError, Fields, Kind, Picture, Recipe, Value, Work};
 use crate::codec::Channels;
 use crate::compose::Scene;
-use crate::matting::{Edge, Method};
+use crate::matting::Method;
 
 fields! {
     /// Fields of `/remove`, `/remove-url` and their batches beside the shared ones.
@@ -15,8 +15,8 @@ fields! {
         format: CutoutFormat = Some("png");
         /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
         matting: Method = Some("closed-form");
-        /// `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-        edge: Edge = Some("soft");
+        /// `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else `soft`; `x-service-edge` says which.
+        edge: EdgeChoice = Some("soft");
         /// `rgba` is the cutout, `alpha` its matte as 8-bit grey.
         channels: Channels = Some("rgba");
     }
@@ -41,8 +41,8 @@ fields! {
         format: CutoutFormat = Some("png");
         /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
         matting: Method = Some("closed-form");
-        /// `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products).
-        edge: Edge = Some("soft");
+        /// `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else `soft`; `x-service-edge` says which.
+        edge: EdgeChoice = Some("soft");
         /// Always `alpha`: the matte.
         channels: AlphaOnly = Some("alpha");
         /// `matte` is the coverage of each pixel, as /remove has it; `mask` the clean mask before matting, to be shown, painted over and sent back as `mask_file`.
@@ -88,7 +88,11 @@ impl Default for Recipe {
 fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {
     let mut cut = shared::cut(common, marks);
     cut.matting.method = own.matting.unwrap_or_default();
-    cut.matting.edge = own.edge.unwrap_or_default();
+    match own.edge {
+        Some(EdgeChoice::Always(edge)) => cut.matting.edge = edge,
+        Some(EdgeChoice::Auto) => cut.edge_by_kind = true,
+        None => {}
+    }
     let work = Work::Cut { cut, picture: Picture::Cutout };
     let mut recipe = finished(work, common, marks, own.format.unwrap_or_default().0, Scene::default());
     recipe.encode.channels = own.channels.unwrap_or_default();
@@ -101,7 +105,7 @@ mod tests {
     use crate::codec::PngEffort;
     use crate::compose::{Mark, Resize, Watermark};
     use crate::image::OutputFormat;
-    use crate::matting;
+    use crate::matting::{self, Edge};
     use crate::recipe::tests::fields;
 
     #[test]
@@ -141,6 +145,16 @@ mod tests {
         assert!(!cut.keep_alpha);
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Picture, opacity: 0.25 }));
         assert_eq!(recipe.inputs.mark.expect("an address").to_string(), "https://example.org/w.png");
+    }
+
+    #[test]
+    fn the_edge_is_soft_hard_or_that_of_the_outline() {
+        let cut = |sent: &[(&str, &str)]| upload(&fields(sent)).expect("valid").cut().expect("it cuts").clone();
+        let edge = |sent: &[(&str, &str)]| (cut(sent).matting.edge, cut(sent).edge_by_kind);
+        assert_eq!(edge(&[]), (Edge::Soft, false));
+        assert_eq!(edge(&[("edge", "Soft")]), (Edge::Soft, false));
+        assert_eq!(edge(&[("edge", "hard")]), (Edge::Hard, false));
+        assert_eq!(edge(&[("edge", "AUTO")]), (Edge::Soft, true));
     }
 
     #[test]
@@ -187,7 +201,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_named_together_with_what_was_expected() {
         let message = |name, value| upload(&fields(&[(name, value)])).expect_err(name).to_string();
-        assert_eq!(message("edge", "fuzzy"), r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
+        assert_eq!(message("edge", "fuzzy"), r#"invalid `edge`: "fuzzy" (expected soft, hard or auto)"#);
         assert_eq!(
             message("format", "jpg"),
             r#"invalid `format`: "jpg" (expected png or webp, because the result needs alpha)"#

@@ -212,6 +212,7 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
             opaque: common.engine == Some(CutEngine::ProductV1),
             ..matting::Options::default()
         },
+        edge_by_kind: false,
         keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
         detect: common.detect.unwrap_or_default(),
         engine: common.engine,

@@ -5,7 +5,7 @@ use super::inference::InferenceMode;
 use super::prompt::PromptRequest;
 use super::region::Region;
 use super::values::{CutEngine, Detect};
-use crate::image::SourceUrl;
+use crate::image::{EdgeKinds, SourceUrl};
 use crate::model::Factor;
 use crate::model::weights::BuiltIn;
 use crate::{codec, compose, matting};
@@ -118,8 +118,10 @@ impl Retouch {
 /// How the subject is cut out.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// From the mask to the matte.
+    /// From the mask to the matte; [`Cut::matting_of`] has the options of a mask.
     pub matting: matting::Options,
+    /// Whether the edge follows from the kind of the subject's outline.
+    pub edge_by_kind: bool,
     /// Whether the alpha of an input with real transparency is kept as its matte.
     pub keep_alpha: bool,
     /// How many passes the network makes.
@@ -132,6 +134,17 @@ pub struct Cut {
     pub region: Option<Region>,
     /// What the caller says about where the subject is.
     pub guidance: Guidance,
+}
+
+impl Cut {
+    /// From a mask whose subject has this outline to the matte.
+    #[must_use]
+    pub fn matting_of(&self, outline: Option<EdgeKinds>) -> matting::Options {
+        match outline {
+            Some(kinds) if self.edge_by_kind => self.matting.by_kind(kinds),
+            Some(_) | None => self.matting,
+        }
+    }
 }
 
 /// What of the source is put into the scene.

@@ -85,6 +85,7 @@ def test_a_result_has_the_picture_and_what_the_headers_say(client: backdrop.Clie
     assert (cutout.width, cutout.format, cutout.content_type) == (200, "png", "image/png")
     assert cutout.box is not None and cutout.box.width <= 200 and cutout.box.height <= cutout.height
     assert cutout.uncertainty is not None and 0 <= cutout.uncertainty <= 1
+    assert cutout.edge is None and client.remove(CAT, edge="auto", max_dim=200).edge == "soft"  # it has fur
     assert cutout.warnings == []
     # A cat is no portrait, and what is cut out is not cut out anew.
     assert len(client.headshot(CAT).warnings) == 1

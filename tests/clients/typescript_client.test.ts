@@ -106,6 +106,8 @@ test("a result has the picture and what the headers say", async () => {
   assert.deepEqual([cutout.width, cutout.format, cutout.contentType], [200, "png", "image/png"]);
   assert(cutout.box && cutout.box.width <= 200 && cutout.box.height <= cutout.height);
   assert(cutout.uncertainty !== undefined && cutout.uncertainty >= 0 && cutout.uncertainty <= 1);
+  assert.equal(cutout.edge, undefined);
+  assert.equal((await client.remove(CAT, { edge: "auto", max_dim: 200 })).edge, "soft"); // it has fur
   assert.deepEqual(cutout.warnings, []);
   // A cat is no portrait, and what is cut out is not cut out anew.
   assert.equal((await client.headshot(CAT)).warnings.length, 1);

@@ -149,8 +149,12 @@ export interface RemoveFields extends SharedFields {
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
   matting?: "closed-form" | "none" | undefined;
-  /** `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). */
-  edge?: "soft" | "hard" | undefined;
+  /**
+   * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
+   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
+   * `soft`; `x-service-edge` says which.
+   */
+  edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
   channels?: "rgba" | "alpha" | undefined;
   /** JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG. */
@@ -169,8 +173,12 @@ export interface RemoveUrlFields extends SharedFields {
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
   matting?: "closed-form" | "none" | undefined;
-  /** `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). */
-  edge?: "soft" | "hard" | undefined;
+  /**
+   * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
+   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
+   * `soft`; `x-service-edge` says which.
+   */
+  edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
   channels?: "rgba" | "alpha" | undefined;
   /** JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG. */
@@ -191,8 +199,12 @@ export interface RemoveBatchFields extends SharedFields {
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
   matting?: "closed-form" | "none" | undefined;
-  /** `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). */
-  edge?: "soft" | "hard" | undefined;
+  /**
+   * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
+   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
+   * `soft`; `x-service-edge` says which.
+   */
+  edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
   channels?: "rgba" | "alpha" | undefined;
   /** JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG. */
@@ -211,8 +223,12 @@ export interface RemoveBatchUrlFields extends SharedFields {
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
   matting?: "closed-form" | "none" | undefined;
-  /** `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). */
-  edge?: "soft" | "hard" | undefined;
+  /**
+   * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
+   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
+   * `soft`; `x-service-edge` says which.
+   */
+  edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
   channels?: "rgba" | "alpha" | undefined;
   /** JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG. */
@@ -238,8 +254,12 @@ export interface MaskFields extends SharedFields {
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
   matting?: "closed-form" | "none" | undefined;
-  /** `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). */
-  edge?: "soft" | "hard" | undefined;
+  /**
+   * `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto`
+   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
+   * `soft`; `x-service-edge` says which.
+   */
+  edge?: "soft" | "hard" | "auto" | undefined;
   /** Always `alpha`: the matte. */
   channels?: "alpha" | undefined;
   /**
@@ -775,7 +795,7 @@ export interface BatchDocument {
 
 export interface ErrorDocumentError {
   code: ErrorCode;
-  /** One sentence, such as: invalid `edge`: "fuzzy" (expected soft or hard). */
+  /** One sentence, such as: invalid `edge`: "fuzzy" (expected soft, hard or auto). */
   message: string;
   /** The invalid field, where it is one field. */
   param?: string;

@@ -72,6 +72,11 @@ export class ImageResult {
     return numberOf(this.headers.get("x-service-uncertainty"));
   }
 
+  /** The edge that was chosen with `edge: "auto"`: `soft` or `hard`; undefined without it. */
+  get edge(): string | undefined {
+    return this.headers.get("x-service-edge") ?? undefined;
+  }
+
   /** What may not be expected of the picture, a sentence each. */
   get warnings(): string[] {
     // A list of strings (RFC 9651), which in brackets is JSON.

@@ -90,7 +90,7 @@ async fn evaluate_picture(
     let image = tokio::fs::read(&picture.image).await?;
     let truth = tokio::fs::read(&picture.truth).await?;
     let segmentation = engine.segment(image.into(), cut).await?;
-    let (options, limits) = (cut.matting, *engine.limits());
+    let (options, limits) = (cut.matting_of(segmentation.mask.edge()), *engine.limits());
     engine.cpu(move || score(picture, segmentation, &options, &truth, &limits, cell)).await?
 }
 

@@ -216,7 +216,8 @@ fn error() -> Object {
                 required("code", named("ErrorCode")),
                 required(
                     "message",
-                    string().described("One sentence, such as: invalid `edge`: \"fuzzy\" (expected soft or hard)."),
+                    string()
+                        .described("One sentence, such as: invalid `edge`: \"fuzzy\" (expected soft, hard or auto)."),
                 ),
                 optional("param", string().described("The invalid field, where it is one field.")),
                 optional("reason", named("Reason")),

@@ -1,7 +1,7 @@
 //! Replies: pictures, batches and results with their headers, and the one shape of every error.
 
 use super::node::{Node, Object};
-use super::schema::{any_of, binary, integer, named, number, record, reference, required, share, string};
+use super::schema::{any_of, binary, integer, named, number, one_of, record, reference, required, share, string};
 use crate::recipe::VideoFormat;
 
 const PICTURES: [&str; 3] = ["image/png", "image/webp", "image/jpeg"];
@@ -30,7 +30,7 @@ const OF_SUBJECTS: [&str; 3] = ["x-service-foreground", "x-service-uncertainty",
 /// Every component of a reply.
 pub(super) fn responses() -> Object {
     [
-        ("Image", cutout("The picture.", [])),
+        ("Image", cutout("The picture.", [edge()])),
         ("BackdropImage", cutout("The picture on its backdrop.", backdrop_headers())),
         (
             "Headshot",
@@ -196,6 +196,12 @@ fn model(description: &'static str) -> (&'static str, Object) {
 fn face(description: &'static str) -> (&'static str, Object) {
     let place = string().with("pattern", "^([0-9]+,[0-9]+,[0-9]+,[0-9]+|none)$");
     ("x-service-face", header(place, description).extension())
+}
+
+fn edge() -> (&'static str, Object) {
+    let about = "The edge that was chosen. Only with `edge=auto`: `hard`, as for products, where the subject's outline is opaque and sharp, \
+                 else `soft`. Where the network did not run, or has other weights than the built-in ones, it is `soft`.";
+    ("x-service-edge", header(one_of(["soft", "hard"]), about).extension())
 }
 
 fn backdrop_headers() -> [(&'static str, Object); 3] {

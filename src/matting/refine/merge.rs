@@ -54,7 +54,7 @@ pub fn merged(mask: RawMask, size: Size, parts: &[(Part, RawMask)]) -> RawMask {
             }
         });
     }
-    RawMask::new(grid, values).expect("weighted means of probabilities are probabilities")
+    RawMask::new(grid, values).expect("weighted means of probabilities are probabilities").with_edge(mask.edge())
 }
 
 /// The finer grid: its cells are no smaller than those of the part with the highest resolution.

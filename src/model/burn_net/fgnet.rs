@@ -4,7 +4,8 @@
 //! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, and a light
 //! feature-pyramid decoder of depthwise-separable residuals.
 //!
-//! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Output: f32 `[N, S, S]`, probability of subject.
+//! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Output: f32 `[N, S, S]`, probability of subject, and the means
+//! of the deepest tap's channels.
 
 use backdrop_kernels::conv::Activation;
 use backdrop_kernels::conv::gpu::{Dense, Residual, global_average};
@@ -35,6 +36,15 @@ pub struct BurnNet {
     lat1: Dense,
     d1: Dense,
     head: Dense,
+}
+
+/// The results for a batch of N pictures.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// f32 `[N, S, S]` in 0..=1: probability of subject.
+    pub masks: Tensor<3>,
+    /// f32 `[N, C]`: the mean of each channel of the encoder's deepest features.
+    pub features: Tensor<2>,
 }
 
 impl BurnNet {
@@ -68,9 +78,9 @@ impl BurnNet {
         }
     }
 
-    /// `input`: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Returns f32 `[N, S, S]` in 0..=1.
+    /// `input`: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32.
     #[must_use]
-    pub fn forward(&self, input: Tensor<4>) -> Tensor<3> {
+    pub fn forward(&self, input: Tensor<4>) -> Prediction {
         let mut x = self.stem.run(input, Residual::None);
         let mut taps = Vec::with_capacity(TAPS.len());
         for (index, block) in self.blocks.iter().enumerate() {
@@ -80,6 +90,7 @@ impl BurnNet {
             }
         }
         let [f1, f2, f3, f4, f5]: [Tensor<4>; 5] = taps.try_into().expect("every tap is a block of the encoder");
+        let features = global_average(f5.clone());
         let p5 = self.in5.run(f5, Residual::None);
         let context = self.gp.run(global_average(p5.clone()), Residual::None);
         let p5 = self.top5.run(chain(&self.ctx, relu(p5 + context)), Residual::None);
@@ -90,7 +101,8 @@ impl BurnNet {
         let p2 = self.d2.iter().fold(p2, |x, convolution| convolution.run(x, Residual::None));
         let p2 = pixel_shuffled(self.up2.run(p2, Residual::None), 2);
         let p1 = self.d1.run(self.lat1.run(f1, Residual::Same(p2)), Residual::None);
-        sigmoid(pixel_shuffled(self.head.run(p1, Residual::None), 2)).squeeze_dim::<3>(3)
+        let masks = sigmoid(pixel_shuffled(self.head.run(p1, Residual::None), 2)).squeeze_dim::<3>(3);
+        Prediction { masks, features: features.flatten(1, 3) }
     }
 }
 

@@ -7,6 +7,7 @@ use backdrop_kernels::model_input::cpu::model_input;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
+use super::edge_classifier::EdgeClassifier;
 use super::fgnet_cpu::{Arena, FgNet};
 use super::{Precision, SegmentError, Segmenter};
 use crate::image::{Frame, RawMask, Size};
@@ -16,6 +17,7 @@ use crate::model::weights::{Weights, WeightsError};
 #[derive(Debug)]
 pub struct CpuSegmenter {
     network: FgNet,
+    classifier: Option<EdgeClassifier>,
     model: String,
     isa: Isa,
     /// Arenas of no current picture. At most as many as pictures were processed at the same time.
@@ -32,7 +34,8 @@ impl CpuSegmenter {
     /// When this machine does not have `isa`.
     pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let model = Precision::of_isa(isa).of(&weights.model());
-        Ok(Self { network: FgNet::new(weights, isa)?, model, isa, arenas: Mutex::default() })
+        let (network, classifier) = (FgNet::new(weights, isa)?, EdgeClassifier::of(weights)?);
+        Ok(Self { network, classifier, model, isa, arenas: Mutex::default() })
     }
 
     fn segment_one(&self, frame: &Frame) -> Result<RawMask, SegmentError> {
@@ -43,9 +46,10 @@ impl CpuSegmenter {
         model_input(frame.pixels(), width as usize, height as usize, side, 1, arena.input_mut());
         let mut values = Recycled::<Vec<f32>>::for_overwrite(side * side);
         self.network.run(&mut arena, &mut values);
+        let edge = self.classifier.as_ref().map(|classifier| classifier.kinds(arena.features()));
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
         let side = u32::try_from(side).expect("weights files state a side of at most 2048");
-        Ok(RawMask::new(Size::new(side, side), values)?)
+        Ok(RawMask::new(Size::new(side, side), values)?.with_edge(edge))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The segmentation network "fgnet" on the CPU kernels: one picture's floats in, one mask out.
+//! The segmentation network "fgnet" on the CPU kernels: one picture's floats in, one mask out, and the means of its deepest
+//! features.
 //!
 //! An encoder of inverted residuals down to 1/32 of the side, context by dilated convolutions and a global mean, then
 //! a light pyramid back up: at each scale the coarser features, doubled, are added to the encoder's, and refined. The
@@ -10,6 +11,7 @@ use backdrop_kernels::conv::{
 };
 
 use crate::model::pack::Packer;
+use crate::model::weights::architecture::edge::FEATURES;
 use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
 use crate::model::weights::{Weights, WeightsError};
 
@@ -43,6 +45,8 @@ pub(super) struct Arena {
     expanded: Plane,
     /// The encoder blocks' results.
     encoder: Vec<Plane>,
+    /// The mean of each of the deepest features.
+    features: Plane,
     mean: Plane,
     global: Plane,
     /// The context's input, and the result of each of its blocks.
@@ -165,6 +169,7 @@ impl FgNet {
             input,
             expanded: Plane::new(Shape::new(0, 0, 0, 0)),
             encoder,
+            features: single(FEATURES),
             mean: single(c5),
             global: single(c5),
             // Each plane is padded for the dilation of the block that reads it.
@@ -189,6 +194,7 @@ impl FgNet {
             block.run(before.last().unwrap_or(&arena.input), &mut arena.expanded, &mut after[0]);
         }
         let features = TAPS.map(|tap| &arena.encoder[tap]);
+        global_average(features[4], &mut arena.features);
 
         self.in5.run(features[4], Residual::None, &mut arena.context[0]);
         global_average(&arena.context[0], &mut arena.mean);
@@ -217,6 +223,11 @@ impl FgNet {
 }
 
 impl Arena {
+    /// The mean of each channel of the encoder's deepest features, after [`FgNet::run`].
+    pub(super) fn features(&self) -> &[f32] {
+        self.features.data()
+    }
+
     /// The input with its padding, to be filled: side rows of side + 2 pixels of 3 values.
     pub(super) fn input_mut(&mut self) -> &mut [f32] {
         self.input.data_mut()

@@ -11,11 +11,13 @@ use backdrop_kernels::parity;
 use backdrop_kernels::watchdog::CallError;
 use burn::tensor::Tensor;
 
+use super::edge_classifier::EdgeClassifier;
 use super::{CpuSegmenter, SegmentError, Segmenter};
 use crate::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
-use crate::model::burn_net::BurnNet;
+use crate::model::burn_net::{BurnNet, Prediction};
 use crate::model::device::Adapter;
 use crate::model::weights::Weights;
+use crate::model::weights::architecture::edge::FEATURES;
 
 /// Batch sizes whose kernels are compiled at start-up. Others are padded to the next one, so that no shape is new
 /// under load.
@@ -24,12 +26,16 @@ const BATCH_SIZES: [usize; 4] = [1, 2, 4, 8];
 /// Largest difference to the CPU's masks that counts as rounding (parity with PyTorch is 2e-3 as well).
 const TOLERANCE: f32 = 2e-3;
 
+/// Largest difference to the CPU's probabilities of the kinds of outline that counts as rounding.
+const TOLERANCE_OF_KINDS: f32 = 1e-2;
+
 /// The segmentation network on one adapter.
 pub struct GpuSegmenter {
     model: String,
     adapter: Adapter,
     session: DeviceSession,
     net: Arc<BurnNet>,
+    classifier: Option<EdgeClassifier>,
     side: usize,
 }
 
@@ -46,7 +52,8 @@ impl GpuSegmenter {
         }
         let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
         let net = Arc::new(BurnNet::new(weights, session.device()));
-        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), session, net, side };
+        let classifier = EdgeClassifier::of(weights).map_err(|error| SegmentError::Unusable(error.to_string()))?;
+        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), session, net, classifier, side };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)
     }
@@ -64,6 +71,10 @@ impl GpuSegmenter {
             for mask in masks {
                 parity::compare(expected.values(), mask.values(), TOLERANCE)
                     .map_err(|error| failed(&error.to_string()))?;
+                if let Some((expected, actual)) = expected.edge().zip(mask.edge()) {
+                    parity::compare(&expected.values(), &actual.values(), TOLERANCE_OF_KINDS)
+                        .map_err(|error| failed(&error.to_string()))?;
+                }
             }
         }
         Ok(())
@@ -96,18 +107,22 @@ impl Segmenter for GpuSegmenter {
                 batch.iter().map(|frame| DeviceCopy::of(frame.pixels(), frame.size(), &self.session)).collect();
             let inputs: Vec<_> = copies.iter().map(|copy| model_input(copy.words(), self.side)).collect();
             let (net, side) = (Arc::clone(&self.net), self.side);
-            let run = self.session.call(move || masks(&net, inputs, side));
+            let run = self.session.call(move || outputs(&net, inputs, side));
             segmented.extend(run.map_err(|error| match error {
                 CallError::Late(_) => SegmentError::Unusable(format!("{}: {error}", self.adapter)),
                 CallError::Panicked(_) => SegmentError::Device(error.to_string()),
             })??);
             for (frame, copy) in batch.iter().zip(copies) {
-                copy.count(Transferred { up: 0, down: (self.side * self.side * size_of::<f32>()) as u64 });
+                copy.count(Transferred { up: 0, down: ((self.side * self.side + FEATURES) * size_of::<f32>()) as u64 });
                 frame.keep_on_device(copy);
             }
         }
         let side = u32::try_from(self.side).expect("the network's side fits in 32 bits");
-        segmented.into_iter().map(|values| Ok(RawMask::new(Size::new(side, side), values)?)).collect()
+        let classified = segmented.into_iter().map(|Output { mask, features }| {
+            let edge = self.classifier.as_ref().map(|classifier| classifier.kinds(&features));
+            Ok(RawMask::new(Size::new(side, side), mask)?.with_edge(edge))
+        });
+        classified.collect()
     }
 }
 
@@ -124,29 +139,37 @@ impl fmt::Debug for GpuSegmenter {
     }
 }
 
-/// The masks of `inputs` (f32 `[side, side, 3]` each), one for each, in order.
-fn masks(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<Vec<f32>>, SegmentError> {
+/// The network's output for one picture: its mask, and the means of its features.
+struct Output {
+    mask: Vec<f32>,
+    features: Vec<f32>,
+}
+
+/// The outputs for `inputs` (f32 `[side, side, 3]` each), one for each, in order.
+fn outputs(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<Output>, SegmentError> {
     let count = inputs.len();
     let Some(last) = inputs.last().cloned() else { return Ok(Vec::new()) };
     let size = BATCH_SIZES.into_iter().find(|&size| size >= count).unwrap_or(count);
     inputs.resize(size, last);
-    let data = net
-        .forward(Tensor::stack::<4>(inputs, 0))
-        .try_into_data()
-        .map_err(|error| SegmentError::Device(error.to_string()))?;
+    let Prediction { masks, features } = net.forward(Tensor::stack::<4>(inputs, 0));
+    // Joined on the device: one download.
+    let rows = Tensor::cat(vec![masks.flatten::<2>(1, 2), features], 1);
+    let data = rows.try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
-    let masks = values.chunks_exact(side * side).take(count).map(<[f32]>::to_vec);
-    let masks: Vec<Vec<f32>> = masks.filter(|mask| is_written(mask)).collect();
-    if masks.len() < count {
+    let split = values.chunks_exact(side * side + FEATURES).take(count).map(|row| row.split_at(side * side));
+    let outputs = split.filter(|(mask, features)| is_written(mask) && is_written(features));
+    let outputs: Vec<_> =
+        outputs.map(|(mask, features)| Output { mask: mask.to_vec(), features: features.to_vec() }).collect();
+    if outputs.len() < count {
         return Err(SegmentError::Device("a mask was never written".to_owned()));
     }
-    Ok(masks)
+    Ok(outputs)
 }
 
-/// Whether a mask was computed. A kernel that panicked on the device's thread leaves zeros, which read back as success; the
-/// sigmoid of finite numbers is finite and never zero everywhere.
-fn is_written(mask: &[f32]) -> bool {
-    mask.iter().any(|&value| value != 0.0) && mask.iter().all(|value| value.is_finite())
+/// Whether an output was computed. A kernel that panicked on the device's thread leaves zeros, which read back as success; the
+/// sigmoid of finite numbers is finite and never zero everywhere, and neither are all features of a picture.
+fn is_written(values: &[f32]) -> bool {
+    values.iter().any(|&value| value != 0.0) && values.iter().all(|value| value.is_finite())
 }
 
 /// A bright disc on a dark gradient.
@@ -179,13 +202,18 @@ mod tests {
     fn a_padded_batch_returns_the_masks_of_its_own_pictures_in_order() {
         let net = BurnNet::new(&Weights::embedded(), &Device::flex());
         let shades = [0.3, 0.6, 0.9];
-        let together = masks(&net, shades.map(input).into(), SIDE).expect("the host computes");
+        let together = outputs(&net, shades.map(input).into(), SIDE).expect("the host computes");
         assert_eq!(together.len(), shades.len());
-        for (mask, shade) in together.iter().zip(shades) {
-            let alone = masks(&net, vec![input(shade)], SIDE).expect("the host computes").remove(0);
-            parity::compare(&alone, mask, 1e-5).expect("the same mask");
+        for (output, shade) in together.iter().zip(shades) {
+            let alone = outputs(&net, vec![input(shade)], SIDE).expect("the host computes").remove(0);
+            parity::compare(&alone.mask, &output.mask, 1e-5).expect("the same mask");
+            parity::compare(&alone.features, &output.features, 1e-4).expect("the same features");
         }
-        assert!(parity::compare(&together[0], &together[2], 1e-5).is_err(), "the pictures give the same mask");
+        let differ = |of: fn(&Output) -> &[f32]| parity::compare(of(&together[0]), of(&together[2]), 1e-3).is_err();
+        assert!(
+            differ(|output| &output.mask) && differ(|output| &output.features),
+            "the pictures give the same output"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Segmentation: pictures in, masks of the subject out, on the CPU or on a GPU.
 
 mod cpu;
+mod edge_classifier;
 mod fgnet_cpu;
 #[cfg(feature = "gpu")]
 mod gpu;

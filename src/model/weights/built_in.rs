@@ -13,12 +13,14 @@ pub enum BuiltIn {
     Restore,
     /// Face detection.
     Face,
+    /// Classification of the subject's outline, by features of the embedded segmentation network.
+    Edge,
 }
 
 impl BuiltIn {
     /// All of them, in the order of the manifest.
-    pub const ALL: [Self; 5] =
-        [Self::Fgnet, Self::Upscale(Factor::Two), Self::Upscale(Factor::Four), Self::Restore, Self::Face];
+    pub const ALL: [Self; 6] =
+        [Self::Fgnet, Self::Upscale(Factor::Two), Self::Upscale(Factor::Four), Self::Restore, Self::Face, Self::Edge];
 
     /// Its file name in `weights/`.
     #[must_use]
@@ -29,6 +31,7 @@ impl BuiltIn {
             Self::Upscale(Factor::Four) => "upscale-4.safetensors",
             Self::Restore => "restore-256.safetensors",
             Self::Face => "face-320.safetensors",
+            Self::Edge => "edge-352.safetensors",
         }
     }
 
@@ -41,6 +44,7 @@ impl BuiltIn {
             Self::Upscale(Factor::Four) => include_bytes!("../../../weights/upscale-4.safetensors"),
             Self::Restore => include_bytes!("../../../weights/restore-256.safetensors"),
             Self::Face => include_bytes!("../../../weights/face-320.safetensors"),
+            Self::Edge => include_bytes!("../../../weights/edge-352.safetensors"),
         }
     }
 }

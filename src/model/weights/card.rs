@@ -25,7 +25,9 @@ impl Card {
     pub fn input_side(&self) -> Result<usize, WeightsError> {
         match self.network {
             Network::Fgnet { input_side } => Ok(input_side),
-            Network::Upscale { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Fgnet)),
+            Network::Upscale { .. } | Network::Restore | Network::Face { .. } | Network::Edge => {
+                Err(self.is_not(Architecture::Fgnet))
+            }
         }
     }
 
@@ -36,7 +38,9 @@ impl Card {
     pub fn factor(&self) -> Result<Factor, WeightsError> {
         match self.network {
             Network::Upscale { factor } => Ok(factor),
-            Network::Fgnet { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Upscale)),
+            Network::Fgnet { .. } | Network::Restore | Network::Face { .. } | Network::Edge => {
+                Err(self.is_not(Architecture::Upscale))
+            }
         }
     }
 
@@ -47,7 +51,9 @@ impl Card {
     pub fn threshold(&self) -> Result<f32, WeightsError> {
         match self.network {
             Network::Face { threshold } => Ok(threshold),
-            Network::Fgnet { .. } | Network::Upscale { .. } | Network::Restore => Err(self.is_not(Architecture::Face)),
+            Network::Fgnet { .. } | Network::Upscale { .. } | Network::Restore | Network::Edge => {
+                Err(self.is_not(Architecture::Face))
+            }
         }
     }
 

@@ -86,6 +86,7 @@ fn each_embedded_file_is_of_its_network() {
             BuiltIn::Fgnet => card.input_side().is_ok(),
             BuiltIn::Upscale(factor) => card.factor().is_ok_and(|found| found == factor),
             BuiltIn::Restore => card.network == Network::Restore,
+            BuiltIn::Edge => card.network == Network::Edge,
             BuiltIn::Face => card.threshold().is_ok(),
         };
         assert!(fits, "{which:?} is {card:?}");
@@ -99,7 +100,7 @@ fn the_manifest_check_rejects_another_field_of_the_network() {
         let other = match which {
             BuiltIn::Fgnet => manifest::Entry { input_side: Some(64), ..entry },
             BuiltIn::Upscale(_) => manifest::Entry { factor: None, ..entry },
-            BuiltIn::Restore => manifest::Entry { factor: Some(2), ..entry },
+            BuiltIn::Restore | BuiltIn::Edge => manifest::Entry { factor: Some(2), ..entry },
             BuiltIn::Face => manifest::Entry { threshold: Some(0.999), ..entry },
         };
         let error = other.check(which.bytes()).expect_err("another entry");
@@ -130,7 +131,7 @@ fn every_network_is_checked_against_its_own_tensors() {
         let same = after(which, |_| ()).expect("nothing was changed");
         assert_eq!(same.tensors, Weights::built_in(which).tensors, "{which:?}");
         let expected = same.card().network.tensors();
-        let (first, last) = (&expected[1], &expected[expected.len() - 2]);
+        let (first, last) = (&expected[0], &expected[expected.len() - 1]);
 
         let error = after(which, |tensors| {
             tensors.remove(&last.name);
@@ -386,7 +387,10 @@ fn a_weights_file_must_carry_a_card_and_the_right_architecture() {
         Weights::from_bytes(&bytes).expect_err("a file that was changed")
     };
     let error = text("\"architecture\":\"fgnet\"", "\"architecture\":\"other\"");
-    assert_eq!(error.to_string(), "weights for the network `other`, expected `fgnet`, `upscale`, `restore`, `face`");
+    assert_eq!(
+        error.to_string(),
+        "weights for the network `other`, expected `fgnet`, `upscale`, `restore`, `face`, `edge`"
+    );
     assert!(matches!(&error, WeightsError::Architecture { found, .. } if found == "other"), "{error}");
     let error = text("\"input_side\":\"384\"", "\"input_side\":\"385\"");
     assert!(matches!(error, WeightsError::Metadata("input_side")), "{error}");

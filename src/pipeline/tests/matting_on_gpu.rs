@@ -16,6 +16,7 @@ use crate::matting::prior::{MaskPrior, Priors};
 use crate::matting::{Edge, Guide, Hair, Method, Options};
 use crate::matting::{closed_form, foreground, trimap};
 use crate::model::weights::architecture::Network;
+use crate::model::weights::architecture::edge::FEATURES;
 use crate::model::weights::{Card, Weights};
 use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
@@ -179,14 +180,15 @@ fn matting_takes_the_copy_that_the_network_saw() {
     let copy = frame.on_device().expect("the network keeps it").clone();
     let pixels = (size_of::<u32>() * frame.size().area()) as u64;
     let cells = (size_of::<f32>() * SIDE * SIDE) as u64;
-    assert_eq!(copy.transferred(), Transferred { up: pixels, down: cells });
+    let of_network = cells + (size_of::<f32>() * FEATURES) as u64;
+    assert_eq!(copy.transferred(), Transferred { up: pixels, down: of_network });
     // As in the engine: on another thread than the network's.
     let actual = std::thread::spawn({
         let mask = mask.clone();
         move || cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame()
     });
     let actual = actual.join().expect("no panic");
-    assert_eq!(copy.transferred(), Transferred { up: pixels + 2 * cells, down: pixels + cells });
+    assert_eq!(copy.transferred(), Transferred { up: pixels + 2 * cells, down: pixels + of_network });
     let expected = cut_out(small_picture("goods-camera.jpg"), &mask, &Options::default()).expect("a subject");
     assert_alike(expected.frame().pixels(), actual.pixels(), "the cutout");
 }

@@ -8,11 +8,25 @@ use crate::matting::{Edge, Method};
 use crate::recipe::kind::Kind;
 
 choice!(Method { "closed-form" => Self::ClosedForm, "none" => Self::None });
-choice!(Edge { "soft" => Self::Soft, "hard" => Self::Hard });
 choice!(Channels { "rgba" => Self::Rgba, "alpha" => Self::Alpha });
 choice!(PngEffort { "fast" => Self::Fast, "default" => Self::Default, "best" => Self::Best });
 choice!(Anchor { "center" => Self::Center, "auto" => Self::Auto });
 choice!(Fit { "cover" => Self::Cover, "contain" => Self::Contain, "stretch" => Self::Stretch });
+
+/// How partly covered pixels are finalized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EdgeChoice {
+    /// In this way.
+    Always(Edge),
+    /// By the kind of the subject's outline, which the network classifies.
+    Auto,
+}
+
+choice!(EdgeChoice {
+    "soft" => Self::Always(Edge::Soft),
+    "hard" => Self::Always(Edge::Hard),
+    "auto" => Self::Auto,
+});
 
 /// How many passes the segmentation network makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

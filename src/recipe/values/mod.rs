@@ -5,7 +5,7 @@ mod numbers;
 mod texts;
 mod value;
 
-pub use choices::{AlphaOnly, CropFormat, CutEngine, CutoutFormat, Detect, RgbaOnly};
+pub use choices::{AlphaOnly, CropFormat, CutEngine, CutoutFormat, Detect, EdgeChoice, RgbaOnly};
 pub(super) use numbers::decimal;
 pub use numbers::{
     Blur, DespillFlag, DespillPercent, DespillStrength, EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, Scale,

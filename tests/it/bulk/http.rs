@@ -319,7 +319,7 @@ fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are
     assert_eq!(change(&own, "paused").0, 200);
 
     // It is listed, and has no leader that could end it.
-    scene.until("SELECT is_listed, leader_until IS NULL FROM bulk_runs JOIN bulk_jobs USING (id)", "t|t");
+    scene.until("SELECT bulk_runs.is_listed, leader_until IS NULL FROM bulk_runs JOIN bulk_jobs USING (id)", "t|t");
     for (column, param) in [("source", "from"), ("destination", "to"), ("report", "report")] {
         let set = |place: &str| scene.sql(&format!("UPDATE bulk_jobs SET {column} = '{place}'"));
         let allowed = scene.sql(&format!("SELECT {column} FROM bulk_jobs"));

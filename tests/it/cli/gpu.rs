@@ -6,6 +6,7 @@ use crate::engine::pipeline::png;
 use crate::model::gpu::{SIDE, adapter, weights};
 use crate::support::command::{backdrop, http_client, photo, stderr};
 use backdrop::image::Size;
+use backdrop::model::weights::architecture::edge::FEATURES;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -105,7 +106,8 @@ fn a_daemon_on_a_gpu_moves_a_picture_up_once_and_down_once() {
             assert!(tries < 10, "{status}");
         };
         let (pixels, cells): (u64, usize) = (4 * u64::from(width) * u64::from(height), 4 * SIDE * SIDE);
-        let (up, down) = (pixels + 2 * cells as u64, pixels + cells as u64);
+        let features = (4 * FEATURES) as u64;
+        let (up, down) = (pixels + 2 * cells as u64, pixels + cells as u64 + features);
         let expected = format!("device;desc=\"{up} up, {down} down\"");
         assert!(timing.ends_with(&expected), "{timing}: {expected} expected");
 
@@ -115,7 +117,7 @@ fn a_daemon_on_a_gpu_moves_a_picture_up_once_and_down_once() {
         let described = timing.split("device;desc=\"").nth(1).expect("what was moved");
         let up_of_box: u64 = described.split(' ').next().and_then(|up| up.parse().ok()).expect("a number");
         let down_of_box: u64 = described.split(' ').nth(2).and_then(|down| down.parse().ok()).expect("a number");
-        assert!(up_of_box < up && down_of_box == up_of_box - cells as u64, "{timing}");
+        assert!(up_of_box < up && down_of_box == up_of_box - cells as u64 + features, "{timing}");
 
         // Unloaded while idle, which leaves the daemon ready on the same device, and loaded again.
         let page = async |path: &str| {

@@ -5,10 +5,10 @@ use crate::support::segmenter;
 use backdrop::codec::{DecodeError, Limits};
 use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, SegmenterFactory};
-use backdrop::image::{Frame, Size};
-use backdrop::matting::Method;
+use backdrop::image::{EdgeKinds, Frame, Size};
+use backdrop::matting::{Edge, Method};
 use backdrop::pipeline::{self, Call, Output, PipelineError, Warning};
-use backdrop::recipe::{CutEngine, Detect, InferenceMode, Recipe};
+use backdrop::recipe::{Cut, CutEngine, Detect, InferenceMode, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -178,6 +178,39 @@ async fn high_recall_segments_a_copy_in_the_same_batch_and_only_adds() {
     assert_eq!(batches.try_iter().collect::<Vec<_>>(), [2]);
     assert_eq!((both.subject.unwrap().left, both.subject.unwrap().width), (0, 240));
     assert_eq!(both.image.size, Size::new(240, 180), "the result is the picture and not its copy");
+}
+
+/// What `change` of the default recipe makes of the block, whose outline the network classifies as `outline`.
+async fn with_outline(outline: Option<EdgeKinds>, change: impl FnOnce(&mut Cut)) -> Output {
+    let factory = segmenter::factory_by_frame("classifies-1", move |_| {
+        let far = |at: u32, first: u32, last: u32| first.saturating_sub(at).max(at.saturating_sub(last));
+        segmenter::mask(GRID, |x, y| 1.0 - 0.25 * far(x, 22, 41).max(far(y, 22, 41)).min(4) as f32).with_edge(outline)
+    });
+    let engine = Engine::start(&config(4, 4), factory);
+    let mut recipe = recipe(Resize::default());
+    change(recipe.cut_mut().expect("it cuts"));
+    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap()
+}
+
+#[tokio::test]
+async fn edge_auto_is_that_of_products_where_the_outline_is_opaque_and_soft_elsewhere() {
+    let outline = |at: usize| {
+        let mut logits = [0.0; EdgeKinds::COUNT];
+        logits[at] = 9.0;
+        Some(EdgeKinds::of_logits(logits))
+    };
+    let auto = |cut: &mut Cut| cut.edge_by_kind = true;
+    let opaque = with_outline(outline(0), |cut| cut.matting.opaque = true).await;
+    let soft = with_outline(outline(0), |_| ()).await;
+    assert_ne!(opaque.image.bytes, soft.image.bytes, "the edges are the same, and this test shows nothing");
+    assert_eq!([opaque.edge, soft.edge], [None; 2], "the recipe says which");
+
+    let chosen = with_outline(outline(0), auto).await;
+    assert_eq!((chosen.edge, chosen.image.bytes == opaque.image.bytes), (Some(Edge::Hard), true));
+    for unsure in [outline(1), outline(2), outline(3), Some(EdgeKinds::of_logits([0.0; EdgeKinds::COUNT])), None] {
+        let chosen = with_outline(unsure, auto).await;
+        assert_eq!((chosen.edge, chosen.image.bytes == soft.image.bytes), (Some(Edge::Soft), true), "{unsure:?}");
+    }
 }
 
 #[tokio::test]

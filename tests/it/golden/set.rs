@@ -122,6 +122,7 @@ const PNG: (&str, &str) = ("format", "png");
 pub(super) const CASES: &[Case] = &[
     case("remove", &[], &["hair-curls.jpg", "glass-green.jpg", "thin-chair.jpg", "portrait-turned.jpg"]),
     case("remove", &[("edge", "hard")], &["goods-shoe.jpg", "thin-bicycle.jpg"]),
+    case("remove", &[("edge", "auto")], &["goods-camera.jpg", "glass-wine.jpg"]),
     case("remove", &[("matting", "none")], &["fur-toy.jpg"]),
     case("remove", &[("decontaminate", "true")], &["hair-green.jpg", "white-carton.png"]),
     case("remove", &[("despill", "true")], &["glass-green.jpg"]),

@@ -16,6 +16,7 @@ use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_client::WebhookClient;
 use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkCheckpoint, WorkError, WorkOutput, Worker, input_in};
+use backdrop::matting::Edge;
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings, Warning};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
@@ -162,6 +163,7 @@ impl ImageProcessor for FakeEngine {
                 image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
                 subject: cuts.then_some(Rect { left: 1, top: 2, width: 20, height: 25 }),
                 uncertainty: cuts.then_some(0.125),
+                edge: recipe.cut().is_some_and(|cut| cut.edge_by_kind).then_some(Edge::Hard),
                 face: detected_face(&recipe.work),
                 understood: matches!(recipe.inputs.background, Some(Source::Generated(_)))
                     .then(|| vec!["beach".to_owned()]),

@@ -123,7 +123,7 @@ async fn every_field_accepts_its_range_and_refuses_one_step_beyond_by_name() {
 async fn a_bad_value_reads_as_documented() {
     let daemon = Daemon::start().await;
     let refusal = refusal(daemon.send("/remove", &[("edge", "fuzzy")]).await).await;
-    assert_eq!(refusal.message, r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
+    assert_eq!(refusal.message, r#"invalid `edge`: "fuzzy" (expected soft, hard or auto)"#);
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Every CPU path of the network against recorded masks of PyTorch (`tests/reference/fgnet/record.py`).
 
 use crate::support::isa;
-use backdrop::image::{Buffer, Frame, RawMask, Size};
-use backdrop::model::weights::Weights;
+use backdrop::image::{Buffer, EdgeKinds, Frame, RawMask, Size};
+use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 
@@ -56,6 +56,11 @@ fn cases() -> [(&'static str, Frame, Vec<f32>); 2] {
     ]
 }
 
+/// The same pictures with PyTorch's probabilities of the kinds of outline, which `record.py` prints.
+fn outlines() -> [(Frame, [f32; EdgeKinds::COUNT]); 2] {
+    [(formula(), [0.00937, 0.8521, 0.01791, 0.12062]), (scene(), [0.41706, 0.38643, 0.1368, 0.05971])]
+}
+
 fn largest_difference(actual: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(actual.len(), expected.len(), "masks of different sizes");
     actual.iter().zip(expected).map(|(a, e)| if a.is_nan() { f32::INFINITY } else { (a - e).abs() }).fold(0.0, f32::max)
@@ -98,6 +103,22 @@ fn the_portable_path_agrees_with_pytorch() {
     assert_matches_pytorch(Isa::Portable);
 }
 
+#[test]
+fn the_kinds_of_outline_agree_with_pytorch_and_are_the_embedded_networks_alone() {
+    for isa in isa::available() {
+        let mut embedded = segmenter(isa);
+        for (frame, expected) in outlines() {
+            let outline = segment(&mut embedded, &[&frame])[0].edge().expect("the embedded network has a classifier");
+            let difference = largest_difference(&outline.values(), &expected);
+            assert!(difference <= TOLERANCE, "{isa}: {outline:?}, not {expected:?}");
+        }
+    }
+    let weights = Weights::embedded();
+    let card = Card { version: "9".to_owned(), ..weights.card().clone() };
+    let mut another = CpuSegmenter::new(&weights.with_card(card), Isa::detect()).expect("complete weights");
+    assert_eq!(segment(&mut another, &[&scene()])[0].edge(), None);
+}
+
 #[cfg(feature = "gpu")]
 #[test]
 fn the_burn_network_agrees_with_pytorch() {
@@ -110,7 +131,7 @@ fn the_burn_network_agrees_with_pytorch() {
         let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
         let side = SIDE as usize;
         let input = Tensor::<4>::from_data(TensorData::new(input, [1, side, side, 3]), &Device::flex());
-        let mask = net.forward(input);
+        let mask = net.forward(input).masks;
         assert_eq!(mask.dims(), [1, side, side]);
         let mask: Vec<f32> = mask.into_data().try_into_vec().expect("masks are f32");
         let difference = largest_difference(&mask, &expected);

@@ -3,8 +3,9 @@
 
     python tests/reference/fgnet/record.py
 
-Needs torch, numpy and safetensors. Reads weights/fgnet-384.safetensors, runs the network in float32 on pictures that
-both languages draw with integers, and writes each mask as 384 x 384 little-endian u16 (probability x 65535).
+Needs torch, numpy and safetensors. Reads weights/fgnet-384.safetensors and weights/edge-352.safetensors, runs the networks in
+float32 on pictures that both languages draw with integers, and writes each mask as 384 x 384 little-endian u16 (probability
+x 65535). Prints the probabilities of the kinds of outline, which the test states.
 `--model FILE` also compares with the training definition of the network (a file with a class FGNet that can fold()).
 """
 import argparse, importlib.util, pathlib
@@ -76,7 +77,7 @@ def network(w, x):
     p = conv('d2.1.conv', conv('d2.0.conv', p, act=F.relu), act=F.relu)
     p = F.relu(F.pixel_shuffle(conv('up2.conv', p), 2) + conv('lat1.conv', f1))
     p = conv('d1.conv', p, act=F.relu)
-    return F.pixel_shuffle(conv('head', p), 2)
+    return F.pixel_shuffle(conv('head', p), 2), f5.mean((2, 3))
 
 
 def main():
@@ -84,6 +85,7 @@ def main():
     arguments.add_argument('--model', help='file with the training definition of the network, to compare with')
     a = arguments.parse_args()
     w = {k: torch.from_numpy(v.astype(np.float32)) for k, v in load_file(ROOT / 'weights/fgnet-384.safetensors').items()}
+    kinds = {k: torch.from_numpy(v.astype(np.float32)) for k, v in load_file(ROOT / 'weights/edge-352.safetensors').items()}
     trained = None
     if a.model:
         spec = importlib.util.spec_from_file_location('model', a.model)
@@ -93,7 +95,9 @@ def main():
         print(trained.load_state_dict(w, strict=False))
     for name, picture in (('formula', formula()), ('scene', scene())):
         x = torch.from_numpy(picture).permute(2, 0, 1)[None].float() / 127.5 - 1
-        logits = network(w, x)
+        logits, means = network(w, x)
+        outline = torch.softmax(means @ kinds['kinds.weight'][:, :, 0, 0].T + kinds['kinds.bias'], 1)
+        print(name, 'kinds', [round(float(p), 5) for p in outline[0]])
         if trained is not None:
             with torch.no_grad():
                 print(name, 'differs from the training definition by', float((trained(x) - logits).abs().max()))

@@ -147,6 +147,7 @@ function facts(result) {
       fact("Size", `${result.width} × ${result.height}, ${bytes(result.blob.size)}`),
       fact("Time", `${(Number(headers.get("x-service-latency")) / 1000).toFixed(1)} s`),
       result.uncertainty === null ? null : fact("Risk of a bad cutout", percent(result.uncertainty)),
+      fact("Edge", headers.get("x-service-edge")),
       cost === null ? null : fact("Cost", dollars(Number(cost)))),
     h("details", { class: "facts-more small-text" }, h("summary", {}, "Details of the reply"),
       h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, value)))))));

@@ -2,6 +2,7 @@
 //!
 //! Every batch normalisation is folded into the convolution before it, so a layer is a weight and a bias.
 
+pub mod edge;
 pub mod face;
 pub mod fgnet;
 pub mod restore;
@@ -24,11 +25,13 @@ pub enum Architecture {
     Restore,
     /// Face detection: [`face`].
     Face,
+    /// Classification of the subject's outline: [`edge`].
+    Edge,
 }
 
 impl Architecture {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Fgnet, Self::Upscale, Self::Restore, Self::Face];
+    pub const ALL: [Self; 5] = [Self::Fgnet, Self::Upscale, Self::Restore, Self::Face, Self::Edge];
 
     /// Its name, as weights files state it.
     #[must_use]
@@ -38,6 +41,7 @@ impl Architecture {
             Self::Upscale => "upscale",
             Self::Restore => "restore",
             Self::Face => "face",
+            Self::Edge => "edge",
         }
     }
 }
@@ -68,6 +72,8 @@ pub enum Network {
         /// The score from which a detection is a face, above 0 and below 1.
         threshold: f32,
     },
+    /// [`Architecture::Edge`].
+    Edge,
 }
 
 /// Names of the metadata fields that only some networks have.
@@ -84,6 +90,7 @@ impl Network {
             Self::Upscale { .. } => Architecture::Upscale,
             Self::Restore => Architecture::Restore,
             Self::Face { .. } => Architecture::Face,
+            Self::Edge => Architecture::Edge,
         }
     }
 
@@ -110,6 +117,7 @@ impl Network {
                 let threshold = field(THRESHOLD)?.parse().ok().filter(|score| *score > 0.0 && *score < 1.0);
                 Self::Face { threshold: threshold.ok_or(WeightsError::Metadata(THRESHOLD))? }
             }
+            Architecture::Edge => Self::Edge,
         })
     }
 
@@ -119,7 +127,7 @@ impl Network {
         match self {
             Self::Fgnet { input_side } => Some((INPUT_SIDE, input_side.to_string())),
             Self::Upscale { factor } => Some((FACTOR, factor.get().to_string())),
-            Self::Restore => None,
+            Self::Restore | Self::Edge => None,
             Self::Face { threshold } => Some((THRESHOLD, threshold.to_string())),
         }
     }
@@ -132,6 +140,7 @@ impl Network {
             Self::Upscale { factor } => upscale::convolutions(factor),
             Self::Restore => restore::convolutions(),
             Self::Face { .. } => face::convolutions(),
+            Self::Edge => edge::convolutions(),
         }
     }
 
@@ -227,6 +236,7 @@ mod tests {
         assert_eq!(parameters(Network::Upscale { factor: Factor::Four }), (16, 70_256));
         assert_eq!(parameters(Network::Restore), (48, 848_556));
         assert_eq!(parameters(Network::Face { threshold: 0.5 }), (90, 230_197));
+        assert_eq!(parameters(Network::Edge), (2, 1412));
     }
 
     #[test]
@@ -236,6 +246,7 @@ mod tests {
             Network::Upscale { factor: Factor::Two },
             Network::Restore,
             Network::Face { threshold: 0.5 },
+            Network::Edge,
         ];
         for network in networks {
             let mut names: Vec<String> = network.tensors().into_iter().map(|tensor| tensor.name).collect();
