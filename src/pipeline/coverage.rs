@@ -31,7 +31,7 @@ pub(super) enum Coverage {
         /// The standard mask beside one of high recall.
         standard: Option<RawMask>,
         /// What the caller has marked in it.
-        seeds: Seeds,
+        seeds: Box<Seeds>,
         /// The part of the picture that is segmented: all of it without a box.
         window: Rect,
         /// The pixels of the window, with their copy on a device, where it is not the whole picture.
@@ -74,7 +74,7 @@ pub(super) async fn find(
     let Workers { engine, slot } = *workers;
     if window == Rect::whole(frame.size()) {
         let Segmentation { frame, mask, standard, uncertainty, took } = segment(engine, slot, frame, cut, call).await?;
-        let coverage = Coverage::Network { mask, standard, seeds, window, crop: None };
+        let coverage = Coverage::Network { mask, standard, seeds: Box::new(seeds), window, crop: None };
         return Ok(Found { frame, coverage, uncertainty, took });
     }
     let buffers = engine.buffers().clone();
@@ -85,7 +85,7 @@ pub(super) async fn find(
     let ((frame, crop, seeds), cropping) = workers.run("crop", crop).await?;
     let Segmentation { frame: crop, mask, standard, uncertainty, took } =
         segment(engine, slot, crop, cut, call).await?;
-    let coverage = Coverage::Network { mask, standard, seeds, window, crop: Some(crop) };
+    let coverage = Coverage::Network { mask, standard, seeds: Box::new(seeds), window, crop: Some(crop) };
     Ok(Found { frame, coverage, uncertainty, took: cropping + took })
 }
 

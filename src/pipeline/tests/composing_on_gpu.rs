@@ -8,7 +8,7 @@ use crate::compose::{
 };
 use crate::image::color::Color;
 use crate::image::{AlphaMatte, BufferPool, DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
-use crate::matting::{Options, Seeds, cut_out};
+use crate::matting::{Options, cut_out};
 use crate::pipeline::coverage::Coverage;
 use crate::pipeline::executor::{Composition, Finished, Task, finished};
 use crate::pipeline::portrait::PortraitFace;
@@ -141,8 +141,7 @@ fn every_fit_of_a_background_agrees_with_the_cpu() {
 
 fn task(frame: Frame, mask: &RawMask, scene: Scene) -> Task {
     let window = Rect::whole(frame.size());
-    let coverage =
-        Coverage::Network { mask: mask.clone(), standard: None, seeds: Seeds::default(), window, crop: None };
+    let coverage = Coverage::Network { mask: mask.clone(), standard: None, seeds: Box::default(), window, crop: None };
     let (scene, face) = (Arc::new(scene), PortraitFace::default());
     let composition = Composition { scene, materials: Materials::default(), face };
     let (picture, options) = (Picture::Cutout, Options::default());
@@ -192,7 +191,7 @@ fn a_box_and_a_region_of_a_picture_are_composed_on_the_device_that_has_its_part(
             let mut task = task(frame, &mask, scene());
             task.composition.materials.plate = scene().plate(&whole);
             task.coverage =
-                Coverage::Network { mask: mask.clone(), standard: None, seeds: Seeds::default(), window, crop };
+                Coverage::Network { mask: mask.clone(), standard: None, seeds: Box::default(), window, crop };
             finished(Task { region, ..task }).expect("a picture")
         };
         let (expected, actual) = (finished(&Frame::clone), finished(&|frame| resident(frame, &device)));
