@@ -154,7 +154,9 @@ async fn cut(
     let Found { frame, coverage, uncertainty, took } = found;
     timings.segment = took;
     let of_mask = coverage.warning(uncertainty);
-    let matting = cut.matting_of(coverage.outline());
+    // Before masks are restricted, which drops their outlines.
+    let outline = coverage.outline();
+    let matting = cut.matting_of(outline);
     let coverage = region::restricted(coverage, kept.or(region));
     let PortraitInput { frame, coverage, face, took } = portrait::find(&workers, frame, coverage, picture).await?;
     timings.retouch = took;
@@ -175,7 +177,7 @@ async fn cut(
 
     timings.finalize(began);
     let (subject, uncertainty, model) = (Some(subject), Some(uncertainty), cut.model.of(&engine.model()));
-    let edge = cut.edge_by_kind.then(|| matting.finalized_edge());
+    let edge = outline.filter(|_| cut.edge_by_kind).map(|_| matting.finalized_edge());
     Ok(Output { image, subject, uncertainty, edge, face, model, understood, warnings, timings })
 }
 

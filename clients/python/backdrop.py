@@ -536,8 +536,9 @@ class RemoveFields(SharedFields, total=False):
     """
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
-    and sharp, else `soft`; `x-service-edge` says which.
+    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
+    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
@@ -563,8 +564,9 @@ class RemoveUrlFields(SharedFields, total=False):
     """
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
-    and sharp, else `soft`; `x-service-edge` says which.
+    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
+    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
@@ -592,8 +594,9 @@ class RemoveBatchFields(SharedFields, total=False):
     """
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
-    and sharp, else `soft`; `x-service-edge` says which.
+    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
+    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
@@ -619,8 +622,9 @@ class RemoveBatchUrlFields(SharedFields, total=False):
     """
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
-    and sharp, else `soft`; `x-service-edge` says which.
+    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
+    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
     """`rgba` is the cutout, `alpha` its matte as 8-bit grey."""
@@ -652,8 +656,9 @@ class MaskFields(SharedFields, total=False):
     """
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products).
-    `auto` decides by the subject's outline, which the network classifies: as for products where it is opaque
-    and sharp, else `soft`; `x-service-edge` says which.
+    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
+    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    with a single picture says which.
     """
     channels: Literal["alpha"] | None
     """Always `alpha`: the matte."""

@@ -1,11 +1,11 @@
-//! The kinds of a subject's outline, and how probable the network holds each of them.
+//! The kinds of a subject's outline, with their probabilities.
 
 /// Probabilities of the kinds of the subject's outline in a picture; they add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EdgeKinds {
     /// A sharp outline around an opaque surface: goods, vehicles, garments.
     pub opaque: f32,
-    /// Hair, fur or feathers.
+    /// Hair, fur or feathers; people.
     pub hair: f32,
     /// The background shows through: glass, water, film.
     pub transparent: f32,

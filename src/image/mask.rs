@@ -50,7 +50,7 @@ impl RawMask {
         self
     }
 
-    /// The kinds of the subject's outline; nothing where the network does not tell them apart.
+    /// The kinds of the subject's outline; nothing where its weights have no classifier.
     #[must_use]
     pub const fn edge(&self) -> Option<EdgeKinds> {
         self.edge

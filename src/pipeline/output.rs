@@ -16,7 +16,8 @@ pub struct Output {
     pub subject: Option<Rect>,
     /// The mask's uncertainty, 0 to 1; 0 for a picture that has its own alpha. Nothing where no subject was segmented.
     pub uncertainty: Option<f32>,
-    /// The edge that was chosen by the kind of the subject's outline; nothing where the recipe says which.
+    /// The edge that was selected by the kind of the subject's outline; nothing where the recipe says which, or no outline was
+    /// classified.
     pub edge: Option<Edge>,
     /// The face that the picture was made by; nothing where no faces were detected.
     pub face: Option<FaceFound>,

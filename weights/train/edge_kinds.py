@@ -5,8 +5,8 @@
     edge_kinds.py fit $W/edge_features.npz --version 1 --out ../edge-352.safetensors
 
 `features` runs the network on the pictures that `edge_kinds.toml` lists (25 minutes of two cores) and keeps, for each, the mean of
-each channel of the encoder's last tap: 352 numbers. `fit` first reports what a fit to four fifths of the classes and sets says
-of the others, whose pictures it has not seen, then fits to all of them: multinomial logistic regression, each kind with the same
+each channel of the encoder's last tap: 352 numbers. `fit` first reports what a fit to four fifths of the classes and sets gives
+for the held-out fifth, then fits to all of them: multinomial logistic regression, each kind with the same
 weight and each class in it by the root of its pictures, the squares of the weights (in units of the features' deviations) times
 0.01 added to the loss.
 """
@@ -47,6 +47,8 @@ def labelled(sets: list[dict], roots: list[Path]):
             yield from ((paths[i], part, entry["name"], KINDS.index(entry["kind"])) for i in chosen)
             continue
         kinds = {name: index for index, kind in enumerate(KINDS) for name in entry.get(kind, [])}
+        if len(kinds) < sum(len(entry.get(kind, [])) for kind in KINDS):
+            raise SystemExit(f"{entry['name']}: a class of two kinds")
         for path in paths:
             found = re.match(entry["class"], path.stem)
             if found and found[1] in kinds:
@@ -109,10 +111,12 @@ def probabilities(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.nda
 
 
 def held_out(x: np.ndarray, classes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """The probabilities of each picture by a fit to other classes and sets than its own."""
-    names = np.random.RandomState(0).permutation(np.unique(classes))
+    """The probabilities of each picture by a fit to other classes than its own. Classes of the same name in two sets, and sets that
+    share their photos (`ccp` and `ccp_heads`), are held out together."""
+    groups = np.array([name.rsplit(":")[-1].split("_heads")[0].lower() for name in classes])
+    names = np.random.RandomState(0).permutation(np.unique(groups))
     fold = dict(zip(names, np.arange(len(names)) % FOLDS))
-    folds, result = np.array([fold[name] for name in classes]), np.zeros((len(kinds), len(KINDS)))
+    folds, result = np.array([fold[group] for group in groups]), np.zeros((len(kinds), len(KINDS)))
     for k in range(FOLDS):
         seen = folds != k
         result[~seen] = probabilities(x[~seen], *fit(x[seen], classes[seen], kinds[seen]))
@@ -144,7 +148,7 @@ def main() -> None:
     for index, kind in enumerate(KINDS):
         own = kinds == index
         print(f"{kind}: {own.sum()} pictures of {len(np.unique(classes[own]))} classes, "
-              f"{100 * is_opaque[own].mean():.1f} % taken for opaque by a fit to other classes")
+              f"{100 * is_opaque[own].mean():.1f} % taken for opaque where their class was held out")
     weight, bias = (torch.from_numpy(values).half() for values in fit(x, classes, kinds))
     write(a.out, {"kinds.weight": weight[:, :, None, None].contiguous(), "kinds.bias": bias}, {**METADATA, "version": a.version})
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())

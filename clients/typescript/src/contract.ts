@@ -151,8 +151,9 @@ export interface RemoveFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
-   * `soft`; `x-service-edge` says which.
+   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
+   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
+   * which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -175,8 +176,9 @@ export interface RemoveUrlFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
-   * `soft`; `x-service-edge` says which.
+   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
+   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
+   * which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -201,8 +203,9 @@ export interface RemoveBatchFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
-   * `soft`; `x-service-edge` says which.
+   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
+   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
+   * which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -225,8 +228,9 @@ export interface RemoveBatchUrlFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
-   * `soft`; `x-service-edge` says which.
+   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
+   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
+   * which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -256,8 +260,9 @@ export interface MaskFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto`
-   * decides by the subject's outline, which the network classifies: as for products where it is opaque and sharp, else
-   * `soft`; `x-service-edge` says which.
+   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
+   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
+   * which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** Always `alpha`: the matte. */

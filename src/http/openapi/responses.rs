@@ -199,8 +199,8 @@ fn face(description: &'static str) -> (&'static str, Object) {
 }
 
 fn edge() -> (&'static str, Object) {
-    let about = "The edge that was chosen. Only with `edge=auto`: `hard`, as for products, where the subject's outline is opaque and sharp, \
-                 else `soft`. Where the network did not run, or has other weights than the built-in ones, it is `soft`.";
+    let about = "The edge that was selected, only with `edge=auto`: `hard` where the subject's outline is opaque and sharp or `engine` is \
+                 `product-v1`, else `soft`. Absent where the network did not run, or has other weights than the built-in ones.";
     ("x-service-edge", header(one_of(["soft", "hard"]), about).extension())
 }
 

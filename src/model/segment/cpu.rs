@@ -34,7 +34,7 @@ impl CpuSegmenter {
     /// When this machine does not have `isa`.
     pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let model = Precision::of_isa(isa).of(&weights.model());
-        let (network, classifier) = (FgNet::new(weights, isa)?, EdgeClassifier::of(weights)?);
+        let (network, classifier) = (FgNet::new(weights, isa)?, EdgeClassifier::of(weights));
         Ok(Self { network, classifier, model, isa, arenas: Mutex::default() })
     }
 

@@ -53,18 +53,8 @@ pub fn entries() -> Vec<Entry> {
 /// Never: a test checks that the manifest has them all.
 #[must_use]
 pub fn model(which: BuiltIn) -> String {
-    let entry = entry(which);
-    format!("{}/{}", entry.name, entry.version)
-}
-
-/// The entry of embedded weights.
-///
-/// # Panics
-/// Never: a test checks that the manifest has them all.
-#[must_use]
-pub fn entry(which: BuiltIn) -> Entry {
     let entry = entries().into_iter().find(|entry| entry.file == which.file());
-    entry.expect("every built-in file is in the manifest")
+    entry.map(|entry| format!("{}/{}", entry.name, entry.version)).expect("every built-in file is in the manifest")
 }
 
 /// Checks each of the embedded weights files against its entry of the manifest: size, digest, and every field of the

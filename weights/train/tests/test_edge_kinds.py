@@ -27,6 +27,8 @@ def test_pictures_have_the_kind_of_their_set_or_of_their_class(tmp_path):
     assert rows == [("a.jpg", "white", 0), ("c.jpg", "white", 0), ("cat__1.jpg", "photos:cat", 1), ("cup__1.jpg", "photos:cup", 2)]
     with pytest.raises(SystemExit):
         list(edge_kinds.labelled([{"name": "none", "folder": "none"}], [tmp_path]))
+    with pytest.raises(SystemExit, match="two kinds"):
+        list(edge_kinds.labelled([{**sets[1], "thin": ["cup"]}], [tmp_path]))
 
 
 def test_a_part_of_the_picture_is_stretched_to_the_networks_square(tmp_path):
