@@ -74,6 +74,11 @@ def pictures(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
 
 
+def find_folder(folder: str, roots: list[Path]) -> Path | None:
+    """The folder in the first root that has it."""
+    return next((root / folder for root in roots if (root / folder).is_dir()), None)
+
+
 def masked_pairs(folder: Path):
     """(picture, mask) paths of a set: `image/x.jpg` and `mask/x.png`."""
     for path in pictures(folder / "image"):
@@ -155,7 +160,7 @@ class Sources:
 
     def _folders(self, kind: str):
         for source in self.mix.get(kind, []):
-            root_folder = next((r / source["folder"] for r in self.roots if (r / source["folder"]).is_dir()), None)
+            root_folder = find_folder(source["folder"], self.roots)
             if root_folder is None:
                 if not source.get("optional"):
                     raise SystemExit(f"{source['folder']}: not under any --data root, and not optional in the mix")

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from data import pictures, read_rgb
+from data import find_folder, pictures, read_rgb
 from evaluate import load
 from weights_file import write
 
@@ -38,7 +38,7 @@ MOST_LOST = 0.2  # `MOST_LOST` in src/matting/options.rs
 def labelled(sets: list[dict], roots: list[Path]):
     """(picture, part of it, class, kind) of every picture that has a kind."""
     for entry in sets:
-        folder = next((r / entry["folder"] for r in roots if (r / entry["folder"]).is_dir()), None)
+        folder = find_folder(entry["folder"], roots)
         if folder is None:
             raise SystemExit(f"{entry['folder']}: not under any --root")
         paths, part = pictures(folder), tuple(entry.get("part", WHOLE))
