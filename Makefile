@@ -261,8 +261,8 @@ long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightl
 kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
-# The build with the instrumentation of libFuzzer is one of its own. TARGETS are some of fuzz/targets; SANITIZER=address needs
-# a nightly toolchain.
+# The build with the instrumentation of libFuzzer is one of its own. TARGETS are some of fuzz/targets; SANITIZER=address
+# adds the address sanitizer.
 fuzz: packages ## Run each fuzz target for SECONDS
 	@$(STEP) fuzz 30 fuzz/run $(SECONDS) $(TARGETS)
 
