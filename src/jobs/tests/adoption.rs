@@ -2,6 +2,7 @@
 
 use super::shared_store::SharedStore;
 use super::support::*;
+use crate::jobs::expiry;
 use crate::store::{JobEnd, QuotaCheck};
 
 /// A daemon with its background tasks, and the store that it shares.
@@ -181,7 +182,7 @@ async fn the_end_of_a_job_that_another_daemon_has_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn an_adopted_job_fetches_its_clip_and_is_done_and_billed() {
+async fn an_adopted_job_fetches_its_clip_and_is_done_billed_posted_and_deleted() {
     let env = TestEnv::new();
     let (daemon, store) = run(&env);
     for number in [1, 2] {
@@ -202,6 +203,13 @@ async fn an_adopted_job_fetches_its_clip_and_is_done_and_billed() {
     until(async || env.webhooks.count() == 2).await;
     until(async || env.folders().is_empty() && !env.results.names().contains(&input_name(&unfinished))).await;
     assert!(env.results.names().contains(&unfinished));
+    // So are the deletions.
+    env.advance(RESULT_SECONDS);
+    expiry::delete_expired(&daemon.jobs.0, UnixSeconds(NOW + RESULT_SECONDS)).await;
+    assert!(!env.results.names().contains(&unfinished));
+    expiry::delete_expired(&daemon.jobs.0, UnixSeconds(NOW + RECORD_SECONDS)).await;
+    let stored = [unfinished, finished].map(|id| daemon.services.store.job(&id).expect("it reads"));
+    assert_eq!(stored, [None, None]);
     daemon.stop().await;
 }
 
