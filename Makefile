@@ -284,8 +284,9 @@ cluster-test: test-packages conformance-packages ## Run daemons and bulk workers
 	else exit 1; fi; \
 	$(call long,cluster-test,40,--test-threads 2 store::postgres store::several_processes store::upgrades daemon::cluster bulk::cluster bulk::http)
 
-cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL, and bulk runs on 1, 2 and 3 workers
+cluster-bench: test-packages ## Time the services of accounts on redb and on PostgreSQL, daemons on one database, and bulk runs on 1, 2 and 3 workers
 	BACKDROP_BENCH_POSTGRES=yes cargo bench --locked --profile release $(FEATURES) --bench accounts
+	cargo bench --locked --profile release $(FEATURES) --bench cluster_capacity
 	cargo bench --locked --profile release $(FEATURES) --bench bulk_cluster
 
 # The schemas come with a package of PyPI. On a machine without access to it set WITHOUT_PYPI=skip.

@@ -13,15 +13,17 @@ mod postgres_server;
 #[path = "../tests/it/support/skipped.rs"]
 mod skipped;
 
-use backdrop::account::presets::Draft;
+#[path = "support/content.rs"]
+mod content;
+
+use backdrop::account::Services;
 use backdrop::account::rate_limit::RateLimiter;
-use backdrop::account::{AccountModel, AccountName, Label, Mode, Services};
-use backdrop::store::{self, Plan, PostgresServer, RedbStore, StateStore, StoreConfig, UnixSeconds};
+use backdrop::store::{self, PostgresServer, RedbStore, StateStore, StoreConfig, UnixSeconds};
+use content::{Content, Size, together};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 const ROUNDS: usize = 15;
 const REQUESTS: usize = 4000;
@@ -32,13 +34,6 @@ const CALLERS: usize = 16;
 /// Keys and presets, spread evenly over the accounts.
 const SMALL: Size = Size { accounts: CALLERS, keys: CALLERS, presets: CALLERS };
 const LARGE: Size = Size { accounts: 100, keys: 10_000, presets: 100_000 };
-
-#[derive(Clone, Copy)]
-struct Size {
-    accounts: usize,
-    keys: usize,
-    presets: usize,
-}
 
 /// A store with its services, as in a daemon.
 struct Fixture {
@@ -58,42 +53,7 @@ impl Fixture {
         // Not on the runtime's thread: the driver of PostgreSQL has a runtime of its own.
         let loaded = tokio::task::spawn_blocking(|| Services::load(store, u64::MAX));
         let services = loaded.await.expect("no panic").expect("the store loads");
-        let names: Vec<String> = (0..size.accounts).map(|number| format!("shop-{number}")).collect();
-        for name in &names {
-            let name = AccountName::try_from(name.as_str()).expect("a valid name");
-            services.keys.create_account(name, Plan::Free, false, AccountModel::default()).await.expect("it is new");
-        }
-        let mut tokens = Vec::new();
-        let mut presets = Vec::new();
-        for (turn, name) in names.iter().cycle().take(size.keys.max(size.presets)).enumerate() {
-            if turn < size.keys {
-                tokens.push(name);
-            }
-            if turn < size.presets {
-                presets.push((turn, name.clone()));
-            }
-        }
-        let tokens = together(tokens, |name| {
-            let keys = services.keys.clone();
-            let name = AccountName::try_from(name.as_str()).expect("a valid name");
-            async move {
-                let created = keys.create(&name, Label::default(), Mode::Live).await.expect("the store writes");
-                created.secret.expose().to_owned()
-            }
-        });
-        let tokens = tokens.await;
-        let presets = together(presets, |(turn, account)| {
-            let presets = services.presets.clone();
-            let params =
-                serde_json::json!({"edge": "hard", "bg_color": "#112233", "width": 800, "quality": turn % 100});
-            let params = params.as_object().expect("an object").clone();
-            let draft = Draft { name: format!("preset {turn}"), params, ..Draft::default() };
-            async move {
-                let saved = presets.save(&account, draft, UnixSeconds::now(), |_| Ok(())).await;
-                (account, saved.expect("the store writes").id)
-            }
-        });
-        let presets = presets.await;
+        let Content { tokens, presets } = content::fill(&services, size).await;
         Self { services, rate: RateLimiter::default(), tokens, presets }
     }
 
@@ -130,22 +90,6 @@ impl Fixture {
         })
         .await
     }
-}
-
-/// Runs one task for each item, a few hundred at a time.
-async fn together<I, T: Send + 'static, F: Future<Output = T> + Send + 'static>(
-    items: Vec<I>,
-    mut task: impl FnMut(I) -> F,
-) -> Vec<T> {
-    let (mut tasks, mut results) = (JoinSet::new(), Vec::new());
-    for item in items {
-        if tasks.len() == 200 {
-            results.extend(tasks.join_next().await.map(|result| result.expect("no task panics")));
-        }
-        tasks.spawn(task(item));
-    }
-    results.extend(tasks.join_all().await);
-    results
 }
 
 fn main() {

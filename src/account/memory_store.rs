@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{BackdropQuota, Billing, IdempotencyKeys, Presets};
 use crate::store::{
-    Change, ChangeError, Day, GeneratedCount, Job, KeyDay, KeyUse, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS,
-    Request, Rows, StateStore, UnixSeconds, Usage,
+    Bill, Change, ChangeError, Day, GeneratedCount, Job, KeyDay, KeyUse, Month, OnCommit, OpenError, Preset,
+    REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds, Usage,
 };
 
 /// Clones are the same store.
@@ -107,7 +107,7 @@ impl State {
     fn apply(&mut self, change: Change) -> Result<Rows, ChangeError> {
         let mut rows = Rows::default();
         match change {
-            Change::Bill { account, month, images, microdollars, request, by, check: _ } => {
+            Change::Bill(Bill { account, month, images, microdollars, request, by, check: _ }) => {
                 let usage = self.usage.entry((account.clone(), month)).or_default();
                 usage.images += images;
                 usage.microdollars += microdollars;

@@ -3,15 +3,15 @@
 //! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
 //! other changes of the same group commit.
 
+use super::apply_bill::{add_bill, apply_bill};
 use super::quota_check::{check_quota, lease_images};
 use super::storage_fault::ApplyError;
 use super::write_tables::{
     WriteTables, check_new_account, check_new_job, check_new_key, require_account, require_job, require_key,
 };
 use super::{
-    Account, BillCheck, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse,
-    Month, PRESETS_PER_ACCOUNT, Preset, PreviousSecret, QuotaCheck, REQUEST_SECONDS, Request, Rows, UnixSeconds, Usage,
-    Webhook,
+    Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyHash, KeyUse, PRESETS_PER_ACCOUNT,
+    Preset, PreviousSecret, QuotaCheck, Rows, UnixSeconds, Webhook,
 };
 
 /// Applies `change`; returns the written rows.
@@ -52,17 +52,7 @@ impl Applier<'_> {
                 self.put_key(hash, key)
             }
             Change::TouchKeys { used } => self.touch_keys(used),
-            Change::Bill { account, month, images, microdollars, request, by, check } => {
-                let mut lease = None;
-                if let Some(BillCheck { quota, earlier, lease: share }) = check {
-                    self.check_request(&account, request.as_ref(), earlier)?;
-                    let key_id = by.as_ref().map(|by| by.key_id.as_str());
-                    // Last: a refusal must leave the lease as it is.
-                    lease = check_quota(self.0, (&account, key_id, month), images, quota, share)?;
-                }
-                let rows = self.bill(account, month, Usage { images, microdollars }, request, by)?;
-                Ok(Rows { leases: lease.into_iter().collect(), ..rows })
-            }
+            Change::Bill(bill) => apply_bill(self.0, bill),
             Change::LeaseImages { leases } => {
                 let changed = leases.iter().map(|lease| lease_images(self.0, lease));
                 let changed: Vec<_> = changed.collect::<Result<_, _>>()?;
@@ -211,52 +201,6 @@ impl Applier<'_> {
         Ok(rows)
     }
 
-    fn bill(
-        &mut self,
-        account: String,
-        month: Month,
-        more: Usage,
-        request: Option<(String, Request)>,
-        by: Option<KeyUse>,
-    ) -> Result<Rows, ApplyError> {
-        if !self.0.has_account(&account)? {
-            return Err(ChangeError::NoSuchAccount(account).into());
-        }
-        let usage = self.0.add_usage(&account, month, more)?;
-        let mut rows = Rows::default();
-        if let Some((key, request)) = request {
-            self.0.put_request(&account, &key, &request)?;
-            rows.requests.push((account.clone(), key, request));
-        }
-        // A sandbox key bills nothing, and leaves no row.
-        if let Some(KeyUse { key_id, day, milliseconds }) = by
-            && more != Usage::default()
-        {
-            let more = KeyDay { images: more.images, milliseconds, microdollars: more.microdollars };
-            let sum = self.0.add_key_day(&account, day, &key_id, more)?;
-            rows.key_days.push((account.clone(), day, key_id, sum));
-        }
-        rows.usage.push((account, month, usage));
-        Ok(rows)
-    }
-
-    /// Refuses a request whose `Idempotency-Key` has another record than the `earlier` one that it continues.
-    fn check_request(
-        &mut self,
-        account: &str,
-        request: Option<&(String, Request)>,
-        earlier: Option<(UnixSeconds, u64)>,
-    ) -> Result<(), ApplyError> {
-        let Some((key, request)) = request else { return Ok(()) };
-        let oldest = UnixSeconds(request.at.0.saturating_sub(REQUEST_SECONDS));
-        match self.0.request(account, key)?.filter(|stored| stored.at >= oldest) {
-            Some(stored) if earlier != Some((stored.at, stored.images)) => {
-                Err(ChangeError::RequestBilled(Box::new(stored)).into())
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// The job of this id, unless another daemon has it.
     fn own_job(&mut self, id: &str) -> Result<Job, ApplyError> {
         let job = require_job(self.0, id)?;
@@ -317,7 +261,7 @@ impl Applier<'_> {
                         // A day of the month that the reservation is in.
                         let day = Day::of(job.created_at);
                         let by = KeyUse { key_id: job.key_id.clone(), day, milliseconds };
-                        self.bill(job.account.clone(), job.month, more, None, Some(by))?
+                        add_bill(self.0, job.account.clone(), job.month, more, None, Some(by))?
                     }
                     None => Rows::default(),
                 };

@@ -71,23 +71,7 @@ pub enum Change {
         used: Vec<(String, UnixSeconds)>,
     },
     /// Adds to the usage of an account in a month, and remembers the billed request.
-    Bill {
-        /// Name of the account.
-        account: String,
-        /// The month to add to.
-        month: Month,
-        /// Images to add.
-        images: u64,
-        /// Millionths of a dollar to add.
-        microdollars: u64,
-        /// The request with its `Idempotency-Key`; it replaces an older one of the same key.
-        request: Option<(String, Request)>,
-        /// The key and day to add the same to.
-        by: Option<KeyUse>,
-        /// On a store that other processes change too: refused above these quotas, and where another process has billed
-        /// the request in the meantime.
-        check: Option<BillCheck>,
-    },
+    Bill(Bill),
     /// Takes, renews and gives back leases of images; each that is there afterwards has a
     /// [`LeaseChange`](super::LeaseChange). Only on a store that other processes change too.
     LeaseImages {
@@ -188,9 +172,30 @@ impl Change {
     pub(super) fn is_covered(&self) -> bool {
         matches!(
             self,
-            Self::Bill { images, check: Some(BillCheck { lease: Some(share), .. }), .. } if share.images >= *images
+            Self::Bill(Bill { images, check: Some(BillCheck { lease: Some(share), .. }), .. })
+                if share.images >= *images
         )
     }
+}
+
+/// What is added to the usage of an account.
+#[derive(Clone, Debug)]
+pub struct Bill {
+    /// Name of the account.
+    pub account: String,
+    /// The month to add to.
+    pub month: Month,
+    /// Images to add.
+    pub images: u64,
+    /// Millionths of a dollar to add.
+    pub microdollars: u64,
+    /// The request with its `Idempotency-Key`; it replaces an older one of the same key.
+    pub request: Option<(String, Request)>,
+    /// The key and day to add the same to.
+    pub by: Option<KeyUse>,
+    /// On a store that other processes change too: refused above these quotas, and where another process has billed
+    /// the request in the meantime.
+    pub check: Option<BillCheck>,
 }
 
 /// What a bill is checked against when it is committed.

@@ -2,8 +2,8 @@
 
 use super::faulty_disk::{Failure, FaultyDisk};
 use super::{
-    Account, AccountModel, AccountRecord, Change, ChangeError, Day, JobRecord, Key, KeyDayRecord, KeyHash, KeyRecord,
-    KeyUse, Month, Plan, Preset, PresetRecord, Record, RedbStore, Request, RequestRecord, Rows, StateStore,
+    Account, AccountModel, AccountRecord, Bill, Change, ChangeError, Day, JobRecord, Key, KeyDayRecord, KeyHash,
+    KeyRecord, KeyUse, Month, Plan, Preset, PresetRecord, Record, RedbStore, Request, RequestRecord, Rows, StateStore,
     UnixSeconds, UsageRecord,
 };
 use arbitrary::{Result, Unstructured};
@@ -200,7 +200,7 @@ pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
     let at = UnixSeconds(NOW.0 + i64::from(number));
     let id = format!("key_{number}");
     Ok(match input.int_in_range(0..=9_u8)? {
-        0..=3 => Change::Bill {
+        0..=3 => Change::Bill(Bill {
             account,
             month: Month(202_601),
             images: u64::from(number),
@@ -211,7 +211,7 @@ pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
             }),
             by: Some(KeyUse { key_id: id, day: Day::of(NOW), milliseconds: 7 }),
             check: None,
-        },
+        }),
         4 | 5 => {
             // Long values take several pages.
             let params = format!("{{\"text\":\"{}\"}}", "x".repeat(input.int_in_range(0..=3000)?));

@@ -15,6 +15,7 @@
 //!   changes are refused with [`ChangeError::Unavailable`] and [`StateStore::fault`] has the reason.
 
 mod account_turns;
+mod apply_bill;
 mod apply_change;
 mod change;
 mod compaction;
@@ -46,7 +47,7 @@ mod tables;
 mod time;
 mod write_tables;
 
-pub use change::{BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
+pub use change::{Bill, BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
 pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
 pub use generated_backdrops::GeneratedCount;

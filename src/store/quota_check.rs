@@ -2,13 +2,13 @@
 
 use super::image_lease::{LEASED_IMAGES, LeaseChange, LeaseRequest, LeaseShare, shared_target};
 use super::storage_fault::ApplyError;
-use super::write_tables::{ImagesInMonth, WriteTables};
+use super::write_tables::{BillTables, ImagesInMonth, WriteTables};
 use super::{ChangeError, Month, QuotaCheck};
 
 /// Refuses images beyond a quota, those counted that unfinished jobs reserve and that daemons lease. Where only a lease is
 /// in the way, images of the caller's own one are used, as far as `share` goes; returns what that lost.
 pub(super) fn check_quota(
-    tables: &mut dyn WriteTables,
+    tables: &mut dyn BillTables,
     (account, key_id, month): (&str, Option<&str>, Month),
     images: u64,
     quota: QuotaCheck,
@@ -55,7 +55,7 @@ pub(super) fn lease_images(
 
 /// The images of a month; where they are short because of leases, without those whose time is over.
 fn current_images(
-    tables: &mut dyn WriteTables,
+    tables: &mut dyn BillTables,
     (account, key_id, month): (&str, Option<&str>, Month),
     is_short: impl FnOnce(ImagesInMonth) -> bool,
 ) -> Result<ImagesInMonth, ApplyError> {

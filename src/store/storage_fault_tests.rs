@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::database_file::Opener;
 use super::disk_reserve::DiskReserve;
 use super::{
-    AccountRecord, AccountV1, Change, ChangeError, Month, Plan, Preset, Record, RedbStore, Rows, StateStore,
+    AccountRecord, AccountV1, Bill, Change, ChangeError, Month, Plan, Preset, Record, RedbStore, Rows, StateStore,
     UnixSeconds, compaction,
 };
 
@@ -164,7 +164,7 @@ fn apply(store: &RedbStore, change: Change) -> Result<Rows, ChangeError> {
 }
 
 fn bill() -> Change {
-    Change::Bill {
+    Change::Bill(Bill {
         account: "a".into(),
         month: Month::of(NOW),
         images: 1,
@@ -172,7 +172,7 @@ fn bill() -> Change {
         request: None,
         by: None,
         check: None,
-    }
+    })
 }
 
 fn billed(store: &RedbStore) -> u64 {

@@ -1,7 +1,8 @@
 //! What a change needs of the tables of an open write transaction, whatever database they are in.
 //!
-//! `apply_change.rs` has the rules of every change, and `export_import.rs` those of an import; an implementation only reads
-//! and writes rows. [`tables::Writing`](super::tables::Writing) is the one on redb, `postgres/tables.rs` that on PostgreSQL.
+//! `apply_change.rs` has the rules of every change, `apply_bill.rs` those of a bill, and `export_import.rs` those of an import; an
+//! implementation only reads and writes rows. [`tables::Writing`](super::tables::Writing) is the one on redb, `postgres/tables.rs` that
+//! on PostgreSQL, with `postgres/bill_batch.rs` for several bills.
 //! A `put` overwrites, and keeps the indexes of its table.
 
 use super::storage_fault::{ApplyError, Fault};
@@ -23,16 +24,44 @@ pub(super) struct ImagesInMonth {
     pub(super) leased_by_key: u64,
 }
 
+/// The tables of an open write transaction, as bills use them.
+pub(super) trait BillTables {
+    /// Whether the account exists, without reading it.
+    fn has_account(&mut self, name: &str) -> Result<bool, Fault>;
+
+    /// One request by its account and `Idempotency-Key`.
+    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault>;
+
+    /// Images of a month that were billed, that unfinished jobs reserve, and that daemons lease.
+    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault>;
+
+    /// Takes images from a lease; whether it has as many.
+    fn spend_lease(&mut self, id: i64, images: u64) -> Result<bool, Fault> {
+        let _ = (id, images);
+        Ok(false)
+    }
+
+    /// Removes the leases whose time is over.
+    fn drop_ended_leases(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Adds to a row, saturating; returns the sum.
+    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault>;
+
+    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault>;
+
+    /// Adds to a row, saturating; returns the sum.
+    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault>;
+}
+
 /// The tables of an open write transaction.
-pub(super) trait WriteTables {
+pub(super) trait WriteTables: BillTables {
     /// Whether there are no rows, single numbers aside.
     fn is_empty(&mut self) -> Result<bool, Fault>;
 
     /// One account.
     fn account(&mut self, name: &str) -> Result<Option<Account>, Fault>;
-
-    /// Whether the account exists, without reading it.
-    fn has_account(&mut self, name: &str) -> Result<bool, Fault>;
 
     fn put_account(&mut self, account: &Account) -> Result<(), Fault>;
 
@@ -64,23 +93,11 @@ pub(super) trait WriteTables {
     /// Whether there is a row of the account and month.
     fn has_usage(&mut self, account: &str, month: Month) -> Result<bool, Fault>;
 
-    /// Adds to a row, saturating; returns the sum.
-    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault>;
-
     /// Whether there is a row of the account, day and key.
     fn has_key_day(&mut self, account: &str, day: Day, key_id: &str) -> Result<bool, Fault>;
 
-    /// Adds to a row, saturating; returns the sum.
-    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault>;
-
     /// Drops the rows before a day.
     fn forget_key_days(&mut self, before: Day) -> Result<(), Fault>;
-
-    /// One request by its account and `Idempotency-Key`.
-    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault>;
-
-    /// Images of a month that were billed, that unfinished jobs reserve, and that daemons lease.
-    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault>;
 
     /// The images of a lease. A store of one process has no leases.
     fn leased_images(&mut self, id: i64) -> Result<Option<u64>, Fault> {
@@ -94,21 +111,8 @@ pub(super) trait WriteTables {
         Ok(())
     }
 
-    /// Takes images from a lease; whether it has as many.
-    fn spend_lease(&mut self, id: i64, images: u64) -> Result<bool, Fault> {
-        let _ = (id, images);
-        Ok(false)
-    }
-
-    /// Removes the leases whose time is over.
-    fn drop_ended_leases(&mut self) -> Result<(), Fault> {
-        Ok(())
-    }
-
     /// Whether there is a row of the account and `Idempotency-Key`.
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault>;
-
-    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault>;
 
     /// Drops the requests before a time.
     fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault>;

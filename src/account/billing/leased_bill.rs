@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::account::memory_store::{CommitMode, MemoryStore};
     use crate::account::{Claim, IdempotencyKey, IdempotencyKeys};
-    use crate::store::{Month, UnixSeconds};
+    use crate::store::{Bill, Month, UnixSeconds};
     use futures_util::FutureExt;
 
     const NOW: UnixSeconds = UnixSeconds(1_796_083_199);
@@ -212,7 +212,7 @@ mod tests {
     /// Bills one image under a key, with a lease that ends soon.
     async fn write(store: &MemoryStore, keys: &IdempotencyKeys, deferred: &Deferred) -> Result<(), WriteError> {
         let Claim::New(guard) = claimed(keys).await else { panic!("the key is free") };
-        let change = Change::Bill {
+        let change = Change::Bill(Bill {
             account: "a".into(),
             month: Month(202_611),
             images: 1,
@@ -220,7 +220,7 @@ mod tests {
             request: Some(guard.request(1)),
             by: None,
             check: None,
-        };
+        });
         let claim = SharedClaim::new(Some(guard));
         let committed = {
             let claim = claim.clone();

@@ -10,7 +10,7 @@ use super::quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
 use crate::account::idempotency::ClaimGuard;
 use crate::account::store_write::{WriteError, write_change};
 use crate::store::{
-    BillCheck, Change, ChangeError, Day, KeyDay, KeyUse, LeaseRequest, Month, Plan, QuotaCheck, Rows, StateStore,
+    Bill, BillCheck, Change, ChangeError, Day, KeyDay, KeyUse, LeaseRequest, Month, Plan, QuotaCheck, Rows, StateStore,
     UnixSeconds, Usage,
 };
 
@@ -377,7 +377,7 @@ impl Reservation {
         let check = self.quota_check().map(|quota| BillCheck { quota, earlier, lease });
         // Only a check can find another request.
         let own = check.and_then(|_| request.as_ref().map(|(_, request)| request.clone()));
-        let change = Change::Bill {
+        let change = Change::Bill(Bill {
             account: self.account.clone(),
             month: self.month,
             images,
@@ -385,7 +385,7 @@ impl Reservation {
             request,
             by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
             check,
-        };
+        });
         let (billing, resets_at, claim) = (self.billing.clone(), self.month.ends(), SharedClaim::new(claim));
         let committed = {
             let claim = claim.clone();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::account::memory_store::{CommitMode, MemoryStore};
 use crate::account::{Claim, ClaimGuard, IdempotencyKey, IdempotencyKeys, WriteError};
-use crate::store::{Change, Month, Plan, UnixSeconds, Usage};
+use crate::store::{Bill, Change, Month, Plan, UnixSeconds, Usage};
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ async fn an_unchecked_reservation_counts_and_ends_with_the_change_that_bills_it(
     let held = billing.reserve_unchecked("a", None, Month(202_611), 12);
     assert_eq!((held.images(), held.month()), (12, Month(202_611)));
     assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
-    let bill = Change::Bill {
+    let bill = Change::Bill(Bill {
         account: "a".into(),
         month: Month(202_611),
         images: 3,
@@ -137,7 +137,7 @@ async fn an_unchecked_reservation_counts_and_ends_with_the_change_that_bills_it(
         request: None,
         by: None,
         check: None,
-    };
+    });
     held.end(bill.clone()).await.expect("the store writes");
     assert_eq!(used(&billing, NOVEMBER), 3);
     drop(billing.reserve_unchecked("a", None, Month(202_611), 7));

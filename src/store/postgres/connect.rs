@@ -36,11 +36,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Settings of every session. A statement waits for nothing that takes long but the commits of others; the server ends the
 /// session of a machine that disappeared, and with it its locks, after about ten seconds, and a transaction that stands still
-/// after five, since others wait for it. An acknowledged change is on the server's disk, whatever the
-/// server's default is.
+/// after five, since others wait for it. Plans are kept: planning takes longer than most statements. An acknowledged change is on the
+/// server's disk, whatever the server's default is.
 const SESSION: &str = "SET default_transaction_isolation = 'read committed'; SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'; \
     SET tcp_keepalives_idle = 4; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
-    SET tcp_user_timeout = '10s'; \
+    SET tcp_user_timeout = '10s'; SET plan_cache_mode = force_generic_plan; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 
 /// Where accounts, keys, usage and jobs are stored.

@@ -13,6 +13,7 @@
 //!
 //! The queue of bulk runs lies beside the state, in tables that no daemon's memory copies: any process may use it.
 
+mod bill_batch;
 mod bulk_jobs;
 mod bulk_queue;
 mod bulk_removal;

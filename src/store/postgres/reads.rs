@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
+use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row, Transaction};
 
@@ -21,6 +22,14 @@ use crate::store::{
 
 /// Parameters of a query.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A query whose parameters are arrays of equal lengths. One without elements is not sent.
+pub(super) struct Query<'a> {
+    pub(super) text: &'static str,
+    pub(super) parameters: Parameters<'a>,
+    /// Of each array.
+    pub(super) elements: usize,
+}
 
 /// A transaction with the prepared statements of its connection. Dropped, it is rolled back at the next use of the connection.
 pub(super) struct Queries<'a> {
@@ -54,6 +63,28 @@ impl Queries<'_> {
             let statement = self.statements.get(&self.transaction, text).await?;
             self.transaction.query(&statement, parameters).await
         })
+    }
+
+    /// The rows of several queries, in one round trip once their statements are prepared.
+    pub(super) fn rows_of_all<const N: usize>(&mut self, queries: [Query<'_>; N]) -> Result<[Vec<Row>; N], Fault> {
+        let answers = self.driver.run(async {
+            let mut statements = Vec::with_capacity(N);
+            for Query { text, elements, .. } in &queries {
+                let is_sent = *elements > 0;
+                statements.push(if is_sent { Some(self.statements.get(&self.transaction, text).await?) } else { None });
+            }
+            let transaction = &self.transaction;
+            // All are sent before the first answer is awaited.
+            let answers = statements.iter().zip(&queries).map(|(statement, query)| async move {
+                match statement {
+                    Some(statement) => transaction.query(statement, query.parameters).await,
+                    None => Ok(Vec::new()),
+                }
+            });
+            try_join_all(answers).await
+        });
+        let mut answers = answers?.into_iter();
+        Ok(std::array::from_fn(|_| answers.next().unwrap_or_default()))
     }
 
     pub(super) fn row(&mut self, text: &'static str, parameters: Parameters<'_>) -> Result<Option<Row>, Fault> {
@@ -235,7 +266,7 @@ impl Queries<'_> {
     /// Writes all rows.
     pub(super) fn export(&mut self, output: impl Write) -> Result<RowCounts, TransferError<io::Error>> {
         let data = TransferError::Data;
-        let mut writer = ExportWriter::begin(output).map_err(data)?;
+        let mut writer = ExportWriter::begin(output, accounts).map_err(data)?;
         self.each("SELECT record FROM accounts ORDER BY name", |row| writer.account(account(row)?).map_err(data))?;
         self.each("SELECT hash, record FROM keys ORDER BY hash", |row| {
             let (hash, key) = key(row)?;
@@ -292,12 +323,12 @@ pub(super) fn request(row: &Row) -> Result<(String, String, Request), Fault> {
     Ok((row.get(0), row.get(1), record::<RequestRecord>(row, 2, "a request")?))
 }
 
-fn usage(row: &Row) -> Result<(String, Month, Usage), Fault> {
+pub(super) fn usage(row: &Row) -> Result<(String, Month, Usage), Fault> {
     let usage = Usage { images: count(row, 2), microdollars: count(row, 3) };
     Ok((row.get(0), Month(number(row, 1)?), usage))
 }
 
-fn key_day(row: &Row) -> Result<(String, Day, String, KeyDay), Fault> {
+pub(super) fn key_day(row: &Row) -> Result<(String, Day, String, KeyDay), Fault> {
     let used = KeyDay { images: count(row, 3), milliseconds: count(row, 4), microdollars: count(row, 5) };
     Ok((row.get(0), Day(number(row, 1)?), row.get(2), used))
 }

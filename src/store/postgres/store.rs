@@ -129,7 +129,7 @@ impl PostgresServer {
         BulkQueue::unconnected(self.0.clone())
     }
 
-    /// Writes a consistent snapshot of the whole database, also while a daemon uses it.
+    /// Writes a consistent snapshot of the whole database, or of what belongs to some accounts, also while a daemon uses it.
     ///
     /// # Errors
     /// When it cannot be read, has tables of another version, a row is damaged, or the output cannot be written.

@@ -2,10 +2,11 @@
 //!
 //! Sums saturate at 2^63 - 1, the largest number of a column.
 
-use super::reads::{Queries, account, count, job, key, request};
-use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
+use super::bill_batch::BillBatch;
+use super::reads::{Queries, account, count, job, key};
+use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record};
 use crate::store::storage_fault::Fault;
-use crate::store::write_tables::{ImagesInMonth, WriteTables};
+use crate::store::write_tables::{BillTables, ImagesInMonth, WriteTables};
 use crate::store::{
     Account, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, LEASE, LeaseRequest, Month, Preset, Request, UnixSeconds,
     Usage,
@@ -24,6 +25,48 @@ impl Queries<'_> {
     }
 }
 
+/// For changes that are no bills, and imports: a row at a time.
+impl BillTables for Queries<'_> {
+    fn has_account(&mut self, name: &str) -> Result<bool, Fault> {
+        BillBatch::new(self).has_account(name)
+    }
+
+    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault> {
+        BillBatch::new(self).request(account, key)
+    }
+
+    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
+        BillBatch::new(self).images_in_month(account, key_id, month)
+    }
+
+    fn spend_lease(&mut self, id: i64, images: u64) -> Result<bool, Fault> {
+        let text = "UPDATE leases SET images = images - $2 WHERE id = $1 AND images >= $2 RETURNING id";
+        self.has(text, &[&id, &stored(images)])
+    }
+
+    fn drop_ended_leases(&mut self) -> Result<(), Fault> {
+        self.execute("DELETE FROM leases WHERE lease_until < clock_timestamp()", &[])
+    }
+
+    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
+        let mut rows = BillBatch::new(self);
+        let sum = rows.add_usage(account, month, more)?;
+        rows.write().map(|()| sum)
+    }
+
+    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault> {
+        let mut rows = BillBatch::new(self);
+        rows.put_request(account, key, request)?;
+        rows.write()
+    }
+
+    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault> {
+        let mut rows = BillBatch::new(self);
+        let sum = rows.add_key_day(account, day, key_id, more)?;
+        rows.write().map(|()| sum)
+    }
+}
+
 impl WriteTables for Queries<'_> {
     fn is_empty(&mut self) -> Result<bool, Fault> {
         // All other rows refer to an account, keys aside.
@@ -32,10 +75,6 @@ impl WriteTables for Queries<'_> {
 
     fn account(&mut self, name: &str) -> Result<Option<Account>, Fault> {
         self.row("SELECT record FROM accounts WHERE name = $1", &[&name])?.map(|row| account(&row)).transpose()
-    }
-
-    fn has_account(&mut self, name: &str) -> Result<bool, Fault> {
-        self.has("SELECT 1 FROM accounts WHERE name = $1", &[&name])
     }
 
     fn put_account(&mut self, account: &Account) -> Result<(), Fault> {
@@ -93,66 +132,13 @@ impl WriteTables for Queries<'_> {
         self.has(text, &[&account, &i64::from(month.0)])
     }
 
-    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
-        let text = "INSERT INTO usage AS u VALUES ($1, $2, $3, $4) ON CONFLICT (month, account) DO UPDATE SET \
-             images = least(u.images::numeric + $3, 9223372036854775807)::bigint, \
-             microdollars = least(u.microdollars::numeric + $4, 9223372036854775807)::bigint \
-             RETURNING images, microdollars";
-        let more = [stored(more.images), stored(more.microdollars)];
-        let row = self.row(text, &[&account, &i64::from(month.0), &more[0], &more[1]])?;
-        row.map(|row| Usage { images: count(&row, 0), microdollars: count(&row, 1) }).ok_or_else(no_sum)
-    }
-
     fn has_key_day(&mut self, account: &str, day: Day, key_id: &str) -> Result<bool, Fault> {
         let text = "SELECT 1 FROM key_days WHERE account = $1 AND day = $2 AND key_id = $3";
         self.has(text, &[&account, &i64::from(day.0), &key_id])
     }
 
-    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault> {
-        let text = "INSERT INTO key_days AS d VALUES ($1, $2, $3, $4, $5, $6) \
-             ON CONFLICT (account, day, key_id) DO UPDATE SET \
-             images = least(d.images::numeric + $4, 9223372036854775807)::bigint, \
-             milliseconds = least(d.milliseconds::numeric + $5, 9223372036854775807)::bigint, \
-             microdollars = least(d.microdollars::numeric + $6, 9223372036854775807)::bigint \
-             RETURNING images, milliseconds, microdollars";
-        let more = [stored(more.images), stored(more.milliseconds), stored(more.microdollars)];
-        let row = self.row(text, &[&account, &i64::from(day.0), &key_id, &more[0], &more[1], &more[2]])?;
-        let sum = |row| KeyDay { images: count(&row, 0), milliseconds: count(&row, 1), microdollars: count(&row, 2) };
-        row.map(sum).ok_or_else(no_sum)
-    }
-
     fn forget_key_days(&mut self, before: Day) -> Result<(), Fault> {
         self.execute("DELETE FROM key_days WHERE day < $1", &[&i64::from(before.0)])
-    }
-
-    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault> {
-        let text = "SELECT account, key, record FROM requests WHERE account = $1 AND key = $2";
-        self.row(text, &[&account, &key])?.map(|row| request(&row).map(|(_, _, request)| request)).transpose()
-    }
-
-    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
-        let text = "SELECT least((SELECT coalesce(sum(images), 0) FROM usage WHERE account = $1 AND month = $2) \
-               + (SELECT coalesce(sum(reserved), 0) FROM jobs \
-                  WHERE account = $1 AND month = $2 AND state IN ('queued', 'processing') AND reserved > 0), \
-               9223372036854775807)::bigint, \
-             least((SELECT coalesce(sum(images), 0) FROM key_days \
-                  WHERE account = $1 AND day >= $4 AND day < $5 AND key_id = $3) \
-               + (SELECT coalesce(sum(reserved), 0) FROM jobs WHERE account = $1 AND month = $2 \
-                  AND state IN ('queued', 'processing') AND reserved > 0 AND key_id = $3), \
-               9223372036854775807)::bigint, \
-             leased.of_account, leased.of_key FROM (SELECT coalesce(sum(images), 0)::bigint AS of_account, \
-               coalesce(sum(images) FILTER (WHERE key_id = $3), 0)::bigint AS of_key \
-               FROM leases WHERE account = $1 AND month = $2) AS leased";
-        let (first, next) = (Day::first_of(month), Day::of(month.ends()));
-        let days = [i64::from(first.0), i64::from(next.0)];
-        let row = self.row(text, &[&account, &i64::from(month.0), &key_id, &days[0], &days[1]])?;
-        let images = |row| ImagesInMonth {
-            account: count(&row, 0),
-            key: count(&row, 1),
-            leased: count(&row, 2),
-            leased_by_key: count(&row, 3),
-        };
-        row.map(images).ok_or_else(no_sum)
     }
 
     fn leased_images(&mut self, id: i64) -> Result<Option<u64>, Fault> {
@@ -172,24 +158,8 @@ impl WriteTables for Queries<'_> {
         self.execute(text, &[id, &daemon, account, key_id, &month, &images, &LEASE.as_secs_f64()])
     }
 
-    fn spend_lease(&mut self, id: i64, images: u64) -> Result<bool, Fault> {
-        let text = "UPDATE leases SET images = images - $2 WHERE id = $1 AND images >= $2 RETURNING id";
-        self.has(text, &[&id, &stored(images)])
-    }
-
-    fn drop_ended_leases(&mut self) -> Result<(), Fault> {
-        self.execute("DELETE FROM leases WHERE lease_until < clock_timestamp()", &[])
-    }
-
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault> {
         self.has("SELECT 1 FROM requests WHERE account = $1 AND key = $2", &[&account, &key])
-    }
-
-    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault> {
-        let record = RequestRecord::from_latest(request.clone()).encode();
-        let text = "INSERT INTO requests VALUES ($1, $2, $3, $4) \
-             ON CONFLICT (account, key) DO UPDATE SET at = $3, record = $4";
-        self.execute(text, &[&account, &key, &request.at.0, &record])
     }
 
     fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault> {
@@ -273,10 +243,9 @@ impl WriteTables for Queries<'_> {
     }
 }
 
-fn stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
+/// The largest number of a column.
+pub(super) const LARGEST: u64 = i64::MAX.cast_unsigned();
 
-fn no_sum() -> Fault {
-    Fault::Damaged("a sum was not returned".into())
+pub(super) fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -16,20 +16,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::bill_batch::BillBatch;
 use super::commit_log::{BATCH, Followers, LogPlace, LoggedCommit};
 use super::connect::{Connection, Server};
 use super::locks::{Locking, lock_shared, unlock};
+use super::reads::Queries;
 use super::schema::schema_of;
+use crate::store::apply_bill::apply_bill;
 use crate::store::apply_change::apply;
 use crate::store::storage_fault::{ApplyError, Fault};
-use crate::store::write_tables::WriteTables;
-use crate::store::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
+use crate::store::write_tables::BillTables;
+use crate::store::{Bill, Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
+
+type ChangeResult = Result<Rows, ChangeError>;
 
 /// Changes in one transaction.
 const CHANGES_PER_COMMIT: usize = 256;
 
-/// How long changes are added to a transaction: each takes some round trips, for which the first one and all other processes
-/// wait.
+/// How long changes are added to a transaction: but for bills each takes some round trips, for which the first one and all other
+/// processes wait.
 const GROUP_TIME: Duration = Duration::from_millis(250);
 
 /// How long changes with an unknown outcome wait for the connection.
@@ -103,6 +108,10 @@ struct Submitted {
 }
 
 impl Submitted {
+    fn as_bill(&self) -> Option<&Bill> {
+        if let Change::Bill(bill) = &self.change { Some(bill) } else { None }
+    }
+
     /// Whether it waits for the database, rather than being refused.
     fn is_deferrable(&self) -> bool {
         self.done.is_some() && self.change.is_covered()
@@ -196,14 +205,14 @@ struct Attempt {
     token: i64,
     /// Whether it got as far as a commit: before it is counted it cannot have happened.
     is_counted: bool,
-    results: Vec<Result<Rows, ChangeError>>,
-    /// Whether the change after those with results failed by its own rows or values, so that it would fail again.
-    is_next_invalid: bool,
+    results: Vec<ChangeResult>,
+    /// How many changes after those with results failed, one of them by its own rows or values, so that it would fail again.
+    invalid: usize,
 }
 
 impl Attempt {
     fn new() -> Self {
-        Self { token: rand::random(), is_counted: false, results: Vec::new(), is_next_invalid: false }
+        Self { token: rand::random(), is_counted: false, results: Vec::new(), invalid: 0 }
     }
 }
 
@@ -230,7 +239,7 @@ impl WriterState {
     fn run(mut self, submitted: &Receiver<Submitted>) {
         let mut due = Instant::now() + INTERVAL;
         loop {
-            // At most two transactions later: neither continuous changes nor many deferred bills may delay the lease.
+            // A few transactions later at most: neither continuous changes nor many deferred bills may delay the lease.
             if due <= Instant::now() {
                 self.follow();
                 self.has_failed = false;
@@ -376,13 +385,15 @@ impl WriterState {
         }
         self.begin();
         let mut is_last = false;
+        let mut bills_at_once = CHANGES_PER_COMMIT;
         loop {
             let Some(connection) = &mut self.connection else {
                 let reason = self.health.fault().unwrap_or_default();
                 return self.refuse(group, &ChangeError::Unavailable(reason));
             };
             let mut attempt = Attempt::new();
-            let fault = match commit(connection, &group, self.process, self.place.number, &mut attempt) {
+            let (process, known) = (self.process, self.place.number);
+            let fault = match commit(connection, &group, bills_at_once, process, known, &mut attempt) {
                 Ok(Committed { earlier, place }) => {
                     self.pass_on(earlier);
                     if let Some(place) = place {
@@ -400,13 +411,18 @@ impl WriterState {
             };
             let reason = fault.to_string();
             tracing::error!(reason, changes = group.len(), "the store failed to commit");
-            if attempt.is_next_invalid || !fault.needs_reopening() {
+            if attempt.invalid > 0 || !fault.needs_reopening() {
                 // The next use of the connection ends the transaction.
                 if let Err(fault) = connection.test(TEST_TIMEOUT) {
                     self.fail(fault.to_string());
                 }
+                if attempt.invalid > 1 {
+                    // Which bill it is shows when they are written one by one.
+                    bills_at_once = 1;
+                    continue;
+                }
                 let error = ChangeError::Storage(reason);
-                if attempt.is_next_invalid {
+                if attempt.invalid == 1 {
                     group.remove(attempt.results.len()).answer(Err(error));
                     return self.put_back(group);
                 }
@@ -620,10 +636,11 @@ struct Committed {
 }
 
 /// Writes the changes of `group` in order in one transaction, durable when this returns: one at least, and as many as
-/// [`GROUP_TIME`] allows. One result per written change.
+/// [`GROUP_TIME`] allows, up to `bills_at_once` consecutive bills together. One result per written change.
 fn commit(
     connection: &mut Connection,
     group: &[Submitted],
+    bills_at_once: usize,
     process: i64,
     known: i64,
     attempt: &mut Attempt,
@@ -632,18 +649,23 @@ fn commit(
     let number = queries.count_commit()?;
     let began = Instant::now();
     let earlier = if number > known + 1 { queries.all_commits_after(known)? } else { Vec::new() };
-    for Submitted { change, .. } in group {
-        if !attempt.results.is_empty() && began.elapsed() >= GROUP_TIME {
-            break;
-        }
-        attempt.results.push(match apply(&mut queries, change.clone()) {
-            Ok(rows) => Ok(rows),
-            Err(ApplyError::Refused(refusal)) => Err(refusal),
-            Err(ApplyError::Fault(fault)) => {
-                attempt.is_next_invalid = !fault.needs_reopening() || queries.driver.has_invalid_values();
-                return Err(fault);
+    let mut left = group;
+    while let Some(next) = left.first()
+        && (attempt.results.is_empty() || began.elapsed() < GROUP_TIME)
+    {
+        let bills: Vec<&Bill> = left.iter().map_while(Submitted::as_bill).take(bills_at_once).collect();
+        let applied = if bills.is_empty() {
+            outcome(apply(&mut queries, next.change.clone())).map(|result| vec![result])
+        } else {
+            apply_bills(&mut queries, &bills, began)
+        };
+        let results = applied.inspect_err(|fault| {
+            if !fault.needs_reopening() || queries.driver.has_invalid_values() {
+                attempt.invalid = bills.len().max(1);
             }
-        });
+        })?;
+        left = &left[results.len()..];
+        attempt.results.extend(results);
     }
     // A completely refused group changed nothing: it needs no commit.
     if attempt.results.iter().all(Result::is_err) {
@@ -660,6 +682,28 @@ fn commit(
     Ok(Committed { earlier, place: Some(place) })
 }
 
+/// Applies the first of these bills, as many as [`GROUP_TIME`] allows; one result for each of them.
+fn apply_bills(queries: &mut Queries<'_>, bills: &[&Bill], began: Instant) -> Result<Vec<ChangeResult>, Fault> {
+    let mut rows = BillBatch::of(queries, bills.iter().copied())?;
+    let mut results = Vec::with_capacity(bills.len());
+    for &bill in bills {
+        if !results.is_empty() && began.elapsed() >= GROUP_TIME {
+            break;
+        }
+        results.push(outcome(apply_bill(&mut rows, bill.clone()))?);
+    }
+    rows.write().map(|()| results)
+}
+
+/// The outcome of a change for its caller, unless the transaction failed.
+fn outcome(applied: Result<Rows, ApplyError>) -> Result<ChangeResult, Fault> {
+    match applied {
+        Ok(rows) => Ok(Ok(rows)),
+        Err(ApplyError::Refused(refusal)) => Ok(Err(refusal)),
+        Err(ApplyError::Fault(fault)) => Err(fault),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -673,7 +717,7 @@ mod tests {
     /// A bill that is known by its price, and sends that when it is answered.
     fn bill(number: u64, is_leased: bool, answered: &std::sync::mpsc::Sender<u64>) -> Submitted {
         let share = LeaseShare { id: 1, images: 1 };
-        let change = Change::Bill {
+        let change = Change::Bill(Bill {
             account: "acme".into(),
             month: Month(202_611),
             images: 1,
@@ -681,7 +725,7 @@ mod tests {
             request: None,
             by: None,
             check: Some(BillCheck { lease: is_leased.then_some(share), ..BillCheck::default() }),
-        };
+        });
         let answered = answered.clone();
         let done: OnCommit = Box::new(move |_| answered.send(number).expect("the receiver is open"));
         Submitted { change, done: Some(done) }
@@ -689,7 +733,7 @@ mod tests {
 
     fn numbers(deferred: &VecDeque<Submitted>) -> Vec<u64> {
         let number = |bill: &Submitted| {
-            let Change::Bill { microdollars, .. } = bill.change else { panic!("only bills are deferred") };
+            let Change::Bill(Bill { microdollars, .. }) = bill.change else { panic!("only bills are deferred") };
             microdollars
         };
         deferred.iter().map(number).collect()

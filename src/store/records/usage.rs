@@ -26,6 +26,21 @@ pub struct UsageV1 {
     pub microdollars: u64,
 }
 
+impl UsageV1 {
+    /// The sum of both, saturating.
+    pub(in crate::store) const fn plus(self, more: Self) -> Self {
+        Self {
+            images: self.images.saturating_add(more.images),
+            microdollars: self.microdollars.saturating_add(more.microdollars),
+        }
+    }
+
+    /// With no number above a limit.
+    pub(in crate::store) fn at_most(self, limit: u64) -> Self {
+        Self { images: self.images.min(limit), microdollars: self.microdollars.min(limit) }
+    }
+}
+
 /// A key's usage on a day (UTC), as stored. Account, day and key are the key of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyDayRecord {
@@ -42,6 +57,26 @@ pub struct KeyDayV1 {
     pub milliseconds: u64,
     /// Their price, in millionths of a dollar.
     pub microdollars: u64,
+}
+
+impl KeyDayV1 {
+    /// The sum of both, saturating.
+    pub(in crate::store) const fn plus(self, more: Self) -> Self {
+        Self {
+            images: self.images.saturating_add(more.images),
+            milliseconds: self.milliseconds.saturating_add(more.milliseconds),
+            microdollars: self.microdollars.saturating_add(more.microdollars),
+        }
+    }
+
+    /// With no number above a limit.
+    pub(in crate::store) fn at_most(self, limit: u64) -> Self {
+        Self {
+            images: self.images.min(limit),
+            milliseconds: self.milliseconds.min(limit),
+            microdollars: self.microdollars.min(limit),
+        }
+    }
 }
 
 record_of_one_version!(UsageRecord, UsageV1);

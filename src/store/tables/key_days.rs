@@ -84,12 +84,7 @@ impl Writing<'_> {
         key_id: &str,
         more: KeyDay,
     ) -> Result<KeyDay, Fault> {
-        let before = self.get(account, day, key_id)?.unwrap_or_default();
-        let after = KeyDay {
-            images: before.images.saturating_add(more.images),
-            milliseconds: before.milliseconds.saturating_add(more.milliseconds),
-            microdollars: before.microdollars.saturating_add(more.microdollars),
-        };
+        let after = self.get(account, day, key_id)?.unwrap_or_default().plus(more);
         self.0.insert((account, day.0, key_id), KeyDayRecord::from_latest(after).encode().as_slice())?;
         Ok(after)
     }

@@ -55,11 +55,7 @@ impl Writing<'_> {
 
     /// Adds to a row, saturating.
     pub(in crate::store) fn add(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
-        let before = self.get(account, month)?.unwrap_or_default();
-        let after = Usage {
-            images: before.images.saturating_add(more.images),
-            microdollars: before.microdollars.saturating_add(more.microdollars),
-        };
+        let after = self.get(account, month)?.unwrap_or_default().plus(more);
         self.0.insert((month.0, account), UsageRecord::from_latest(after).encode().as_slice())?;
         Ok(after)
     }

@@ -2,10 +2,50 @@
 
 use super::Writing;
 use crate::store::storage_fault::Fault;
-use crate::store::write_tables::{ImagesInMonth, WriteTables};
+use crate::store::write_tables::{BillTables, ImagesInMonth, WriteTables};
 use crate::store::{
     Account, Day, GeneratedCount, Job, JobState, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage,
 };
+
+impl BillTables for Writing<'_> {
+    fn has_account(&mut self, name: &str) -> Result<bool, Fault> {
+        self.accounts.contains(name)
+    }
+
+    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault> {
+        self.requests.get(account, key)
+    }
+
+    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
+        let account_images = self.usage.get(account, month)?.unwrap_or_default().images;
+        let mut images = ImagesInMonth { account: account_images, ..ImagesInMonth::default() };
+        if let Some(id) = key_id {
+            let first = Day::first_of(month);
+            let days = self.key_days.of_account(account, first, Day(u32::MAX), usize::MAX)?;
+            let of_key = days.iter().filter(|(day, key_id, _)| day.month() == month && key_id == id);
+            images.key = of_key.map(|(_, _, used)| used.images).fold(0, u64::saturating_add);
+        }
+        for job in self.jobs.waiting(usize::MAX)?.iter().filter(|job| job.account == account && job.month == month) {
+            images.account = images.account.saturating_add(job.reserved);
+            if key_id == Some(&job.key_id) {
+                images.key = images.key.saturating_add(job.reserved);
+            }
+        }
+        Ok(images)
+    }
+
+    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
+        self.usage.add(account, month, more)
+    }
+
+    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault> {
+        self.requests.put(account, key, request)
+    }
+
+    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault> {
+        self.key_days.add(account, day, key_id, more)
+    }
+}
 
 impl WriteTables for Writing<'_> {
     fn is_empty(&mut self) -> Result<bool, Fault> {
@@ -20,10 +60,6 @@ impl WriteTables for Writing<'_> {
 
     fn account(&mut self, name: &str) -> Result<Option<Account>, Fault> {
         self.accounts.get(name)
-    }
-
-    fn has_account(&mut self, name: &str) -> Result<bool, Fault> {
-        self.accounts.contains(name)
     }
 
     fn put_account(&mut self, account: &Account) -> Result<(), Fault> {
@@ -70,16 +106,8 @@ impl WriteTables for Writing<'_> {
         Ok(self.usage.get(account, month)?.is_some())
     }
 
-    fn add_usage(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
-        self.usage.add(account, month, more)
-    }
-
     fn has_key_day(&mut self, account: &str, day: Day, key_id: &str) -> Result<bool, Fault> {
         Ok(self.key_days.get(account, day, key_id)?.is_some())
-    }
-
-    fn add_key_day(&mut self, account: &str, day: Day, key_id: &str, more: KeyDay) -> Result<KeyDay, Fault> {
-        self.key_days.add(account, day, key_id, more)
     }
 
     fn forget_key_days(&mut self, before: Day) -> Result<(), Fault> {
@@ -87,34 +115,8 @@ impl WriteTables for Writing<'_> {
         names.iter().try_for_each(|name| self.key_days.forget(name, before))
     }
 
-    fn request(&mut self, account: &str, key: &str) -> Result<Option<Request>, Fault> {
-        self.requests.get(account, key)
-    }
-
-    fn images_in_month(&mut self, account: &str, key_id: Option<&str>, month: Month) -> Result<ImagesInMonth, Fault> {
-        let account_images = self.usage.get(account, month)?.unwrap_or_default().images;
-        let mut images = ImagesInMonth { account: account_images, ..ImagesInMonth::default() };
-        if let Some(id) = key_id {
-            let first = Day::first_of(month);
-            let days = self.key_days.of_account(account, first, Day(u32::MAX), usize::MAX)?;
-            let of_key = days.iter().filter(|(day, key_id, _)| day.month() == month && key_id == id);
-            images.key = of_key.map(|(_, _, used)| used.images).fold(0, u64::saturating_add);
-        }
-        for job in self.jobs.waiting(usize::MAX)?.iter().filter(|job| job.account == account && job.month == month) {
-            images.account = images.account.saturating_add(job.reserved);
-            if key_id == Some(&job.key_id) {
-                images.key = images.key.saturating_add(job.reserved);
-            }
-        }
-        Ok(images)
-    }
-
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault> {
         Ok(self.requests.get(account, key)?.is_some())
-    }
-
-    fn put_request(&mut self, account: &str, key: &str, request: &Request) -> Result<(), Fault> {
-        self.requests.put(account, key, request)
     }
 
     fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault> {

@@ -2,8 +2,8 @@
 
 use backdrop::recipe::InferenceMode;
 use backdrop::store::{
-    AccountModel, Change, ChangeError, Day, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT, Plan, Preset,
-    PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
+    AccountModel, Bill, Change, ChangeError, Day, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT, Plan,
+    Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
 };
 
 use crate::store::support::{account, apply, apply_all, key, preset, with_account};
@@ -13,7 +13,15 @@ const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
 fn bill(month: Month, images: u64, request: Option<(&str, Request)>) -> Change {
     let request = request.map(|(key, request)| (key.to_owned(), request));
-    Change::Bill { account: "acme".into(), month, images, microdollars: images * 5000, request, by: None, check: None }
+    Change::Bill(Bill {
+        account: "acme".into(),
+        month,
+        images,
+        microdollars: images * 5000,
+        request,
+        by: None,
+        check: None,
+    })
 }
 
 fn request(fingerprint: u8, at: i64) -> Request {
@@ -124,14 +132,16 @@ fn restrictions_of_a_key_change_together_or_separately() {
 fn bills_add_up_by_key_and_day_until_they_are_forgotten() {
     let (_folder, store) = with_account();
     apply(&store, account("acme-")).expect("a new name");
-    let bill = |account: &str, key_id: &str, day, images, milliseconds| Change::Bill {
-        account: account.into(),
-        month: Day(day).month(),
-        images,
-        microdollars: images * 5000,
-        request: None,
-        by: Some(KeyUse { key_id: key_id.into(), day: Day(day), milliseconds }),
-        check: None,
+    let bill = |account: &str, key_id: &str, day, images, milliseconds| {
+        Change::Bill(Bill {
+            account: account.into(),
+            month: Day(day).month(),
+            images,
+            microdollars: images * 5000,
+            request: None,
+            by: Some(KeyUse { key_id: key_id.into(), day: Day(day), milliseconds }),
+            check: None,
+        })
     };
     // 2025-12-31, 2026-01-01 and 2026-01-02.
     for change in [
@@ -208,7 +218,7 @@ fn bills_add_up_by_month_and_the_last_two_months_are_loaded() {
     let more = apply(&store, bill(months[2], u64::MAX / 5000, None)).expect("the sum saturates");
     assert_eq!(more.usage[0].2.microdollars, u64::MAX);
 
-    let missing = Change::Bill {
+    let missing = Change::Bill(Bill {
         account: "x".into(),
         month: months[0],
         images: 1,
@@ -216,7 +226,7 @@ fn bills_add_up_by_month_and_the_last_two_months_are_loaded() {
         request: None,
         by: None,
         check: None,
-    };
+    });
     assert_eq!(apply(&store, missing), Err(ChangeError::NoSuchAccount("x".into())));
 }
 

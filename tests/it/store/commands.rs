@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use backdrop::store::{self, Change, Day, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
+use backdrop::store::{self, Bill, Change, Day, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
 use redb::{Database, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
 
@@ -40,17 +40,19 @@ fn code(output: &Output) -> i32 {
 fn filled() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
-    let bill = |month, at| Change::Bill {
-        account: "acme".into(),
-        month: Month(month),
-        images: 2,
-        microdollars: 10_000,
-        request: Some((
-            format!("request-{at}"),
-            Request { fingerprint: [9; 32], images: 2, at: UnixSeconds(at), pictures: vec![Some([8; 32]), None] },
-        )),
-        by: (month == 202_611).then(|| KeyUse { key_id: "key_1".into(), day: Day(20_775), milliseconds: 0 }),
-        check: None,
+    let bill = |month, at| {
+        Change::Bill(Bill {
+            account: "acme".into(),
+            month: Month(month),
+            images: 2,
+            microdollars: 10_000,
+            request: Some((
+                format!("request-{at}"),
+                Request { fingerprint: [9; 32], images: 2, at: UnixSeconds(at), pictures: vec![Some([8; 32]), None] },
+            )),
+            by: (month == 202_611).then(|| KeyUse { key_id: "key_1".into(), day: Day(20_775), milliseconds: 0 }),
+            check: None,
+        })
     };
     let changes = [
         account("acme"),

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backdrop::account::{AccountName, ApiKey, Keys, Label, Mode};
-use backdrop::store::{self, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, StateStore, UnixSeconds};
+use backdrop::store::{
+    self, Bill, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, StateStore, UnixSeconds,
+};
 use rand::Rng;
 
 use crate::store::support::{account, apply, open, preset};
@@ -174,7 +176,8 @@ fn bill(store: &RedbStore, name: &str, turn: usize) {
     let month = Month::of(at).previous();
     let request = Some((name.into(), request));
     let by = KeyUse { key_id: format!("key_{}", turn % 3), day: Day::first_of(month), milliseconds: 0 };
-    let change = Change::Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by), check: None };
+    let change =
+        Change::Bill(Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by), check: None });
     apply(store, change).expect("the store writes");
     print_line(&format!("billed {name}"));
     if turn.is_multiple_of(4) {

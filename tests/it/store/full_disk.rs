@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use backdrop::store::{self, Change, ChangeError, Month, Preset, RedbStore, StateStore, UnixSeconds};
+use backdrop::store::{self, Bill, Change, ChangeError, Month, Preset, RedbStore, StateStore, UnixSeconds};
 
 use crate::store::support::{account, apply, preset};
 use crate::support::child_process::child_input;
@@ -30,7 +30,7 @@ fn bills_are_written_on_a_full_disk_and_the_store_recovers() {
 }
 
 fn bill() -> Change {
-    Change::Bill {
+    Change::Bill(Bill {
         account: "a".into(),
         month: Month::of(NOW),
         images: 1,
@@ -38,7 +38,7 @@ fn bill() -> Change {
         request: None,
         by: None,
         check: None,
-    }
+    })
 }
 
 fn billed(store: &RedbStore) -> u64 {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    Change, ChangeError, Day, GeneratedCount, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, Request, UnixSeconds,
-    Usage,
+    Bill, Change, ChangeError, Day, GeneratedCount, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, Request,
+    UnixSeconds, Usage,
 };
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ fn day(month: usize) -> Day {
 
 fn change(op: &Op, at: i64) -> Change {
     match op {
-        Op::Bill { account, month, images, request } => Change::Bill {
+        Op::Bill { account, month, images, request } => Change::Bill(Bill {
             account: ACCOUNTS[*account].into(),
             month: MONTHS[*month],
             images: *images,
@@ -83,7 +83,7 @@ fn change(op: &Op, at: i64) -> Change {
             request: request.map(|(key, fingerprint, at)| (key.to_string(), as_request(*images, fingerprint, at))),
             by: Some(KeyUse { key_id: format!("key_{}", images % 2), day: day(*month), milliseconds: images * 3 }),
             check: None,
-        },
+        }),
         Op::Forget { before } => Change::ForgetRequests { before: UnixSeconds(*before) },
         Op::Put { account, id: number, name, params, replace } => {
             let preset = Preset {
@@ -119,7 +119,7 @@ struct Model {
 impl Model {
     fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
         match change {
-            Change::Bill { account, month, images, microdollars, request, by, check: _ } => {
+            Change::Bill(Bill { account, month, images, microdollars, request, by, check: _ }) => {
                 if account == "missing" {
                     return Err(ChangeError::NoSuchAccount(account));
                 }

@@ -10,7 +10,9 @@ use backdrop::store::{
 };
 use backdrop::telemetry::with_causes;
 use proptest::test_runner::{Config, TestRunner};
+use proptest::prelude::*;
 
+use proptest::{collection, option};
 use crate::store::backend::{Backend, ContractStore, Postgres, Redb, rows_of};
 use crate::store::support::{account, apply, apply_all, key, preset, wait_until};
 use crate::store::{jobs, model};
@@ -35,6 +37,123 @@ fn jobs_agree_with_the_model() {
 }
 
 fn hash(number: u8) -> KeyHash {
+const JANUARY: Month = Month(202_601);
+
+/// A change of a few accounts, keys and requests, with quotas that they soon reach; a few create an account. `leases` are those of
+/// [`leased`].
+fn checked_bill(has_leases: bool) -> impl Strategy<Value = Change> {
+    let name = prop_oneof![4 => Just("acme"), 1 => Just("other"), 1 => Just("later")];
+    let quota = prop_oneof![Just(None), (0..60_u64).prop_map(Some)];
+    let (request, by) = (option::of((0..6_u8, 0..2_u8)), option::of((0..3_u8, 0..40_u32)));
+    let share = option::of(0..4_u64);
+    let bill = (name, 0..3_u64, request, by, (quota.clone(), quota), share);
+    let bill = bill.prop_map(move |(name, images, request, by, quotas, share)| {
+        let request = request.map(|(key, fingerprint)| {
+            let request = Request { fingerprint: [fingerprint; 32], images, at: UnixSeconds(1), pictures: Vec::new() };
+            (format!("order-{key}"), request)
+        });
+        // In the second request of a key it continues the first one, or is refused.
+        let earlier = request.as_ref().filter(|_| images == 1).map(|(_, request)| (request.at, request.images));
+        let lease =
+            by.zip(share).filter(|_| has_leases).map(|((key, _), images)| LeaseShare { id: key.into(), images });
+        let by = by.map(|(key, day)| KeyUse {
+            key_id: format!("key_{key}"),
+            day: Day(Day::first_of(JANUARY).0 + day),
+            milliseconds: 5,
+        });
+        let quota = QuotaCheck { plan_images: quotas.0, key_images: quotas.1.filter(|_| by.is_some()) };
+        let month = by.as_ref().map_or(JANUARY, |by| by.day.month());
+        let check = Some(BillCheck { quota, earlier, lease });
+        Change::Bill(Bill { account: name.to_owned(), month, images, microdollars: images * 5000, request, by, check })
+    });
+    prop_oneof![30 => bill, 1 => Just(account("later"))]
+}
+
+/// Leases 0 to 2, of the keys of the same numbers.
+fn leased() -> Change {
+    let lease = |number: i64| LeaseRequest {
+        id: number,
+        is_new: true,
+        account: "acme".into(),
+        key_id: format!("key_{number}"),
+        month: JANUARY,
+        returned: 0,
+        at_most: 10,
+        quota: QuotaCheck::default(),
+    };
+    Change::LeaseImages { leases: (0..3).map(lease).collect() }
+}
+
+/// Submits all changes at once to a database, and one by one to another store, which has the same outcomes and rows.
+fn agree_with(
+    one_by_one: &impl ContractStore,
+    together: &PostgresStore,
+    changes: Vec<Change>,
+) -> Result<(), TestCaseError> {
+    let expected: Vec<_> = changes.iter().map(|change| apply(one_by_one, change.clone())).collect();
+    prop_assert_eq!(apply_all(together, changes), expected);
+    let now = UnixSeconds(1_767_225_600);
+    prop_assert_eq!(ContractStore::load_at(together, now), ContractStore::load_at(one_by_one, now));
+    Ok(())
+}
+
+#[test]
+fn bills_of_one_transaction_are_those_of_a_transaction_each() {
+    let Some(first) = Postgres::create() else { return };
+    let both = |in_database: &PostgresStore, other: &dyn StateStore| {
+        for account in [account("acme"), account("other")] {
+            apply(in_database, account.clone()).expect("a new name");
+            apply(other, account).expect("a new name");
+        }
+    };
+    let agree = |changes: Vec<Change>| {
+        let (file, database) = (Redb::new(), first.another());
+        let (in_file, together) = (file.open(), database.open());
+        both(&together, &in_file);
+        agree_with(&in_file, &together, changes)
+    };
+    runner(12).run(&collection::vec(checked_bill(false), 1..120), agree).expect("redb agrees");
+    let agree = |changes: Vec<Change>| {
+        let (database, other) = (first.another(), first.another());
+        let (together, one_by_one) = (database.open(), other.open());
+        both(&together, &one_by_one);
+        let granted = apply(&together, leased()).expect("there are no quotas");
+        prop_assert_eq!(granted, apply(&one_by_one, leased()).expect("there are no quotas"));
+        // The time of one is over.
+        let end = "UPDATE leases SET lease_until = now() - interval '1 s' WHERE id = 2";
+        [&database, &other].into_iter().for_each(|database| drop(database.sql(end)));
+        agree_with(&one_by_one, &together, changes)?;
+        // A bill that is refused alone leaves those whose time is over.
+        let left =
+            |database: &Postgres| database.sql("SELECT id, images FROM leases WHERE lease_until > now() ORDER BY id");
+        prop_assert_eq!(left(&database), left(&other));
+        Ok(())
+    };
+    runner(12).run(&collection::vec(checked_bill(true), 1..120), agree).expect("a transaction each agrees");
+}
+
+#[test]
+fn a_bill_whose_values_the_server_refuses_fails_alone() {
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    let named = |name: &str| {
+        let request = Request { fingerprint: [1; 32], images: 1, at: UnixSeconds(1), pictures: Vec::new() };
+        let Change::Bill(plain) = bill(1) else { unreachable!("it is one") };
+        Change::Bill(Bill { request: Some((name.to_owned(), request)), ..plain })
+    };
+    let changes =
+        [named("one"), named("two"), named("\0"), named("three"), account("other"), named("\0"), named("four")];
+    // All of them wait while the first transaction has another bill.
+    let outcomes = apply_all(&store, std::iter::once(bill(1)).chain(changes));
+    let is_refused: Vec<bool> = outcomes.iter().map(Result::is_err).collect();
+    let storage = outcomes.iter().filter(|outcome| matches!(outcome, Err(ChangeError::Storage(_)))).count();
+    // The refused ones are answered first.
+    assert_eq!((is_refused.iter().filter(|refused| **refused).count(), storage), (2, 2), "{outcomes:?}");
+    assert_eq!(billed(&store), 5);
+    assert_eq!(database.sql("SELECT string_agg(key, ' ' ORDER BY key) FROM requests").trim(), "four one three two");
+}
+
     KeyHash([number; 32])
 }
 
@@ -104,14 +223,16 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
     let saved = apply_all(&in_file, presets.clone());
     assert_eq!(saved.last(), Some(&Err(ChangeError::TooManyPresets("acme".into()))));
     assert_eq!(apply_all(&in_database, presets), saved);
-    let huge = |images| Change::Bill {
-        account: "acme".into(),
-        month: Month(202_601),
-        images,
-        microdollars: 1,
-        request: None,
-        by: None,
-        check: None,
+    let huge = |images| {
+        Change::Bill(Bill {
+            account: "acme".into(),
+            month: Month(202_601),
+            images,
+            microdollars: 1,
+            request: None,
+            by: None,
+            check: None,
+        })
     };
     let most = i64::MAX.unsigned_abs();
     for images in [most - 1, 5] {
@@ -136,7 +257,7 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
 }
 
 fn bill(images: u64) -> Change {
-    Change::Bill {
+    Change::Bill(Bill {
         account: "acme".into(),
         month: Month(202_601),
         images,
@@ -144,7 +265,7 @@ fn bill(images: u64) -> Change {
         request: None,
         by: None,
         check: None,
-    }
+    })
 }
 
 fn billed(store: &PostgresStore) -> u64 {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use backdrop::account::{Billed, BillingError, Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services, WriteError};
 use backdrop::store::{
-    BillCheck, Change, ChangeError, Job, JobEnd, JobError, JobState, LeaseShare, Month, OpenError, PostgresStore, Rows,
-    StateStore, UnixSeconds,
+    Bill, BillCheck, Change, ChangeError, Job, JobEnd, JobError, JobState, LeaseShare, Month, OpenError, PostgresStore,
+    Rows, StateStore, UnixSeconds, Webhook,
 };
 use tokio::runtime::Runtime;
 
@@ -328,14 +328,16 @@ fn many_deferred_bills_are_committed_in_several_transactions() {
     let before = commits().expect("a number");
     database.server.crash();
     wait_until(|| store.fault().is_some());
-    let bill = |_| Change::Bill {
-        account: "acme".into(),
-        month: Month::of(now()),
-        images: 1,
-        microdollars: 0,
-        request: None,
-        by: None,
-        check: Some(BillCheck { lease: Some(LeaseShare { id: 1, images: 1 }), ..BillCheck::default() }),
+    let bill = |_| {
+        Change::Bill(Bill {
+            account: "acme".into(),
+            month: Month::of(now()),
+            images: 1,
+            microdollars: 0,
+            request: None,
+            by: None,
+            check: Some(BillCheck { lease: Some(LeaseShare { id: 1, images: 1 }), ..BillCheck::default() }),
+        })
     };
     let results = std::thread::scope(|scope| {
         let results = scope.spawn(|| apply_all(&store, (0..BILLS).map(bill)));
@@ -455,6 +457,20 @@ fn a_job_belongs_to_its_daemon_until_the_lease_has_ended() {
     apply(&one, create(2)).expect("it is new");
     let start = |number: u8| Change::StartJob { id: jobs::id(number), at: UnixSeconds(2) };
     apply(&one, start(1)).expect("it is queued");
+    let error = || JobError { code: "x".into(), message: "x".into() };
+    let finish =
+        |number, end| Change::FinishJob { id: jobs::id(number), at: UnixSeconds(4), expires_at: UnixSeconds(9), end };
+    // A finished one, whose webhook and deletion are due.
+    let hook = Webhook { url: "https://example.com/hook".into(), base: String::new(), attempts: 0, next_at: None };
+    let job = Job { webhook: Some(hook), ..jobs::job(3) };
+    apply(&one, Change::CreateJob { job: Box::new(job), at_most: 9, check: None }).expect("it is new");
+    apply(&one, finish(3, JobEnd::Cancelled { error: error(), progress: 0 })).expect("it is not finished");
+    let due = |store: &PostgresStore| {
+        let (hooks, expiring) = (store.webhook_jobs(9).expect("it reads"), store.expiring_jobs(9).expect("it reads"));
+        [hooks, expiring].map(|jobs| jobs.into_iter().map(|(_, job)| job.id).collect::<Vec<_>>())
+    };
+    let of_third = [vec![jobs::id(3)], vec![jobs::id(3)]];
+    assert_eq!((due(&one), due(&other)), (of_third.clone(), Default::default()));
     assert_eq!((one.waiting_jobs(9).expect("it reads").len(), other.waiting_jobs(9).expect("it reads").len()), (2, 0));
     assert!(other.job(&jobs::id(1)).expect("it reads").is_some(), "every daemon shows it");
     assert_eq!(apply(&other, start(2)), Err(ChangeError::JobElsewhere(jobs::id(2))));
@@ -468,18 +484,17 @@ fn a_job_belongs_to_its_daemon_until_the_lease_has_ended() {
     wait_until(|| orphans() == "0");
     drop(one);
     database.sql("UPDATE daemons SET lease_until = now() - interval '1 s' WHERE id IN (SELECT owner FROM jobs)");
-    let error = || JobError { code: "x".into(), message: "x".into() };
-    assert_eq!(orphans(), "2");
+    assert_eq!(orphans(), "3");
     wait_until(|| other.has_orphaned_jobs().expect("it reads"));
     let adopted = apply(&other, adopt()).expect("it writes").jobs;
     assert_eq!(adopted.iter().map(|job| job.state).collect::<Vec<_>>(), [JobState::Queued; 2]);
     assert_eq!(other.waiting_jobs(9).expect("it reads").len(), 2);
     let back = daemon(&database, folders[0].path()).expect("it opens");
     assert_eq!(back.waiting_jobs(9).expect("it reads").len(), 0);
-    let finish = |end| Change::FinishJob { id: jobs::id(1), at: UnixSeconds(4), expires_at: UnixSeconds(9), end };
-    let failed = apply(&back, finish(JobEnd::Failed { error: error(), progress: 1 }));
+    assert_eq!((due(&other), due(&back)), (of_third, Default::default()));
+    let failed = apply(&back, finish(1, JobEnd::Failed { error: error(), progress: 1 }));
     assert_eq!(failed, Err(ChangeError::JobElsewhere(jobs::id(1))));
-    apply(&back, finish(JobEnd::Cancelled { error: error(), progress: 1 })).expect("every daemon may cancel");
+    apply(&back, finish(1, JobEnd::Cancelled { error: error(), progress: 1 })).expect("every daemon may cancel");
 }
 
 #[test]
