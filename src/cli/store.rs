@@ -8,7 +8,9 @@ use super::exit_code::{Failure, Outcome};
 use super::stdout;
 use crate::account::admin::StorePlace;
 use crate::config::Config;
-use crate::store::{self, ExportError, ImportError, IntegrityReport, OpenError, PostgresServer, RedbStore, RowCounts};
+use crate::store::{
+    self, ExportError, ExportedAccounts, ImportError, IntegrityReport, OpenError, PostgresServer, RedbStore, RowCounts,
+};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fs::File;
@@ -40,10 +42,13 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Write the whole store as JSON Lines (keys as their SHA-256, which cannot be used as keys)
+    /// Write the store as JSON Lines (keys as their SHA-256, which cannot be used as keys)
     Export {
         /// The file to create [default: standard output]
         file: Option<PathBuf>,
+        /// Only this account and what belongs to it; may be repeated
+        #[arg(long = "account", value_name = "NAME")]
+        accounts: Vec<String>,
     },
     /// Import an export into a missing or empty store, atomically
     Import {
@@ -69,16 +74,19 @@ impl Store {
         if let Some(server) = PostgresServer::configured(&config.store)? {
             return match self.command {
                 Command::Check { .. } => Err(NOT_CHECKED.into()),
-                Command::Export { file } => export(&|output| server.export(output), file.as_deref()),
+                Command::Export { file, accounts } => {
+                    let accounts = exported(accounts);
+                    export(&|output| server.export(output, &accounts), file.as_deref())
+                }
                 Command::Import { file } => import(&|input| server.import(input), server.name(), file.as_deref()),
             };
         }
         let path = store::file_in(&config.data_dir);
         match self.command {
             Command::Check { json } => check(&open_existing(&path)?, &path, json),
-            Command::Export { file } => {
-                let store = open_existing(&path)?;
-                export(&|output| store.export(output), file.as_deref())
+            Command::Export { file, accounts } => {
+                let (store, accounts) = (open_existing(&path)?, exported(accounts));
+                export(&|output| store.export(output, &accounts), file.as_deref())
             }
             Command::Import { file } => {
                 let store = open(&path)?;
@@ -114,6 +122,11 @@ fn check(store: &RedbStore, path: &Path, json: bool) -> Result<Outcome, Failure>
         stdout::print_line(&format!("{}: {verdict} ({})", path.display(), describe(*rows)))?;
     }
     Ok(Outcome::of(*wrong))
+}
+
+/// Those named; without names all.
+fn exported(names: Vec<String>) -> ExportedAccounts {
+    if names.is_empty() { ExportedAccounts::All } else { ExportedAccounts::Named(names.into_iter().collect()) }
 }
 
 type Export<'a> = dyn Fn(&mut dyn Write) -> Result<RowCounts, ExportError> + 'a;

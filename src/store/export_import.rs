@@ -1,4 +1,4 @@
-//! Exports the whole store as JSON lines, and imports such an export into an empty store.
+//! Exports the store, or some accounts of it, as JSON lines, and imports such an export into an empty store.
 //!
 //! ```text
 //! {"row":"store","schema":6,"exported_at":1767225600}
@@ -11,6 +11,7 @@
 //! Records are in their newest form, and all of them are included, unlike in [`super::StateStore::load`]. Clips and results
 //! of jobs are not: an unfinished job fails where its clip is missing.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read, Write};
 
 use redb::{Durability, ReadableDatabase};
@@ -112,6 +113,25 @@ fn hexes(hashes: Vec<Option<[u8; 32]>>) -> Vec<Option<Hex>> {
     hashes.into_iter().map(|hash| hash.map(Hex)).collect()
 }
 
+/// The accounts whose rows are exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ExportedAccounts {
+    /// All of them.
+    #[default]
+    All,
+    /// Those of these names.
+    Named(BTreeSet<String>),
+}
+
+impl ExportedAccounts {
+    fn contain(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(name),
+        }
+    }
+}
+
 /// Why a store was not exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
@@ -160,13 +180,15 @@ impl<E, F: Into<Fault>> From<F> for TransferError<E> {
 }
 
 impl RedbStore {
-    /// Writes a consistent snapshot of the whole store.
+    /// Writes a consistent snapshot of the whole store, or of what belongs to some accounts.
     ///
     /// # Errors
-    /// When a row is damaged, or the output cannot be written.
-    pub fn export(&self, mut output: impl Write) -> Result<RowCounts, ExportError> {
+    /// When an account does not exist, a row is damaged, or the output cannot be written.
+    pub fn export(&self, mut output: impl Write, accounts: &ExportedAccounts) -> Result<RowCounts, ExportError> {
         catch_panic(self.path(), || {
-            let result = self.database().with(|database| export(&Reading::open(&database.begin_read()?)?, &mut output));
+            let result = self
+                .database()
+                .with(|database| export(&Reading::open(&database.begin_read()?)?, &mut output, accounts));
             match result {
                 Ok(rows) => Ok(Ok(rows)),
                 Err(TransferError::Data(error)) => Ok(Err(ExportError::Output(error))),
@@ -198,45 +220,71 @@ impl RedbStore {
 }
 
 /// Writes the lines of an export, and counts the rows.
-pub(super) struct ExportWriter<W> {
+pub(super) struct ExportWriter<'a, W> {
     output: W,
+    accounts: &'a ExportedAccounts,
+    /// Named accounts that were not written yet.
+    missing: BTreeSet<&'a str>,
     rows: RowCounts,
 }
 
-impl<W: Write> ExportWriter<W> {
+impl<'a, W: Write> ExportWriter<'a, W> {
     /// Begins an export.
-    pub(super) fn begin(output: W) -> io::Result<Self> {
-        let mut writer = Self { output, rows: RowCounts::default() };
+    pub(super) fn begin(output: W, accounts: &'a ExportedAccounts) -> io::Result<Self> {
+        let missing = match accounts {
+            ExportedAccounts::All => BTreeSet::new(),
+            ExportedAccounts::Named(names) => names.iter().map(String::as_str).collect(),
+        };
+        let mut writer = Self { output, accounts, missing, rows: RowCounts::default() };
         writer.line(&Line::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
         Ok(writer)
     }
 
     pub(super) fn account(&mut self, account: Account) -> io::Result<()> {
+        if !self.accounts.contain(&account.name) {
+            return Ok(());
+        }
         self.rows.accounts += 1;
+        self.missing.remove(account.name.as_str());
         self.line(&Line::Account(account))
     }
 
     pub(super) fn key(&mut self, hash: KeyHash, key: Key) -> io::Result<()> {
+        if !self.accounts.contain(&key.account) {
+            return Ok(());
+        }
         self.rows.keys += 1;
         self.line(&Line::Key { hash: Hex(hash.0), key })
     }
 
     pub(super) fn preset(&mut self, preset: Preset) -> io::Result<()> {
+        if !self.accounts.contain(&preset.account) {
+            return Ok(());
+        }
         self.rows.presets += 1;
         self.line(&Line::Preset(preset))
     }
 
     pub(super) fn usage(&mut self, account: String, month: Month, usage: Usage) -> io::Result<()> {
+        if !self.accounts.contain(&account) {
+            return Ok(());
+        }
         self.rows.usage += 1;
         self.line(&Line::Usage { account, month, usage })
     }
 
     pub(super) fn key_day(&mut self, account: String, day: Day, key_id: String, used: KeyDay) -> io::Result<()> {
+        if !self.accounts.contain(&account) {
+            return Ok(());
+        }
         self.rows.key_days += 1;
         self.line(&Line::KeyDay { account, key_id, day, used })
     }
 
     pub(super) fn request(&mut self, account: String, key: String, request: Request) -> io::Result<()> {
+        if !self.accounts.contain(&account) {
+            return Ok(());
+        }
         self.rows.requests += 1;
         let Request { fingerprint, images, at, pictures } = request;
         let pictures = hexes(pictures);
@@ -244,12 +292,18 @@ impl<W: Write> ExportWriter<W> {
     }
 
     pub(super) fn job(&mut self, job: Job) -> io::Result<()> {
+        if !self.accounts.contain(&job.account) {
+            return Ok(());
+        }
         self.rows.jobs += 1;
         self.line(&Line::Job(Box::new(job)))
     }
 
-    /// Ends the export, without which it is incomplete.
+    /// Ends the export, without which it is incomplete. Fails where a named account does not exist.
     pub(super) fn finish(mut self) -> io::Result<RowCounts> {
+        if let Some(name) = self.missing.first() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no account `{name}`")));
+        }
         self.line(&Line::End { rows: total(self.rows) })?;
         self.output.flush()?;
         Ok(self.rows)
@@ -261,8 +315,12 @@ impl<W: Write> ExportWriter<W> {
     }
 }
 
-fn export(tables: &Reading, output: impl Write) -> Result<RowCounts, TransferError<io::Error>> {
-    let mut writer = ExportWriter::begin(output).map_err(TransferError::Data)?;
+fn export(
+    tables: &Reading,
+    output: impl Write,
+    accounts: &ExportedAccounts,
+) -> Result<RowCounts, TransferError<io::Error>> {
+    let mut writer = ExportWriter::begin(output, accounts).map_err(TransferError::Data)?;
     for row in tables.accounts.rows()? {
         writer.account(row?.1?).map_err(TransferError::Data)?;
     }

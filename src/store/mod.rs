@@ -49,7 +49,7 @@ mod write_tables;
 
 pub use change::{Bill, BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
 pub use database_file::file_in;
-pub use export_import::{ExportError, ImportError};
+pub use export_import::{ExportError, ExportedAccounts, ImportError};
 pub use generated_backdrops::GeneratedCount;
 pub use image_lease::{LEASE, LEASED_IMAGES, LeaseChange, LeaseRequest, LeaseShare, lease_target};
 pub use integrity_check::{IntegrityReport, RowCounts};

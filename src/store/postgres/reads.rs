@@ -11,7 +11,7 @@ use tokio_postgres::{IsolationLevel, Row, Transaction};
 
 use super::connect::{Connection, Driver, Statements};
 use crate::store::account_turns::{next_in_turn, turn_of};
-use crate::store::export_import::{ExportWriter, TransferError};
+use crate::store::export_import::{ExportWriter, ExportedAccounts, TransferError};
 use crate::store::integrity_check::RowCounts;
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
 use crate::store::storage_fault::Fault;
@@ -263,8 +263,12 @@ impl Queries<'_> {
         self.execute(text, &[&name, &number])
     }
 
-    /// Writes all rows.
-    pub(super) fn export(&mut self, output: impl Write) -> Result<RowCounts, TransferError<io::Error>> {
+    /// Writes all rows of some accounts.
+    pub(super) fn export(
+        &mut self,
+        output: impl Write,
+        accounts: &ExportedAccounts,
+    ) -> Result<RowCounts, TransferError<io::Error>> {
         let data = TransferError::Data;
         let mut writer = ExportWriter::begin(output, accounts).map_err(data)?;
         self.each("SELECT record FROM accounts ORDER BY name", |row| writer.account(account(row)?).map_err(data))?;

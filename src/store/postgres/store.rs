@@ -20,8 +20,8 @@ use crate::store::export_import::{TransferError, import};
 use crate::store::integrity_check::RowCounts;
 use crate::store::storage_fault::Fault;
 use crate::store::{
-    Change, Day, ExportError, Follower, ImportError, Job, KeyDay, OnCommit, OpenError, Preset, Rows, StateStore,
-    UnixSeconds,
+    Change, Day, ExportError, ExportedAccounts, Follower, ImportError, Job, KeyDay, OnCommit, OpenError, Preset, Rows,
+    StateStore, UnixSeconds,
 };
 
 /// Connections for reads. Reads are few: everything hot is in memory.
@@ -132,15 +132,15 @@ impl PostgresServer {
     /// Writes a consistent snapshot of the whole database, or of what belongs to some accounts, also while a daemon uses it.
     ///
     /// # Errors
-    /// When it cannot be read, has tables of another version, a row is damaged, or the output cannot be written.
-    pub fn export(&self, output: impl Write) -> Result<RowCounts, ExportError> {
+    /// When an account does not exist, the database cannot be read, has tables of another version, a row is damaged, or the output cannot be written.
+    pub fn export(&self, output: impl Write, accounts: &ExportedAccounts) -> Result<RowCounts, ExportError> {
         let server = &self.0;
         let mut connection = server.connect().map_err(|fault| read_error(server, fault))?;
         // This version would leave out what a later one has added.
         require_own(server, &mut connection)?;
         connection.remove_timeouts().map_err(|fault| read_error(server, fault))?;
         let mut queries = connection.snapshot().map_err(|fault| read_error(server, fault))?;
-        queries.export(output).map_err(|error| match error {
+        queries.export(output, accounts).map_err(|error| match error {
             TransferError::Data(error) => ExportError::Output(error),
             TransferError::Fault(fault) => read_error(server, fault).into(),
         })

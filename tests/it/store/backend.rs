@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use backdrop::store::{
-    self, PostgresServer, PostgresStore, RedbStore, RowCounts, Rows, StateStore, StoreConfig, UnixSeconds,
+    self, ExportedAccounts, PostgresServer, PostgresStore, RedbStore, RowCounts, Rows, StateStore, StoreConfig,
+    UnixSeconds,
 };
 use tempfile::TempDir;
 
@@ -69,7 +70,7 @@ impl Backend for Redb {
 
     fn export(&self, store: &RedbStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        let rows = store.export(&mut lines).expect("the store reads");
+        let rows = store.export(&mut lines, &ExportedAccounts::All).expect("the store reads");
         (lines, rows)
     }
 
@@ -151,7 +152,7 @@ impl Backend for Postgres {
     /// Beside the open store.
     fn export(&self, _store: &PostgresStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        let rows = self.configured().export(&mut lines).expect("the store reads");
+        let rows = self.configured().export(&mut lines, &ExportedAccounts::All).expect("the store reads");
         (lines, rows)
     }
 

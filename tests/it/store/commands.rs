@@ -232,6 +232,46 @@ fn an_export_imported_elsewhere_has_every_row() {
 }
 
 #[test]
+fn the_exports_of_all_accounts_have_the_rows_of_one_export_and_are_imported_apart() {
+    let from = filled();
+    {
+        let store = RedbStore::open(&store::file_in(from.path())).expect("a store");
+        let changes = [
+            account("other"),
+            account("third"),
+            Change::CreateKey { hash: KeyHash([3; 32]), key: key("other", "key_3") },
+            Change::PutPreset { preset: preset("other", "preset_1", "1") },
+        ];
+        assert!(apply_all(&store, changes).iter().all(Result::is_ok));
+    }
+    let rows = |arguments: &[&str]| {
+        let output = run(from.path(), &[&["export"], arguments].concat());
+        assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+        let lines = stdout(&output);
+        let to = tempfile::tempdir().expect("a temporary folder");
+        let imported = run_with(to.path(), &["import"], lines.as_bytes());
+        assert_eq!(code(&imported), 0, "{}", stderr(&imported));
+        let mut rows: Vec<String> = lines.lines().skip(1).map(str::to_owned).collect();
+        rows.pop();
+        rows
+    };
+    let all = rows(&[]);
+    let first = rows(&["--account", "acme"]);
+    let others = rows(&["--account", "third", "--account", "other"]);
+    assert_eq!((all.len(), first.len(), others.len()), (14, 10, 4));
+    let mut together = [first, others].concat();
+    let mut expected = all;
+    together.sort();
+    expected.sort();
+    assert_eq!(together, expected);
+
+    let file = from.path().join("export.jsonl");
+    let refused = run(from.path(), &["export", file.to_str().expect("a plain path"), "--account", "nobody"]);
+    assert_eq!((code(&refused), file.exists()), (2, false));
+    assert!(stderr(&refused).contains("no account `nobody`"), "{}", stderr(&refused));
+}
+
+#[test]
 fn an_export_file_is_private_and_overwrites_nothing() {
     let folder = filled();
     let file = folder.path().join("export.jsonl");

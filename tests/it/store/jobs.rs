@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    Change, ChangeError, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore, Rows, StateStore, UnixSeconds,
-    Usage, Webhook,
+    Change, ChangeError, ExportedAccounts, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore, Rows,
+    StateStore, UnixSeconds, Usage, Webhook,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -531,7 +531,7 @@ fn compare(store: &impl ContractStore, model: &Model) -> Result<(), TestCaseErro
 fn a_job_id_with_a_path_is_not_imported() {
     let (_folder, store) = with_job(JobState::Queued);
     let mut exported = Vec::new();
-    store.export(&mut exported).expect("the store reads");
+    store.export(&mut exported, &ExportedAccounts::All).expect("the store reads");
     let text = String::from_utf8(exported).expect("text").replace(&id(1), "../../../../../../../../etc");
     let (_other, empty) = new_store();
     let error = empty.import(text.as_bytes()).expect_err("no such id").to_string();

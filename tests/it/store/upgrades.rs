@@ -2,7 +2,7 @@
 
 use std::io;
 
-use backdrop::store::{BulkRun, OpenError, PostgresServer, StateStore, UnixSeconds};
+use backdrop::store::{BulkRun, ExportedAccounts, OpenError, PostgresServer, StateStore, UnixSeconds};
 
 use crate::store::backend::{Backend, ContractStore, Postgres};
 use crate::store::several_processes::{followed, names};
@@ -141,6 +141,10 @@ fn queues_and_imports_work_on_additive_tables_of_the_next_version_and_an_export_
     queue.begin(&run, 1).expect("it writes");
     assert_eq!(queue.status(None).expect("it reads").len(), 1);
     // It would lack the tables that this version does not know.
-    let refused = database.configured().export(io::sink()).expect_err("it would not be complete").to_string();
+    let refused = database
+        .configured()
+        .export(io::sink(), &ExportedAccounts::All)
+        .expect_err("it would not be complete")
+        .to_string();
     assert!(refused.contains("newer version"), "{refused}");
 }
