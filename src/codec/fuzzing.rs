@@ -6,7 +6,7 @@ use crate::fuzzing::Meter;
 use crate::image::BufferPool;
 
 #[cfg(feature = "heic")]
-pub use super::heic::cost_covers_what_libheif_decodes;
+pub use super::heic::{cost_covers_what_libheif_decodes, cost_covers_what_libheif_decodes_of_items};
 
 /// Small pictures, so that a decode takes milliseconds.
 const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_side: 512, max_megapixels: 1 };

@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::counting_decoder::{self, Counts, counts_of};
-use super::decode;
+use super::{decode, item_graph};
 use crate::codec::Limits;
 
 /// Small pictures, so that the canvases of grids and overlays take little time.
@@ -22,6 +22,16 @@ pub fn cost_covers_what_libheif_decodes(bytes: &[u8]) {
     assert!(counted.pixels <= cost.coded + counted.pictures as u64 * PADDING, "{counted:?} in place of {cost:?}");
 }
 
+/// As [`cost_covers_what_libheif_decodes`], for a file of items that `bytes` select.
+///
+/// # Panics
+/// When libheif decodes more.
+pub fn cost_covers_what_libheif_decodes_of_items(bytes: &[u8]) {
+    if let Some(file) = item_graph::file(bytes) {
+        cost_covers_what_libheif_decodes(&file);
+    }
+}
+
 /// The cost of a file and what libheif decodes of it; `None` where it is refused.
 fn both(bytes: &[u8]) -> Option<(Cost, Counts)> {
     let cost = Cost::of(bytes, &LIMITS).ok()?;
@@ -36,6 +46,23 @@ fn both(bytes: &[u8]) -> Option<(Cost, Counts)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generated_files_are_accepted_and_decoded_with_their_alphas_and_parts() {
+        use rand::{Rng, SeedableRng};
+        let mut random = rand::rngs::SmallRng::seed_from_u64(1);
+        let (mut accepted, mut most) = (0, 0);
+        for _ in 0..2000 {
+            let bytes: [u8; 128] = random.random();
+            let file = item_graph::file(&bytes).expect("enough bytes");
+            if let Some((cost, counted)) = both(&file) {
+                assert!(counted.pictures <= cost.visits, "{counted:?} in place of {cost:?}");
+                accepted += 1;
+                most = most.max(counted.pictures);
+            }
+        }
+        assert!(accepted > 200 && most >= 4, "{accepted} of 2000 are accepted, with up to {most} pictures");
+    }
 
     #[test]
     fn all_pictures_that_libheif_decodes_are_counted() {

@@ -9,9 +9,11 @@ mod decode;
 #[cfg(any(test, fuzzing))]
 mod differential;
 mod hevc;
+#[cfg(any(test, fuzzing))]
+mod item_graph;
 mod item_tables;
 
 pub use decode::decoder_available;
 pub(super) use decode::{decode, probe};
 #[cfg(any(test, fuzzing))]
-pub use differential::cost_covers_what_libheif_decodes;
+pub use differential::{cost_covers_what_libheif_decodes, cost_covers_what_libheif_decodes_of_items};
