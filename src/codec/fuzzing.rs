@@ -82,5 +82,6 @@ mod tests {
     fn seeds_of_heic_pass() {
         replay("heic", cost_covers_what_libheif_decodes);
         replay_folder("tests/fixtures/codec", cost_covers_what_libheif_decodes);
+        replay("heic_items", cost_covers_what_libheif_decodes_of_items);
     }
 }
