@@ -1,7 +1,7 @@
 //! Rows of consecutive bills: loaded by one round trip for all of them, changed in memory, and written by another.
 //!
 //! Each bill reads and writes up to five rows. With a statement for each, the round trips to the server would limit the bills of all
-//! processes together, since commits have one order.
+//! processes together, since commits have one order. Sums saturate at the largest number of a column.
 //!
 //! The rows of a key are selected by a subquery of its own (`OFFSET 0` keeps it one): joined with the keys, a table without statistics
 //! is read as a whole, and the connection keeps that plan when the table has grown.
@@ -9,8 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use super::reads::{Queries, Query, count, key_day, request, usage};
-use super::tables::{LARGEST, stored};
+use super::reads::{LARGEST, Queries, Query, count, key_day, request, stored, usage};
 use crate::store::records::{Record, RequestRecord};
 use crate::store::storage_fault::Fault;
 use crate::store::write_tables::{BillTables, ImagesInMonth};

@@ -342,6 +342,14 @@ pub(super) fn count(row: &Row, column: usize) -> u64 {
     u64::try_from(row.get::<_, i64>(column)).unwrap_or(0)
 }
 
+/// The largest number of a column.
+pub(super) const LARGEST: u64 = i64::MAX.cast_unsigned();
+
+/// A number for such a column.
+pub(super) fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 fn number(row: &Row, column: usize) -> Result<u32, Fault> {
     let number: i64 = row.get(column);
     u32::try_from(number).map_err(|_| Fault::Damaged(format!("there is no day or month {number}")))

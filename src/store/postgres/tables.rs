@@ -1,9 +1,7 @@
 //! The tables of a PostgreSQL transaction, as changes and imports use them.
-//!
-//! Sums saturate at 2^63 - 1, the largest number of a column.
 
 use super::bill_batch::BillBatch;
-use super::reads::{Queries, account, count, job, key};
+use super::reads::{Queries, account, count, job, key, stored};
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record};
 use crate::store::storage_fault::Fault;
 use crate::store::write_tables::{BillTables, ImagesInMonth, WriteTables};
@@ -241,11 +239,4 @@ impl WriteTables for Queries<'_> {
     fn record_turn(&mut self, account: &str) -> Result<(), Fault> {
         self.record_turn(account)
     }
-}
-
-/// The largest number of a column.
-pub(super) const LARGEST: u64 = i64::MAX.cast_unsigned();
-
-pub(super) fn stored(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
