@@ -181,7 +181,7 @@ unsafe extern "C" fn decode_image(decoder: *mut c_void, out: *mut *mut sys::heif
         let [space, chroma] = [sys::heif_colorspace_heif_colorspace_YCbCr, sys::heif_chroma_heif_chroma_420];
         let made = sys::heif_image_create(width, height, space, chroma, &mut image);
         if made.code != sys::heif_error_code_heif_error_Ok {
-            return made;
+            return FAILED;
         }
         for (channel, width, height) in [
             (sys::heif_channel_heif_channel_Y, width, height),
@@ -190,8 +190,9 @@ unsafe extern "C" fn decode_image(decoder: *mut c_void, out: *mut *mut sys::heif
         ] {
             let added = sys::heif_image_add_plane(image, channel, width, height, 8);
             if added.code != sys::heif_error_code_heif_error_Ok {
+                // The message of `added` is released with the image.
                 sys::heif_image_release(image);
-                return added;
+                return FAILED;
             }
         }
         out.write(image);
