@@ -266,9 +266,9 @@ fn the_exports_of_all_accounts_have_the_rows_of_one_export_and_are_imported_apar
     assert_eq!(together, expected);
 
     let file = from.path().join("export.jsonl");
-    let refused = run(from.path(), &["export", file.to_str().expect("a plain path"), "--account", "nobody"]);
+    let refused = run(from.path(), &["export", file.to_str().expect("a plain path"), "--account", "absent"]);
     assert_eq!((code(&refused), file.exists()), (2, false));
-    assert!(stderr(&refused).contains("no account `nobody`"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("no account `absent`"), "{}", stderr(&refused));
 }
 
 #[test]
