@@ -152,6 +152,7 @@ def main() -> None:
     p.add_argument("weights", type=Path)
     p.add_argument("--eval", type=Path, required=True)
     p.add_argument("--labels", type=Path, required=True)
+    p.add_argument("--sets", type=lambda t: t.split(","), default=SETS, help="folders of EVAL")
     p.add_argument("--threshold", type=float, help="overrides the file's")
     p.add_argument("--turns", type=lambda t: [float(v) for v in t.split(",")], default=TURNS)
     p.add_argument("--quick", action="store_true", help="rotated pictures with the first method only")
@@ -164,7 +165,7 @@ def main() -> None:
     model = load(a.weights)
     min_score = a.threshold if a.threshold is not None else threshold(a.weights)
     data, rows = Pictures(), {}
-    for name in SETS:
+    for name in a.sets:
         data.read(a.eval / name, a.labels)
     if a.held_out:
         data.read(a.held_out, a.train_labels, HELD_OUT)
@@ -176,20 +177,20 @@ def main() -> None:
     for method in METHODS:
         results = data.detect_all(model, 0, method)
         for t in THRESHOLDS:
-            report(f"{method}, threshold {t}", scored(results, t))
+            report(f"{method}, threshold {t}", scored(results, t, a.sets))
         for name in dict.fromkeys(item[0] for item in data.items):
             report(f"{method}, {name}", scored(results, min_score, (name,)))
-        report(f"{method}, faces over 24 px", scored(results, min_score, min_side=24))
+        report(f"{method}, faces over 24 px", scored(results, min_score, a.sets, min_side=24))
         if a.sheet and method == next(iter(METHODS)):
             parts = [(x, compare(x[4][x[4][:, 14] >= min_score], x[3])) for x in results]
             failures = [x for x, c in parts if c["missed"] or c["false"]]
             if failures:
                 cv2.imwrite(str(a.sheet), draw(failures, min_score)[:, :, ::-1])
-    rotated_sets = (*SETS[:2], *([a.held_out.name] if a.held_out else ()))
+    rotated_sets = (*a.sets[:2], *([a.held_out.name] if a.held_out else ()))
     for degrees in (d for d in a.turns if d):
         for method in list(METHODS)[: 1 if a.quick else None]:
             results = data.detect_all(model, degrees, method, rotated_sets)
-            report(f"{method}, turned {degrees:g}°", scored(results, min_score))
+            report(f"{method}, turned {degrees:g}°", scored(results, min_score, rotated_sets[:2]))
             if a.held_out:
                 report(f"{method}, turned {degrees:g}°, held out", scored(results, min_score, rotated_sets[2:]))
     if a.json:

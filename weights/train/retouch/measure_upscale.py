@@ -89,6 +89,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("weights", type=Path)
     p.add_argument("--eval", type=Path, required=True)
+    p.add_argument("--sets", type=lambda t: t.split(","), default=SETS, help="folders of EVAL")
     p.add_argument("--fsrcnn", type=Path)
     p.add_argument("--sheet", type=Path)
     a = p.parse_args()
@@ -99,10 +100,10 @@ def main() -> None:
         methods["fsrcnn"] = by_fsrcnn(a.fsrcnn, net.factor)
     for kind, quality in (("clean", 0), ("JPEG", QUALITY)):
         for name, enlarge in methods.items():
-            line = {s: round(measure(enlarge, net.factor, a.eval / s, quality), 2) for s in SETS}
+            line = {s: round(measure(enlarge, net.factor, a.eval / s, quality), 2) for s in a.sets}
             print(json.dumps({"small": kind, "by": name, **line}), flush=True)
     if a.sheet:
-        cv2.imwrite(str(a.sheet), contact_sheet(net, [a.eval / s for s in SETS])[:, :, ::-1])
+        cv2.imwrite(str(a.sheet), contact_sheet(net, [a.eval / s for s in a.sets])[:, :, ::-1])
 
 
 if __name__ == "__main__":
