@@ -8,7 +8,7 @@ use std::fmt;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::bilinear::Tap;
-use crate::conv::gpu::{Dense, Depthwise, Residual, global_average};
+use crate::conv::gpu::{Dense, Depthwise, Residual, attention, global_average};
 use crate::conv::{Activation, Filter};
 use crate::coverage::Fill;
 use crate::device::upload;
@@ -254,11 +254,12 @@ fn run_conv(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let narrow = dense(1, 1, [20, 7], Activation::Linear).run(global_average(added), Residual::None);
     // The network's grid, and one of twice its side.
     let grid = scene.mask_on(device).reshape([1, GRID / 2, GRID / 2, 4]);
+    let attended = attention(dense(1, 1, [4, 48], Activation::Linear).run(grid.clone(), Residual::None), 2);
     let finer = dense(3, 1, [4, 16], Activation::Linear).run(grid.clone(), Residual::None);
     let finer = finer.reshape([1, GRID, GRID, 4]);
     let upsampled = dense(1, 1, [4, 4], Activation::Linear).run(finer, Residual::Upsampled(grid));
     let mut results = Vec::new();
-    for plane in [strided, wide, halved, narrow, upsampled] {
+    for plane in [strided, wide, halved, narrow, attended, upsampled] {
         results.extend(values(plane)?);
     }
     Ok(results)

@@ -6,7 +6,7 @@
 )]
 
 use super::Isa;
-use super::micro_kernel::{self, DenseRow, DepthwiseRow};
+use super::micro_kernel::{self, AttentionHead, DenseRow, DepthwiseRow};
 #[cfg(target_arch = "x86_64")]
 use super::simd::x86;
 use super::simd::{Portable, Simd};
@@ -23,6 +23,8 @@ pub(super) struct Kernels {
     pub(super) depthwise_row: unsafe fn(&DepthwiseRow),
     /// `1 / (1 + e^-x)`, in place.
     pub(super) sigmoid: unsafe fn(&mut [f32]),
+    /// One head of an attention: a value of working memory for each position, and the output.
+    pub(super) attention: unsafe fn(&AttentionHead<'_>, &mut [f32], &mut [f32]),
     /// For dense convolutions in bfloat16.
     pub(super) bf16: Option<Bf16Kernels>,
 }
@@ -53,12 +55,17 @@ macro_rules! kernels {
         unsafe fn sigmoid(values: &mut [f32]) {
             micro_kernel::sigmoid(values);
         }
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn attention(head: &AttentionHead<'_>, weights: &mut [f32], output: &mut [f32]) {
+            micro_kernel::attention(head, weights, output);
+        }
         Kernels {
             lanes: <$lanes as Simd>::LANES,
             dense_row: [dense_row::<$single, 1>, dense_row::<$pixels, 2>],
             half_row: None,
             depthwise_row,
             sigmoid,
+            attention,
             bf16: None,
         }
     }};

@@ -1,4 +1,4 @@
-//! Register-tiled micro-kernels of the convolutions, and the sigmoid, generic over the SIMD vector.
+//! Register-tiled micro-kernels of the convolutions, generic over the SIMD vector, attention and the sigmoid.
 //!
 //! They are compiled for each instruction set in [`super::dispatch`].
 
@@ -258,6 +258,53 @@ unsafe fn depthwise_vector<
 pub(super) fn sigmoid(values: &mut [f32]) {
     for value in values {
         *value = 1.0 / (1.0 + exp(-*value));
+    }
+}
+
+/// One head of an attention.
+pub(super) struct AttentionHead<'a> {
+    /// `[position][queries, keys, values]`, each of `channels`.
+    pub(super) qkv: &'a [f32],
+    /// `[channel of the head][position]`, so that lanes run over positions.
+    pub(super) keys: &'a [f32],
+    /// Channels of all heads.
+    pub(super) channels: usize,
+    /// The head's first channel.
+    pub(super) first: usize,
+    /// Channels of the head.
+    pub(super) width: usize,
+}
+
+/// Writes the head's channels of `output`, `[position][channels]`. `weights` has room for a value for each position.
+///
+/// No fused operations, so every instruction set gives the same bits.
+#[inline(always)]
+pub(super) fn attention(head: &AttentionHead<'_>, weights: &mut [f32], output: &mut [f32]) {
+    let AttentionHead { qkv, keys, channels, first, width } = *head;
+    let scale = 1.0 / (width as f32).sqrt();
+    for (pixel, output) in qkv.chunks_exact(3 * channels).zip(output.chunks_exact_mut(channels)) {
+        weights.fill(0.0);
+        for (query, keys) in pixel[first..][..width].iter().zip(keys.chunks_exact(weights.len())) {
+            let query = query * scale;
+            for (weight, key) in weights.iter_mut().zip(keys) {
+                *weight += query * key;
+            }
+        }
+        let largest = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        for weight in &mut *weights {
+            *weight = exp(*weight - largest);
+        }
+        let sum: f32 = weights.iter().sum();
+        let output = &mut output[first..][..width];
+        output.fill(0.0);
+        for (pixel, weight) in qkv.chunks_exact(3 * channels).zip(&*weights) {
+            for (output, value) in output.iter_mut().zip(&pixel[2 * channels + first..]) {
+                *output += weight * value;
+            }
+        }
+        for output in output {
+            *output /= sum;
+        }
     }
 }
 

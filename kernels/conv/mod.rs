@@ -1,4 +1,4 @@
-//! Direct convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, and the fused blocks and cascades of them.
+//! Direct convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, the fused blocks and cascades of them, and attention.
 //!
 //! `y[p, o] = act(b[o] + Σ_{k,i} w[o, i, k] · x[p·stride + k·dilation, i] (+ residual[p, o]))`, zeros outside the picture.
 //!
@@ -14,6 +14,7 @@
 //! on the other pictures of a batch. AVX-512 and AVX2 agree bit for bit; the portable path rounds after the
 //! product and differs by the usual few ulp of a sum.
 
+mod attention;
 mod cascade;
 mod dense;
 mod depthwise;
@@ -31,6 +32,7 @@ mod simd;
 #[cfg(test)]
 mod reference;
 
+pub use attention::Attention;
 pub use cascade::{Cascade, Layer, Tile};
 pub use dense::{Dense, Residual, ShuffledPair};
 pub use depthwise::Depthwise;

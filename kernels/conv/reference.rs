@@ -425,6 +425,41 @@ fn global_average_and_the_sum_with_it_match_the_definition() {
 }
 
 #[test]
+fn attention_matches_the_definition_and_has_the_same_bits_for_every_instruction_set() {
+    for (height, width, channels, heads) in [(12, 12, 128, 4), (7, 5, 24, 2), (1, 1, 8, 1), (3, 4, 6, 6)] {
+        let mut values = Values::new(11);
+        let qkv = values.plane(height, width, 3 * channels, 0);
+        let pixels: Vec<Vec<f64>> =
+            qkv.to_packed().chunks(3 * channels).map(|p| p.iter().map(|&v| 4.0 * f64::from(v)).collect()).collect();
+        let qkv = Plane::from_packed(qkv.shape(), &qkv.to_packed().iter().map(|v| 4.0 * v).collect::<Vec<_>>());
+        let width_of_head = channels / heads;
+        let mut expected = Vec::new();
+        for query in &pixels {
+            for channel in 0..channels {
+                let head = channel / width_of_head * width_of_head;
+                let score = |key: &Vec<f64>| {
+                    let of = |first: usize| head + first * channels..head + first * channels + width_of_head;
+                    let dot: f64 = query[of(0)].iter().zip(&key[of(1)]).map(|(q, k)| q * k).sum();
+                    (dot / (width_of_head as f64).sqrt()).exp()
+                };
+                let sum: f64 = pixels.iter().map(score).sum();
+                expected.push(pixels.iter().map(|pixel| score(pixel) / sum * pixel[2 * channels + channel]).sum());
+            }
+        }
+        let results = available().map(|isa| {
+            let mut output = Plane::new(Shape::new(height, width, channels, 0));
+            Attention::new(isa, heads).run(&qkv, &mut output);
+            (isa, output.to_packed())
+        });
+        let results: Vec<_> = results.collect();
+        for (isa, result) in &results {
+            assert!(difference(result, &expected) < TOLERANCE, "{isa}: {height}×{width}×{channels}, {heads} heads");
+            assert_eq!(result, &results[0].1, "{isa}");
+        }
+    }
+}
+
+#[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let mut values = Values::new(9);
     let expand = Layer::dense(&mut values, 1, 1, (24, 144), Activation::Relu6);

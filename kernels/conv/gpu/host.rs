@@ -1,6 +1,6 @@
 //! The same operations on tensors of the host, by the kernels of the CPU.
 
-use super::super::{Dense, Depthwise, Filter, Isa, Plane, Residual, Shape, global_average};
+use super::super::{Attention, Dense, Depthwise, Filter, Isa, Plane, Residual, Shape, global_average};
 use super::{Added, Window};
 use crate::device::{host_floats, host_tensor};
 use burn::backend::tensor::FloatTensor;
@@ -51,6 +51,17 @@ pub(super) fn average(input: Floats) -> Floats {
         mean.to_packed()
     });
     host_tensor(means.collect(), [batch, 1, 1, channels])
+}
+
+/// Self-attention over all positions of each picture.
+pub(super) fn attention(qkv: Floats, heads: usize) -> Floats {
+    let [batch, height, width, channels] = qkv.shape().dims();
+    let mut output = Plane::new(Shape::new(height, width, channels / 3, 0));
+    let outputs = pictures(qkv, 0).into_iter().flat_map(|picture| {
+        Attention::new(Isa::detect(), heads).run(&picture, &mut output);
+        output.to_packed()
+    });
+    host_tensor(outputs.collect(), [batch, height, width, channels / 3])
 }
 
 /// The pictures of a batch, f32 `[N, H, W, C]`.

@@ -1,4 +1,4 @@
-//! The convolutions of this folder on a GPU: dense 1×1 and 3×3, depthwise 3×3 and 5×5, and global pooling, on planes
+//! The convolutions of this folder on a GPU: dense 1×1 and 3×3, depthwise 3×3 and 5×5, global pooling and attention, on planes
 //! of f32 `[N, H, W, C]`.
 //!
 //! A work item computes four channels of four pixels, whose sums stay in registers. Its neighbours compute other channels of the
@@ -8,12 +8,14 @@
 //! Every output value is the same chain of operations as on the CPU (bias, then rows, columns and channels in order), whatever
 //! the size of the batch.
 
+mod attention;
 mod dense;
 mod depthwise;
 mod global_pool;
 mod host;
 mod work;
 
+pub use attention::attention;
 pub use global_pool::global_average;
 
 use super::{Activation, Filter};
