@@ -26,10 +26,10 @@ BOUNDARY_WIDTH = 0.02  # of the picture's diagonal
 def load(path: Path) -> FGNet:
     model, state = FGNet().eval(), load_weights(path)
     if "head.weight" in state and "enc.stem.bn.weight" not in state:  # folded: no normalisation, no side outputs
-        missing = model.fold().load_state_dict(state, strict=False)
+        missing = model.fold().load(state, strict=False)
         assert all(k.startswith("side.") for k in missing.missing_keys) and not missing.unexpected_keys, missing
         return model
-    model.load_state_dict(state)
+    model.load(state)
     return model.fold()
 
 

@@ -133,6 +133,28 @@ class Separable(nn.Module):
         return F.relu(x + self.pw(self.dw(x)))
 
 
+class Attention(nn.Module):
+    """Residual self-attention over all positions (Vaswani et al., 2017): x + project(softmax(q·k / sqrt(d)) v), four heads.
+
+    `project` starts at zero: at first the output is x.
+    """
+
+    HEADS = 4
+
+    def __init__(self, channels):
+        super().__init__()
+        self.qkv = nn.Conv2d(channels, 3 * channels, 1)
+        self.project = nn.Conv2d(channels, channels, 1)
+        nn.init.zeros_(self.project.weight)
+        nn.init.zeros_(self.project.bias)
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        q, k, v = self.qkv(x).reshape(n, 3, self.HEADS, c // self.HEADS, h * w).transpose(3, 4).unbind(1)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return x + self.project(y.transpose(2, 3).reshape(n, c, h, w))
+
+
 class FGNet(nn.Module):
     def __init__(self):
         super().__init__()
@@ -140,6 +162,7 @@ class FGNet(nn.Module):
         self.in5 = ConvBN(352, 128, act="relu")
         self.gp = ConvBN(128, 128, act=None)  # global context: pooled features, added to every position
         self.ctx = nn.Sequential(Separable(128, 1), Separable(128, 2), Separable(128, 4))
+        self.attention = Attention(128)
         self.top5, self.lat4 = ConvBN(128, 64, act=None), ConvBN(120, 64, act=None)
         self.d4 = nn.Sequential(Separable(64), Separable(64, 2))
         self.top4, self.lat3 = nn.Identity(), ConvBN(48, 64, act=None)
@@ -157,7 +180,7 @@ class FGNet(nn.Module):
 
         f1, f2, f3, f4, f5 = self.enc(x)
         p5 = self.in5(f5)
-        p5 = self.ctx(F.relu(p5 + self.gp(F.adaptive_avg_pool2d(p5, 1))))
+        p5 = self.attention(self.ctx(F.relu(p5 + self.gp(F.adaptive_avg_pool2d(p5, 1)))))
         p4 = self.d4(F.relu(up(self.top5(p5)) + self.lat4(f4)))
         p3 = self.d3(F.relu(up(self.top4(p4)) + self.lat3(f3)))
         p2 = self.d2(F.relu(up(self.top3(p3)) + self.lat2(f2)))
@@ -170,6 +193,11 @@ class FGNet(nn.Module):
             if isinstance(module, ConvBN):
                 module.fold()
         return self
+
+    def load(self, state: dict[str, torch.Tensor], strict: bool = True):
+        """Loads weights. Those of version 8 and older have no attention: the initial one adds nothing."""
+        attention = {k: v for k, v in self.state_dict().items() if k.startswith("attention.")}
+        return self.load_state_dict({**attention, **state}, strict)
 
 
 def load_weights(path) -> dict[str, torch.Tensor]:
@@ -185,12 +213,16 @@ def load_weights(path) -> dict[str, torch.Tensor]:
 
 
 def average(states: list[dict[str, torch.Tensor]], shares: list[float]) -> dict[str, torch.Tensor]:
-    """Weighted mean of the weights, for networks trained from the same initial weights."""
-    total = sum(shares)
-    return {
-        k: sum(s[k] * (w / total) for s, w in zip(states, shares)) if v.dtype.is_floating_point else v
-        for k, v in states[0].items()
-    }
+    """Weighted mean of the weights, for networks trained from the same initial weights.
+
+    One without attention counts as one whose attention adds nothing: of a zero projection, and else as in the others.
+    """
+    out = {}
+    for k, first in {k: v for s in states for k, v in s.items()}.items():
+        known = [(s[k], w) for s, w in zip(states, shares) if k in s]
+        total = sum(shares) if k.startswith("attention.project.") else sum(w for _, w in known)
+        out[k] = sum(v * (w / total) for v, w in known) if first.dtype.is_floating_point else known[0][0]
+    return out
 
 
 @torch.no_grad()

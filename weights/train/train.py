@@ -100,7 +100,7 @@ class Run:
             current, state = model.state_dict(), load_weights(a.init)
             if a.imagenet:  # the file may have another encoder: load decoder tensors of equal shape
                 state = {k: v for k, v in state.items() if not k.startswith("enc.") and current[k].shape == v.shape}
-            model.load_state_dict(state, strict=not a.imagenet)
+            model.load(state, strict=not a.imagenet)
         if a.imagenet:
             start_from_imagenet(model, a.imagenet)
         self.model = model.to(self.device, memory_format=torch.channels_last)

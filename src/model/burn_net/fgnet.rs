@@ -1,20 +1,20 @@
 //! The segmentation network "fgnet" on a burn device, by the convolutions of `backdrop_kernels`.
 //!
 //! fgnet ([`fgnet`]): the encoder of EfficientNet-Lite2 (Tan and Le, "EfficientNet: Rethinking Model Scaling for
-//! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, and a light
-//! feature-pyramid decoder of depthwise-separable residuals.
+//! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, self-attention at stride 32,
+//! and a light feature-pyramid decoder of depthwise-separable residuals.
 //!
 //! Input: f32 `[N, S, S, 3]`, RGB in -1..=1, S a multiple of 32. Output: f32 `[N, S, S]`, probability of subject, and the means
 //! of the deepest tap's channels.
 
 use backdrop_kernels::conv::Activation;
-use backdrop_kernels::conv::gpu::{Dense, Residual, global_average};
+use backdrop_kernels::conv::gpu::{Dense, Residual, attention, global_average};
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Device, Tensor};
 
 use super::layers::{InvertedResidual, Loader, Separable, pixel_shuffled};
 use crate::model::weights::Weights;
-use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, TAPS};
+use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, HEADS, TAPS};
 
 /// The whole network.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct BurnNet {
     in5: Dense,
     gp: Dense,
     ctx: Vec<Separable>,
+    qkv: Dense,
+    project: Dense,
     top5: Dense,
     lat4: Dense,
     d4: Vec<Separable>,
@@ -63,6 +65,8 @@ impl BurnNet {
             in5: load.dense("in5.conv", 1, Activation::Relu),
             gp: load.dense("gp.conv", 1, Activation::Linear),
             ctx: separables(&load, "ctx", &CONTEXT_DILATIONS),
+            qkv: load.dense("attention.qkv", 1, Activation::Linear),
+            project: load.dense("attention.project", 1, Activation::Linear),
             top5: load.dense("top5.conv", 1, Activation::Linear),
             lat4: load.dense("lat4.conv", 1, Activation::Relu),
             d4: separables(&load, "d4", &[1, 2]),
@@ -93,7 +97,9 @@ impl BurnNet {
         let features = global_average(f5.clone());
         let p5 = self.in5.run(f5, Residual::None);
         let context = self.gp.run(global_average(p5.clone()), Residual::None);
-        let p5 = self.top5.run(chain(&self.ctx, relu(p5 + context)), Residual::None);
+        let p5 = chain(&self.ctx, relu(p5 + context));
+        let attended = attention(self.qkv.run(p5.clone(), Residual::None), HEADS);
+        let p5 = self.top5.run(self.project.run(attended, Residual::Same(p5)), Residual::None);
         let p4 = chain(&self.d4, self.lat4.run(f4, Residual::Upsampled(p5)));
         let p3 = chain(&self.d3, self.lat3.run(f3, Residual::Upsampled(p4)));
         let p3 = self.top3.run(p3, Residual::None);

@@ -9,7 +9,7 @@ use crate::model::weights::architecture::edge::{FEATURES, LAYER};
 use crate::model::weights::{BuiltIn, Weights};
 
 /// SHA-256 of the segmentation weights to whose features it was fitted.
-const FITTED_TO: &str = "d0ac14ee0425a5895a10e5676df73056e95eaf8d2977aa592855b3777363d00f";
+const FITTED_TO: &str = "19394239761d3cf32b922104a8cc1caf3228266c255078209b3d5a07719e2102";
 
 /// The linear layer.
 #[derive(Clone, Debug)]

@@ -1,18 +1,18 @@
 //! The segmentation network "fgnet" on the CPU kernels: one picture's floats in, one mask out, and the means of its deepest
 //! features.
 //!
-//! An encoder of inverted residuals down to 1/32 of the side, context by dilated convolutions and a global mean, then
+//! An encoder of inverted residuals down to 1/32 of the side, context by a global mean, dilated convolutions and attention, then
 //! a light pyramid back up: at each scale the coarser features, doubled, are added to the encoder's, and refined. The
 //! last two doublings are pixel shuffles, so no wide activation is ever computed at full resolution.
 
 use backdrop_kernels::conv::{
-    Activation, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape, ShuffledPair,
-    add_channels_relu, global_average,
+    Activation, Attention, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape,
+    ShuffledPair, add_channels_relu, global_average,
 };
 
 use crate::model::pack::Packer;
 use crate::model::weights::architecture::edge::FEATURES;
-use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
+use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, HEADS, STEM, TAPS};
 use crate::model::weights::{Weights, WeightsError};
 
 /// The network, packed for one instruction set. Shared by all threads; activations are in an [`Arena`].
@@ -23,6 +23,9 @@ pub(super) struct FgNet {
     in5: Dense,
     global: Dense,
     context: Vec<Separable>,
+    qkv: Dense,
+    attention: Attention,
+    project: Dense,
     top5: Dense,
     lateral4: Dense,
     refine4: [Separable; 2],
@@ -51,6 +54,10 @@ pub(super) struct Arena {
     global: Plane,
     /// The context's input, and the result of each of its blocks.
     context: Vec<Plane>,
+    /// Queries, keys and values of the attention, its result, and the sum with its input.
+    qkv: Plane,
+    attended: Plane,
+    deepest: Plane,
     top5: Plane,
     /// At 1/16 and 1/8: the sum, and the result of each refinement.
     scale4: Vec<Plane>,
@@ -124,6 +131,9 @@ impl FgNet {
             in5: pack.dense("in5", 1, 1, Activation::Relu)?,
             global: pack.dense("gp", 1, 1, Activation::Linear)?,
             context: context.collect::<Result<_, _>>()?,
+            qkv: pack.0.dense("attention.qkv", 1, 1, Activation::Linear)?,
+            attention: Attention::new(isa, HEADS),
+            project: pack.0.dense("attention.project", 1, 1, Activation::Linear)?,
             top5: pack.dense("top5", 1, 1, Activation::Linear)?,
             lateral4: pack.dense("lat4", 1, 1, Activation::Relu)?,
             refine4: [pack.refinement("d4.0", 1)?, pack.refinement("d4.1", 2)?],
@@ -174,6 +184,9 @@ impl FgNet {
             global: single(c5),
             // Each plane is padded for the dilation of the block that reads it.
             context: CONTEXT_DILATIONS.into_iter().chain([0]).map(|pad| plane(32, c5, pad)).collect(),
+            qkv: plane(32, 3 * c5, 0),
+            attended: plane(32, c5, 0),
+            deepest: plane(32, c5, 0),
             top5: plane(32, c4, 0),
             scale4: [1, 2, 0].into_iter().map(|pad| plane(16, c4, pad)).collect(),
             scale3: [1, 1, 0].into_iter().map(|pad| plane(8, c3, pad)).collect(),
@@ -201,7 +214,11 @@ impl FgNet {
         self.global.run(&arena.mean, Residual::None, &mut arena.global);
         add_channels_relu(&mut arena.context[0], &arena.global);
         refine(&self.context, &mut arena.context);
-        self.top5.run(last(&arena.context), Residual::None, &mut arena.top5);
+        let context = last(&arena.context);
+        self.qkv.run(context, Residual::None, &mut arena.qkv);
+        self.attention.run(&arena.qkv, &mut arena.attended);
+        self.project.run(&arena.attended, Residual::Same(context), &mut arena.deepest);
+        self.top5.run(&arena.deepest, Residual::None, &mut arena.top5);
 
         self.lateral4.run(features[3], Residual::Upsampled(&arena.top5), &mut arena.scale4[0]);
         refine(&self.refine4, &mut arena.scale4);

@@ -69,6 +69,9 @@ def network(w, x):
     p = F.relu(p + conv('gp.conv', F.adaptive_avg_pool2d(p, 1)))
     for i, dilation in enumerate((1, 2, 4)):
         p = refine(f'ctx.{i}', p, dilation)
+    q, k, v = (t.unflatten(1, (4, -1)).flatten(3) for t in conv('attention.qkv', p).chunk(3, 1))  # [1, heads, channels, positions]
+    attended = v @ torch.softmax(k.transpose(2, 3) @ q / q.shape[2] ** 0.5, 2)
+    p = p + conv('attention.project', attended.reshape(p.shape))
     p = F.relu(up(conv('top5.conv', p)) + conv('lat4.conv', f4))
     p = refine('d4.1', refine('d4.0', p), 2)
     p = F.relu(up(p) + conv('lat3.conv', f3))

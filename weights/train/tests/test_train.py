@@ -181,6 +181,20 @@ def test_the_average_of_two_is_between_them():
     np.testing.assert_allclose(mixed["head.weight"], 0.75 * a["head.weight"] + 0.25 * b["head.weight"], atol=1e-6)
 
 
+def test_weights_without_attention_load_and_average_as_those_whose_attention_adds_nothing():
+    a = noisy(FGNet())
+    with torch.no_grad():
+        a.attention.project.weight.normal_()
+    older = {k: v for k, v in noisy(FGNet()).state_dict().items() if not k.startswith("attention.")}
+    model = FGNet()
+    model.load(older)
+    x = torch.randn(1, 128, 3, 3)
+    assert torch.equal(model.attention(x), x)
+    mixed = average([older, a.state_dict()], [3, 1])
+    model.load_state_dict(mixed)
+    np.testing.assert_allclose(model.attention(x).detach(), (0.75 * x + 0.25 * a.attention(x)).detach(), atol=1e-5)
+
+
 def test_the_loss_is_lower_for_the_truth_and_empty_pictures_have_no_iou_term():
     target = torch.zeros(2, 1, 64, 64)
     target[0, 0, 16:48, 16:48] = 1

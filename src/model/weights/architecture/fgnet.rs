@@ -47,6 +47,9 @@ pub const DECODER: [usize; 5] = [16, 32, 64, 64, 128];
 /// Dilations of the context blocks at 1/32.
 pub const CONTEXT_DILATIONS: [usize; 3] = [1, 2, 4];
 
+/// Heads of the self-attention at 1/32.
+pub const HEADS: usize = 4;
+
 /// The encoder's blocks in order.
 #[must_use]
 pub fn blocks() -> Vec<Block> {
@@ -68,7 +71,9 @@ pub fn blocks() -> Vec<Block> {
 pub fn convolutions() -> Vec<Convolution> {
     let mut list = Vec::new();
     let mut dense = |name: &str, channels_in: usize, channels_out: usize, size: usize| {
-        list.push(Convolution::new(format!("{name}.conv"), channels_in, channels_out, size));
+        // Those with batch normalisation are called `conv` beside it.
+        let part = if name.starts_with("attention.") || name == "head" { "" } else { ".conv" };
+        list.push(Convolution::new(format!("{name}{part}"), channels_in, channels_out, size));
     };
     dense("enc.stem", 3, STEM, 3);
     for (index, block) in blocks().into_iter().enumerate() {
@@ -87,6 +92,8 @@ pub fn convolutions() -> Vec<Convolution> {
         dense(&format!("ctx.{index}.dw"), 1, c5, 3);
         dense(&format!("ctx.{index}.pw"), c5, c5, 1);
     }
+    dense("attention.qkv", c5, 3 * c5, 1);
+    dense("attention.project", c5, c5, 1);
     dense("top5", c5, c4, 1);
     dense("lat4", taps[3], c4, 1);
     for index in 0..2 {
@@ -106,7 +113,7 @@ pub fn convolutions() -> Vec<Convolution> {
     dense("up2", c2, 4 * c1, 1);
     dense("lat1", taps[0], c1, 1);
     dense("d1", c1, c1, 3);
-    list.push(Convolution::new("head", c1, 4, 3));
+    dense("head", c1, 4, 3);
     list
 }
 

@@ -231,7 +231,7 @@ mod tests {
             let values: usize = tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
             (tensors.len(), values)
         };
-        assert_eq!(parameters(Network::Fgnet { input_side: 384 }), (180, 4_510_252));
+        assert_eq!(parameters(Network::Fgnet { input_side: 384 }), (184, 4_576_300));
         assert_eq!(parameters(Network::Upscale { factor: Factor::Two }), (16, 59_852));
         assert_eq!(parameters(Network::Upscale { factor: Factor::Four }), (16, 70_256));
         assert_eq!(parameters(Network::Restore), (48, 848_556));
