@@ -56,9 +56,10 @@ pub(super) fn average(input: Floats) -> Floats {
 /// Self-attention over all positions of each picture.
 pub(super) fn attention(qkv: Floats, heads: usize) -> Floats {
     let [batch, height, width, channels] = qkv.shape().dims();
+    let attention = Attention::new(Isa::detect(), heads);
     let mut output = Plane::new(Shape::new(height, width, channels / 3, 0));
     let outputs = pictures(qkv, 0).into_iter().flat_map(|picture| {
-        Attention::new(Isa::detect(), heads).run(&picture, &mut output);
+        attention.run(&picture, &mut output);
         output.to_packed()
     });
     host_tensor(outputs.collect(), [batch, height, width, channels / 3])

@@ -5,7 +5,7 @@
 //! same pixels, so that one load of an input value serves all of them, and consecutive ones read consecutive weights. No
 //! memory is shared and nothing waits for others, so there is nothing to be tuned to a device.
 //!
-//! Every output value is the same chain of operations as on the CPU (bias, then rows, columns and channels in order), whatever
+//! Every output value of a convolution is the same chain of operations as on the CPU (bias, then rows, columns and channels in order), whatever
 //! the size of the batch.
 
 mod attention;

@@ -190,9 +190,9 @@ def main() -> None:
     for degrees in (d for d in a.turns if d):
         for method in list(METHODS)[: 1 if a.quick else None]:
             results = data.detect_all(model, degrees, method, rotated_sets)
-            report(f"{method}, turned {degrees:g}°", scored(results, min_score, rotated_sets[:2]))
+            report(f"{method}, turned {degrees:g}°", scored(results, min_score, a.sets))
             if a.held_out:
-                report(f"{method}, turned {degrees:g}°, held out", scored(results, min_score, rotated_sets[2:]))
+                report(f"{method}, turned {degrees:g}°, held out", scored(results, min_score, (a.held_out.name,)))
     if a.json:
         a.json.write_text(json.dumps({"threshold": min_score, "side": SIDE, "rows": rows}, indent=1))
 
