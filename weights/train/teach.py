@@ -227,6 +227,15 @@ def write_labels(masks: Path, images: Path, out: Path, most_doubt: float) -> Non
     print(f"{out}: kept {kept} of {seen}")
 
 
+def marked_beside(mask: np.ndarray, soft: np.ndarray, least: float) -> np.ndarray:
+    """A hand-made mask (uint8), with grey (invalid) where only the teachers' mask (uint8, the same size) is sure of a subject, if that
+    is more than `least` of the mask's area."""
+    beside = (soft > SURE) & (cv2.dilate(mask, np.ones((9, 9), np.uint8)) < 128)
+    if beside.sum() <= least * (mask > 127).sum():
+        return mask
+    return np.where(cv2.dilate(beside.astype(np.uint8), np.ones((9, 9), np.uint8)) & (mask < 128), 128, mask).astype(np.uint8)
+
+
 def write_reconciled(masks: Path, folder: Path, out: Path) -> None:
     """Splits a hand-made set by the prefix of its file names, with grey (invalid) where only the teachers see a subject.
 
@@ -239,14 +248,12 @@ def write_reconciled(masks: Path, folder: Path, out: Path) -> None:
         mask = cv2.resize(mask, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
         file = masks / f"{path.stem}.png"
         soft = cv2.resize(read_mask(file), rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR) if file.exists() else mask
-        beside = (soft > SURE) & (cv2.dilate(mask, np.ones((9, 9), np.uint8)) < 128)
+        marked = marked_beside(mask, soft, SURE_AREA)
         prefix = path.stem.split("_")[0]
         counts = changed.setdefault(prefix, [0, 0])
         counts[0] += 1
-        if beside.sum() > SURE_AREA * (mask > 127).sum():
-            counts[1] += 1
-            mask = np.where(cv2.dilate(beside.astype(np.uint8), np.ones((9, 9), np.uint8)) & (mask < 128), 128, mask)
-        write_pair(out / f"{folder.name}_{prefix}", path.stem, rgb, mask.astype(np.float32) / 255)
+        counts[1] += int(marked is not mask)
+        write_pair(out / f"{folder.name}_{prefix}", path.stem, rgb, marked.astype(np.float32) / 255)
     for prefix, (count, marked) in changed.items():
         print(f"{folder.name}_{prefix}: {count} pictures, {marked} with an invalid region")
 

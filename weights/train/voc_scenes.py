@@ -68,9 +68,14 @@ def mask_of(path: Path, rgb: np.ndarray) -> np.ndarray | None:
     subject = np.where(beside & ~np.isin(labels, 1 + np.flatnonzero(areas >= BESIDE * areas.max())), 0, subject)
     if not AREA[0] < subject.mean() < AREA[1]:
         return None
-    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-    mask = np.clip((guided_filter(grey, subject.astype(np.float32), 4, 1e-3) - 0.25) / 0.5, 0, 1)
+    mask = aligned(subject, rgb)
     return np.where(beside & (mask < 0.5), GREY / 255, mask)
+
+
+def aligned(subject: np.ndarray, rgb: np.ndarray) -> np.ndarray:
+    """A mask (0..1) of the subject (0 or 1), drawn as polygons, with its contours on the photo's edges nearby."""
+    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+    return np.clip((guided_filter(grey, subject.astype(np.float32), 4, 1e-3) - 0.25) / 0.5, 0, 1)
 
 
 def class_index(maps: Path) -> tuple[np.ndarray, list[Path]]:
@@ -97,9 +102,9 @@ def matching_map(mask: np.ndarray, index: tuple[np.ndarray, list[Path]]) -> Path
     return index[1][best] if likeness[best] > SAME else None
 
 
-def is_dev(stem: str) -> bool:
-    """Whether a photo belongs to the development set, whatever else a collection holds."""
-    return hashlib.sha256(stem.encode()).digest()[0] < DEV
+def is_dev(stem: str, share: int = DEV) -> bool:
+    """Whether a photo belongs to the development set of `share` of 256, whatever else a collection holds."""
+    return hashlib.sha256(stem.encode()).digest()[0] < share
 
 
 def main() -> None:

@@ -1,10 +1,12 @@
 import io
+import json
 from pathlib import Path
 
 import cv2
 import numpy as np
 from PIL import Image
 
+import coco_people
 import duplicates
 import pack
 import pick
@@ -178,3 +180,31 @@ def test_a_mask_of_one_class_finds_its_map(tmp_path):
     mask = cv2.resize(np.where(class_map((120, 160), cat).any(2), 255, 0).astype(np.uint8), (128, 96))
     assert voc_scenes.matching_map(mask, index).name == "a.png"
     assert voc_scenes.matching_map(255 - mask, index) is None
+
+
+def square(left, top, side):
+    return [left, top, left + side, top, left + side, top + side, left, top + side]
+
+
+def test_a_persons_overlapping_polygons_are_joined_and_photos_of_several_left_out(tmp_path):
+    images = [{"id": k, "file_name": f"{k}.jpg", "height": 60, "width": 80} for k in range(3)]
+    one = {"iscrowd": 0, "segmentation": [square(10, 10, 30), square(30, 10, 30)]}
+    annotations = [one | {"image_id": k} for k in (0, 1, 1)] + [{"image_id": 2, "iscrowd": 1, "segmentation": {}}]
+    (tmp_path / "a.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+    masks = coco_people.person_masks(tmp_path / "a.json")
+    assert list(masks) == ["0"] and masks["0"].shape == (60, 80)
+    assert masks["0"][20, 35] == 1 and masks["0"][20, 20] == 1 and masks["0"][20, 65] == 0
+
+
+def test_what_a_person_holds_is_invalid_and_a_small_person_behind_a_subject_is_left_out():
+    rgb, person, soft = np.full((100, 100, 3), 90, np.uint8), np.zeros((100, 100), np.uint8), np.zeros((100, 100), np.uint8)
+    person[20:80, 30:60] = 1
+    soft[20:80, 30:60] = 255
+    assert coco_people.mask_of(person, rgb, soft)[1]
+    soft[40:60, 66:80] = 255
+    mask, whole = coco_people.mask_of(person, rgb, soft)
+    assert not whole and mask[50, 45] == 1 and abs(mask[50, 72] - 0.5) < 0.01 and mask[90, 90] == 0
+    soft[:, :60] = 0
+    assert coco_people.mask_of(person, rgb, soft) is not None
+    person[40:] = 0
+    assert coco_people.mask_of(person, rgb, soft) is None
