@@ -9,7 +9,7 @@
 //! Neither the middle nor the slope is fitted to particular weights. On the 178 pictures of the development set and with version 1
 //! of fgnet-384, a fit of both to all sets but the one it is evaluated on did worse (log loss 0.230) than the curve as it is
 //! (0.225): of the cutouts with predictions below 0.05, 0.05 to 0.2, to 0.5, to 0.8 and above, 0, 5, 30, 55 and 100 % were bad.
-//! For version 7 the predictions were a little too high (0.08 on average, 7 % were bad; versions 8 and 9: 0.10), for U²-Netp's less certain masks far too
+//! For version 7 the predictions were a little too high (0.08 on average, 7 % were bad; versions 8 to 10: 0.10), for U²-Netp's less certain masks far too
 //! high (0.36 on average over 700 photos, 25 % were bad), but they rank as well. `backdrop eval` measures the calibration for
 //! other weights and pictures.
 

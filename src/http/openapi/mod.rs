@@ -82,7 +82,7 @@ fn components() -> Object {
 
 /// Parameters of several operations.
 fn parameters() -> Object {
-    let models = ["fgnet-384", "fgnet-384-quality", "fgnet-384/9"].into_iter().collect::<Node>();
+    let models = ["fgnet-384", "fgnet-384-quality", "fgnet-384/10"].into_iter().collect::<Node>();
     let model = Object::default()
         .with("name", "x-service-model")
         .with("in", "header")

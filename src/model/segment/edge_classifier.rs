@@ -9,7 +9,7 @@ use crate::model::weights::architecture::edge::{FEATURES, LAYER};
 use crate::model::weights::{BuiltIn, Weights};
 
 /// SHA-256 of the segmentation weights to whose features it was fitted.
-const FITTED_TO: &str = "19394239761d3cf32b922104a8cc1caf3228266c255078209b3d5a07719e2102";
+const FITTED_TO: &str = "054307f814bf85f5dad20279b374016023cb8adc1d5e731872ee8ef88c0af310";
 
 /// The linear layer.
 #[derive(Clone, Debug)]
