@@ -3,7 +3,7 @@
 
     goods.py --models urdf_models/models --walls BACKGROUNDS... --out SET --views 16
 
-Needs Mitsuba 3 (`pip install mitsuba`) and LLVM's library. Each folder of `--models` with a mesh and its texture is a subject, drawn
+Needs LLVM's library for Mitsuba. Each folder of `--models` with a mesh and its texture is a subject, drawn
 `--views` times; meshes without a texture, boxes and cylinders are props, which are not in the mask. The mask is the subject's share of
 a pixel's samples. Light comes from a bright area above and from a picture of `--walls`; another is the wall behind, or the floor. A
 picture depends on its subject's name and number alone, so that an interrupted run continues.
