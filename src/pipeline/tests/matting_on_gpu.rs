@@ -169,7 +169,7 @@ fn pictures_of_several_threads_are_in_flight_together_and_the_same_as_alone() {
 
 #[test]
 fn matting_takes_the_copy_that_the_network_saw() {
-    const SIDE: usize = 96;
+    const SIDE: usize = 128;
     let Some(adapter) = adapter() else { return };
     let weights = Weights::embedded();
     let card = weights.card().clone();

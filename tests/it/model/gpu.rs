@@ -1,7 +1,7 @@
 //! The network on a GPU, or on Mesa's lavapipe where there is none: the same masks as on the CPU.
 //!
-//! lavapipe takes minutes for the network at its full side, so the tests run it at 96: it is fully convolutional, and at 64 it
-//! finds no subject in most pictures. Without an adapter they are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the
+//! lavapipe takes minutes for the network at its full side, so the tests run it at 128: it is fully convolutional, and at 96 it
+//! finds no subject in some pictures. Without an adapter they are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the
 //! environment.
 
 use crate::support::skipped;
@@ -12,7 +12,7 @@ use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 
-pub(crate) const SIDE: usize = 96;
+pub(crate) const SIDE: usize = 128;
 
 /// Largest difference between the masks of two devices.
 const TOLERANCE: f32 = 2e-3;
