@@ -18,6 +18,7 @@ import cv2
 import mitsuba as mi
 import numpy as np
 
+from data import read_rgb, resize_to
 from teach import pictures, write_pair
 
 mi.set_variant("llvm_ad_rgb")
@@ -99,10 +100,7 @@ def rotation(axis: str, degrees: float) -> np.ndarray:
 
 def picture(path: Path) -> np.ndarray:
     """RGB in 0..1 (height, width, 3), at most `TEXTURE_SIDE`."""
-    image = cv2.imread(str(path))[:, :, ::-1]
-    scale = TEXTURE_SIDE / max(image.shape[:2])
-    image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else image
-    return np.ascontiguousarray(image, np.float32) / 255
+    return resize_to(read_rgb(path), TEXTURE_SIDE).astype(np.float32) / 255
 
 
 def bitmap(linear: np.ndarray) -> dict:
