@@ -740,19 +740,46 @@ pub(crate) fn raw_upload_to(path: &str, file: &[u8]) -> (String, Vec<u8>) {
     (head, body)
 }
 
-/// Repeats a request, with pauses in which the daemon reads other uploads, until it is answered 429.
-pub(crate) async fn until_429(send: impl AsyncFn() -> Response) -> Response {
+/// The refusal (429) of `send` while an upload of `body` that still lacks its end holds memory; the upload is then finished.
+///
+/// The memory suffices for one of both, and the later of two growths is refused: as long as the daemon reads both at once,
+/// that may be the upload, which is sent again then.
+pub(crate) async fn refused_during_upload(
+    daemon: &Daemon,
+    head: &str,
+    body: &[u8],
+    send: impl AsyncFn() -> Response,
+) -> Response {
+    let (most, rest) = body.split_at(body.len() - 20);
     timeout(LONG, async {
         loop {
-            let response = send().await;
-            if response.status() == StatusCode::TOO_MANY_REQUESTS {
-                return response;
+            let mut upload = daemon.connect().await;
+            // A write fails where the daemon has closed the connection of a refused upload.
+            let _ = upload.0.write_all(head.as_bytes()).await;
+            let _ = upload.0.write_all(most).await;
+            let refused = tokio::select! {
+                refused = until_429(&send) => refused,
+                _ = upload.reply() => continue,
+            };
+            let _ = upload.0.write_all(rest).await;
+            if upload.reply().await.is_some_and(|reply| reply.starts_with("HTTP/1.1 200 ")) {
+                return refused;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
     .await
-    .expect("a 429")
+    .expect("an upload that is not refused")
+}
+
+/// Repeats a request, with pauses in which the daemon reads other uploads, until it is answered 429.
+async fn until_429(send: impl AsyncFn() -> Response) -> Response {
+    loop {
+        let response = send().await;
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
+            return response;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Waits until `condition` holds.

@@ -1,6 +1,6 @@
 //! The body formats of a request: multipart, JSON, and the picture itself.
 
-use crate::http::daemon::{Daemon, FREE, KEY, LONG, Raw, refusal, required_fields, until_429};
+use crate::http::daemon::{Daemon, FREE, KEY, LONG, Raw, refusal, refused_during_upload, required_fields};
 use backdrop::http::config::HttpConfig;
 use backdrop::recipe::ENDPOINTS;
 use base64::Engine as _;
@@ -250,15 +250,10 @@ async fn a_picture_in_json_reserves_the_memory_of_its_bytes() {
         assert_eq!(response.status(), 200, "the memory was not given back");
     }
     // An unfinished upload reserves what it has sent.
-    let mut slow = daemon.connect().await;
-    slow.write(head("/remove", kind, body.len())).await;
-    let (most, rest) = body.split_at(body.len() - 20);
-    slow.write(most).await;
     let raw = || daemon.post("/remove").header("content-type", "image/jpeg").body(vec![0; 9 << 20]);
-    let refused = until_429(async || response_of(raw()).await).await;
+    let head = head("/remove", kind, body.len());
+    let refused = refused_during_upload(&daemon, &head, body.as_bytes(), async || response_of(raw()).await).await;
     refusal(refused).await.is(429, "rate_limit_exceeded", None);
-    slow.write(rest).await;
-    assert!(slow.reply().await.expect("the slow one's picture").starts_with("HTTP/1.1 200 "));
     assert_eq!(response_of(raw()).await.status(), 200);
 }
 
