@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Writes a training set (image/ and mask/) from photos of COCO that have one person, with the person's hand-made polygons.
+"""Writes a training set (image/ and mask/) from photos of COCO that have one person: the person by hand-made polygons, and what it
+holds, rides or wears by the teachers' masks.
 
     coco_people.py --photos val2017 --annotations instances_val2017.json --masks TAUGHT/<set> --out SET --dev DEVELOPMENT_SET
 
-The teachers' masks (`teach.py masks`) tell what else of a photo may be subject: what they are sure of beside the person (a board, a
-horse, an elephant) is invalid (grey), as in `teach.py reconcile`. A photo whose person is small and no subject to the teachers is left out.
-`--dev` takes an eighth of the photos, by the hash of their names, out of the training set: those without invalid regions
-become a development set. Contours are aligned with the photo's edges, since COCO's are polygons.
+COCO's polygons are of people alone. What the teachers' masks (`teach.py masks`) are sure of and touches the person (a board, a horse, a
+hat) is subject too; what they are sure of elsewhere is invalid (grey), as in `teach.py reconcile`. A photo whose person is small and no
+subject to the teachers is left out.
+`--dev` takes an eighth of the photos, by the hash of their names, out of the training set: those in which the teachers are sure of
+nothing beside the person become a development set. Contours are aligned with the photo's edges, since COCO's are polygons.
 """
 import argparse
 import json
@@ -16,7 +18,7 @@ import cv2
 import numpy as np
 
 from data import MAX_SIDE, read_mask, read_rgb, resize_to
-from teach import marked_beside, pictures, write_pair
+from teach import SURE, marked_beside, pictures, write_pair
 from voc_scenes import AREA, aligned, is_dev
 
 LARGE = 0.15         # of the picture: a person of this size is its subject, whatever the teachers say
@@ -44,17 +46,29 @@ def person_masks(annotations: Path) -> dict[str, np.ndarray]:
     return masks
 
 
+def with_attached(mask: np.ndarray, soft: np.ndarray) -> np.ndarray:
+    """The mask (uint8) of a person together with those regions of the teachers' mask (uint8, the same size) that touch it and that they
+    are sure of."""
+    square = np.ones((9, 9), np.uint8)
+    near = cv2.dilate(mask, square) > 127
+    _, regions = cv2.connectedComponents((near | (soft > SURE)).astype(np.uint8))
+    attached = (soft > SURE) & ~near & np.isin(regions, np.unique(regions[mask > 127]))
+    return np.where(cv2.dilate(attached.astype(np.uint8), square) > 0, np.maximum(mask, soft), mask)
+
+
 def mask_of(person: np.ndarray, rgb: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, bool] | None:
-    """The mask (0..1, invalid pixels at one half) of a photo by the person's pixels and the teachers' mask, and whether all of it
-    is valid; None if the person is no subject of a usable size."""
+    """The mask (0..1, invalid pixels at one half) of a photo by the person's pixels and the teachers' mask, and whether it is the
+    person's alone; None if the person is no subject of a usable size."""
     person = cv2.resize(person, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
     soft = cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR)
     area = person.mean()
     if not AREA[0] < area < AREA[1] or area < LARGE and soft[person > 0].mean() < AGREED * 255:
         return None
     mask = np.round(aligned(person, rgb) * 255).astype(np.uint8)
-    marked = marked_beside(mask, soft, BESIDE)
-    return marked.astype(np.float32) / 255, marked is mask
+    alone = marked_beside(mask, soft, BESIDE) is mask
+    if not alone:
+        mask = marked_beside(with_attached(mask, soft), soft, BESIDE)
+    return mask.astype(np.float32) / 255, alone
 
 
 def main() -> None:
