@@ -34,7 +34,7 @@ fn discounted(probability: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Size;
+    use crate::image::{EdgeKinds, Size};
     use proptest::prelude::*;
 
     fn mask(values: &[f32]) -> RawMask {
@@ -53,6 +53,13 @@ mod tests {
     fn a_second_mask_on_another_grid_adds_nothing() {
         let first = mask(&[0.1, 0.2]);
         assert_eq!(union(first.clone(), &mask(&[1.0])), first);
+    }
+
+    #[test]
+    fn a_union_keeps_the_kinds_of_the_first_masks_outline() {
+        let kinds = |largest: f32| Some(EdgeKinds::of_logits([largest, 0.0, 0.0, 0.0]));
+        let union = union(mask(&[0.1]).with_edge(kinds(2.0)), &mask(&[0.9]).with_edge(kinds(-2.0)));
+        assert_eq!(union.edge(), kinds(2.0));
     }
 
     proptest! {

@@ -149,7 +149,7 @@ fn fade(at: usize, cells: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Rect;
+    use crate::image::{EdgeKinds, Rect};
 
     const SIZE: Size = Size::new(800, 600);
 
@@ -171,6 +171,13 @@ mod tests {
     #[test]
     fn without_parts_the_mask_stays_as_it_is() {
         assert_eq!(merged(half(), SIZE, &[]), half());
+    }
+
+    #[test]
+    fn the_kinds_of_the_first_masks_outline_are_kept() {
+        let kinds = Some(EdgeKinds::of_logits([2.0, 0.0, 0.0, 0.0]));
+        let whole = (Part::subject(Rect::whole(SIZE)), half());
+        assert_eq!(merged(half().with_edge(kinds), SIZE, &[whole]).edge(), kinds);
     }
 
     #[test]
