@@ -2,13 +2,13 @@
 """Writes a training set (image/ and mask/) from photos of COCO that have one person: the person by hand-made polygons, and what it
 holds, rides or wears by the teachers' masks.
 
-    coco_people.py --photos val2017 --annotations instances_val2017.json --masks TAUGHT/<set> --out SET --dev DEVELOPMENT_SET
+    coco_people.py --photos val2017 --annotations instances_val2017.json --masks TAUGHT/<set> --out SET --dev SET --dev-attached SET
 
 COCO's polygons are of people alone. What the teachers' masks (`teach.py masks`) are sure of and touches the person (a board, a horse, a
 hat) is subject too; what they are sure of elsewhere is invalid (grey), as in `teach.py reconcile`. A photo whose person is small and no
 subject to the teachers is left out.
-`--dev` takes an eighth of the photos, by the hash of their names, out of the training set: those in which the teachers are sure of
-nothing beside the person become a development set. Contours are aligned with the photo's edges, since COCO's are polygons.
+An eighth of the photos, by the hash of their names, are no training photos: those in which the teachers are sure of nothing beside the
+person become the set `--dev`, those with something attached and nothing else `--dev-attached`. Contours are aligned with the photo's edges, since COCO's are polygons.
 """
 import argparse
 import json
@@ -24,7 +24,7 @@ from voc_scenes import AREA, aligned, is_dev
 LARGE = 0.15         # of the picture: a person of this size is its subject, whatever the teachers say
 AGREED = 0.5         # the teachers' mean over a smaller person, at least
 BESIDE = 0.01        # of the person's area: what the teachers are sure of beside it
-DEV = 32             # of 256: the share of `--dev`
+DEV = 32             # of 256: the share of the development sets
 
 
 def person_masks(annotations: Path) -> dict[str, np.ndarray]:
@@ -56,19 +56,20 @@ def with_attached(mask: np.ndarray, soft: np.ndarray) -> np.ndarray:
     return np.where(cv2.dilate(attached.astype(np.uint8), square) > 0, np.maximum(mask, soft), mask)
 
 
-def mask_of(person: np.ndarray, rgb: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, bool] | None:
-    """The mask (0..1, invalid pixels at one half) of a photo by the person's pixels and the teachers' mask, and whether it is the
-    person's alone; None if the person is no subject of a usable size."""
+def mask_of(person: np.ndarray, rgb: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, bool, bool] | None:
+    """The mask (0..1, invalid pixels at one half) of a photo by the person's pixels and the teachers' mask, whether it is the person's
+    alone, and whether all of it is valid; None if the person is no subject of a usable size."""
     person = cv2.resize(person, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
     soft = cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_LINEAR)
     area = person.mean()
     if not AREA[0] < area < AREA[1] or area < LARGE and soft[person > 0].mean() < AGREED * 255:
         return None
     mask = np.round(aligned(person, rgb) * 255).astype(np.uint8)
-    alone = marked_beside(mask, soft, BESIDE) is mask
-    if not alone:
-        mask = marked_beside(with_attached(mask, soft), soft, BESIDE)
-    return mask.astype(np.float32) / 255, alone
+    if marked_beside(mask, soft, BESIDE) is mask:
+        return mask.astype(np.float32) / 255, True, True
+    whole = with_attached(mask, soft)
+    marked = marked_beside(whole, soft, BESIDE)
+    return marked.astype(np.float32) / 255, False, marked is whole
 
 
 def main() -> None:
@@ -78,19 +79,25 @@ def main() -> None:
     p.add_argument("--masks", type=Path, required=True)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--dev", type=Path, required=True)
+    p.add_argument("--dev-attached", type=Path, required=True)
     a = p.parse_args()
     people = person_masks(a.annotations)
-    counts = {a.out: 0, a.dev: 0}
+    counts = {a.out: 0, a.dev: 0, a.dev_attached: 0}
     for photo in pictures(a.photos):
         file = a.masks / f"{photo.stem}.png"
         if photo.stem not in people or not file.exists():
             continue
         rgb = resize_to(read_rgb(photo), MAX_SIDE)
         found = mask_of(people[photo.stem], rgb, read_mask(file))
-        out = a.dev if is_dev(photo.stem, DEV) else a.out
-        if found is None or out == a.dev and not found[1]:
+        if found is None:
             continue
-        write_pair(out, photo.stem, rgb, found[0])
+        mask, alone, valid = found
+        out = a.out
+        if is_dev(photo.stem, DEV):
+            if not valid:
+                continue
+            out = a.dev if alone else a.dev_attached
+        write_pair(out, photo.stem, rgb, mask)
         counts[out] += 1
     print(", ".join(f"{out}: {count}" for out, count in counts.items()), f"of {len(people)}")
 

@@ -200,11 +200,13 @@ def test_what_a_person_holds_is_subject_and_a_small_person_behind_a_subject_is_l
     rgb, person, soft = np.full((100, 100, 3), 90, np.uint8), np.zeros((100, 100), np.uint8), np.zeros((100, 100), np.uint8)
     person[20:80, 30:60] = 1
     soft[20:80, 30:60] = 255
-    assert coco_people.mask_of(person, rgb, soft)[1]
+    assert coco_people.mask_of(person, rgb, soft)[1:] == (True, True)
     soft[40:60, 58:80] = 255  # held
+    assert coco_people.mask_of(person, rgb, soft)[1:] == (False, True)
     soft[40:60, 90:] = 255    # and something else
-    mask, alone = coco_people.mask_of(person, rgb, soft)
-    assert not alone and mask[50, 45] == mask[50, 62] == mask[50, 78] == 1 and mask[90, 70] == 0
+    mask, alone, valid = coco_people.mask_of(person, rgb, soft)
+    assert not alone and not valid
+    assert mask[50, 45] == mask[50, 62] == mask[50, 78] == 1 and mask[90, 70] == 0
     assert mask[50, 84] == 0 and abs(mask[50, 95] - 0.5) < 0.01
     soft[:, :60] = 0
     assert coco_people.mask_of(person, rgb, soft) is not None
