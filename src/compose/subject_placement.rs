@@ -99,9 +99,9 @@ pub(super) fn side_within(size: Size, most: u32) -> Option<u32> {
     }
     let exact = f64::from(size.longest()) * (f64::from(most) / size.area() as f64).sqrt();
     let side = (exact.floor() as u32).max(1);
-    // The other side may have been rounded up.
+    // The other side may have been rounded up. It is one less within as many steps as the picture is longer than wide.
     let fits = |side: &u32| size.fitted(Size::new(*side, *side)).area() <= most as usize;
-    Some((side.saturating_sub(2).max(1)..=side).rev().find(fits).unwrap_or(1))
+    Some((1..=side).rev().find(fits).unwrap_or(1))
 }
 
 fn scaled(length: u32, to: u32, of: u32) -> u32 {
@@ -168,5 +168,21 @@ mod tests {
         assert_eq!(layout(placement, Some(u32::MAX)).canvas, SOURCE);
         let scaled = layout(Placement { crop: Some(Margins::NONE), scale: None, position: None }, Some(2_000));
         assert_eq!((scaled.canvas, scaled.place), (Size::new(50, 40), Rect::whole(Size::new(50, 40))));
+    }
+
+    #[test]
+    fn a_thin_picture_keeps_nearly_all_pixels_that_it_may_have() {
+        for most in [2_500, 250_000, 1_500_000] {
+            for size in
+                (0..100).flat_map(|thin| [Size::new(4000, 4000 / (thin + 1)), Size::new(4096 / (thin + 1), 4096)])
+            {
+                let Some(side) = side_within(size, most) else { continue };
+                let fitted = size.fitted(Size::new(side, side));
+                // Rounding the shorter side costs at most half a pixel of it.
+                let shorter = f64::from(fitted.width.min(fitted.height));
+                let share = fitted.area() as f64 / f64::from(most);
+                assert!(share <= 1.0 && share > 1.0 - 2.0 / shorter, "{size} as {fitted} for {most}");
+            }
+        }
     }
 }
