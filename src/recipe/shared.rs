@@ -8,7 +8,8 @@ use super::{
     RequiredInputs, Retouch, Side, Value, WatermarkText, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
-use crate::compose::{self, Resize, Scene, Watermark};
+use crate::compose::{self, Background, Resize, Scene, Watermark};
+use crate::image::color::Color;
 use crate::image::{OutputFormat, Quality, SourceUrl};
 use crate::matting;
 
@@ -281,7 +282,9 @@ pub(super) fn retouched(
         let expected = format!("{usual}, because this endpoint keeps the whole picture");
         return Err(FieldError::invalid(name, value, expected));
     }
-    Ok(finished(Work::Retouch(retouch), common, marks, format, Scene::default()))
+    // What an exact size leaves free is transparent, and white where the format has no alpha.
+    let background = if format == OutputFormat::Jpeg { Background::Color(Color::WHITE) } else { Background::Clear };
+    Ok(finished(Work::Retouch(retouch), common, marks, format, Scene { background, ..Scene::default() }))
 }
 
 /// The refusal of a format without alpha for a result with transparency.

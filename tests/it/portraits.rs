@@ -413,6 +413,21 @@ async fn transparency_is_kept_and_a_jpeg_of_it_refused() {
 }
 
 #[tokio::test]
+async fn what_an_exact_size_leaves_free_is_transparent_and_white_in_a_jpeg() {
+    let fake = FakeEngine::with(&[face(60.0, 60.0, 60.0)]).await;
+    let square = noise(Size::new(120, 120), |_, _| 255);
+    for endpoint in ["upscale", "face-restore"] {
+        let sized = |format| [("width", "300"), ("height", "100"), ("format", format)];
+        let [png, jpeg] = [
+            decoded(&fake.done(endpoint, &square, &sized("png")).await),
+            decoded(&fake.done(endpoint, &square, &sized("jpg")).await),
+        ];
+        assert_eq!((png.size(), jpeg.size()), (Size::new(300, 100), Size::new(300, 100)), "{endpoint}");
+        assert_eq!((png.pixel(20, 50), jpeg.pixel(20, 50)), ([0; 4], [255; 4]), "{endpoint}");
+    }
+}
+
+#[tokio::test]
 async fn a_sandbox_stamp_is_on_retouched_pictures_and_portraits_too() {
     let (x, y, width) = FACE;
     let fake = FakeEngine::with(&[face(x, y, width)]).await;
