@@ -7,7 +7,7 @@ use crate::http::caller::Caller;
 use crate::http::error::ApiError;
 use crate::http::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::input_names::{FILE, URL};
-use crate::http::routes::image::{self, BilledImage};
+use crate::http::routes::image::{self, Bill, FinishedImage};
 use crate::http::state::ApiState;
 use crate::http::upload_memory::Share;
 use crate::image::{Size, SourceUrl};
@@ -39,11 +39,9 @@ pub(super) enum PictureSource {
 }
 
 /// A finished picture.
-#[derive(Debug)]
 pub(super) struct Cutout {
     pub(super) output: Output,
-    /// In microdollars.
-    pub(super) cost: u64,
+    pub(super) bill: Bill,
     /// Of the upright source.
     pub(super) source: Size,
     pub(super) latency: Duration,
@@ -51,7 +49,7 @@ pub(super) struct Cutout {
     pub(super) deadline: Instant,
 }
 
-/// Authorizes the request, fetches its files, processes and bills the picture.
+/// Authorizes the request, fetches its files and processes the picture.
 pub(super) async fn cut_out(
     state: &ApiState,
     caller: &Caller,
@@ -82,9 +80,9 @@ pub(super) async fn cut_out(
             return Err(Refusal::invalid_request("roi_region_empty", "`roi` has no pixels"));
         }
     }
-    let BilledImage { output, cost, .. } = image::process(state, caller, prepared, received, limits).await?;
+    let FinishedImage { output, bill, .. } = image::process(state, caller, prepared, received, limits).await?;
     let deadline = received + state.config.request_deadline;
-    Ok(Cutout { output, cost, source: size, latency: received.elapsed(), deadline })
+    Ok(Cutout { output, bill, source: size, latency: received.elapsed(), deadline })
 }
 
 /// A cutout is billed as `/remove`, one with a background as `/replace-bg`.

@@ -29,6 +29,9 @@ pub(in crate::http) async fn answer(
     }
     let has_key = take_key(route.format, &mut context.headers);
     let answered = dispatch(state, route, has_key, context).await;
+    if route.format == WireFormat::RemoveBg {
+        reply::write_reset_as_time(&mut context.reply_headers);
+    }
     Ok(answered.unwrap_or_else(|refusal| refusal.into_reply(route.format, has_key)))
 }
 
@@ -44,7 +47,7 @@ async fn dispatch(
     if !route.methods.split(", ").any(|method| method == context.method.as_str()) {
         return Err(not_allowed(route, &context.method).into());
     }
-    let (caller, rate) = if route.format == WireFormat::Rembg && !has_key {
+    let (caller, _) = if route.format == WireFormat::Rembg && !has_key {
         let account = state.app.compat.rembg_account_or_default();
         let caller = state.app.keys.of_account(account).ok_or_else(|| {
             ApiError::unavailable("the account of this route does not exist")
@@ -54,9 +57,6 @@ async fn dispatch(
     } else {
         admit_any_scope(state, context)?
     };
-    if route.format == WireFormat::RemoveBg {
-        reply::write_reset(&rate, &mut context.reply_headers);
-    }
     if route.action == Action::Account {
         return Ok(account::answer(state, route.format, &caller));
     }

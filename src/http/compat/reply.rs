@@ -3,7 +3,6 @@
 use super::archive;
 use super::cutout::Cutout;
 use super::refusal::Refusal;
-use crate::account::rate_limit::RateStatus;
 use crate::http::caller::Caller;
 use crate::http::error::ApiError;
 use crate::http::picture_reply;
@@ -30,10 +29,12 @@ pub(super) enum Body {
     Json(&'static str, String),
 }
 
-/// remove.bg has the reset as a time, in seconds since 1970, and not as a wait.
-pub(super) fn write_reset(rate: &RateStatus, headers: &mut HeaderMap) {
-    let now = u64::try_from(UnixSeconds::now().0).unwrap_or_default();
-    headers.insert(RATE_RESET, (now + rate.reset_seconds()).into());
+/// Replaces the wait until the rate's reset, where there is one, by its time in seconds since 1970, as remove.bg has it.
+pub(super) fn write_reset_as_time(headers: &mut HeaderMap) {
+    let wait = headers.get(RATE_RESET).and_then(|wait| wait.to_str().ok()?.parse::<i64>().ok());
+    if let Some(wait) = wait {
+        headers.insert(RATE_RESET, UnixSeconds::now().0.saturating_add(wait).into());
+    }
 }
 
 /// A reply without a body.
@@ -51,9 +52,9 @@ pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     types.iter().any(|range| range == "application/json") && !types.iter().any(|range| range.starts_with("image/"))
 }
 
-/// The reply that carries a finished picture, with the usual headers of one.
+/// The reply that carries a finished picture, with the usual headers of one. The picture is billed once its reply can be sent.
 pub(super) async fn picture(state: &ApiState, caller: &Caller, cutout: Cutout, body: Body) -> Result<Reply, Refusal> {
-    let Cutout { mut output, cost, latency, deadline, .. } = cutout;
+    let Cutout { mut output, bill, latency, deadline, .. } = cutout;
     let bytes = std::mem::take(&mut output.image.bytes);
     let (bytes, media_type) = match body {
         Body::Picture => (bytes, output.image.format.media_type()),
@@ -73,7 +74,7 @@ pub(super) async fn picture(state: &ApiState, caller: &Caller, cutout: Cutout, b
             (state.replies.hold(&caller.account, json, deadline).await?, "application/json")
         }
     };
-    let mut reply = picture_reply::image(output, cost, latency)?;
+    let mut reply = picture_reply::image(output, bill.pay().await?, latency)?;
     *reply.body_mut() = Full::new(bytes).boxed_unsync();
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     Ok(reply)

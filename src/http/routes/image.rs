@@ -33,7 +33,8 @@ pub(in crate::http) async fn answer(
     let request = image_request::read(state, endpoint, caller, context).await?;
     let received = context.body.received();
     let prepared = prepare(state, endpoint, caller, &context.headers, request).await?;
-    let BilledImage { output, cost, model } = process(state, caller, prepared, received, state.limits).await?;
+    let FinishedImage { output, model, bill } = process(state, caller, prepared, received, state.limits).await?;
+    let cost = bill.pay().await?;
     let words = output.understood.clone();
     let mut reply = picture_reply::image(output, cost, received.elapsed())?;
     if endpoint.generates() {
@@ -55,13 +56,25 @@ pub(in crate::http) struct PreparedImage {
     was_fetched: bool,
 }
 
-/// A finished picture that is billed.
-pub(in crate::http) struct BilledImage {
+/// A finished picture, which holds its reply memory.
+pub(in crate::http) struct FinishedImage {
     pub(in crate::http) output: Output,
-    /// In microdollars.
-    pub(in crate::http) cost: u64,
     /// The upstream model that generated its backdrop.
     model: Option<ModelId>,
+    pub(in crate::http) bill: Bill,
+}
+
+/// The bill of a finished picture. Dropped unpaid, nothing is billed.
+pub(in crate::http) struct Bill {
+    authorized: Authorized,
+    digest: PictureDigest,
+}
+
+impl Bill {
+    /// The cost in microdollars, once the bill is durable.
+    pub(in crate::http) async fn pay(self) -> Result<u64, ApiError> {
+        self.authorized.bill(&[self.digest]).await
+    }
 }
 
 /// Authorizes a request whose fields are valid, and fetches its files.
@@ -95,17 +108,18 @@ pub(in crate::http) async fn prepare(
     Ok(PreparedImage { authorized, source, param, share, aux, digest, fetching, was_fetched })
 }
 
-/// Processes a picture within `limits`, waits for reply memory, and bills it.
+/// Processes a picture within `limits`, and waits for reply memory.
 pub(in crate::http) async fn process(
     state: &ApiState,
     caller: &Caller,
     prepared: PreparedImage,
     received: Instant,
     limits: Limits,
-) -> Result<BilledImage, ApiError> {
+) -> Result<FinishedImage, ApiError> {
     let PreparedImage { authorized, source, param, share, aux, digest, fetching, was_fetched } = prepared;
     let recipe = &authorized.recipe;
-    let generated = backdrop::generate(state, recipe, caller, &source, received).await?;
+    let generated = backdrop::generate(state, recipe, caller, &source, received).await;
+    let generated = generated.map_err(|error| error.renamed(FILE, param))?;
     let fetch = if was_fetched || generated.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
     let deadline = received + state.config.request_deadline;
@@ -126,6 +140,5 @@ pub(in crate::http) async fn process(
     drop((share, aux.share, generated_share));
     output.image.bytes = state.replies.hold(&caller.account, output.image.bytes, call.deadline).await?;
     drop((slot, place));
-    let cost = authorized.bill(&[digest]).await?;
-    Ok(BilledImage { output, cost, model })
+    Ok(FinishedImage { output, model, bill: Bill { authorized, digest } })
 }

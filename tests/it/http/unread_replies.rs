@@ -1,6 +1,6 @@
 //! Replies that the client reads slowly or not at all: their memory and their time-out.
 
-use crate::http::daemon::{Daemon, KEY, LONG, PAID, Work, raw_upload, raw_upload_to, until};
+use crate::http::daemon::{Daemon, KEY, LONG, PAID, PHOTO, Work, raw_upload, raw_upload_to, until};
 use backdrop::http::config::HttpConfig;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use reqwest::multipart::{Form, Part};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -259,4 +260,34 @@ async fn an_unread_reply_of_every_kind_is_reset() {
         reply.into_body().collect().await.expect_err(&path);
         drop(client.sender);
     }
+}
+
+#[tokio::test]
+async fn a_picture_whose_reply_in_another_format_finds_no_memory_is_not_billed() {
+    let config = HttpConfig { request_deadline: ms(2000), ..config() };
+    let daemon = Daemon::start_with(config, 10_000).await;
+    // Two pictures fit the share, and not one beside the JSON of another.
+    daemon.engine.set(Work::AnswerBytes(SHARE * 19 / 40));
+    let json = || {
+        let form = Form::new().part("image_file", Part::bytes(PHOTO).file_name("a.png"));
+        let request = daemon.client.post(daemon.url("/v1.0/removebg")).header("x-api-key", KEY).multipart(form);
+        request.header("accept", "application/json").send()
+    };
+    let client = Client::connect(&daemon).await;
+    let unread = client.send(picture(KEY)).await;
+    assert_eq!((unread.status().as_u16(), daemon.account(KEY).await["used"].as_u64()), (200, Some(1)));
+    assert_eq!(json().await.expect("an answer").status(), 503);
+    assert_eq!(daemon.account(KEY).await["used"], 1);
+    drop((unread, client));
+    let answer = in_time("room", async {
+        loop {
+            let answer = json().await.expect("an answer");
+            if answer.status() == 200 {
+                return answer;
+            }
+        }
+    });
+    let text = answer.await.text().await.expect("JSON");
+    assert!(text.starts_with("{\"data\":{\"result_b64\":") && text.len() > SHARE / 2, "{} bytes", text.len());
+    assert_eq!(daemon.account(KEY).await["used"], 2);
 }
