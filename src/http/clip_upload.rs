@@ -1,13 +1,13 @@
 //! Writes an uploaded clip to disk while it arrives, and hashes it; it is never held in memory.
 //!
 //! A blocking thread writes; the channel to it holds a few pieces, so that a slow disk slows the upload. The number of
-//! uploads at once is bounded, because each may take 200 MB of disk.
+//! uploads at once is bounded, because each may take 200 MB of disk, in all and by account as the memory for uploads is.
 
 use super::body::Chunks;
 use super::error::ApiError;
 use super::form::MAX_OVERHEAD;
 use super::multipart::{Multipart, MultipartError};
-use super::upload_memory::uploads_full_error;
+use super::upload_memory::{Share, UploadMemory};
 use crate::codec::DecodeError;
 use crate::video;
 use bytes::Bytes;
@@ -15,12 +15,11 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Clips that are uploaded at once; one more is answered 429.
-const CLIPS_AT_ONCE: usize = 8;
+/// Clips that are uploaded or fetched at once; one more is answered 429. One account alone may have eight.
+const CLIPS_AT_ONCE: usize = 12;
 
 /// Pieces that wait for the disk; each is at most what a connection's buffer holds.
 const PIECES_AHEAD: usize = 8;
@@ -40,18 +39,20 @@ pub(super) fn clip_too_large() -> ApiError {
     DecodeError::TooManyBytes { limit: max_clip() }.into()
 }
 
-/// The slots of uploads of clips.
+/// The slots of uploads of clips, by account: one account may hold at most twice what remains free.
 #[derive(Clone, Debug)]
-pub(super) struct ClipSlots(Arc<Semaphore>);
+pub(super) struct ClipSlots(UploadMemory);
 
 impl ClipSlots {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(CLIPS_AT_ONCE)))
+        Self(UploadMemory::new(CLIPS_AT_ONCE, 1))
     }
 
-    /// A slot, until it is dropped.
-    pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.0.clone().try_acquire_owned().map_err(|_| uploads_full_error())
+    /// A slot for `account`, until it is dropped.
+    pub(super) fn acquire(&self, account: &str) -> Result<Share, ApiError> {
+        let slot = self.0.of(account).share();
+        slot.grow(1)?;
+        Ok(slot)
     }
 }
 
@@ -142,5 +143,21 @@ fn too_large_as_clip(error: MultipartError) -> ApiError {
     match error {
         MultipartError::BodyTooLarge => clip_too_large(),
         MultipartError::Malformed(_) | MultipartError::Body(_) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_account_leaves_slots_for_others() {
+        let slots = ClipSlots::new();
+        let held: Vec<_> = std::iter::from_fn(|| slots.acquire("a").ok()).collect();
+        assert_eq!(held.len(), 8);
+        let others: Vec<_> = ["b", "c", "d", "e"].iter().map(|account| slots.acquire(account)).collect();
+        assert!(others.iter().all(Result::is_ok) && slots.acquire("f").is_err());
+        drop(held);
+        assert!(slots.acquire("f").is_ok());
     }
 }

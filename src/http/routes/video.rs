@@ -22,13 +22,13 @@ use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::request_fingerprint::{self, hash, texts};
 use crate::http::state::ApiState;
+use crate::http::upload_memory::Share;
 use crate::image::SourceUrl;
 use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
 use crate::recipe::{FieldError, Fields, Guidance, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
 use crate::video::VideoError;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::jobs::{self, job_document};
 
@@ -54,7 +54,7 @@ enum ClipSource {
 struct Upload {
     incoming: IncomingClip,
     stored: StoredClip,
-    _slot: OwnedSemaphorePermit,
+    _slot: Share,
 }
 
 /// Answers 202 with the job.
@@ -82,7 +82,7 @@ pub(in crate::http) async fn answer(
     }
     let upload = match clip {
         ClipSource::Uploaded(upload) => upload,
-        ClipSource::Url(url) => fetch(state, &url).await?,
+        ClipSource::Url(url) => fetch(state, &caller.account, &url).await?,
     };
     let seconds = billable_seconds(state, &upload).await.map_err(|error| clip_error(error, param))?;
     let reservation = if caller.test { None } else { Some(reserve_quota(state, caller, seconds)?) };
@@ -158,7 +158,7 @@ async fn read_form(
                 return Err(FieldError::Repeated { param: name }.into());
             }
             require_upload_allowed(state, caller, &fields).await?;
-            let slot = state.clips.acquire()?;
+            let slot = state.clips.acquire(&caller.account)?;
             if content_length.is_some_and(|length| length > clip_upload::max_body() as u64) {
                 return Err(clip_too_large());
             }
@@ -201,8 +201,8 @@ fn validate(state: &ApiState, fields: &Fields) -> Result<VideoRecipe, ApiError> 
 }
 
 /// Fetches a clip to disk.
-async fn fetch(state: &ApiState, url: &SourceUrl) -> Result<Upload, ApiError> {
-    let slot = state.clips.acquire()?;
+async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Upload, ApiError> {
+    let slot = state.clips.acquire(account)?;
     let incoming = state.app.jobs.incoming(clip_upload::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
     let fetched = state.app.fetcher.fetch_clip(url, clip_upload::max_clip(), file.pieces()).await;

@@ -494,6 +494,8 @@ async fn concurrent_uploads_of_clips_are_limited() {
     assert!(refused.headers.contains_key("retry-after"));
     let url = json!({ "url": "https://example.org/clip-2" });
     refusal(daemon.clip_by_url(&url).await).await.is(429, "rate_limit_exceeded", None);
+    // Another account has slots of its own.
+    assert_eq!(daemon.clip(PAID, &[], CLIP).await.status(), 202);
     // One client disconnects; the others are served.
     slow.pop();
     until("a place", || std::fs::read_dir(&folder).is_ok_and(|entries| entries.count() == 7)).await;
