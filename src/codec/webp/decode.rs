@@ -16,7 +16,7 @@ const MAX_METADATA_BYTES: usize = 1 << 20;
 pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(probed))?;
     let mut pixels = pool.take(layout.size.area() * 4);
-    catch_panic("WebP", || samples(bytes, layout.size, &mut pixels))?;
+    catch_panic("WebP", || samples(&layout.with_flags_met(bytes), layout.size, &mut pixels))?;
     icc::to_srgb(&mut pixels, Samples::Rgb, layout.profile(bytes));
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }

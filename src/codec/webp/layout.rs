@@ -9,6 +9,7 @@ use crate::codec::exif;
 use crate::codec::limits::{Limits, check_size};
 use crate::codec::orientation::Orientation;
 use crate::image::Size;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Positions of the parts of a WebP file.
@@ -18,6 +19,8 @@ pub(in crate::codec) struct Layout {
     pub(super) size: Size,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
+    /// The flags of an extended file whose chunks it does not have.
+    unmet_flags: u8,
 }
 
 impl Layout {
@@ -28,13 +31,14 @@ impl Layout {
         let (size, is_animated) = match first {
             b"VP8X" => {
                 let canvas = Size::new(u24_le(bytes, 24)? + 1, u24_le(bytes, 27)? + 1);
-                (canvas, u8_at(bytes, 20)? & ANIMATION != 0)
+                (canvas, u8_at(bytes, FLAGS)? & ANIMATION != 0)
             }
             name => (data_size(name, bytes, 20)?, false),
         };
         check_size(size, limits)?;
         let declared = usize::try_from(u32_le(bytes, 4)?).map_err(|_| truncated())?.saturating_add(8);
-        let mut layout = Self { size, exif: None, profile: None };
+        let flags = if first == b"VP8X" { u8_at(bytes, FLAGS)? } else { 0 };
+        let mut layout = Self { size, exif: None, profile: None, unmet_flags: flags & (ALPHA | EXIF | XMP) };
         let (mut at, mut data) = (12, false);
         // Some writers leave out the last chunk's padding byte.
         while at + 1 < declared {
@@ -42,6 +46,13 @@ impl Layout {
             let len = usize::try_from(u32_le(bytes, at + 4)?).map_err(|_| truncated())?;
             slice(bytes, at + 8, len)?;
             let place = at + 8..at + 8 + len;
+            layout.unmet_flags &= match name {
+                // Lossless data and frames have alpha within them.
+                b"ALPH" | b"VP8L" | b"ANMF" => !ALPHA,
+                b"EXIF" => !EXIF,
+                b"XMP " => !XMP,
+                _ => u8::MAX,
+            };
             match name {
                 b"VP8 " | b"VP8L" if !is_animated => {
                     check_equal(size, data_size(name, bytes, place.start)?)?;
@@ -62,6 +73,16 @@ impl Layout {
         if data { Ok(layout) } else { Err(truncated()) }
     }
 
+    /// `bytes` without the flags of absent chunks: some writers set them anyway, libwebp ignores them, and image-webp refuses the
+    /// file.
+    pub(super) fn with_flags_met<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut bytes = Cow::Borrowed(bytes);
+        if self.unmet_flags != 0 {
+            bytes.to_mut()[FLAGS] &= !self.unmet_flags;
+        }
+        bytes
+    }
+
     /// Size of the upright picture.
     pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
         self.orientation(bytes).upright(self.size)
@@ -78,8 +99,12 @@ impl Layout {
     }
 }
 
-/// The animation flag of an extended file.
+/// The byte of an extended file's flags, and those that are read.
+const FLAGS: usize = 20;
 const ANIMATION: u8 = 1 << 1;
+const XMP: u8 = 1 << 2;
+const EXIF: u8 = 1 << 3;
+const ALPHA: u8 = 1 << 4;
 
 /// Checks that an animation frame, with chunk data at `at`, lies on the `canvas` and has its declared size.
 fn check_frame(canvas: Size, bytes: &[u8], at: usize) -> Result<(), DecodeError> {

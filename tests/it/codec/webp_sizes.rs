@@ -1,4 +1,5 @@
-//! WebP files whose declared and actual sizes differ are refused by the probe, before pixels are allocated.
+//! WebP files whose header contradicts their chunks: those of another size are refused by the probe, before pixels are allocated,
+//! and flags of absent chunks are ignored.
 
 use crate::codec::support::{decode, fixture};
 use backdrop::codec::{self, DecodeError, Limits};
@@ -124,6 +125,22 @@ fn a_file_or_frame_without_picture_data_is_refused() {
     // Neither is a picture after the file's declared end accepted, where a decoder may still read.
     let hidden = [still(&[frame([0, 0], DECLARED, &[lossy(DECLARED)])]), lossy(ACTUAL)].concat();
     assert_refused(&hidden, "a picture behind the end");
+}
+
+#[test]
+fn flags_of_absent_chunks_do_not_matter() {
+    let plain = decode(&fixture("lossy.webp")).expect("a valid file");
+    let size = plain.size();
+    let data = fixture("lossy.webp")[12..].to_vec();
+    for flags in [0x04, 0x08, 0x10, 0x20, 0x3c] {
+        let decoded = decode(&file(&[canvas(size, flags), data.clone()])).expect("a valid picture");
+        assert!(decoded.pixels() == plain.pixels(), "{flags:#x}");
+    }
+    // Alpha that is there is kept, whatever else the flags say.
+    let mut with_alpha = fixture("lossy_alpha.webp");
+    let expected = decode(&with_alpha).expect("a valid file");
+    with_alpha[20] |= 0x0c;
+    assert!(decode(&with_alpha).expect("a valid picture").pixels() == expected.pixels());
 }
 
 #[test]
