@@ -5,7 +5,7 @@
 //! stream that starts later is extended backwards to it.
 
 use super::input::{ColorCoding, Source};
-use super::probe::{Probed, max_frames};
+use super::probe::{Probed, max_frames, tolerance};
 use super::sandbox::ToolProcess;
 use super::tool_limits::{Files, ResourceLimits};
 use super::{Clip, Tools, VideoError};
@@ -50,7 +50,7 @@ impl Decoder {
     /// The next frame, opaque; `None` after the last.
     ///
     /// # Errors
-    /// [`VideoError::TooLarge`] when the clip exceeds the limit on frames, [`VideoError::Exhausted`],
+    /// [`VideoError::TooLarge`] when the clip exceeds its probed length or the limit on frames, [`VideoError::Exhausted`],
     /// [`VideoError::Io`].
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, VideoError> {
         let Some(output) = &mut self.output else { return Ok(None) };
@@ -65,8 +65,13 @@ impl Decoder {
             return Ok(None);
         }
         self.decoded_frames += 1;
+        let length = self.clip.rate.length(self.decoded_frames);
         if self.decoded_frames > max_frames(self.clip.rate) {
             return Err(VideoError::TooLarge("it lasts more than 60 seconds".to_owned()));
+        }
+        // What exceeds the probed length is not covered by the reserved quota.
+        if length - self.clip.seconds > tolerance(self.clip.seconds, self.clip.rate.per_second()) {
+            return Err(VideoError::TooLarge(format!("it lasts longer than its {:.2} seconds", self.clip.seconds)));
         }
         Ok(Some(Frame::new(self.clip.size, pixels)))
     }
@@ -74,22 +79,22 @@ impl Decoder {
     /// After the last frame: warnings about the clip.
     ///
     /// # Errors
-    /// [`VideoError::Unreadable`] when there was no frame at all, [`VideoError::Exhausted`].
+    /// [`VideoError::Unreadable`] when there was no frame at all, [`VideoError::Exhausted`], [`VideoError::Tool`] when the decoder
+    /// was killed.
     pub(super) async fn finish(self) -> Result<Vec<String>, VideoError> {
         let Self { process, output, decoded_frames, clip, .. } = self;
         drop(output);
         let exit = process.wait(TIMEOUT).await?;
-        if let Err(error @ VideoError::Exhausted(_)) = if exit.status.success() { Ok(()) } else { Err(exit.failure()) }
-        {
-            return Err(error);
+        // Its own failure may be the clip's; one from outside is not, and the clip must not be billed cut off.
+        if !exit.status.success() && (exit.is_killed() || matches!(exit.failure(), VideoError::Exhausted(_))) {
+            return Err(exit.failure());
         }
         if decoded_frames == 0 {
             tracing::debug!(messages = exit.messages, "no frame of a clip could be decoded");
             return Err(VideoError::Unreadable);
         }
         let length = clip.rate.length(decoded_frames);
-        // Durations are rounded, and may or may not include the last frame.
-        let is_short = clip.seconds - length > (2.5 / clip.rate.per_second()).max(0.02 * clip.seconds);
+        let is_short = clip.seconds - length > tolerance(clip.seconds, clip.rate.per_second());
         let mut warnings = Vec::new();
         if is_short {
             warnings.push(format!(

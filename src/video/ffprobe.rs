@@ -33,6 +33,25 @@ pub(super) struct Output {
 #[derive(Default, Deserialize)]
 pub(super) struct Format {
     pub(super) duration: Option<String>,
+    start_time: Option<String>,
+}
+
+impl Format {
+    /// When the first stream starts, in seconds; often 0, and negative where sound is primed.
+    pub(super) fn start(&self) -> f64 {
+        let start = self.start_time.as_deref().and_then(|time| time.parse::<f64>().ok());
+        start.filter(|start| start.is_finite()).unwrap_or(0.0)
+    }
+}
+
+/// What the timestamps of all packets of a stream say.
+pub(super) struct Measured {
+    /// Length in seconds.
+    pub(super) seconds: f64,
+    /// Average frames per second.
+    pub(super) average: f64,
+    /// Where the last packet ends, in seconds on the file's clock.
+    pub(super) end: f64,
 }
 
 /// A stream's entry.
@@ -88,7 +107,7 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
         "-show_entries",
         "stream=index,codec_type,width,height,pix_fmt,color_space,color_transfer,sample_aspect_ratio,avg_frame_rate,\
          r_frame_rate,duration:stream_disposition=attached_pic,default:stream_tags=duration,DURATION:\
-         stream_side_data=rotation:format=duration",
+         stream_side_data=rotation:format=duration,start_time",
     ]
     .map(OsString::from)
     .into();
@@ -107,6 +126,9 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
         }
     }
     let exit = process.wait(TIMEOUT).await?;
+    if exit.is_killed() {
+        return Err(exit.failure());
+    }
     if !exit.status.success() {
         tracing::debug!(messages = exit.messages, "ffprobe rejected a clip");
         return Err(rejected_codec(&exit.messages).map_or(VideoError::Unreadable, VideoError::Unsupported));
@@ -121,28 +143,31 @@ fn rejected_codec(messages: &str) -> Option<String> {
     Some(name.chars().filter(char::is_ascii_graphic).take(32).collect())
 }
 
-/// Duration in seconds and average frames per second, from the timestamps of all packets.
+/// Measures a stream by its packets.
 pub(super) async fn measure(
     tools: &Tools,
     file: &Path,
     container: Container,
     stream: u32,
-) -> Result<(f64, f64), VideoError> {
+) -> Result<Measured, VideoError> {
+    let entries = "packet=pts_time,duration_time";
     let mut arguments: Vec<OsString> =
-        ["-hide_banner", "-v", "error", "-of", "csv=p=0", "-show_entries", "packet=pts_time", "-select_streams"]
+        ["-hide_banner", "-v", "error", "-of", "csv=p=0", "-show_entries", entries, "-select_streams"]
             .map(OsString::from)
             .into();
     arguments.push(stream.to_string().into());
     arguments.extend(input_arguments(file, container));
     let mut process =
         ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
-    let (mut packets, mut first, mut last) = (0_usize, f64::MAX, f64::MIN);
+    let (mut packets, mut first, mut last, mut end) = (0_usize, f64::MAX, f64::MIN, f64::MIN);
     if let Some(output) = process.output() {
         let mut lines = BufReader::new(output.take(MAX_OUTPUT)).lines();
         let count = async {
             while let Ok(Some(line)) = lines.next_line().await {
-                if let Some(time) = seconds(Some(line.trim_end_matches(','))) {
+                let mut columns = line.split(',').map(|column| seconds(Some(column)));
+                if let Some(time) = columns.next().flatten() {
                     (packets, first, last) = (packets + 1, first.min(time), last.max(time));
+                    end = end.max(time + columns.next().flatten().unwrap_or(0.0));
                 }
                 if packets > MAX_PACKETS {
                     break;
@@ -157,11 +182,11 @@ pub(super) async fn measure(
     let span = last - first;
     match packets {
         0 => Err(VideoError::Unreadable),
-        1 => Ok((1.0, 1.0)),
+        1 => Ok(Measured { seconds: 1.0, average: 1.0, end }),
         _ if span <= 0.0 => Err(VideoError::Unreadable),
         _ => {
             let average = (packets - 1) as f64 / span;
-            Ok((packets as f64 / average, average))
+            Ok(Measured { seconds: packets as f64 / average, average, end })
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Probes a clip: container, size, frame rate and duration, checked against the limits.
 
 use super::container::{Container, SNIFF_BYTES};
-use super::ffprobe::{self, seconds};
+use super::ffprobe::{self, Measured, seconds};
 use super::frame_rate::Rate;
 use super::input::Source;
 use super::{Clip, MAX_BYTES, Tools, VideoError};
@@ -42,9 +42,14 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
     let average = video.avg_frame_rate.as_deref().and_then(Rate::parse).map(Rate::per_second);
     let declared = video.duration().or_else(|| seconds(output.format.duration.as_deref()));
     // Streaming recorders leave out the duration, and then the declared rate is a guess.
+    let measured = ffprobe::measure(tools, &file, container, video.index).await;
     let (length, average) = match (declared, average.filter(|average| *average <= MAX_RATE)) {
-        (Some(length), Some(average)) => (length, average),
-        (Some(_) | None, Some(_) | None) => ffprobe::measure(tools, &file, container, video.index).await?,
+        // A header may declare less than is decoded, and the quota is reserved by the length.
+        (Some(length), Some(average)) => {
+            let decoded = measured.map_or(length, |measured| measured.end - output.format.start());
+            (if decoded - length > tolerance(length, average) { decoded } else { length }, average)
+        }
+        (Some(_) | None, Some(_) | None) => measured.map(|Measured { seconds, average, .. }| (seconds, average))?,
     };
     if average > MAX_RATE {
         return Err(too_large(format!("there are {average:.1} frames a second, more than 60")));
@@ -65,6 +70,12 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
         file,
     };
     Ok(Probed { clip, source })
+}
+
+/// By how many seconds the probed length and the decoded one of a clip of `seconds` may differ: durations are rounded, and may or
+/// may not include the last frame.
+pub(super) fn tolerance(seconds: f64, per_second: f64) -> f64 {
+    (2.5 / per_second).max(0.02 * seconds)
 }
 
 /// Most frames of a clip at this rate, independent of its metadata.

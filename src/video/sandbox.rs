@@ -55,6 +55,18 @@ impl Exit {
         VideoError::Tool(format!("{} ended with {}: {message}", self.name, self.status))
     }
 
+    /// Whether it was killed from outside: by the system where memory ran out, or with the daemon's group of processes.
+    pub(super) fn is_killed(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use rustix::process::Signal;
+            use std::os::unix::process::ExitStatusExt;
+            return [Signal::KILL, Signal::TERM].iter().any(|signal| self.status.signal() == Some(signal.as_raw()));
+        }
+        #[cfg(not(unix))]
+        false
+    }
+
     /// The limit that ended it.
     fn limit(&self) -> Option<&'static str> {
         #[cfg(unix)]
@@ -335,6 +347,16 @@ mod tests {
     async fn every_limit_is_set_before_the_program_starts() {
         let messages = run("ulimit -t >&2; ulimit -v >&2; ulimit -c >&2; ulimit -n >&2", AMPLE).await.messages;
         assert_eq!(messages.lines().collect::<Vec<_>>(), ["20", "1048576", "0", "512"], "{messages}");
+    }
+
+    #[tokio::test]
+    async fn a_process_killed_from_outside_is_told_from_one_that_fails() {
+        for (script, is_killed) in
+            [("kill -9 $$", true), ("kill -15 $$", true), ("kill -11 $$", false), ("exit 1", false)]
+        {
+            let exit = run(script, AMPLE).await;
+            assert!(exit.is_killed() == is_killed && matches!(exit.failure(), VideoError::Tool(_)), "{script}");
+        }
     }
 
     #[tokio::test]

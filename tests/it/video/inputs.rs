@@ -8,7 +8,7 @@ use backdrop::image::Size;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Clip, MAX_BYTES, Rate, VideoError};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const TEN: Rate = Rate { frames: 10, seconds: 1 };
 
@@ -313,7 +313,34 @@ async fn clips_above_the_limits_are_refused_by_the_probe() {
 #[tokio::test]
 async fn a_clip_longer_than_its_declared_duration_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let source = made(folder.path(), "lies.mkv", &["color=c=red:s=32x32:r=5:d=70"], "-c:v ffv1 -pix_fmt bgr0");
+    let source = declared_as_2_seconds(folder.path(), 70);
+    let probed = probed(&source).await;
+    assert!(matches!(probed, Err(VideoError::TooLarge(_))), "{probed:?}");
+    let stopped = cut(&engine_of_everything(), &source, &mp4()).await;
+    assert!(matches!(stopped, Err(VideoError::TooLarge(_))), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn a_clip_has_the_length_that_is_decoded_whatever_its_header_declares() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = declared_as_2_seconds(folder.path(), 7);
+    assert_eq!(probed(&source).await.unwrap().seconds, 7.0);
+    let (_kept, done) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
+    assert_eq!(done.frames, 35);
+    // Of an animation with a long last frame, too.
+    let source = made(folder.path(), "long.gif", &["testsrc=s=32x32:r=10:d=0.3"], "");
+    let mut bytes = fs::read(&source).unwrap();
+    let last = bytes.windows(3).rposition(|bytes| bytes == [0x21, 0xf9, 0x04]).unwrap();
+    bytes[last + 4..last + 6].copy_from_slice(&500_u16.to_le_bytes());
+    fs::write(&source, bytes).unwrap();
+    let seconds = probed(&source).await.unwrap().seconds;
+    assert!((seconds - 5.2).abs() < 0.11, "{seconds}");
+}
+
+/// A clip whose header says that it lasts two seconds.
+fn declared_as_2_seconds(folder: &Path, seconds: u32) -> PathBuf {
+    let source =
+        made(folder, "lies.mkv", &[&format!("color=c=red:s=32x32:r=5:d={seconds}")], "-c:v ffv1 -pix_fmt bgr0");
     let mut bytes = fs::read(&source).unwrap();
     // The duration in the header (a double, in milliseconds) and in the tags.
     let at = bytes.windows(3).position(|bytes| bytes == [0x44, 0x89, 0x88]).unwrap();
@@ -322,9 +349,7 @@ async fn a_clip_longer_than_its_declared_duration_is_stopped() {
         bytes[at] = b'X';
     }
     fs::write(&source, bytes).unwrap();
-    assert!((probed(&source).await.unwrap().seconds - 2.0).abs() < 0.2);
-    let stopped = cut(&engine_of_everything(), &source, &mp4()).await;
-    assert!(matches!(stopped, Err(VideoError::TooLarge(_))), "{stopped:?}");
+    source
 }
 
 #[tokio::test]
