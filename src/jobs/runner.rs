@@ -170,7 +170,8 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
 
 /// Executes a started job until it ends in one of the ways of [`Ended`].
 async fn execute(shared: &Arc<Shared>, job: &Job, handle: &JobHandle, stop: &mut watch::Receiver<bool>) -> Ended {
-    let (reports, mut reported) = watch::channel(handle.progress.get());
+    // From 0, though the progress of the last run is shown: a worker that begins anew is not at a standstill.
+    let (reports, mut reported) = watch::channel(0);
     let mut task = WorkerTask(tokio::spawn(work(Arc::clone(shared), job.clone(), reports)));
     let mut progress_at = Instant::now();
     let mut space_at = progress_at + shared.space.check_every();
@@ -182,7 +183,7 @@ async fn execute(shared: &Arc<Shared>, job: &Job, handle: &JobHandle, stop: &mut
             () = stopped(stop) => break Ended::Stopped,
             outcome = &mut task.0 => return completed(job, outcome),
             Ok(()) = reported.changed() => {
-                let progress = *reported.borrow_and_update();
+                let progress = handle.progress.get().max(*reported.borrow_and_update());
                 // Saved before it is shown: a restart must not turn it back.
                 shared.folders.save_progress(&job.id, progress).await;
                 handle.progress.raise(progress);

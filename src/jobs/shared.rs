@@ -77,11 +77,10 @@ impl Shared {
         input.and(checkpoint)
     }
 
-    /// Deletes a finished job, its result first: a crash in between leaves no result without a job.
+    /// Deletes a finished job, its result first: a crash in between leaves no result without a job. One that failed or was
+    /// cancelled may have a result, too, whose storing ended after that.
     pub(super) async fn delete(&self, job: &Job) -> Result<(), JobsError> {
-        if job.result.as_ref().is_some_and(|result| result.object.is_some()) {
-            self.deps.results.discard(job).await?;
-        }
+        self.deps.results.discard(job).await?;
         // Where it could not be deleted at the end of the job.
         self.delete_shared(&job.id).await?;
         match self.change(Change::RemoveJob { id: job.id.clone() }).await {

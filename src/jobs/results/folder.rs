@@ -6,7 +6,6 @@ use std::path::Path;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 
 use crate::store::{make_private, sync_dir};
@@ -54,11 +53,25 @@ impl StoredResult {
     }
 }
 
+/// What the names of files begin with that are not stored yet.
+const UNFINISHED: &str = ".unfinished-";
+
+/// Deletes the files that a killed daemon has not stored to the end.
+pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Takes a file over into a folder, by hard link where both are on one file system. The file itself stays: until its
 /// end is recorded, a job must be able to store its result again, and a clip may be fetched more than once.
 pub(super) fn store_file(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
     // Linked under a temporary name and renamed, which replaces a file that an earlier start has left.
-    let name = NamedTempFile::new_in(folder)?.into_temp_path();
+    let name = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?.into_temp_path();
     fs::remove_file(&name)?;
     if fs::hard_link(from, &name).is_err() {
         fs::copy(from, &name)?;

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::download::download;
 use super::error::ResultsError;
-use super::folder::{StoredResult, store_file};
+use super::folder::{StoredResult, remove_unfinished, store_file};
 use super::object_name::{checkpoint_folder, checkpoint_name, format_of, input_name, object_name, path_of};
 use super::signed_path::PathSigner;
 use super::upload::upload;
@@ -80,6 +80,8 @@ impl Results {
                 let created = create_private_dir(&folder).and_then(|()| make_private(&folder));
                 created
                     .map_err(|source| ResultsError::io(format!("{} cannot be created", folder.display()), source))?;
+                // The folder is this daemon's alone.
+                remove_unfinished(&folder).map_err(|source| ResultsError::io("results cannot be listed", source))?;
                 Place::Folder { folder, paths: PathSigner::new(secret) }
             }
         };

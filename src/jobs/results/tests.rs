@@ -227,6 +227,19 @@ async fn a_folder_may_be_elsewhere_and_an_unsupported_url_is_refused() {
 }
 
 #[tokio::test]
+async fn what_a_killed_daemon_had_not_stored_to_the_end_is_deleted_at_the_next_start() {
+    let (folder, results) = opened();
+    let object = put(&folder, &results, b"a clip").await;
+    let within = folder.path().join(FOLDER);
+    fs::write(within.join(".unfinished-x1"), "half a clip").expect("written");
+    let secret = DaemonSecret::open(folder.path()).expect("it is there");
+    Results::open(None, folder.path(), &secret).expect("it is there");
+    let names: Vec<_> =
+        fs::read_dir(&within).expect("a folder").map(|entry| entry.expect("a name").file_name()).collect();
+    assert_eq!(names, [object.as_str()]);
+}
+
+#[tokio::test]
 async fn a_clip_is_stored_fetched_and_deleted_in_a_folder_and_in_a_store() {
     let (folder, local) = opened();
     let (store, remote) = remote();

@@ -30,6 +30,21 @@ async fn a_job_interrupted_by_a_stop_is_queued_at_the_next_start() {
 }
 
 #[tokio::test]
+async fn a_job_that_begins_anew_below_its_shown_progress_is_not_at_a_standstill() {
+    let env = TestEnv { stall: Duration::from_millis(700), ..TestEnv::new() };
+    let mut daemon = env.start();
+    let id = daemon.create_new(new_job("slowly")).await.job.id;
+    std::fs::write(env.folder.path().join("jobs").join(&id).join("progress"), [60]).expect("the folder is there");
+    daemon.kill().await;
+    daemon = env.run();
+    assert_eq!(daemon.view(&id).await.progress, 60);
+    // It takes longer than a standstill may, and reports less than what is shown.
+    let ended = daemon.ended(&id).await;
+    assert_eq!((ended.job.state, ended.progress), (JobState::Done, 100), "{:?}", ended.job.error);
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn after_a_crash_at_any_change_the_job_is_done_and_billed_once() {
     // The changes: requeue, create, start, finish, webhook attempt. After those the daemon survives.
     let mut died = 0;

@@ -144,6 +144,13 @@ impl Worker for FakeWorker {
                     }
                     std::future::pending().await
                 }
+                "slowly" => {
+                    for at in (5..60).step_by(5) {
+                        progress(at);
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                    self.make(folder, progress).await
+                }
                 "hang and make" => {
                     progress(40);
                     self.released().await;
