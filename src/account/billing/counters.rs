@@ -90,9 +90,11 @@ impl Counters {
         if let Some(key) = key_id.and_then(|id| self.keys.get_mut(id)) {
             key.release(month, images);
         }
-        if let Some(counters) = self.accounts.get_mut(account) {
-            let newest = counters.iter().map(|counter| counter.month).fold(month, Month::max);
-            drop_old_months(counters, newest);
+        // A month whose last reservation ended late.
+        if let Some(counters) = self.accounts.get_mut(account)
+            && counters.iter().filter(|counter| counter.month > month).count() >= 2
+        {
+            counters.retain(|counter| counter.month != month || counter.reserved > 0);
         }
     }
 
@@ -115,10 +117,9 @@ impl KeyCounter {
 
     /// Copies the stored count of a day.
     fn record(&mut self, day: Day, images: u64) {
-        self.billed.insert((day.month(), day), images);
-        if let Some(newest) = self.billed.last_key_value().map(|((month, _), _)| *month) {
-            self.billed.retain(|(month, _), _| *month >= newest.previous());
-        }
+        let current = day.month();
+        self.billed.insert((current, day), images);
+        self.billed.retain(|(month, _), _| *month >= current.previous());
     }
 
     fn release(&mut self, month: Month, images: u64) {
@@ -148,8 +149,8 @@ fn month_counter<'a>(
     counters.iter_mut().find(|counter| counter.month == month).expect("it was pushed if it was not there")
 }
 
-/// Keeps the newest two months, `current`, and months with open reservations.
+/// Keeps the month before `current`, it and later ones, and months with open reservations. Later ones are of a clock that was
+/// ahead: the month of a request must not be dropped for them.
 fn drop_old_months(counters: &mut Vec<MonthCounter>, current: Month) {
-    let newest = counters.iter().map(|counter| counter.month).fold(current, Month::max);
-    counters.retain(|counter| counter.month >= newest.previous() || counter.month == current || counter.reserved > 0);
+    counters.retain(|counter| counter.month >= current.previous() || counter.reserved > 0);
 }

@@ -122,6 +122,20 @@ async fn an_account_keeps_two_months_in_memory() {
 }
 
 #[tokio::test]
+async fn a_clock_that_was_months_ahead_gives_no_images_back() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 2);
+    let reserve = |now| billing.reserve_for(&payer("k1", Some(2)), 1, now);
+    reserve(NOVEMBER).expect("enough").bill(1, 0, None).await.expect("it writes");
+    let ahead = Month::of(Month::of(DECEMBER).ends()).ends();
+    drop(reserve(ahead).expect("a new month"));
+    reserve(ahead).expect("a new month").bill(1, 0, None).await.expect("it writes");
+    reserve(NOVEMBER).expect("one is left").bill(1, 0, None).await.expect("it writes");
+    assert_eq!(used(&billing, NOVEMBER), 2);
+    assert!(reserve(NOVEMBER).is_err());
+}
+
+#[tokio::test]
 async fn an_unchecked_reservation_counts_and_ends_with_the_change_that_bills_it() {
     let store = MemoryStore::default();
     let billing = billing(&store, 10);
