@@ -20,4 +20,4 @@ mod worker;
 pub use enqueue::{Enqueued, enqueue, listed};
 pub use follow::{FollowEnd, Followed, follow};
 pub use queue::Queue;
-pub use worker::{Prepare, PreparedRun, Worker};
+pub use worker::{EXCLUSION, Prepare, PreparedRun, Worker};

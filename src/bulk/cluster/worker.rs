@@ -21,7 +21,8 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::path::Path;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The pause before the queue is read again where it had no chunk, or the database was away.
 const POLL: Duration = Duration::from_secs(1);
@@ -31,6 +32,12 @@ const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
 
 /// Lost leases after which the rest of a chunk fails, so that one file cannot end all workers again and again.
 const MOST_LOST: u64 = 5;
+
+/// How long a daemon or a worker leaves a run to others; afterwards it may have other weights, or be the only one.
+pub const EXCLUSION: Duration = Duration::from_secs(5 * 60);
+
+/// The report of a chunk, in a temporary folder.
+const REPORT: &str = "report.jsonl";
 
 /// Runs that are kept prepared.
 const PREPARED_RUNS: usize = 8;
@@ -81,10 +88,12 @@ impl<P: Prepare> Worker<'_, P> {
     /// database is away this waits.
     pub async fn run(&self) -> Result<(), RunError> {
         let mut prepared = HashMap::new();
-        let mut excluded: Vec<String> = Vec::new();
+        let mut excluded: Vec<(String, Instant)> = Vec::new();
         let mut is_away = false;
         while !self.stop.is_requested() {
-            let (owner, without) = (self.name.to_owned(), excluded.clone());
+            excluded.retain(|(_, since)| since.elapsed() < EXCLUSION);
+            let owner = self.name.to_owned();
+            let without: Vec<String> = excluded.iter().map(|(run, _)| run.clone()).collect();
             // Not cancelled by the stop signal: a claim whose answer is dropped would wait for the end of its lease.
             let claim = match self.queue.call(move |queue| queue.claim(&owner, &without)).await {
                 Ok(claim) => claim,
@@ -112,9 +121,8 @@ impl<P: Prepare> Worker<'_, P> {
                     Ok(run) => drop(prepared.insert(claim.run.clone(), run)),
                     Err(reason) => {
                         tracing::warn!(run = claim.run, reason, "this worker leaves the run to others");
-                        excluded.push(claim.run.clone());
-                        let progress = ChunkProgress { finished: lines(&claim.report), report: claim.report.clone() };
-                        self.end(&claim, progress, ChunkEnd::Released).await?;
+                        excluded.push((claim.run.clone(), Instant::now()));
+                        self.give_back(&claim).await?;
                         continue;
                     }
                 }
@@ -135,23 +143,14 @@ impl<P: Prepare> Worker<'_, P> {
 
     /// Processes a chunk, renewing its lease; then ends the claim.
     async fn process(&self, claim: &Claim, run: &PreparedRun<P::Processor>) -> Result<(), RunError> {
-        let folder = tempfile::tempdir().map_err(ReportError::io(Path::new("a temporary folder")))?;
-        let path = folder.path().join("report.jsonl");
-        tokio::fs::write(&path, &claim.report).await.map_err(ReportError::io(&path))?;
-        let report = match ReportLog::open(&path, "") {
-            // A damaged report of an earlier attempt must not end the workers one after the other.
-            Err(error @ ReportError::NotAReport { .. }) => {
-                tracing::error!(
-                    run = claim.run,
-                    chunk = claim.number,
-                    error = with_causes(&error),
-                    "the chunk begins anew"
-                );
-                tokio::fs::write(&path, b"").await.map_err(ReportError::io(&path))?;
-                ReportLog::open(&path, "")?
+        let (folder, report) = match report_of(claim).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.give_back(claim).await?;
+                return Err(error.into());
             }
-            opened => opened?,
         };
+        let path = folder.path().join(REPORT);
         let tasks = queued_tasks::decode(&claim.tasks)?;
         let objects = tasks.len() as u64;
         let is_done = |task: &Task| report.previous_runs().contains(task.row.fingerprint());
@@ -225,6 +224,12 @@ impl<P: Prepare> Worker<'_, P> {
         }
     }
 
+    /// Ends a claim with what was done of it before.
+    async fn give_back(&self, claim: &Claim) -> Result<(), RunError> {
+        let progress = ChunkProgress { finished: lines(&claim.report), report: claim.report.clone() };
+        self.end(claim, progress, ChunkEnd::Released).await.map(drop)
+    }
+
     /// Ends a claim; false when it was lost before.
     async fn end(&self, claim: &Claim, progress: ChunkProgress, end: ChunkEnd) -> Result<bool, RunError> {
         let claim = claim.clone();
@@ -255,6 +260,28 @@ fn given_up(row: ReportRow) -> ReportRow {
 }
 
 /// The complete lines of a report that is being written.
+/// The report of a chunk so far, in a new folder.
+async fn report_of(claim: &Claim) -> Result<(TempDir, ReportLog), ReportError> {
+    let folder = tempfile::tempdir().map_err(ReportError::io(Path::new("a temporary folder")))?;
+    let path = folder.path().join(REPORT);
+    tokio::fs::write(&path, &claim.report).await.map_err(ReportError::io(&path))?;
+    let report = match ReportLog::open(&path, "") {
+        // A damaged report of an earlier attempt must not end the workers one after the other.
+        Err(error @ ReportError::NotAReport { .. }) => {
+            tracing::error!(
+                run = claim.run,
+                chunk = claim.number,
+                error = with_causes(&error),
+                "the chunk begins anew"
+            );
+            tokio::fs::write(&path, b"").await.map_err(ReportError::io(&path))?;
+            ReportLog::open(&path, "")?
+        }
+        opened => opened?,
+    };
+    Ok((folder, report))
+}
+
 async fn read_progress(report: &Path) -> Result<ChunkProgress, RunError> {
     let mut bytes = tokio::fs::read(report).await.map_err(ReportError::io(report))?;
     bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1));

@@ -8,7 +8,7 @@
 use super::report_file::ReportFile;
 use super::run_spec::RunSpec;
 use super::summary::{complete_report, summary_json};
-use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, Queue, enqueue, follow, listed};
+use crate::bulk::cluster::{EXCLUSION, Enqueued, FollowEnd, Followed, Queue, enqueue, follow, listed};
 use crate::bulk::{Code, Counters, ListingTotal, Observer, Rate, ReportLog, ReportRow, RunError, StopSignal, Summary};
 use crate::cli::exit_code::Failure;
 use crate::config::Config;
@@ -28,9 +28,6 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// Several heartbeats may be lost before the lease ends.
 const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
-
-/// How long a run is left to other daemons; afterwards this one may have other weights, or be the only one.
-const EXCLUSION: Duration = Duration::from_secs(5 * 60);
 
 /// Between two removals of old runs.
 const REMOVAL: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// The pause before a database that is away is tried again.
+/// The pause before a database that is away is tried again, or a worker that ended by an error, such as a full disk.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// A worker on a thread of its own.
@@ -80,6 +80,18 @@ async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSi
     };
     let name = format!("daemon/{}", std::process::id());
     let prepare = RunPreparation::new(SharedEngine::of(config, jobs, engine));
-    Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop }.run().await?;
+    let worker = Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop };
+    let mut last = String::new();
+    while let Err(error) = worker.run().await {
+        let error = with_causes(&error).to_string();
+        if error != last {
+            tracing::error!(error, "bulk runs wait: their worker ended, and is started again");
+            last = error;
+        }
+        tokio::select! {
+            () = stop.requested() => break,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
     Ok(())
 }

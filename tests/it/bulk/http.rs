@@ -11,8 +11,10 @@ use crate::support::skipped;
 use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobError, JobState, NewBulkJob, NewChunk};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::process::Command;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -35,12 +37,17 @@ struct Daemons<'a> {
 
 impl<'a> Daemons<'a> {
     fn start(scene: &'a Scene, size: usize) -> Self {
+        Self::start_with(scene, size, |_| {})
+    }
+
+    fn start_with(scene: &'a Scene, size: usize, set: impl Fn(&mut Command)) -> Self {
         let config = scene.path("backdrop.toml");
         let places = json!([url(&scene.path("")).trim_end_matches('/'), S3_PLACE]);
         fs::write(&config, format!("[jobs.bulk_places]\ndefault = {places}\n")).unwrap();
         let (addresses, processes) = scene.daemons(size, |command| {
             command.arg("--config").arg(&config);
             command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000");
+            set(command);
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = http_client().build().unwrap();
@@ -167,6 +174,39 @@ fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report
     assert_eq!((status, &deleted["deleted"]), (200, &json!(true)));
     assert_eq!(daemons.send_as(KEY, other, Method::GET, &location, None).0, 404);
     assert_eq!(daemons.processes[other].terminate(), Some(0));
+}
+
+#[test]
+fn a_daemon_without_a_temporary_folder_processes_runs_once_there_is_one() {
+    let Some(scene) = Scene::new() else { return };
+    fill_with_failures(&scene.path("in"), 20);
+    let temporary = scene.path("temporary");
+    let number = Cell::new(0);
+    let mut daemons = Daemons::start_with(&scene, 2, |command| {
+        // The first one leads, the second one processes and lacks the folder.
+        if number.replace(number.get() + 1) == 1 {
+            command.env("BACKDROP_JOBS_BULK_PICTURES", "1").env("TMPDIR", &temporary);
+        }
+    });
+    let body = daemons.run("out");
+    let location = loop {
+        let (status, location, created) = daemons.post(0, &body);
+        assert_eq!(status, 202, "{created}");
+        let mut has_failed = false;
+        scene.wait("the worker fails, or the second daemon led the run, which needs the folder", || {
+            has_failed = daemons.get(0, &location)["status"] == "error";
+            has_failed || scene.log_of(1).contains("their worker ended")
+        });
+        if !has_failed {
+            break location;
+        }
+    };
+    scene.until("SELECT count(*) FROM bulk_chunks WHERE state = 'claimed'", "0");
+    fs::create_dir(&temporary).unwrap();
+    let done = daemons.ended(0, &location);
+    assert_eq!((&done["status"], &done["bulk"]["objects"]), (&json!("done"), &json!(24)), "{done}");
+    scene.assert_same_as_on_one_machine("out", 1);
+    assert!(daemons.processes.iter_mut().all(|daemon| daemon.terminate() == Some(0)));
 }
 
 #[test]
