@@ -3,7 +3,7 @@
 #
 #     BACKDROP_URL=http://127.0.0.1:8080 BACKDROP_KEY=bd_live_… examples/folder.sh photos cutouts
 #
-# Without a daemon, `backdrop remove photos -o cutouts` does the same.
+# Without a daemon, `backdrop remove photos -o cutouts --set format=webp` does the same, with all picture formats.
 set -euo pipefail
 from=$1 to=$2
 export URL=${BACKDROP_URL:-http://127.0.0.1:8080} KEY=$BACKDROP_KEY TO=$to

@@ -7,7 +7,7 @@
 //!   engine: batch of N             ModelInput       [N, S, S, 3]
 //!   model::segment                 RawMask          [N, S, S] 0..1, the network's output
 //!   matting::refine                RawMask          merged with the masks of the subject's box and tiles, on a finer grid
-//!   matting::clean                 CleanMask        components filtered, holes filled, uncertain regions classified by colour
+//!   matting::clean                 CleanMask        uncertain regions labelled by colour, components filtered, holes filled
 //!   matting::trimap                Trimap           known background / unknown band / known foreground
 //!   matting::closed_form           AlphaMatte       coverage 0..1; only the band is solved
 //!   matting::foreground            Cutout           unmixed colour in the band; source pixels elsewhere

@@ -39,7 +39,7 @@ use tokio::time::timeout;
 /// `reason` of a 402: the month's quota of the plan or the key is used up.
 pub(in crate::http) const QUOTA_EXHAUSTED: &str = "quota_exhausted";
 
-/// `reason` of a 402: the plan does not include the field or the endpoint.
+/// `reason` of a 402: the plan does not include the field.
 pub(in crate::http) const PLAN_REQUIRED: &str = "plan_required";
 
 /// A request that may be processed, with what is reserved for it. Dropped, it returns everything that is reserved.
