@@ -69,7 +69,8 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
     let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
     let color = own.bg_color.unwrap_or(Color::TRANSPARENT);
     // A JPEG has no alpha: its background is put on white.
-    let color = if format == OutputFormat::Jpeg && channels == Channels::Rgba { on_white(color) } else { color };
+    let color =
+        if format == OutputFormat::Jpeg && channels == Channels::Rgba { shared::on_white(color) } else { color };
     let background = match source {
         Some(_) => Background::Picture { fit: Fit::Cover, behind: Color::WHITE },
         None if color == Color::TRANSPARENT => Background::Clear,
@@ -100,15 +101,6 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
     recipe.encode.channels = channels;
     recipe.inputs.background = source.filter(|_| channels == Channels::Rgba);
     Ok(recipe)
-}
-
-/// `color` over white, mixed in encoded values.
-fn on_white(Color([red, green, blue, alpha]): Color) -> Color {
-    let mixed = |value: u8| {
-        let (value, alpha) = (u32::from(value), u32::from(alpha));
-        u8::try_from((value * alpha + 255 * (255 - alpha) + 127) / 255).unwrap_or(u8::MAX)
-    };
-    Color([mixed(red), mixed(green), mixed(blue), 255])
 }
 
 /// The share of the canvas that a subject fills: 10 to 100 %.

@@ -1,7 +1,7 @@
 //! Fields and recipe of `/replace-bg`: the subject on a colour or another picture.
 
 use super::params::{Group, fields};
-use super::shared::{Common, UploadMarks, composed, needs_alpha};
+use super::shared::{Common, UploadMarks, composed, needs_alpha, on_white};
 use super::{BG_FILE, FieldError, Fields, Recipe, RgbaOnly, Source};
 use crate::compose::{Background, Fit, Scene};
 use crate::image::color::Color;
@@ -32,12 +32,16 @@ pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
     let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
     let usual = if source.is_some() { OutputFormat::Jpeg } else { OutputFormat::Png };
     let format = own.format.unwrap_or(usual);
-    // The default colour is opaque; another one is refused even where the background picture hides it.
-    if format == OutputFormat::Jpeg && !color.is_opaque() {
-        return Err(needs_alpha(format.name(), "`bg_color` is not opaque"));
-    }
+    let is_jpeg = format == OutputFormat::Jpeg;
     let background = match source {
-        Some(_) => Background::Picture { fit: own.fit.unwrap_or_default(), behind: color },
+        // The colour is no more than what is behind the picture.
+        Some(_) => {
+            let behind = if is_jpeg { on_white(color) } else { color };
+            Background::Picture { fit: own.fit.unwrap_or_default(), behind }
+        }
+        None if is_jpeg && !color.is_opaque() => {
+            return Err(needs_alpha(format.name(), "`bg_color` is not opaque"));
+        }
         None => Background::Color(color),
     };
     let mut recipe = composed(&common, &marks, format, Scene { background, ..Scene::default() });
@@ -74,6 +78,19 @@ mod tests {
         assert_eq!(format(&[URL]), OutputFormat::Jpeg);
         assert_eq!(format(&[URL, ("format", "webp")]), OutputFormat::WebP);
         assert_eq!(format(&[("bg_color", "transparent")]), OutputFormat::Png);
+    }
+
+    #[test]
+    fn what_is_behind_a_picture_is_white_in_a_jpeg_where_it_is_transparent() {
+        for (format, color, expected) in [
+            ("jpg", "transparent", Color::WHITE),
+            ("jpg", "#FF000080", Color([255, 127, 127, 255])),
+            ("png", "transparent", Color::TRANSPARENT),
+        ] {
+            let recipe = replace(&fields(&[URL, ("bg_color", color), ("format", format)])).expect("valid");
+            let Background::Picture { behind, .. } = recipe.scene.background else { panic!("a picture") };
+            assert_eq!(behind, expected, "{format} {color}");
+        }
     }
 
     #[test]

@@ -287,6 +287,15 @@ pub(super) fn retouched(
     Ok(finished(Work::Retouch(retouch), common, marks, format, Scene { background, ..Scene::default() }))
 }
 
+/// `color` over white, mixed in encoded values.
+pub(super) fn on_white(Color([red, green, blue, alpha]): Color) -> Color {
+    let mixed = |value: u8| {
+        let (value, alpha) = (u32::from(value), u32::from(alpha));
+        u8::try_from((value * alpha + 255 * (255 - alpha) + 127) / 255).unwrap_or(u8::MAX)
+    };
+    Color([mixed(red), mixed(green), mixed(blue), 255])
+}
+
 /// The refusal of a format without alpha for a result with transparency.
 pub(super) fn needs_alpha(format: &str, why: &str) -> FieldError {
     FieldError::invalid("format", format, format!("png or webp, because {why}"))
