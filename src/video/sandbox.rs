@@ -61,9 +61,11 @@ impl Exit {
         {
             use rustix::process::Signal;
             use std::os::unix::process::ExitStatusExt;
-            return [Signal::KILL, Signal::TERM].iter().any(|signal| self.status.signal() == Some(signal.as_raw()));
+            let signal = self.status.signal();
+            if [Signal::KILL, Signal::TERM].iter().any(|killing| signal == Some(killing.as_raw())) {
+                return true;
+            }
         }
-        #[cfg(not(unix))]
         false
     }
 
