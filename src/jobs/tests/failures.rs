@@ -40,6 +40,19 @@ async fn a_worker_that_hangs_fails_its_job_even_if_it_cannot_be_stopped() {
 }
 
 #[tokio::test]
+async fn a_result_whose_storing_ended_after_its_job_is_deleted_with_the_record() {
+    let env = TestEnv::new();
+    let daemon = env.run();
+    let id = daemon.create_new(new_job("fail")).await.job.id;
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Failed);
+    until(async || env.folders().is_empty()).await;
+    env.results.objects.lock().expect("no panic").insert(id.clone(), b"a clip".to_vec());
+    assert_eq!(daemon.jobs.remove(KEY, &id).await.expect("it is there"), Some(Removed::Deleted));
+    assert!(env.results.names().is_empty());
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_result_that_cannot_be_stored_fails_only_its_job() {
     let env = TestEnv::new();
     let daemon = env.run();

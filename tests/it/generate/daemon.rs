@@ -182,6 +182,25 @@ async fn the_subject_is_unchanged_on_drawn_and_on_model_backdrops() {
 }
 
 #[tokio::test]
+async fn an_error_about_the_picture_names_its_field_with_a_model_as_without() {
+    let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
+    let (folder, config) = configured(&api);
+    for settings in [&[][..], &[("BACKDROP_CONFIG", config.as_str())]] {
+        let data_dir = tempfile::tempdir_in(folder.path()).expect("a folder");
+        let running = Running::start(data_dir.path(), settings);
+        running.allow();
+        let client = http_client().build().expect("a client");
+        let request = client.post(format!("http://{}/replace-bg-ai", running.address)).bearer_auth(KEY);
+        // The signature of a PNG, and no more.
+        let body = json!({ "prompt": "a beach", "image_base64": "iVBORw0KGgo=" });
+        let refused = request.json(&body).send().await.expect("an answer");
+        assert_eq!(refused.status(), 400);
+        let refused: Value = refused.json().await.expect("JSON");
+        assert_eq!(refused["error"]["param"], "image_base64", "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let cap = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "3")];
