@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_killed_from_outside_is_told_from_one_that_fails() {
+    async fn a_process_killed_from_outside_is_distinguished_from_one_that_fails() {
         for (script, is_killed) in
             [("kill -9 $$", true), ("kill -15 $$", true), ("kill -11 $$", false), ("exit 1", false)]
         {
