@@ -41,7 +41,6 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
     let nominal = video.r_frame_rate.as_deref().and_then(Rate::parse);
     let average = video.avg_frame_rate.as_deref().and_then(Rate::parse).map(Rate::per_second);
     let declared = video.duration().or_else(|| seconds(output.format.duration.as_deref()));
-    // Streaming recorders leave out the duration, and then the declared rate is a guess.
     let measured = ffprobe::measure(tools, &file, container, video.index).await;
     let (length, average) = match (declared, average.filter(|average| *average <= MAX_RATE)) {
         // A header may declare less than is decoded, and the quota is reserved by the length.
@@ -49,6 +48,7 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
             let decoded = measured.map_or(length, |measured| measured.end - output.format.start());
             (if decoded - length > tolerance(length, average) { decoded } else { length }, average)
         }
+        // Streaming recorders leave out the duration, and then the declared rate is a guess.
         (Some(_) | None, Some(_) | None) => measured.map(|Measured { seconds, average, .. }| (seconds, average))?,
     };
     if average > MAX_RATE {

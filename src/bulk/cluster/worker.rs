@@ -259,7 +259,6 @@ fn given_up(row: ReportRow) -> ReportRow {
     row.failed(Failure::new(Code::InternalError, why))
 }
 
-/// The complete lines of a report that is being written.
 /// The report of a chunk so far, in a new folder.
 async fn report_of(claim: &Claim) -> Result<(TempDir, ReportLog), ReportError> {
     let folder = tempfile::tempdir().map_err(ReportError::io(Path::new("a temporary folder")))?;
@@ -282,6 +281,7 @@ async fn report_of(claim: &Claim) -> Result<(TempDir, ReportLog), ReportError> {
     Ok((folder, report))
 }
 
+/// The complete lines of a report that is being written.
 async fn read_progress(report: &Path) -> Result<ChunkProgress, RunError> {
     let mut bytes = tokio::fs::read(report).await.map_err(ReportError::io(report))?;
     bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1));
