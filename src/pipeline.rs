@@ -17,6 +17,7 @@ mod files;
 mod given_mask;
 mod infer;
 mod output;
+mod per_file;
 mod portrait;
 mod probe;
 mod refine_pass;
@@ -34,6 +35,7 @@ pub use call::Call;
 pub use error::PipelineError;
 pub use files::{AuxImage, Files};
 pub use output::{FaceFound, Output};
+pub use probe::header_of;
 pub use segment::{Segmentation, segment};
 pub use timings::Timings;
 pub use warning::Warning;
@@ -122,8 +124,7 @@ async fn cut(
 
     // Bytes → Header: limits hold before anything is allocated.
     let (limits, background_limits) = (call.limits, backdrop::file_limits(&inputs, call.limits));
-    let probe = move || Probed::of(files, &limits, &background_limits);
-    let probed = workers.timed("probe", &mut timings.decode, probe).await??;
+    let probed = Probed::of(files, limits, background_limits, &workers, &mut timings.decode).await?;
     let size = probed.size();
     let located = cut.guidance.located(size)?;
     if let (Some(mask), Some(source)) = (probed.mask_size(), &inputs.mask) {
@@ -141,6 +142,7 @@ async fn cut(
     engine.reserve_pixels(&slot, probed.pixels() + working_pixels, call.deadline).await?;
 
     // Header → Frame.
+    let probed = probed.received(&workers, &mut timings.decode).await?;
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let (for_scene, how) = (Arc::clone(&scene), cut.clone());
     let kept = located.area.map(|area| window::kept(area, size));

@@ -9,6 +9,12 @@ use super::sandbox;
 use super::sniff::detect_container;
 use crate::image::{BufferPool, Frame};
 
+/// Whether [`probe`] and [`decode()`] of this file wait for a decode worker; else they compute on the calling thread.
+#[must_use]
+pub fn waits_for_worker(bytes: &[u8]) -> bool {
+    detect_container(bytes).is_ok_and(|container| sandbox::workers_of(container).is_some())
+}
+
 /// Reads container, size and orientation, and checks the limits. Allocates nothing for pixels.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ pub mod sandbox;
 mod sniff;
 mod webp;
 
-pub use decode::{decode, probe};
+pub use decode::{decode, probe, waits_for_worker};
 pub use encode::{encode, longest_side};
 pub use encode_options::{Channels, EncodeOptions, PngEffort};
 pub use error::{DecodeError, EncodeError};

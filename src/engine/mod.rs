@@ -4,6 +4,7 @@
 //! admit            a slot, or 429                             bound: max_requests_in_flight
 //! reserve_pixels   waits, after the probe, before the decode  bound: max_megapixels_in_flight
 //! cpu              decode, matte, resize, encode              bound: cpu_workers
+//! wait_for_decoder a sandboxed decode, in another process     bound: MAX_WORKERS of the sandbox
 //! segment          ticket → two lanes → batch → device thread → mask
 //! ```
 //!
@@ -17,12 +18,12 @@ mod affinity;
 mod batch;
 mod capacity;
 mod config;
-mod cpu_pool;
 mod device_thread;
 mod queue;
 mod self_test;
 mod stall;
 mod state;
+mod worker_pool;
 
 pub use admission::Slot;
 pub use capacity::Capacity;
@@ -30,11 +31,11 @@ pub use config::EngineConfig;
 pub use queue::Lane;
 pub use state::EngineState;
 
+use crate::codec::sandbox;
 use crate::image::{BufferPool, Frame, RawMask};
 use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
 use crate::telemetry::metrics;
 use admission::Admission;
-use cpu_pool::CpuPool;
 use device_thread::Device;
 use queue::Ticket;
 use state::Status;
@@ -43,9 +44,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout_at;
+use worker_pool::{Gauges, WorkerPool};
 
 /// Unused picture buffers that are kept for the next picture: one of 4096×4096, and the planes of its matte.
 const KEPT_BUFFER_BYTES: usize = 128 << 20;
+const CPU_GAUGES: Gauges = Gauges { waiting: metrics::cpu_jobs_waiting, running: metrics::cpu_jobs_running };
+const DECODE_GAUGES: Gauges = Gauges { waiting: metrics::decode_jobs_waiting, running: metrics::decode_jobs_running };
 /// The longest pause before a slot is tried for again.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 
@@ -101,7 +105,8 @@ struct Inner {
     capacity: Capacity,
     status: Arc<Status>,
     buffers: BufferPool,
-    cpu: CpuPool,
+    cpu: WorkerPool,
+    decoder_waits: WorkerPool,
     stalled_after: Duration,
     retoucher: Arc<dyn Retoucher>,
     /// `None` after the shutdown.
@@ -148,7 +153,8 @@ impl Engine {
             capacity: Capacity::of(config),
             status,
             buffers,
-            cpu: CpuPool::new("cpu", config.workers()),
+            cpu: WorkerPool::new("cpu", config.workers(), CPU_GAUGES),
+            decoder_waits: WorkerPool::new("decoder-wait", sandbox::MAX_WORKERS, DECODE_GAUGES),
             stalled_after: config.stalled_after,
             retoucher,
             tickets: Mutex::new(Some(tickets)),
@@ -203,6 +209,18 @@ impl Engine {
     /// [`EngineError::Panicked`] when it panics.
     pub async fn cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
         self.0.cpu.run(work).await
+    }
+
+    /// Runs `work`, which waits for a decode worker and computes little, on a thread that CPU work does not need: a decoder
+    /// that hangs delays no other work. When the caller disconnects first, it is not begun.
+    ///
+    /// # Errors
+    /// [`EngineError::Panicked`] when it panics.
+    pub async fn wait_for_decoder<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.0.decoder_waits.run(work).await
     }
 
     /// Segments `frames`, all of them in one batch, together with other queued tickets.

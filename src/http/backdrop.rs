@@ -5,7 +5,6 @@ use super::error::ApiError;
 use super::reply::Reply;
 use super::state::ApiState;
 use super::upload_memory::Share;
-use crate::codec::{self, DecodeError, Limits};
 use crate::generate::{AccountScope, GeneratedImage};
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
@@ -14,7 +13,6 @@ use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt::Write;
 use std::time::Instant;
-use tokio::task::spawn_blocking;
 
 const ENGINE: HeaderName = HeaderName::from_static("x-service-engine");
 const BACKDROP_MODEL: HeaderName = HeaderName::from_static("x-service-backdrop-model");
@@ -42,7 +40,7 @@ pub(super) async fn generate(
         return Ok(None);
     }
     // First, so that an unusable source costs no upstream call.
-    let canvas = canvas_of(recipe, source.clone(), state.limits).await?;
+    let canvas = canvas_of(state, recipe, source.clone()).await?;
     let mut share = state.uploads.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
     // A quarter of the deadline is left for the processing.
@@ -93,15 +91,12 @@ pub(super) fn scope_of(caller: &Caller) -> AccountScope<'_> {
 }
 
 /// The size of the result, from the source's header and the recipe.
-async fn canvas_of(recipe: &Recipe, source: Bytes, limits: Limits) -> Result<Size, ApiError> {
-    let probe = move || codec::probe(&source, &limits).map(|header| header.size);
-    let probed: Result<Size, DecodeError> =
-        spawn_blocking(probe).await.map_err(|error| ApiError::internal(error.to_string()))?;
-    let size = probed?;
+async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes) -> Result<Size, ApiError> {
+    let size = state.app.processor.header_of(source, state.limits).await?.size;
     if let Some(cut) = recipe.cut() {
         cut.guidance.located(size)?;
     }
-    let layout = recipe.within(&limits).scene.layout(size, Rect::whole(size)).map_err(PipelineError::from)?;
+    let layout = recipe.within(&state.limits).scene.layout(size, Rect::whole(size)).map_err(PipelineError::from)?;
     Ok(layout.canvas)
 }
 

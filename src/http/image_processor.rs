@@ -1,8 +1,10 @@
 //! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
 
+use crate::codec::{Header, Limits};
 use crate::engine::{Capacity, Engine, EngineState, Slot};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 /// A finished picture, and its slot among the requests in flight.
@@ -23,6 +25,9 @@ pub trait ImageProcessor: Send + Sync + 'static {
         recipe: &'a Recipe,
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
+
+    /// The header of a picture, checked against `limits`.
+    fn header_of(&self, source: Bytes, limits: Limits) -> BoxFuture<'_, Result<Header, PipelineError>>;
 
     /// How many pictures it takes; they are shared among the accounts.
     fn capacity(&self) -> Capacity {
@@ -64,6 +69,10 @@ impl ImageProcessor for Engine {
             slot.release_pixels();
             Ok(Finished { output, slot: Some(slot) })
         })
+    }
+
+    fn header_of(&self, source: Bytes, limits: Limits) -> BoxFuture<'_, Result<Header, PipelineError>> {
+        Box::pin(pipeline::header_of(self, source, limits))
     }
 
     fn capacity(&self) -> Capacity {

@@ -3,7 +3,8 @@
 
 use super::error::PipelineError;
 use super::given_mask::Given;
-use super::probe::{DecodedFiles, Probed};
+use super::per_file::PerFile;
+use super::probe::Probed;
 use crate::compose::{self, Materials, Scene};
 use crate::image::{BufferPool, Frame};
 use crate::recipe::{Cut, Located, MASK_FILE, MaskSource, Picture, RequiredInputs};
@@ -23,7 +24,7 @@ pub(super) fn decoded(
     (cut, located, inputs): (&Cut, &Located, &RequiredInputs),
     picture: Picture,
 ) -> Result<Decoded, PipelineError> {
-    let DecodedFiles { source: mut frame, materials, mask } = probed.decoded(buffers)?;
+    let PerFile { source: mut frame, background, mark, mask } = probed.decoded(buffers)?;
     let transparent = frame.has_transparency();
     let own_alpha = cut.keep_alpha && transparent && !cut.guidance.overrides_alpha();
     let given = if own_alpha {
@@ -37,5 +38,5 @@ pub(super) fn decoded(
         // Matting has to use the colours that the network's input has, and not those under transparent pixels.
         compose::flatten_onto_white(&mut frame);
     }
-    Ok(Decoded { frame, given, materials: Materials { plate, ..materials } })
+    Ok(Decoded { frame, given, materials: Materials { background, plate, mark } })
 }

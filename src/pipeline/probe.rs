@@ -1,91 +1,114 @@
-//! Probes the headers of the input files against their limits; their pixels are decoded from the result.
+//! Probes the headers of the input files against their limits, and decodes the files to pixels.
+//!
+//! Decode workers, which are other processes, are waited for on threads that CPU work does not need.
 
 use super::error::PipelineError;
 use super::files::{AuxImage, Files};
+use super::per_file::PerFile;
+use super::workers::Workers;
 use crate::codec::{self, DecodeError, Header, Limits};
-use crate::compose::Materials;
+use crate::engine::Engine;
 use crate::image::{BufferPool, Frame, Size};
 use bytes::Bytes;
+use std::time::Duration;
+
+/// The header of a file, checked against `limits`.
+///
+/// # Errors
+/// [`PipelineError::Decode`], [`PipelineError::Engine`].
+pub async fn header_of(engine: &Engine, bytes: Bytes, limits: Limits) -> Result<Header, PipelineError> {
+    let waits = codec::waits_for_worker(&bytes);
+    let probe = move || codec::probe(&bytes, &limits);
+    let header = if waits { engine.wait_for_decoder(probe).await? } else { engine.cpu(probe).await? };
+    Ok(header?)
+}
 
 /// The files of a job, all of them within their limits before the first is decoded.
-pub(super) struct Probed {
-    source: ProbedFile,
-    background: Option<ProbedFile>,
-    mark: Option<ProbedFile>,
-    mask: Option<ProbedFile>,
-}
-
-/// The pixels of the files of a job.
-pub(super) struct DecodedFiles {
-    pub(super) source: Frame,
-    pub(super) materials: Materials,
-    pub(super) mask: Option<Frame>,
-}
+pub(super) struct Probed(PerFile<ProbedFile>);
 
 impl Probed {
-    /// The background has limits of its own.
-    pub(super) fn of(files: Files, limits: &Limits, background_limits: &Limits) -> Result<Self, PipelineError> {
-        let aux = |which, bytes: Option<Bytes>, limits| {
-            let probed = bytes.map(|bytes| ProbedFile::of(bytes, limits)).transpose();
-            probed.map_err(|error| PipelineError::AuxImage { which, error })
+    /// The background has limits of its own. The time of the work is added to `took`.
+    pub(super) async fn of(
+        files: Files,
+        limits: Limits,
+        background_limits: Limits,
+        workers: &Workers<'_>,
+        took: &mut Duration,
+    ) -> Result<Self, PipelineError> {
+        let files = PerFile::from(files);
+        let waits = files.iter().any(|bytes| codec::waits_for_worker(bytes));
+        let probe = move || {
+            files.try_map(|which, bytes| {
+                let limits = if which == Some(AuxImage::Background) { &background_limits } else { &limits };
+                let header = codec::probe(&bytes, limits)?;
+                Ok(ProbedFile::Encoded { bytes, header })
+            })
         };
-        Ok(Self {
-            source: ProbedFile::of(files.source, limits)?,
-            background: aux(AuxImage::Background, files.background, background_limits)?,
-            mark: aux(AuxImage::Mark, files.mark, limits)?,
-            mask: aux(AuxImage::Mask, files.mask, limits)?,
-        })
+        let probed = if waits {
+            workers.timed_wait("probe", took, probe).await?
+        } else {
+            workers.timed("probe", took, probe).await?
+        };
+        Ok(Self(probed?))
     }
 
     /// Size of the source.
     pub(super) const fn size(&self) -> Size {
-        self.source.header.size
+        self.0.source.size()
     }
 
     /// Size of the caller's mask.
     pub(super) fn mask_size(&self) -> Option<Size> {
-        self.mask.as_ref().map(|mask| mask.header.size)
+        self.0.mask.as_ref().map(ProbedFile::size)
     }
 
     /// Pixels of all decoded pictures.
     pub(super) fn pixels(&self) -> usize {
-        let area = |file: &Option<ProbedFile>| file.as_ref().map_or(0, |file| file.header.size.area());
-        self.size().area() + area(&self.background) + area(&self.mark) + area(&self.mask)
+        self.0.iter().map(|file| file.size().area()).sum()
+    }
+
+    /// Has the decode workers decode what they decode. The time of the work is added to `took`.
+    pub(super) async fn received(self, workers: &Workers<'_>, took: &mut Duration) -> Result<Self, PipelineError> {
+        if !self.0.iter().any(ProbedFile::waits_for_worker) {
+            return Ok(self);
+        }
+        let buffers = workers.engine.buffers().clone();
+        let receive = move || {
+            self.0.try_map(|_, file| {
+                Ok(if file.waits_for_worker() { ProbedFile::Decoded(file.decoded(&buffers)?) } else { file })
+            })
+        };
+        Ok(Self(workers.timed_wait("decode", took, receive).await??))
     }
 
     /// The pixels of all files.
-    pub(super) fn decoded(self, buffers: &BufferPool) -> Result<DecodedFiles, PipelineError> {
-        let aux = |which, file: Option<ProbedFile>| {
-            let decoded = file.map(|file| file.decoded(buffers)).transpose();
-            decoded.map_err(|error| PipelineError::AuxImage { which, error })
-        };
-        let background = aux(AuxImage::Background, self.background)?;
-        let mark = aux(AuxImage::Mark, self.mark)?;
-        let mask = aux(AuxImage::Mask, self.mask)?;
-        let source = self.source.decoded(buffers)?;
-        Ok(DecodedFiles { source, materials: Materials { background, plate: None, mark }, mask })
+    pub(super) fn decoded(self, buffers: &BufferPool) -> Result<PerFile<Frame>, PipelineError> {
+        self.0.try_map(|_, file| file.decoded(buffers))
     }
 }
 
-/// A file whose header is within its limits.
-struct ProbedFile {
-    bytes: Bytes,
-    header: Header,
+/// A file whose header is within its limits, or its pixels.
+enum ProbedFile {
+    Encoded { bytes: Bytes, header: Header },
+    Decoded(Frame),
 }
 
 impl ProbedFile {
-    fn of(bytes: Bytes, limits: &Limits) -> Result<Self, DecodeError> {
-        let header = codec::probe(&bytes, limits)?;
-        Ok(Self { bytes, header })
+    const fn size(&self) -> Size {
+        match self {
+            Self::Encoded { header, .. } => header.size,
+            Self::Decoded(frame) => frame.size(),
+        }
+    }
+
+    fn waits_for_worker(&self) -> bool {
+        matches!(self, Self::Encoded { bytes, .. } if codec::waits_for_worker(bytes))
     }
 
     fn decoded(self, buffers: &BufferPool) -> Result<Frame, DecodeError> {
-        let Self { bytes, header } = self;
-        let frame = codec::decode(&bytes, &header, buffers)?;
-        if frame.size() == header.size {
-            Ok(frame)
-        } else {
-            Err(DecodeError::Corrupt(format!("the header says {}, the pixels {}", header.size, frame.size())))
+        match self {
+            Self::Encoded { bytes, header } => codec::decode(&bytes, &header, buffers),
+            Self::Decoded(frame) => Ok(frame),
         }
     }
 }

@@ -6,8 +6,9 @@ use super::call::Call;
 use super::error::PipelineError;
 use super::files::Job;
 use super::output::{FaceFound, Output};
+use super::per_file::PerFile;
 use super::portrait::box_of;
-use super::probe::{DecodedFiles, Probed};
+use super::probe::Probed;
 use super::timings::Timings;
 use super::workers::Workers;
 use crate::codec;
@@ -33,18 +34,17 @@ pub(super) async fn retouch(
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
     let limits = call.limits;
-    let probe = move || Probed::of(files, &limits, &limits);
-    let probed = workers.timed("probe", &mut timings.decode, probe).await??;
+    let probed = Probed::of(files, limits, limits, &workers, &mut timings.decode).await?;
     // A result that would be too large is refused before it costs anything.
     let size = larger(probed.size(), retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
     let grown = if retouch.factor().is_some() { size.area() } else { 0 };
     engine.reserve_pixels(&slot, probed.pixels() + grown + scene.most_pixels(size), call.deadline).await?;
 
+    let probed = probed.received(&workers, &mut timings.decode).await?;
     let buffers = engine.buffers().clone();
     let decode = move || probed.decoded(&buffers);
-    let DecodedFiles { source: frame, materials: Materials { mark, .. }, .. } =
-        workers.timed("decode", &mut timings.decode, decode).await??;
+    let PerFile { source: frame, mark, .. } = workers.timed("decode", &mut timings.decode, decode).await??;
 
     if encode.format == OutputFormat::Jpeg && frame.has_transparency() {
         return Err(PipelineError::NoAlpha);

@@ -16,16 +16,7 @@ impl Workers<'_> {
         stage: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Duration), EngineError> {
-        let slot = self.slot.clone();
-        self.engine
-            .cpu(move || {
-                let _slot = slot;
-                let _entered = tracing::debug_span!("stage", name = stage).entered();
-                let began = Instant::now();
-                let done = work();
-                (done, began.elapsed())
-            })
-            .await
+        self.engine.cpu(self.stage(stage, work)).await
     }
 
     /// What `work` returns; how long it worked is added to `total`.
@@ -38,5 +29,29 @@ impl Workers<'_> {
         let (done, took) = self.run(stage, work).await?;
         *total += took;
         Ok(done)
+    }
+
+    /// The same of work that waits for a decode worker.
+    pub(super) async fn timed_wait<T: Send + 'static>(
+        &self,
+        stage: &'static str,
+        total: &mut Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let (done, took) = self.engine.wait_for_decoder(self.stage(stage, work)).await?;
+        *total += took;
+        Ok(done)
+    }
+
+    /// `work` with its duration, in the request's slot.
+    fn stage<T, W: FnOnce() -> T>(&self, stage: &'static str, work: W) -> impl FnOnce() -> (T, Duration) + use<T, W> {
+        let slot = self.slot.clone();
+        move || {
+            let _slot = slot;
+            let _entered = tracing::debug_span!("stage", name = stage).entered();
+            let began = Instant::now();
+            let done = work();
+            (done, began.elapsed())
+        }
     }
 }

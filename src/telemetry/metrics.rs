@@ -32,6 +32,8 @@ const REPLY_BYTES: &str = "backdrop_reply_bytes_in_flight";
 const CPU_JOBS_WAITING: &str = "backdrop_cpu_jobs_waiting";
 const CPU_JOBS_RUNNING: &str = "backdrop_cpu_jobs_running";
 const CPU_STALLED: &str = "backdrop_cpu_stalled";
+const DECODE_JOBS_WAITING: &str = "backdrop_decode_jobs_waiting";
+const DECODE_JOBS_RUNNING: &str = "backdrop_decode_jobs_running";
 const DECODE_WORKERS_BUSY: &str = "backdrop_decode_workers_busy";
 const DECODE_WORKERS_ENDED: &str = "backdrop_decode_workers_ended_total";
 const JOBS: &str = "backdrop_jobs";
@@ -273,6 +275,16 @@ pub fn cpu_stalled(stalled: bool) {
     gauge!(CPU_STALLED).set(f64::from(u8::from(stalled)));
 }
 
+/// A task for a decode worker waits for a thread that waits for one (+1), or no longer (-1).
+pub fn decode_jobs_waiting(change: f64) {
+    gauge!(DECODE_JOBS_WAITING).increment(change);
+}
+
+/// A thread began to wait for a decode worker (+1), or no longer does (-1).
+pub fn decode_jobs_running(change: f64) {
+    gauge!(DECODE_JOBS_RUNNING).increment(change);
+}
+
 /// A decode worker began a picture (+1), or ended it (-1).
 pub fn decode_workers_busy(change: f64) {
     gauge!(DECODE_WORKERS_BUSY).increment(change);
@@ -393,6 +405,8 @@ fn describe() {
     describe_gauge!(REPLY_BYTES, "Bytes of finished pictures that their callers have not read yet.");
     describe_gauge!(CPU_JOBS_WAITING, "CPU tasks that wait for a worker.");
     describe_gauge!(CPU_JOBS_RUNNING, "CPU tasks in progress.");
+    describe_gauge!(DECODE_JOBS_WAITING, "Tasks for decode workers that have yet to begin.");
+    describe_gauge!(DECODE_JOBS_RUNNING, "Tasks for decode workers in progress.");
     describe_gauge!(
         CPU_STALLED,
         "1 while CPU tasks wait and no worker has begun or ended any for engine.stalled_after."

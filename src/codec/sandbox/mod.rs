@@ -54,3 +54,6 @@ pub(super) use unsupported::workers_of;
 pub use unsupported::{install, run, start_early, status};
 #[cfg(target_os = "linux")]
 pub use worker::run;
+
+/// The number of decode workers at once is at most this.
+pub const MAX_WORKERS: usize = 4;

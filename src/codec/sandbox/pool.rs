@@ -1,5 +1,6 @@
 //! The decode workers of a process: started when they are needed or before, replaced after a number of pictures.
 
+use super::MAX_WORKERS;
 use super::lockdown::Protections;
 use super::process::{Failure, Program, Worker};
 use super::protocol::{Answer, Request};
@@ -28,7 +29,11 @@ pub(super) struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { most: processors.clamp(2, 4), requests: 128, time_limit: |size| size.map_or(MAX_TIME, time_limit) }
+        Self {
+            most: processors.clamp(2, MAX_WORKERS),
+            requests: 128,
+            time_limit: |size| size.map_or(MAX_TIME, time_limit),
+        }
     }
 }
 

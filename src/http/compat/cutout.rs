@@ -1,7 +1,7 @@
 //! Authorizes, processes and bills a translated request, like every image endpoint.
 
 use super::refusal::{RESOLUTION, Refusal};
-use crate::codec::{self, DecodeError, Limits};
+use crate::codec::{DecodeError, Limits};
 use crate::http::authenticate::require_scope;
 use crate::http::caller::Caller;
 use crate::http::error::ApiError;
@@ -11,12 +11,11 @@ use crate::http::routes::image::{self, Bill, FinishedImage};
 use crate::http::state::ApiState;
 use crate::http::upload_memory::Share;
 use crate::image::{Size, SourceUrl};
-use crate::pipeline::Output;
+use crate::pipeline::{Output, PipelineError};
 use crate::recipe::{BG_FILE, DROP_IN, DROP_IN_BACKGROUND, Endpoint, Fields};
 use bytes::Bytes;
 use hyper::header::HeaderMap;
 use std::time::{Duration, Instant};
-use tokio::task::spawn_blocking;
 
 /// A request of another service, translated.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ pub(super) async fn cut_out(
     let param = if pictures.is_url() { URL } else { FILE };
     let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
-    let size = size_of(prepared.source.clone(), limits).await?;
+    let size = size_of(state, prepared.source.clone(), limits).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
             return Err(Refusal::invalid_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
@@ -92,12 +91,12 @@ fn endpoint_of(fields: &Fields) -> &'static Endpoint {
 }
 
 /// The size of a source, from its header.
-async fn size_of(source: Bytes, limits: Limits) -> Result<Size, Refusal> {
-    let probing = spawn_blocking(move || codec::probe(&source, &limits));
-    let probed = probing.await.map_err(|error| ApiError::internal(error.to_string()))?;
-    let header = probed.map_err(|error| {
-        let is_too_many_pixels =
-            matches!(error, DecodeError::TooManyPixels { .. } | DecodeError::TooManyMegapixels { .. });
+async fn size_of(state: &ApiState, source: Bytes, limits: Limits) -> Result<Size, Refusal> {
+    let header = state.app.processor.header_of(source, limits).await.map_err(|error| {
+        let is_too_many_pixels = matches!(
+            error,
+            PipelineError::Decode(DecodeError::TooManyPixels { .. } | DecodeError::TooManyMegapixels { .. })
+        );
         let error = ApiError::from(error);
         if is_too_many_pixels { error.param(RESOLUTION) } else { error }
     })?;

@@ -106,7 +106,8 @@ async fn refusal(response: JoinHandle<Response>) -> (u16, Value) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
     let folder = tempfile::tempdir().unwrap();
-    let running = Running::start(folder.path(), &[]);
+    // A single thread for CPU work: it is not the one that waits for a decoder.
+    let running = Running::start(folder.path(), &[("BACKDROP_ENGINE_CPU_WORKERS", "1")]);
 
     // One that crashes.
     let workers = running.stopped_workers().await;
@@ -127,6 +128,7 @@ async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
     let unlucky = running.send(&heic());
     running.until_busy().await;
     assert_eq!(running.remove(&photo("coffee.jpg")).await, 200, "a request beside it");
+    assert!(!unlucky.is_finished(), "it still hangs");
     let (status, error) = refusal(unlucky).await;
     assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("takes more than 20s")), "{error}");

@@ -4,7 +4,7 @@ use crate::http::store_fault::{Disk, FillingStore};
 use crate::support::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
-use backdrop::codec::{DecodeError, Limits, probe};
+use backdrop::codec::{DecodeError, Header, Limits, probe};
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::generate::Providers;
 use backdrop::http::compat::CompatConfig;
@@ -177,6 +177,10 @@ impl ImageProcessor for FakeEngine {
             };
             Ok(Finished { output, slot: None })
         })
+    }
+
+    fn header_of(&self, source: Bytes, limits: Limits) -> BoxFuture<'_, Result<Header, PipelineError>> {
+        Box::pin(async move { Ok(probe(&source, &limits)?) })
     }
 
     fn model(&self) -> String {

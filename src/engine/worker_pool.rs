@@ -1,4 +1,4 @@
-//! The pool of CPU workers, which bounds the CPU work in progress.
+//! A pool of threads that bounds the work in progress: the CPU's, or that which waits for decode workers.
 //!
 //! At most as many tasks are inside the pool as it has threads; the others wait outside, where a cancelled one costs
 //! nothing. The bound also limits stack depth: a rayon worker that waits for its own parallel part begins other tasks of the
@@ -18,14 +18,22 @@ use tokio::sync::{Semaphore, oneshot};
 const STACK_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
-pub(super) struct CpuPool {
+pub(super) struct WorkerPool {
     threads: rayon::ThreadPool,
     places: Arc<Semaphore>,
     progress: Arc<Mutex<StallDetector>>,
+    gauges: Gauges,
 }
 
-impl CpuPool {
-    pub(super) fn new(name: &'static str, workers: usize) -> Self {
+/// The metrics of a pool; each call changes a number of tasks by +1 or -1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gauges {
+    pub(super) waiting: fn(f64),
+    pub(super) running: fn(f64),
+}
+
+impl WorkerPool {
+    pub(super) fn new(name: &'static str, workers: usize, gauges: Gauges) -> Self {
         let threads = rayon::ThreadPoolBuilder::new()
             .num_threads(workers)
             .thread_name(move |index| format!("{name}-{index}"))
@@ -33,7 +41,7 @@ impl CpuPool {
             .build()
             .expect("the system has threads left when the engine starts");
         let progress = Arc::new(Mutex::new(StallDetector::new(workers, Instant::now())));
-        Self { threads, places: Arc::new(Semaphore::new(workers)), progress }
+        Self { threads, places: Arc::new(Semaphore::new(workers)), progress, gauges }
     }
 
     /// Runs `work` on a worker. Skipped when the caller disconnects first; a panic fails this call only.
@@ -41,10 +49,11 @@ impl CpuPool {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let waiting = Waiting::new(&self.progress);
+        let waiting = Waiting::new(&self.progress, self.gauges.waiting);
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let (reply, answer) = oneshot::channel();
         let span = tracing::Span::current();
+        let running = self.gauges.running;
         self.threads.spawn(move || {
             let _place = place;
             let _working = waiting.begin();
@@ -52,7 +61,7 @@ impl CpuPool {
                 metrics::queue_dropped(metrics::Dropped::ClientGone);
                 return;
             }
-            let _running = Counted::new(metrics::cpu_jobs_running);
+            let _running = Counted::new(running);
             let _entered = span.enter();
             let outcome = catch_unwind(AssertUnwindSafe(work))
                 .map_err(|panic| EngineError::Panicked(panic_message(&*panic).to_owned()));
@@ -79,9 +88,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(progress: &Arc<Mutex<StallDetector>>) -> Self {
+    fn new(progress: &Arc<Mutex<StallDetector>>, gauge: fn(f64)) -> Self {
         lock(progress).arrived(Instant::now());
-        Self { progress: Some(Arc::clone(progress)), _gauge: Counted::new(metrics::cpu_jobs_waiting) }
+        Self { progress: Some(Arc::clone(progress)), _gauge: Counted::new(gauge) }
     }
 
     fn begin(mut self) -> Option<Working> {
@@ -130,9 +139,13 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc;
 
+    fn pool_of(workers: usize) -> WorkerPool {
+        WorkerPool::new("cpu-test", workers, Gauges { waiting: |_| (), running: |_| () })
+    }
+
     #[tokio::test]
     async fn work_runs_on_a_named_worker_and_its_parallel_parts_stay_in_the_pool() {
-        let pool = CpuPool::new("cpu-test", 2);
+        let pool = pool_of(2);
         let name = || std::thread::current().name().unwrap_or_default().to_owned();
         let (outer, (a, b)) = pool.run(move || (name(), rayon::join(name, name))).await.unwrap();
         for thread in [outer, a, b] {
@@ -142,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_fails_its_own_work_only() {
-        let pool = CpuPool::new("cpu-test", 1);
+        let pool = pool_of(1);
         let failed = pool.run(|| panic!("row {} is missing", 7)).await;
         assert_eq!(failed, Err::<(), _>(EngineError::Panicked("row 7 is missing".to_owned())));
         assert_eq!(pool.run(|| 3).await, Ok(3));
@@ -150,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_of_a_disconnected_caller_is_skipped() {
-        let pool = Arc::new(CpuPool::new("cpu-test", 1));
+        let pool = Arc::new(pool_of(1));
         let (open, gate) = mpsc::channel::<()>();
         let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
         let first = tokio::spawn({
@@ -180,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_in_progress_is_bounded_by_the_workers() {
-        let pool = Arc::new(CpuPool::new("cpu-test", 2));
+        let pool = Arc::new(pool_of(2));
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let jobs: Vec<_> = (0..20)
             .map(|_| {
