@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 
 use super::database_file::{Opener, create_tables};
 use super::disk_reserve::DiskReserve;
+use super::group_commit::OUTCOME_TIMEOUT;
 use super::{OpenError, RedbStore};
 
 /// Bytes that a disk writes as a whole or not at all.
@@ -117,7 +118,7 @@ impl FaultyDisk {
             // Nothing is cached, so that a read is a read of the file.
             redb::Builder::new().set_cache_size(0).create_with_backend(disk.file())
         });
-        RedbStore::open_with_opener(opener, PATH.path(), NEVER, DiskReserve::none())
+        RedbStore::open_with_opener(opener, PATH.path(), NEVER, DiskReserve::none(), OUTCOME_TIMEOUT)
     }
 
     /// Lets a later call fail; `None` mends the disk.

@@ -3,7 +3,8 @@
 //! A single change is committed at once, so the latency is one or two commits at any load, with as few syncs as possible.
 //!
 //! A commit that fails with a storage fault is retried once on the reopened file. Each transaction counts itself
-//! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged.
+//! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged, or
+//! copied to memory by the followers if its callers were given an error meanwhile.
 //! Until the store can write again, other changes are refused at once.
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::apply_change::apply;
 use super::compaction::Compaction;
 use super::database_file::OpenDatabase;
 use super::disk_reserve::DiskReserve;
+use super::followers::Followers;
 use super::reopen::{Reopener, catch_panic};
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::Writing;
@@ -25,8 +27,8 @@ use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 /// Changes in one commit. Limits how long the first waits for the others to be written.
 const CHANGES_PER_COMMIT: usize = 1024;
 
-/// How long changes with an unknown outcome wait for the file to be reopened.
-const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long callers of changes with an unknown outcome wait for the file to be reopened.
+pub(super) const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
 enum Message {
     Change(Box<Submitted>),
@@ -55,9 +57,12 @@ impl Writer {
         compaction: Compaction,
         reopener: Reopener,
         reserve: DiskReserve,
+        followers: Arc<Followers>,
+        outcome_timeout: Duration,
     ) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let mut state = WriterState { database, compaction, reopener, reserve, unknown_outcome: None };
+        let mut state =
+            WriterState { database, compaction, reopener, reserve, followers, outcome_timeout, unknown_outcome: None };
         state.reserve.renew();
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -100,12 +105,15 @@ struct WriterState {
     compaction: Compaction,
     reopener: Reopener,
     reserve: DiskReserve,
+    followers: Arc<Followers>,
+    outcome_timeout: Duration,
     /// Changes whose outcome only the next opening of the file shows.
     unknown_outcome: Option<UnknownOutcome>,
 }
 
 struct UnknownOutcome {
-    waiting: Vec<OnCommit>,
+    /// `None` after `until`.
+    waiting: Option<Vec<OnCommit>>,
     attempt: Attempt,
     until: Instant,
 }
@@ -133,7 +141,7 @@ impl WriterState {
                 Message::ReadFailed { generation, reason } => self.after_read(generation, reason),
             }
         }
-        if let Some(UnknownOutcome { waiting, .. }) = self.unknown_outcome.take() {
+        if let Some(UnknownOutcome { waiting: Some(waiting), .. }) = self.unknown_outcome.take() {
             answer_all(waiting, &ChangeError::Storage("the store was closed".into()));
         }
     }
@@ -213,8 +221,8 @@ impl WriterState {
                     if attempt.number.is_none() {
                         return answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
-                    self.unknown_outcome =
-                        Some(UnknownOutcome { waiting, attempt, until: Instant::now() + OUTCOME_TIMEOUT });
+                    let (waiting, until) = (Some(waiting), Instant::now() + self.outcome_timeout);
+                    self.unknown_outcome = Some(UnknownOutcome { waiting, attempt, until });
                     return;
                 }
             }
@@ -230,24 +238,34 @@ impl WriterState {
         }
     }
 
+    /// Has the followers copy what was committed although its callers were given an error. Jobs stay as their owners in this
+    /// process have them, which write them again.
+    fn copy_to_memory(&self, attempt: Attempt) {
+        for rows in attempt.results.into_iter().flatten() {
+            self.followers.call(&Rows { jobs: Vec::new(), ..rows });
+        }
+    }
+
     /// Reopens the file and tests whether it can be written.
     fn recover(&mut self) {
         match self.reopener.reopen() {
             Err(error) => {
                 self.reopener.fail(error.clone());
-                if let Some(UnknownOutcome { waiting, .. }) =
-                    self.unknown_outcome.take_if(|late| late.until <= Instant::now())
-                {
+                let late = self.unknown_outcome.as_mut().filter(|unknown| unknown.until <= Instant::now());
+                if let Some(waiting) = late.and_then(|unknown| unknown.waiting.take()) {
                     answer_all(waiting, &ChangeError::Storage(error));
                 }
             }
             Ok(commits) => {
                 if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take() {
-                    if attempt.is_committed(commits) {
-                        answer(waiting, attempt);
-                    } else {
-                        let reason = self.reopener.reason().unwrap_or_default().to_owned();
-                        answer_all(waiting, &ChangeError::Unavailable(reason));
+                    match (attempt.is_committed(commits), waiting) {
+                        (true, Some(waiting)) => answer(waiting, attempt),
+                        (true, None) => self.copy_to_memory(attempt),
+                        (false, Some(waiting)) => {
+                            let reason = self.reopener.reason().unwrap_or_default().to_owned();
+                            answer_all(waiting, &ChangeError::Unavailable(reason));
+                        }
+                        (false, None) => {}
                     }
                 }
                 match self.reopener.probe() {

@@ -24,6 +24,7 @@ mod disk_reserve;
 mod export_import;
 #[cfg(any(test, fuzzing))]
 mod faulty_disk;
+mod followers;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod generated_backdrops;

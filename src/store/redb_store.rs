@@ -10,12 +10,14 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use super::compaction::{self, Compaction};
 use super::database_file::{OpenDatabase, Opener, builder, catch_panic, create, read_error};
 use super::disk_reserve::DiskReserve;
-use super::group_commit::Writer;
+use super::followers::Followers;
+use super::group_commit::{OUTCOME_TIMEOUT, Writer};
 use super::reopen::{Reopener, StoreHealth};
 use super::storage_fault::Fault;
 use super::tables::{Jobs, KeyDays, Presets, Reading, ReadingMeta};
 use super::{
-    Change, Day, Job, KeyDay, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds,
+    Change, Day, Follower, Job, KeyDay, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore,
+    UnixSeconds,
 };
 
 /// The interval between attempts to open a locked file.
@@ -29,6 +31,7 @@ pub struct RedbStore {
     writer: Writer,
     database: Arc<OpenDatabase>,
     health: Arc<StoreHealth>,
+    followers: Arc<Followers>,
 }
 
 impl RedbStore {
@@ -45,7 +48,7 @@ impl RedbStore {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with_idle(path: &Path, idle: Duration) -> Result<Self, OpenError> {
-        Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none())
+        Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none(), OUTCOME_TIMEOUT)
     }
 
     /// As [`Self::open`], with preallocated disk space: the file can grow by `bytes` on a disk that other files have filled.
@@ -59,6 +62,7 @@ impl RedbStore {
             path,
             compaction::IDLE,
             DiskReserve::ahead_of(path, bytes),
+            OUTCOME_TIMEOUT,
         )
     }
 
@@ -67,6 +71,7 @@ impl RedbStore {
         path: &Path,
         idle: Duration,
         reserve: DiskReserve,
+        outcome_timeout: Duration,
     ) -> Result<Self, OpenError> {
         if !path.exists() {
             create(path)?;
@@ -74,9 +79,17 @@ impl RedbStore {
         let database = Arc::new(OpenDatabase::open(path, opener)?);
         let health = Arc::new(StoreHealth::default());
         let reopener = Reopener::new(Arc::clone(&database), Arc::clone(&health));
-        let writer = Writer::start(Arc::clone(&database), Compaction::new(path.into(), idle), reopener, reserve)
-            .map_err(|source| OpenError::Io { path: path.into(), source })?;
-        Ok(Self { path: path.into(), writer, database, health })
+        let followers = Arc::<Followers>::default();
+        let writer = Writer::start(
+            Arc::clone(&database),
+            Compaction::new(path.into(), idle),
+            reopener,
+            reserve,
+            Arc::clone(&followers),
+            outcome_timeout,
+        )
+        .map_err(|source| OpenError::Io { path: path.into(), source })?;
+        Ok(Self { path: path.into(), writer, database, health, followers })
     }
 
     /// As [`Self::open`], but waits up to `timeout` for another process to close the file: a short command on the store must
@@ -220,6 +233,10 @@ impl StateStore for RedbStore {
 
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.webhooks(limit))
+    }
+
+    fn follow(&self, follower: Follower) {
+        self.followers.add(follower);
     }
 
     fn fault(&self) -> Option<String> {

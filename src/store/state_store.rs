@@ -69,7 +69,7 @@ impl Rows {
 /// wait for the store.
 pub type OnCommit = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 
-/// Called with the rows of a commit of another process.
+/// Called with the rows of a commit that no callback of an own change got.
 ///
 /// Runs on the store's own thread, in commit order, between the callbacks of own changes: it must be short and must not wait
 /// for the store.
@@ -172,7 +172,8 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Calls `follower` with the rows of each commit of another process after what [`Self::load`] returned. A store of one
-    /// process never does.
+    /// process calls it with the rows, except jobs, of own changes that turn out to be committed after their callers were
+    /// given an error.
     fn follow(&self, follower: Follower) {
         drop(follower);
     }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::database_file::Opener;
 use super::disk_reserve::DiskReserve;
+use super::group_commit::OUTCOME_TIMEOUT;
 use super::{
     AccountRecord, AccountV1, Bill, Change, ChangeError, Month, Plan, Preset, Record, RedbStore, Rows, StateStore,
     UnixSeconds, compaction,
@@ -140,10 +141,14 @@ impl StorageBackend for File {
 }
 
 fn opened() -> (TempDir, Disk, RedbStore) {
+    opened_with_timeout(OUTCOME_TIMEOUT)
+}
+
+fn opened_with_timeout(outcome_timeout: Duration) -> (TempDir, Disk, RedbStore) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let disk = Disk::good();
+    let (disk, path) = (Disk::good(), folder.path().join("store"));
     let store =
-        RedbStore::open_with_opener(disk.opener(), &folder.path().join("store"), compaction::IDLE, DiskReserve::none());
+        RedbStore::open_with_opener(disk.opener(), &path, compaction::IDLE, DiskReserve::none(), outcome_timeout);
     let store = store.expect("a new store");
     let account = AccountV1 { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0) };
     let account = Change::CreateAccount { account: AccountRecord::V1(account).latest(), first_key: None };
@@ -243,6 +248,27 @@ fn a_change_whose_outcome_is_unknown_waits_for_the_disk_and_others_are_refused()
     until_faulty(&store, false);
     assert_eq!(billed(&store), 1);
     assert_sound(&store);
+}
+
+#[test]
+fn a_change_that_turns_out_to_be_written_after_its_caller_had_an_error_is_copied_to_memory() {
+    for change in [bill(), Change::PutPreset { preset: preset() }] {
+        let (_folder, disk, store) = opened_with_timeout(Duration::ZERO);
+        let (copied, copies) = mpsc::channel();
+        store.follow(Box::new(move |rows| copied.send(rows.clone()).expect("the test runs")));
+        disk.set(State::LosesSyncAndGoes);
+        let error = apply(&store, change).expect_err("its outcome is not known");
+        assert!(matches!(error, ChangeError::Storage(_)), "{error}");
+        assert!(matches!(copies.try_recv(), Err(mpsc::TryRecvError::Empty)), "its outcome is not known");
+        disk.set(State::Good);
+        until_faulty(&store, false);
+        let rows = copies.recv_timeout(LONG).expect("it was written");
+        assert_eq!(rows.usage.first().map_or(0, |(_, _, usage)| usage.images), billed(&store));
+        assert_eq!(rows.usage.len() + rows.presets.len(), 1);
+        assert_eq!(apply(&store, bill()).expect("the store works").usage[0].2.images, billed(&store));
+        assert!(copies.try_recv().is_err(), "an acknowledged change is its caller's");
+        assert_sound(&store);
+    }
 }
 
 #[test]

@@ -4,11 +4,11 @@
 //! have one order, numbers have no gaps, and who has the lock sees every earlier commit in the log.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use tokio_postgres::Row;
 
 use super::reads::Queries;
+use crate::store::followers::Followers;
 use crate::store::storage_fault::Fault;
 use crate::store::{Follower, Rows};
 
@@ -40,22 +40,16 @@ pub(super) struct LogPlace {
 }
 
 /// What follows the commits of other processes.
-#[derive(Default)]
-pub(super) struct Followers {
-    callbacks: RwLock<Vec<Follower>>,
+#[derive(Debug, Default)]
+pub(super) struct LogFollowers {
+    callbacks: Followers,
     /// The number of the last commit in what was loaded.
     loaded: AtomicI64,
     /// Whether the first follower is new.
     is_new: AtomicBool,
 }
 
-impl std::fmt::Debug for Followers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Followers").finish_non_exhaustive()
-    }
-}
-
-impl Followers {
+impl LogFollowers {
     /// Records the commit up to which everything was loaded.
     pub(super) fn loaded(&self, number: i64) {
         self.loaded.store(number, Ordering::Release);
@@ -63,11 +57,9 @@ impl Followers {
 
     /// Adds a follower. The first one gets every commit after what was loaded.
     pub(super) fn add(&self, follower: Follower) {
-        let mut callbacks = self.callbacks.write().unwrap_or_else(PoisonError::into_inner);
-        if callbacks.is_empty() {
+        if self.callbacks.add(follower) {
             self.is_new.store(true, Ordering::Release);
         }
-        callbacks.push(follower);
     }
 
     /// Once after the first follower was added: the commit after which it follows.
@@ -76,7 +68,7 @@ impl Followers {
     }
 
     pub(super) fn call(&self, rows: &Rows) {
-        self.callbacks.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|follower| follower(rows));
+        self.callbacks.call(rows);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::bulk_queue::BulkQueue;
 use super::calls::CallExchange;
-use super::commit_log::Followers;
+use super::commit_log::LogFollowers;
 use super::connect::{Connection, Connections, Server, ServerError, StoreConfig};
 use super::daemon_id::daemon_id;
 use super::locks::{Locking, lock_alone, lock_shared, unlock};
@@ -38,7 +38,7 @@ pub struct PostgresStore {
     writer: Writer,
     readers: r2d2::Pool<Connections>,
     health: Arc<Health>,
-    followers: Arc<Followers>,
+    followers: Arc<LogFollowers>,
     /// Identifies this process in tables.
     process: i64,
     calls: Mutex<CallExchange>,
@@ -98,7 +98,7 @@ impl PostgresServer {
         require_usable(server, &mut connection)?;
         take_jobs_without_daemon(&mut connection).map_err(failed)?;
         drop_own_leases(&mut connection).map_err(failed)?;
-        let (health, followers, process) = (Arc::default(), Arc::<Followers>::default(), rand::random());
+        let (health, followers, process) = (Arc::default(), Arc::<LogFollowers>::default(), rand::random());
         let shared = (Arc::clone(&followers), Arc::clone(&health));
         let writer = Writer::start(server.clone(), connection, process, shared.0, shared.1).map_err(failed)?;
         let pool = r2d2::Pool::builder().max_size(READERS).min_idle(Some(1)).connection_timeout(READ_TIMEOUT);

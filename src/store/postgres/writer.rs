@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::bill_batch::BillBatch;
-use super::commit_log::{BATCH, Followers, LogPlace, LoggedCommit};
+use super::commit_log::{BATCH, LogFollowers, LogPlace, LoggedCommit};
 use super::connect::{Connection, Server};
 use super::locks::{Locking, lock_shared, unlock};
 use super::reads::Queries;
@@ -130,7 +130,7 @@ impl Writer {
         server: Server,
         mut connection: Connection,
         process: i64,
-        followers: Arc<Followers>,
+        followers: Arc<LogFollowers>,
         health: Arc<Health>,
     ) -> Result<Self, Fault> {
         renew_lease(&mut connection)?;
@@ -177,7 +177,7 @@ struct WriterState {
     process: i64,
     /// The last commit whose rows were passed on.
     place: LogPlace,
-    followers: Arc<Followers>,
+    followers: Arc<LogFollowers>,
     health: Arc<Health>,
     lease_renewed: Instant,
     cleaned_up: Instant,
@@ -218,7 +218,7 @@ impl Attempt {
 
 impl WriterState {
     /// Without a connection.
-    fn new(server: Server, process: i64, place: LogPlace, followers: Arc<Followers>, health: Arc<Health>) -> Self {
+    fn new(server: Server, process: i64, place: LogPlace, followers: Arc<LogFollowers>, health: Arc<Health>) -> Self {
         Self {
             server,
             connection: None,
