@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import datetime
 import email.utils
@@ -23,6 +22,7 @@ import hashlib
 import hmac
 import io
 import json
+import numbers
 import os
 import random
 import re
@@ -374,7 +374,10 @@ def verify_webhook(
     lower = {name.lower(): value for name, value in headers.items()}
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except binascii.Error as error:
+        if not key:
+            # It would verify what anybody signs.
+            raise ValueError("it is empty")
+    except ValueError as error:
         raise ValueError("the secret is not in the notation of Standard Webhooks (whsec_…)") from error
     try:
         message_id, timestamp, signatures = (lower[f"webhook-{name}"] for name in ("id", "timestamp", "signature"))
@@ -1805,7 +1808,7 @@ def _value(name: str, value: Any) -> Any:
     if name == "box" and not isinstance(value, str):
         return ",".join(map(str, value))
     if name in ("point", "not_point"):
-        one = isinstance(value, str) or all(isinstance(part, int | float) for part in value)
+        one = isinstance(value, str) or all(isinstance(part, numbers.Real) for part in value)
         return [part if isinstance(part, str) else ",".join(map(str, part)) for part in ([value] if one else value)]
     return value
 
@@ -1829,10 +1832,29 @@ def _opened(source: File, files: contextlib.ExitStack) -> tuple[str, IO[bytes] |
     return name, source, kind
 
 
+def _has_length_of_descriptor(source: IO[bytes]) -> bool:
+    """Whether a file is as long as httpx takes it to be: one that decompresses (`gzip.open`) is longer than
+    its descriptor's file.
+    """
+    try:
+        descriptor = source.fileno()
+    except (AttributeError, OSError):
+        # httpx seeks the end then.
+        return True
+    position = source.tell()
+    length = source.seek(0, os.SEEK_END)
+    source.seek(position)
+    return length == os.fstat(descriptor).st_size
+
+
 def _seekable(source: File, files: contextlib.ExitStack) -> File:
-    """A copy of a file that cannot be read twice, else `source`."""
-    if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview) or source.seekable():
+    """A copy of a file that cannot be read twice or has another length than its descriptor's, else `source`."""
+    if isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         return source
+    if source.seekable():
+        if _has_length_of_descriptor(source):
+            return source
+        source.seek(0)
     copy = files.enter_context(tempfile.TemporaryFile())
     while piece := source.read(1 << 16):
         copy.write(piece)
@@ -2083,7 +2105,9 @@ class _Core:
             yield _Pause(seconds)
 
     def _usage_steps(self, first: datetime.date | str | None, last: datetime.date | str | None) -> _Steps[Usage]:
-        query = {name: str(day) for name, day in (("from", first), ("to", last)) if day is not None}
+        days = {"from": first, "to": last}
+        days = {name: day.date() if isinstance(day, datetime.datetime) else day for name, day in days.items()}
+        query = {name: str(day) for name, day in days.items() if day is not None}
         return self._steps(self._call("usage", query=query), _to_json)
 
     def _text_steps(self, operation: str) -> _Steps[str]:

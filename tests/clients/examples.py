@@ -23,6 +23,23 @@ def check(example, path, magic):
     print(f"{example}: ok, {path.stat().st_size} bytes")
 
 
+def check_folder(photos, folder, variables):
+    """Names that curl's forms would split or that are equal in two folders, and a photo that fails."""
+    names = ["a/one.jpg", "b/one.jpg", "b/one.JPEG", 'b/x;type=a,"b"\\ {}.jpg']
+    source, cutouts = folder / "photos", folder / "cutouts"
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(photos / "one.jpg", source / name)
+    (source / "broken.jpg").write_text("no photo")
+    ended = subprocess.run(["bash", EXAMPLES / "folder.sh", source, cutouts], env=variables, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1 and f"failed: {source}/broken.jpg" in ended.stderr and "unsupported_media_type" in ended.stderr, ended
+    assert f"{len(names)} cutouts" in ended.stdout, ended
+    written = sorted(str(path.relative_to(cutouts)) for path in cutouts.rglob("*") if path.is_file())
+    assert written == sorted(f"{name}.webp" for name in names), written
+    for name in names:
+        check("folder.sh", cutouts / f"{name}.webp", RIFF)
+
+
 def main():
     binary, library = (Path(argument).resolve() for argument in sys.argv[1:])
     with tempfile.TemporaryDirectory() as name, Daemon(binary) as url:
@@ -44,8 +61,9 @@ def main():
         run("node", EXAMPLES / "studio_shot.mjs", PHOTO, folder / "shot.jpg")
         check("studio_shot.mjs", folder / "shot.jpg", JPEG)
         run("bash", EXAMPLES / "folder.sh", photos, cutouts)
-        for copy in ("one.webp", "two.webp"):
+        for copy in ("one.jpg.webp", "two.jpg.webp"):
             check("folder.sh", cutouts / copy, RIFF)
+        check_folder(photos, folder / "odd", variables)
         run("bash", EXAMPLES / "bulk.sh", photos.as_uri(), results.as_uri())
         for copy in ("one.png", "two.png"):
             check("bulk.sh", results / copy, PNG)

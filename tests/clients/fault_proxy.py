@@ -7,7 +7,7 @@ A client's base address is `http://HOST/SCENARIO/NONCE`; what follows is the pat
 |---|---|
 | pass | forwards |
 | lose | forwards the first request, and closes the connection in place of the reply |
-| cut | forwards; sends half of the first reply's body, then closes |
+| cut | forwards; sends half of the first reply's body, and closes a second later |
 | busy | answers 429 with `Retry-After: 1` twice, then forwards |
 | later | answers 429 with `Retry-After: 36000` |
 | fails | answers 500 with an error of the daemon's form |
@@ -98,6 +98,10 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             seen.append(entry)
         getattr(self, scenario)(count, "/" + rest, body, entry)
 
+    def do_OPTIONS(self):
+        """Forwards a preflight of a browser, in any scenario."""
+        self.reply(*self.forwarded("/" + self.path.split("/", 3)[3], b""))
+
     do_GET = do_POST = do_PATCH = do_DELETE = handle_request
 
     def reply(self, status, body, headers=()):
@@ -145,6 +149,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content[:len(content) // 2])
+        # A browser drops what its page has not read yet.
+        time.sleep(1)
         self.vanish()
 
     def refuse_first(self, number, status, code, count, path, body, entry):

@@ -73,7 +73,9 @@ def test_in_browser(binary, folder):
         shutil.copy(path, site)
     origin = f"http://127.0.0.1:{fault_proxy.serve(functools.partial(Page, directory=str(site)))}"
     with Daemon(binary, {"BACKDROP_SERVER_CORS_ORIGINS": origin}) as url:
-        page = f"{origin}/client_page.html?{urllib.parse.urlencode({'url': url, 'key': KEY})}"
+        state = fault_proxy.Proxy.state = fault_proxy.State(url)
+        cut = f"http://127.0.0.1:{fault_proxy.serve(fault_proxy.Proxy)}/cut/page"
+        page = f"{origin}/client_page.html?{urllib.parse.urlencode({'url': url, 'key': KEY, 'cut': cut})}"
         command = [chromium, *CHROMIUM_FLAGS, f"--user-data-dir={folder}/profile", "--remote-debugging-port=0", page]
         program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -82,6 +84,7 @@ def test_in_browser(binary, folder):
             program.terminate()
             program.wait(60)
     assert report == "ok", report
+    assert "range" in state.requests["page"][1]["headers"], "the interrupted download began anew"
     print("chromium: ok")
 
 

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import asyncio
+import bz2
 import contextlib
 import datetime
 import functools
+import gzip
 import hashlib
 import json
+import lzma
 import os
 import re
 import threading
@@ -14,6 +17,7 @@ import time
 import tracemalloc
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -97,9 +101,13 @@ def test_a_result_has_the_picture_and_what_the_headers_say(client: backdrop.Clie
     assert "png 200×" in repr(cutout)
 
 
-def test_a_picture_may_be_a_path_bytes_a_file_a_pipe_or_an_address(client: backdrop.Client) -> None:
+def test_a_picture_may_be_a_path_bytes_a_file_a_pipe_or_an_address(client: backdrop.Client, tmp_path: Path) -> None:
     with open(CAT, "rb") as file:
         assert client.remove(file).data == cutout_of_cat()
+    for module in (bz2, gzip, lzma):
+        (tmp_path / "compressed").write_bytes(module.compress(CAT.read_bytes()))
+        with module.open(tmp_path / "compressed") as file:
+            assert client.remove(file).data == cutout_of_cat()
     for picture in (str(CAT), CAT.read_bytes(), memoryview(CAT.read_bytes()), f"{ORIGIN}/chelsea.png"):
         assert client.remove(picture).data == cutout_of_cat()
     read, write = os.pipe()
@@ -114,7 +122,10 @@ def test_fields_are_sent_as_the_contract_writes_them(client: backdrop.Client) ->
     text = client.mask(CAT, box="10,20,400,280", point=["100,100", "50%,40%"], not_point="5,5")
     numbers = client.mask(CAT, box=(10, 20, 400, 280), point=[(100, 100), "50%,40%"], not_point=(5, 5))
     by_address = client.mask(f"{ORIGIN}/chelsea.png", box=(10, 20, 400, 280), point=[(100, 100), "50%,40%"], not_point=(5, 5))
-    assert text.data == numbers.data == by_address.data
+    # No `int`, as numpy's.
+    real: Any = Fraction(5)
+    other = client.mask(CAT, box=(10, 20, 400, 280), point=[(20 * real, 20 * real), "50%,40%"], not_point=(real, real))
+    assert text.data == numbers.data == by_address.data == other.data
     mask = client.mask(CAT, stage="mask")
     both = [client.remove(picture, mask_file=mask.data, mask_mode="replace") for picture in (CAT, f"{ORIGIN}/chelsea.png")]
     assert both[0].data == both[1].data
@@ -149,6 +160,7 @@ def test_every_operation_of_the_contract_is_reached(tmp_path: Path) -> None:
     assert preset["id"] in [one["id"] for one in client.presets()]
     client.delete_preset(preset["id"])
     assert client.account()["plan"] == "plus" and client.usage(datetime.date.today())["usage"] is not None
+    assert client.usage(datetime.datetime.now(), datetime.datetime.now(datetime.timezone.utc))["usage"] is not None
     assert client.openapi()["openapi"].startswith("3.1") and client.openapi_yaml().startswith("openapi: 3.1") and "<html" in client.docs()
 
     contract = yaml.safe_load(Path(os.environ["TEST_CONTRACT"]).read_text())
@@ -352,6 +364,9 @@ def test_webhooks_are_those_of_the_standard() -> None:
             backdrop.verify_webhook(body, {**headers, name: value}, secret)
     with pytest.raises(backdrop.WebhookError):
         backdrop.verify_webhook(body, {}, secret)
+    for wrong in ("whsec_no_base64", "whsec_", ""):
+        with pytest.raises(ValueError, match="whsec_"):
+            backdrop.verify_webhook(body, headers, wrong)
 
 
 def large_file(path: Path) -> str:

@@ -166,7 +166,7 @@ test("every operation of the contract is reached", async () => {
   assert((await client.presets()).some((one) => one.id === preset.id));
   await client.deletePreset(preset.id);
   assert.equal((await client.account()).plan, "plus");
-  assert((await client.usage({ from: new Date().toISOString().slice(0, 10) })).usage);
+  assert((await client.usage({ from: new Date().toISOString().slice(0, 10), to: undefined })).usage);
   assert.match(String((await client.openapi())["openapi"]), /^3\.1/);
   assert.match(await client.openapiYaml(), /^openapi: 3\.1/);
   assert.match(await client.docs(), /<html/);
@@ -207,6 +207,20 @@ test("retries and pauses are bounded", async () => {
   assert.equal((await later.log()).length, 1);
   await assert.rejects(stalled.client.account(), TimedOutError);
   await assert.rejects(new Client({ url: "http://127.0.0.1:9", retries: 0 }).account(), ConnectionFailedError);
+});
+
+test("an attempt has the time that its files take in addition to its limit", async () => {
+  const slow: typeof fetch = async (_, init) => {
+    await sleep(1000, undefined, { signal: init?.signal ?? undefined }).catch(() => init?.signal?.throwIfAborted());
+    return Response.json({ job_id: "slow", results: [] });
+  };
+  const impatient = new Client({ fetch: slow, timeoutMs: 100, retries: 0 });
+  const [small, large] = [1, 640_000].map((bytes) => new Blob([new Uint8Array(bytes)])) as [Blob, Blob];
+  assert((await impatient.remove(large)).bytes);
+  assert.deepEqual(await impatient.removeBatch([small, large]), []);
+  const calls = [impatient.remove(small), impatient.account(), impatient.videoRemove(small, { timeoutMs: 100 })];
+  await Promise.all(calls.map((call) => assert.rejects(call, TimedOutError)));
+  assert.equal((await impatient.videoRemove(small, { timeoutMs: undefined })).id, "slow");
 });
 
 test("what may have been carried out is repeated only with an idempotency key", async () => {
@@ -370,6 +384,11 @@ test("webhooks are those of the standard", async () => {
     await assert.rejects(verifyWebhook(body, { ...headers, ...changed }, secret), WebhookError);
   }
   await assert.rejects(verifyWebhook(body, {}, secret), WebhookError);
+  // As a server of Node's `http2` has them.
+  assert.equal((await verifyWebhook(body, { ":method": "POST", accept: ["a", "b"], ...headers }, secret)).job_id, "job_1");
+  for (const wrong of ["whsec_no_base64", "whsec_", ""]) {
+    await assert.rejects(verifyWebhook(body, headers, wrong), { name: "TypeError", message: /whsec_/ });
+  }
 });
 
 async function digestOf(path: string): Promise<string> {

@@ -59,9 +59,10 @@ export class Client extends PictureMethods {
     return batch(pictures, options.operation ?? ((picture, { signal }) => this.remove(picture, { signal })), options);
   }
 
-  /** Cuts the subject out of a clip, as a job to `wait` for. Its upload may take a quarter of an hour by default. `POST /video/remove` */
+  /** Cuts the subject out of a clip, as a job to `wait` for. `POST /video/remove` */
   async videoRemove(clip: Picture, options: VideoRemoveFields & CallOptions = {}): Promise<Job> {
-    const parts = await partsOf({ timeoutMs: Math.max(CLIP_TIMEOUT_MS, this.#transport.timeoutMs), ...options }, [["file", clip]]);
+    const timeoutMs = options.timeoutMs ?? Math.max(CLIP_TIMEOUT_MS, this.#transport.timeoutMs);
+    const parts = await partsOf({ ...options, timeoutMs }, [["file", clip]]);
     return new Job(this.#transport, jsonOf<JobDocument>(await this.#transport.call("videoRemove", parts)));
   }
 
@@ -117,7 +118,7 @@ export class Client extends PictureMethods {
   }
 
   /** Use by key and day, from one day to another (UTC, `2026-01-31`). `GET /usage` */
-  async usage(days: { from?: string; to?: string } = {}): Promise<Usage> {
+  async usage(days: { from?: string | undefined; to?: string | undefined } = {}): Promise<Usage> {
     return jsonOf<Usage>(await this.#transport.call("usage", { query: { ...days } }));
   }
 

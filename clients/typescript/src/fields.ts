@@ -21,7 +21,7 @@ export interface CallOptions {
   serviceModel?: string | undefined;
   /** Replaces the generated `Idempotency-Key`, for repetitions beyond this call. */
   idempotencyKey?: string | undefined;
-  /** Limit of each attempt in milliseconds, in place of the client's. */
+  /** Limit of each attempt in milliseconds, in place of the client's: in addition to the time that its files take at 64 kB/s. */
   timeoutMs?: number | undefined;
   /** Cancels the call; the daemon then stops its work. */
   signal?: AbortSignal | undefined;

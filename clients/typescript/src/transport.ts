@@ -11,7 +11,10 @@ export interface ClientOptions {
   key?: string | undefined;
   /** Address of the daemon; else `BACKDROP_URL`, else http://127.0.0.1:8080. */
   url?: string | undefined;
-  /** Limit of each attempt in milliseconds; of a clip's upload, of the pause between two pieces of a download too. 120,000 by default. */
+  /**
+   * Limit of each attempt in milliseconds, in addition to the time that its files take at 64 kB/s; of a download, of the pause
+   * between two pieces. 120,000 by default, for clips at least 900,000.
+   */
   timeoutMs?: number | undefined;
   /** How often a call is repeated; 4 by default. */
   retries?: number | undefined;
@@ -24,7 +27,7 @@ export interface ClientOptions {
 /** What a call sends. */
 export interface Parts {
   path?: Record<string, string>;
-  query?: Record<string, string>;
+  query?: Record<string, string | undefined>;
   headers?: Record<string, string>;
   body?: FormData | string;
   timeoutMs?: number | undefined;
@@ -45,6 +48,8 @@ const RETRIED = [408, 429, 500, 502, 503, 504];
 const NOT_BEGUN = [429, 503];
 // Node's codes of connections that were never made.
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
+// The daemon's own minimum, `server.min_upload_kilobytes_per_second`.
+const UPLOAD_BYTES_PER_MS = 64;
 const BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8000;
 
@@ -105,6 +110,14 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
 /** A signal that `limit` ends, or the caller's. */
 function either(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
   return signal ? AbortSignal.any([limit, signal]) : limit;
+}
+
+/** The time that the files of `body` may take. */
+function uploadMs(body: FormData | string | undefined): number {
+  if (!(body instanceof FormData)) return 0;
+  let bytes = 0;
+  for (const part of body.values()) if (typeof part !== "string") bytes += part.size;
+  return Math.ceil(bytes / UPLOAD_BYTES_PER_MS);
 }
 
 function codeOf(error: unknown): string | undefined {
@@ -216,11 +229,12 @@ export class Transport {
   async #send(operation: Operation, parts: Parts): Promise<Reply> {
     const [method, path] = OPERATIONS[operation];
     const url = new URL(this.url + path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parts.path?.[name] ?? "")));
-    for (const [name, value] of Object.entries(parts.query ?? {})) url.searchParams.set(name, value);
+    for (const [name, value] of Object.entries(parts.query ?? {})) if (value !== undefined) url.searchParams.set(name, value);
     const headers: Record<string, string> = { authorization: `Bearer ${this.#key}`, ...parts.headers };
     if (nodeProcess) headers["user-agent"] = `backdrop-typescript/${CONTRACT_VERSION}`;
     if (typeof parts.body === "string") headers["content-type"] = "application/json";
-    const signal = either(AbortSignal.timeout(parts.timeoutMs ?? this.timeoutMs), parts.signal);
+    const limitMs = (parts.timeoutMs ?? this.timeoutMs) + uploadMs(parts.body);
+    const signal = either(AbortSignal.timeout(limitMs), parts.signal);
     const init: RequestInit = { method, headers, signal, redirect: "error" };
     if (parts.body !== undefined) init.body = parts.body;
     const reply = await this.#fetch(url, init);

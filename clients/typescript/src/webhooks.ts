@@ -17,11 +17,9 @@ export async function verifyWebhook(
   } = {},
 ): Promise<JobDocument> {
   const { toleranceSeconds = 300, now = Date.now() / 1000 } = options;
-  const lower = headers instanceof Headers ? headers : new Headers();
-  if (!(headers instanceof Headers)) {
-    for (const [name, value] of Object.entries(headers)) if (value !== undefined) lower.set(name, String(value));
-  }
-  const [id, timestamp, signatures] = ["id", "timestamp", "signature"].map((name) => lower.get(`webhook-${name}`));
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", bytesOf(secret), algorithm, false, ["verify"]);
+  const [id, timestamp, signatures] = ["id", "timestamp", "signature"].map((name) => headerOf(headers, `webhook-${name}`));
   if (!id || !timestamp || !signatures || !/^\d+$/.test(timestamp)) {
     throw new WebhookError("webhook-id, webhook-timestamp or webhook-signature is missing or malformed");
   }
@@ -33,8 +31,6 @@ export async function verifyWebhook(
   const signed = new Uint8Array(head.length + raw.length);
   signed.set(head);
   signed.set(raw, head.length);
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", decoded(secret.replace(/^whsec_/, "")), algorithm, false, ["verify"]);
   let isValid = false;
   for (const one of signatures.split(" ")) {
     if (!one.startsWith("v1,")) continue;
@@ -53,6 +49,23 @@ export async function verifyWebhook(
   } catch {
     throw new WebhookError("the body is not JSON");
   }
+}
+
+/** A header by its name in lower case. The others are not read: Node has those of HTTP/2, such as `:method`, among them. */
+function headerOf(headers: Headers | Record<string, string | string[] | undefined>, name: string): string | undefined {
+  if (headers instanceof Headers) return headers.get(name) ?? undefined;
+  return Object.entries(headers).find(([one]) => one.toLowerCase() === name)?.[1]?.toString();
+}
+
+/** The key in a secret. An empty one would verify what anybody signs. */
+function bytesOf(secret: string): Uint8Array<ArrayBuffer> {
+  try {
+    const key = decoded(secret.replace(/^whsec_/, ""));
+    if (key.length > 0) return key;
+  } catch {
+    // Not base64.
+  }
+  throw new TypeError("the secret is not in the notation of Standard Webhooks (whsec_…)");
 }
 
 function decoded(base64: string): Uint8Array<ArrayBuffer> {
