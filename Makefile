@@ -37,6 +37,7 @@ PEERS := target/bench-peers
 PACKAGE_DIR := target/packages
 BINARY ?=
 PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
+FEATURES_OF_DIST ?= gpu,heic,pytorch
 TOOLS := target/tools
 DENY := target/deny
 DENY_VERSION := 0.20.2
@@ -81,7 +82,7 @@ build: packages ## Build the binary, with the GPU stack where there is a GPU
 	@[ $(GPU) = yes ] || printf '\nBuilt for the CPU: this machine shows no GPU. To build the GPU stack too: make %s GPU=yes\n\n' $(or $(firstword $(MAKECMDGOALS)),build)
 
 dist: packages ## Build the release binary: link-time optimised, stripped; FEATURES_OF_DIST sets the features
-	cargo build --profile dist --locked --no-default-features --features $(or $(FEATURES_OF_DIST),gpu,heic,pytorch) --bin backdrop
+	cargo build --profile dist --locked --no-default-features --features $(FEATURES_OF_DIST) --bin backdrop
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/dist/backdrop
 
 packed-binary: $(if $(BINARY),,dist)
@@ -98,8 +99,8 @@ wheel: packed-binary package-tools ## Build the Python wheel that carries the bi
 npm: packed-binary package-tools ## Build the npm package that carries the binary
 	deploy/npm/build $(PACKED) $(PACKAGE_DIR)
 
-release: packed-binary package-tools release-tools ## Build all packages with checksums, bill of materials and notes
-	PATH="$(abspath $(TOOLS))/bin:$$PATH" deploy/release $(PACKED) $(PACKAGE_DIR)/release
+release: packed-binary package-tools release-tools ## Build all packages with checksums, bill of materials and notes; BINARY=FILE needs SBOM_FEATURES
+	$(if $(BINARY),,SBOM_FEATURES=$(FEATURES_OF_DIST)) PATH="$(abspath $(TOOLS))/bin:$$PATH" deploy/release $(PACKED) $(PACKAGE_DIR)/release
 	@ls -l $(PACKAGE_DIR)/release
 
 # The tests of packages take the ordinary build: link-time optimisation changes none of what they test.
@@ -370,6 +371,7 @@ if [ "$(1)" = for-packages ]; then \
   for tool in patchelf jq umoci skopeo curl; do need "command -v $$tool" $$tool; done; \
   need 'command -v systemd-analyze' systemd; \
   need 'command -v systemd-nspawn' systemd-container; \
+  need 'command -v npm' npm; \
   need '/usr/bin/python3 -m wheel version' python3-wheel; \
   need 'python3 -c "import ensurepip"' python3-venv; \
   need 'test -e /etc/ssl/certs/ca-certificates.crt' ca-certificates; \
