@@ -1,4 +1,4 @@
-// A daemon on the loopback for the tests of the page, with a key that may use every endpoint.
+// A daemon on the loopback for the tests of the page, with a key that may use every endpoint and one of another account.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,6 +14,8 @@ export async function start(binary) {
   const run = (...words) => execFileSync(program, [...words, ...data], { env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   run("accounts", "create", "default", "--plan", "plus", "--generates", "on");
   const key = run("keys", "create", "--label", "page");
+  run("accounts", "create", "other", "--plan", "plus");
+  const otherKey = run("keys", "create", "--account", "other", "--label", "page");
   const child = spawn(program, ["serve", "--device", "cpu", ...data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"], { env, stdio: ["ignore", "ignore", "pipe"] });
   let log = "";
   const ended = new Promise((done) => child.on("exit", done));
@@ -31,5 +33,5 @@ export async function start(binary) {
     rmSync(folder, { recursive: true, force: true });
     if (code !== 0 || log.includes("panicked")) throw new Error(`the daemon ended with ${code}:\n${log.slice(-4000)}`);
   };
-  return { url, key, folder, stop };
+  return { url, key, otherKey, folder, stop };
 }

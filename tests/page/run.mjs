@@ -51,6 +51,29 @@ async function run(page) {
   await idle(page);
 }
 
+/** Marks the subject of the photo that is shown. */
+async function mark(page) {
+  await page.click("[data-mode=mark]");
+  await page.click("[data-tool=keep]");
+  await drag(page, [0.75, 0.75], [0.8, 0.9]);
+}
+
+/** The paths of what the page posts from now on, without estimates of the cost. */
+function posted(page) {
+  const paths = [];
+  page.on("request", (request) => { if (request.method() === "POST" && !request.url().endsWith("/estimate")) paths.push(new URL(request.url()).pathname); });
+  return paths;
+}
+
+/** Calls the service without the page. */
+async function api(method, name, json) {
+  const reply = await fetch(daemon.url + name, { method, headers: { authorization: `Bearer ${daemon.key}`, "content-type": "application/json" }, body: JSON.stringify(json) });
+  return reply.json();
+}
+
+const program = (page) => page.textContent("#request code");
+const title = (page) => page.textContent("#run");
+
 /** SHA-256 of the pixels of the result that is shown. */
 async function result(page) {
   await page.waitForSelector("#stage .result", LONG);
@@ -217,6 +240,58 @@ test("an undone mark can be brought back, by buttons and by keys", async (page) 
   assert.deepEqual(await state(), [true, false, true]);
 });
 
+test("marks are applied to the photos that have them, where they are taken", async (page) => {
+  await open(page);
+  await add(page, ASTRONAUT, CAT, CUP);
+  const select = (at) => page.click(`.strip-grid li:nth-child(${at}) .tile`);
+  const paths = posted(page);
+  await mark(page);
+  await select(2);
+  assert.equal(await title(page), "Apply marks");
+  await page.click('.tabs [data-path="/upscale"]');
+  assert.equal(await title(page), "Start: 3 photos");
+  await page.click('.tabs [data-path="/remove"]');
+  await run(page);
+  assert.deepEqual(paths, ["/remove"]);
+  assert.equal(await title(page), "Start again: 3 photos");
+  await mark(page);
+  await select(3);
+  await mark(page);
+  assert.equal(await title(page), "Apply marks: 2 photos");
+  await run(page);
+  assert.equal(paths.length, 3);
+  // A mark that is taken back before it is applied leaves nothing to do.
+  await mark(page);
+  await page.click("[data-act=undo]");
+  assert.equal(await title(page), "Start again: 3 photos");
+});
+
+test("a pinch draws nothing", async (page) => {
+  await open(page);
+  await add(page, ASTRONAUT);
+  await page.click("[data-mode=mark]");
+  await page.locator("canvas.marks").scrollIntoViewIfNeeded();
+  const box = await page.locator("canvas.marks").boundingBox();
+  const protocol = await page.context().newCDPSession(page);
+  const touch = (type, ...places) => protocol.send("Input.dispatchTouchEvent", {
+    type, touchPoints: places.map(([x, y], id) => ({ id, x: box.x + box.width * x, y: box.y + box.height * y })),
+  });
+  for (const tool of ["keep", "box", "point"]) {
+    await page.click(`[data-tool=${tool}]`);
+    await touch("touchStart", [0.4, 0.4]);
+    await touch("touchMove", [0.45, 0.45]);
+    await touch("touchStart", [0.45, 0.45], [0.7, 0.7]);
+    await touch("touchMove", [0.3, 0.3], [0.9, 0.9]);
+    await touch("touchEnd");
+    assert.ok(await page.isDisabled("[data-act=undo]"), `${tool}: two fingers`);
+    await touch("touchStart", [0.4, 0.4]);
+    await touch("touchMove", [0.6, 0.6]);
+    await touch("touchEnd");
+    assert.ok(await page.isEnabled("[data-act=undo]"), `${tool}: one finger`);
+    await page.click("[data-act=undo]");
+  }
+}, { hasTouch: true });
+
 test("files are dropped from the desktop: photos, a clip, and nothing that is no picture", async (page) => {
   await open(page);
   const protocol = await page.context().newCDPSession(page);
@@ -342,6 +417,44 @@ print(" ".join(archive.namelist()))`, file], { encoding: "utf8" }).trim();
   assert.match(await page.textContent("#stage .note.bad"), /image|picture|JPEG/i);
 });
 
+test("a photo that is taken off the page is not sent, and its request ends", async (page) => {
+  await open(page);
+  const paths = posted(page);
+  let release;
+  const held = new Promise((done) => { release = done; });
+  await page.route("**/remove", async (route) => { await held; await route.continue().catch(() => {}); });
+  await page.setInputFiles("#files", Array.from({ length: 4 }, (_, at) => ({ name: `cat-${at}.png`, mimeType: "image/png", buffer: readFileSync(CAT) })));
+  await page.waitForFunction(() => [...document.querySelectorAll(".tile .state")].filter((state) => state.textContent === "working").length === 2, null, LONG);
+  await page.click(".strip-grid li:nth-child(4) .remove");
+  await Promise.all([
+    page.waitForEvent("requestfailed", { predicate: (request) => request.url().endsWith("/remove"), ...LONG }),
+    page.waitForRequest("**/remove", LONG),
+    page.click(".strip-grid li:nth-child(1) .remove"),
+  ]);
+  release();
+  await page.waitForFunction(() => document.querySelectorAll(".tile .done").length === 2, null, LONG);
+  await idle(page);
+  assert.equal(paths.length, 3);
+  assert.match(await page.textContent("#strip"), /2 of 2 done/);
+});
+
+test("no address stays of a photo that is taken off while its result is read", async (page) => {
+  await open(page);
+  await page.evaluate(() => {
+    const { createImageBitmap: decode, URL: { createObjectURL: create, revokeObjectURL: revoke } } = globalThis;
+    globalThis.addresses = new Set();
+    URL.createObjectURL = (blob) => { const url = create.call(URL, blob); addresses.add(url); return url; };
+    URL.revokeObjectURL = (url) => { addresses.delete(url); revoke.call(URL, url); };
+    globalThis.createImageBitmap = (...all) => new Promise((done) => { globalThis.goOn = () => done(decode(...all)); });
+  });
+  await page.setInputFiles("#files", CAT);
+  await page.waitForFunction(() => globalThis.goOn, null, LONG);
+  await page.click(".strip-grid .remove");
+  await page.evaluate(() => goOn());
+  await page.waitForFunction(() => document.getElementById("run").textContent === "Start", null, LONG);
+  assert.equal(await page.evaluate(() => addresses.size), 0);
+});
+
 test("a stroke goes on while other photos are processed", async (page) => {
   await open(page);
   await page.setInputFiles("#files", [CAT, CUP, ASTRONAUT]);
@@ -400,6 +513,42 @@ test("a clip can be cancelled, and started again", async (page) => {
   await page.waitForFunction(() => document.querySelectorAll("#stage video").length === 2, null, LONG);
 });
 
+const says = (page, words) => page.waitForFunction((wanted) => document.querySelector("#stage [role=status]").textContent.includes(wanted), words, LONG);
+
+test("a clip outlives a lost connection and is billed once", async (page) => {
+  await page.clock.install();
+  await open(page);
+  const paths = posted(page);
+  await page.setInputFiles("#files", clip("clip.mp4", 6));
+  await page.route("**/jobs/*", (route) => route.abort());
+  await page.click("#run");
+  await says(page, "trying again");
+  // Until it gives up.
+  while (!(await page.isEnabled("#run"))) await page.clock.fastForward(30_000);
+  await says(page, "cannot be reached");
+  await page.click("#run");
+  await says(page, "trying again");
+  await page.unroute("**/jobs/*");
+  await page.clock.fastForward(30_000);
+  await says(page, "Done: 1 s");
+  assert.deepEqual(paths, ["/video/remove"]);
+  // Of a clip that arrived, the reply is lost.
+  const protocol = await page.context().newCDPSession(page);
+  const jobs = [];
+  protocol.on("Fetch.requestPaused", async ({ requestId }) => {
+    const { body } = await protocol.send("Fetch.getResponseBody", { requestId });
+    jobs.push(JSON.parse(Buffer.from(body, "base64")).job_id);
+    await (jobs.length === 1 ? protocol.send("Fetch.failRequest", { requestId, errorReason: "Failed" }) : protocol.send("Fetch.continueRequest", { requestId }));
+  });
+  await protocol.send("Fetch.enable", { patterns: [{ urlPattern: "*/video/remove", requestStage: "Response" }] });
+  await page.click("#run");
+  await says(page, "cannot be reached");
+  await page.click("#run");
+  await says(page, "Done: 1 s");
+  assert.equal(jobs.length, 2);
+  assert.equal(jobs[0], jobs[1]);
+}, { errors: /ERR_FAILED/ });
+
 test("photos that wait can be cancelled", async (page) => {
   await open(page, "/upscale");
   await page.setInputFiles("#files", Array.from({ length: 6 }, (_, at) => ({ name: `cat-${at}.png`, mimeType: "image/png", buffer: readFileSync(CAT) })));
@@ -448,6 +597,63 @@ test("the request that is shown runs in the shell and in node", async (page) => 
   execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", await page.textContent("#request code")]);
 });
 
+test("the program in the shell takes any file name, and the strokes that the page saves", async (page) => {
+  await open(page);
+  const name = ` one, "two"; it's three.png`;
+  await page.setInputFiles("#files", { name, mimeType: "image/png", buffer: readFileSync(ASTRONAUT) });
+  await result(page);
+  await idle(page);
+  await page.locator("#request summary").click();
+  assert.ok(await page.isHidden("[data-act=strokes]"));
+  await mark(page);
+  const strokes = await saved(page, "[data-act=strokes]");
+  assert.equal(strokes.name, "strokes.png");
+  await run(page);
+  const { bytes: shown } = await saved(page, "[data-act=download]");
+  writeFileSync(join(daemon.folder, name), readFileSync(ASTRONAUT));
+  writeFileSync(join(daemon.folder, "strokes.png"), strokes.bytes);
+  writeFileSync(join(daemon.folder, "result.png"), "");
+  execFileSync("bash", ["-c", await program(page)], { cwd: daemon.folder, env: { ...process.env, BACKDROP_KEY: daemon.key }, stdio: "ignore" });
+  assert.ok(readFileSync(join(daemon.folder, "result.png")).equals(shown));
+});
+
+test("a default can be chosen where the service would use another", async (page) => {
+  await open(page, "/replace-bg");
+  await page.setInputFiles("#field-bg_file", CUP);
+  assert.match(await program(page), /result\.jpg/);
+  await page.locator("#settings label", { hasText: "png" }).click();
+  assert.match(await program(page), /format=png[^]*result\.png/);
+  await add(page, CAT);
+  const { name, bytes } = await saved(page, "[data-act=download]");
+  assert.equal(name, "chelsea-replace-bg.png");
+  assert.equal(bytes.toString("latin1", 1, 4), "PNG");
+  await page.click("[data-act=reset]");
+  assert.doesNotMatch(await program(page), /format|bg_file/);
+  await page.click('.tabs [data-path="/replace-bg-ai"]');
+  await page.locator("#settings label", { hasText: "webp" }).click();
+  await unfold(page);
+  await page.fill("#field-quality", "80");
+  await page.fill("#field-quality", "92");
+  assert.match(await program(page), /quality=92/);
+});
+
+test("settings stay with their tab, and a photo is sent again for those that its result lacks", async (page) => {
+  await open(page, "/sticker");
+  await add(page, CAT);
+  await page.fill("#field-stroke_width", "7");
+  assert.equal(await title(page), "Apply settings");
+  await page.click('.tabs [data-path="/shadow"]');
+  await page.click('.tabs [data-path="/sticker"]');
+  assert.equal(await page.inputValue("#field-stroke_width"), "7");
+  assert.match(await program(page), /stroke_width=7/);
+  const paths = posted(page);
+  await add(page, CUP);
+  assert.equal(await title(page), "Apply settings");
+  await run(page);
+  assert.equal(paths.length, 2);
+  assert.equal(await title(page), "Start again: 2 photos");
+});
+
 test("presets are saved, used and deleted", async (page) => {
   await open(page, "/shadow");
   await add(page, CAT);
@@ -471,6 +677,64 @@ test("presets are saved, used and deleted", async (page) => {
   await page.waitForFunction(() => document.querySelectorAll("#presets option").length === 1, null, LONG);
 });
 
+test("a preset of the API keeps its values, alone and in a preset made from it", async (page) => {
+  const params = { bg_blur: true, transparent: "yes", enhance: 1 };
+  const { id } = await api("POST", "/presets", { name: "Of the API", endpoint: "/studio-shot", params });
+  await open(page, "/studio-shot");
+  await page.locator("#presets summary").click();
+  await page.selectOption("#presets select", id);
+  const request = await program(page);
+  assert.match(request, new RegExp(`preset=${id}[^]*result\\.png`));
+  assert.doesNotMatch(request, /bg_blur|transparent|enhance/);
+  assert.equal(await page.inputValue("#field-bg_blur"), "50");
+  assert.ok(await page.isChecked("#field-transparent") && await page.isChecked("#field-enhance"));
+  await page.fill("#field-padding", "20%");
+  await page.fill("#presets input", "Both");
+  await page.click("#presets button:has-text('Save')");
+  await page.waitForFunction(() => document.querySelector("#presets select").selectedOptions[0]?.textContent === "Both", null, LONG);
+  const { presets } = await api("GET", "/presets");
+  assert.deepEqual(presets.find(({ name }) => name === "Both").params, { ...params, padding: "20%" });
+  // Another account has no such preset.
+  page.once("dialog", (dialog) => dialog.accept());
+  await page.evaluate((key) => { location.hash = `#key=${key}`; }, daemon.otherKey);
+  await page.waitForFunction(() => document.querySelectorAll("#presets option").length === 1, null, LONG);
+  assert.doesNotMatch(await program(page), /preset/);
+  assert.equal(await page.inputValue("#field-padding"), "10%");
+});
+
+test("a link does not replace the key without a question, or with a wrong one", async (page) => {
+  await open(page);
+  const button = await page.textContent("#account-button");
+  const questions = [];
+  let answer = "dismiss";
+  page.on("dialog", (dialog) => { questions.push(dialog.message()); return dialog[answer](); });
+  const follow = (key) => page.evaluate((text) => { location.hash = `#key=${text}`; }, key);
+  const held = () => page.evaluate(() => sessionStorage["backdrop.key"]);
+  await follow(daemon.otherKey);
+  await page.waitForFunction(() => !location.hash.startsWith("#key"), null, LONG);
+  assert.equal(await held(), daemon.key);
+  answer = "accept";
+  for (const wrong of ["bd_live_wrong", "%", "%D0%BA"]) {
+    await page.evaluate(() => { document.getElementById("problem").hidden = true; });
+    await follow(wrong);
+    await page.waitForSelector("#problem:has-text('not valid')", LONG);
+    await page.waitForFunction((text) => document.getElementById("account-button").textContent === text, button, LONG);
+    assert.equal(await held(), daemon.key, wrong);
+  }
+  assert.equal(questions.length, 3, "what cannot be read is not asked about");
+  const empty = await page.context().newPage();
+  await empty.goto(`${daemon.url}/#key=%`);
+  await empty.waitForSelector("#problem:has-text('not valid')", LONG);
+  assert.ok(await empty.locator(".tabs [role=tab]").count() > 5);
+}, { errors: /401/ });
+
+test("the page works where the browser blocks storage", async (page) => {
+  await page.addInitScript(() => Object.defineProperty(window, "sessionStorage", { get() { throw new DOMException("blocked", "SecurityError"); } }));
+  await open(page);
+  await add(page, CAT);
+  await result(page);
+});
+
 test("the key stays in the tab, and a wrong one is explained", async (page) => {
   await open(page);
   assert.ok(!page.url().includes(daemon.key));
@@ -485,6 +749,9 @@ test("the key stays in the tab, and a wrong one is explained", async (page) => {
   await page.waitForSelector("#account .note.bad", LONG);
   assert.match(await page.textContent("#account .note.bad"), /not valid/);
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  await page.fill("#key", "ключ");
+  await page.click("#account .primary");
+  await page.waitForSelector("#account .note.bad:has-text('not an API key')", LONG);
 }, { errors: /401/ });
 
 test("nothing scrolls sideways at 320 pixels, with all settings open", async (page) => {

@@ -50,8 +50,8 @@ function entry(dialog, text, bad, draw) {
   const input = h("input", { id: "key", type: "password", autocomplete: "off", spellcheck: "false", required: true, placeholder: "bd_live_…", "aria-describedby": "key-about" });
   const submit = async (event) => {
     event.preventDefault();
-    useKey(input.value);
     try {
+      useKey(input.value);
       if (await refresh()) dialog.close();
     } catch (error) {
       useKey("");

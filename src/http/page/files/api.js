@@ -1,6 +1,7 @@
 // Calls the service with the key of this tab.
 //
-// The key is in `sessionStorage` (this tab, until it is closed) and goes to this server alone, in the `Authorization` header.
+// The key is in `sessionStorage` (this tab, until it is closed) or, where the browser blocks that, in memory (until the page is
+// left). It goes to this server alone, in the `Authorization` header.
 
 import { sentence } from "./dom.js";
 
@@ -8,16 +9,29 @@ const STORED = "backdrop.key";
 /** Times that a request is repeated after 429. */
 const PATIENCE = 8;
 
-let key = sessionStorage.getItem(STORED) ?? "";
+const storage = storageOfTab();
+let key = storage?.getItem(STORED) ?? "";
+
+/** Access itself throws where the browser blocks storage. */
+function storageOfTab() {
+  try {
+    return sessionStorage;
+  } catch {
+    return null;
+  }
+}
 
 /** The key, or an empty string. */
 export const currentKey = () => key;
 
-/** Keeps a key for this tab; an empty one is forgotten. */
+/** Keeps a key for this tab; an empty one is forgotten. Throws where the text can be no key. */
 export function useKey(text) {
-  key = text.trim();
-  if (key) sessionStorage.setItem(STORED, key);
-  else sessionStorage.removeItem(STORED);
+  const given = text.trim();
+  // `fetch` takes no other characters in a header, and reports them like an unreachable server.
+  if (!/^[!-~]*$/.test(given)) throw new Refusal(0, { code: "invalid_key", message: "this is not an API key: it has characters that no key has" });
+  key = given;
+  if (key) storage?.setItem(STORED, key);
+  else storage?.removeItem(STORED);
 }
 
 /** A refusal of the service. */

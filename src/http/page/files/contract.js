@@ -67,6 +67,7 @@ export class Contract {
       takesPreset: "preset" in schema.properties,
       // Fields that move the subject: the result then lies elsewhere than the photo.
       movesSubject: ["padding", "aspect", "offset"].some((name) => name in schema.properties),
+      names: all.map(({ name }) => name),
       fields: all.filter((field) => !HANDLED.has(field.name) && !isConstant(field)),
     };
   }

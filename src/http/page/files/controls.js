@@ -1,7 +1,8 @@
 // Makes a control for a field of the contract and reads its value.
 //
 // The kind of control follows from the schema: a choice, a switch, a number with a range, a colour, text or a file. Only values
-// that differ from what the service would use are sent, so that requests stay short and presets keep their effect.
+// that a person changed are sent, so that requests stay short and presets keep their effect. A value that was changed back is
+// sent too: some defaults depend on other fields, so that the one of the contract is not always what the service would use.
 
 import { firstSentence, h, marked } from "./dom.js";
 
@@ -20,20 +21,28 @@ export const isFrequent = (field) => !field.shared || OFTEN.has(field.shared) ||
 
 const isFile = (field) => field.format === "binary";
 
-/** A control: `element`, `value()` (`undefined` where the default holds), `set(value)`, `reset()`, `field`. */
+/** Levels that `true` means where it is not the maximum. */
+const LEVEL_OF_TRUE = { bg_blur: 50 };
+
+/** Whether a value means `true`: presets keep values as they were sent. */
+export const isTrue = (value) => Number(value) > 0 || /^(true|yes|on)$/i.test(value);
+
+/** A control: `field`, `element`, `value()` (`undefined` where nothing is sent), `valid()`, `base(value)`. */
 export function control(field, onchange) {
   const id = `field-${field.name}`;
   const help = field.description ? h("p", { class: "help", id: `${id}-help` }, marked(firstSentence(field.description))) : null;
   const described = help ? `${id}-help` : null;
-  const made = make(field, { id, described, onchange });
-  let base = field.default;
+  let touched = false;
+  const made = make(field, { id, described, onchange: () => { touched = true; onchange(); } });
+  // As the control reads it, which may differ from the text of a preset.
+  let base = made.read();
   if (help) made.element.append(help);
   return {
     field,
     element: made.element,
     value() {
       const value = made.read();
-      return value === "" || value === undefined || String(value) === String(base ?? "") ? undefined : value;
+      return value === "" || (value === base && !touched) ? undefined : value;
     },
     valid() {
       const bad = made.inputs.find((input) => !input.checkValidity());
@@ -44,11 +53,9 @@ export function control(field, onchange) {
     },
     /** Takes `value`, or the field's default, as what holds where nothing is sent. */
     base(value) {
-      base = value ?? field.default;
-      made.write(base);
-    },
-    set(value) {
-      made.write(value);
+      made.write(value ?? field.default);
+      base = made.read();
+      touched = false;
     },
   };
 }
@@ -71,7 +78,8 @@ function choice(field, { id, described, onchange }) {
   // Without a default the service decides when the field is not sent.
   const values = field.default === undefined ? ["", ...field.enum] : field.enum;
   const inputs = values.map((value) => {
-    return h("input", { type: "radio", name: id, value, checked: value === (field.default ?? ""), onchange });
+    // Not `change`: a click on the default, which is chosen already, is a choice too.
+    return h("input", { type: "radio", name: id, value, checked: value === (field.default ?? ""), onclick: onchange });
   });
   const labels = values.map((value, at) => h("label", {}, inputs[at], value === "" ? "default" : String(value)));
   const element = h("fieldset", { class: "field", "aria-describedby": described },
@@ -93,21 +101,26 @@ function menu(field, { id, described, onchange }) {
 function toggle(field, { id, described, onchange }) {
   const input = h("input", { type: "checkbox", id, checked: field.default === true, "aria-describedby": described, onchange });
   const element = h("div", { class: "field check" }, input, label(field, id));
-  return { element, inputs: [input], read: () => String(input.checked), write: (value) => { input.checked = String(value) === "true"; } };
+  return { element, inputs: [input], read: () => String(input.checked), write: (value) => { input.checked = isTrue(value); } };
 }
 
 /** Off, or a level: what is `boolean` or `integer` in the contract. */
 function level(field, integer, { id, described, onchange }) {
   const { minimum = 0, maximum = 100 } = integer;
-  const amount = (value) => (value === true || value === "true" ? maximum : Number(value) || 0);
+  const smallest = Math.max(minimum, 1);
+  const amount = (value) => {
+    const level = Number(String(value));
+    if (level >= smallest) return level;
+    return isTrue(value) ? LEVEL_OF_TRUE[field.name] ?? maximum : 0;
+  };
   const input = h("input", { type: "range", id, min: 0, max: maximum, value: amount(field.default), "aria-describedby": described });
   const shown = h("output", { for: id });
-  const show = () => { shown.textContent = Number(input.value) < Math.max(minimum, 1) ? "off" : input.value; };
+  const show = () => { shown.textContent = Number(input.value) < smallest ? "off" : input.value; };
   input.addEventListener("input", () => { show(); onchange(); });
   show();
   const read = () => {
     const value = Number(input.value);
-    if (value >= Math.max(minimum, 1)) return String(value);
+    if (value >= smallest) return String(value);
     return typeof field.default === "boolean" ? "false" : "0";
   };
   const element = h("div", { class: "field" }, label(field, id), h("div", { class: "row" }, input, shown));

@@ -30,6 +30,8 @@ export function editor({ photo, result, modes, onchange }) {
   const about = h("p", { class: "muted small-text" });
   const tint = result ? new Image() : null;
   let active = null;
+  /** The pointer that draws what is active, where no key does. */
+  let pointer = null;
   let cursor = null;
 
   const size = () => Math.max(2, Math.round((Math.max(photo.width, photo.height) * chosen.size) / 100));
@@ -38,8 +40,7 @@ export function editor({ photo, result, modes, onchange }) {
   function begin(at) {
     const { tool } = chosen;
     if (tool === "point" || tool === "not_point") {
-      photo.marks.add({ kind: tool, at: inside(at) });
-      changed(tool === "point" ? "Subject point set." : "Background point set.");
+      active = { kind: tool, at: inside(at) };
     } else if (tool === "box") {
       active = { kind: "box", from: at, box: boxOf(at, at, photo) };
     } else {
@@ -62,8 +63,14 @@ export function editor({ photo, result, modes, onchange }) {
     const isBox = mark.kind === "box";
     if (!isBox || (mark.box[2] - mark.box[0] > 2 && mark.box[3] - mark.box[1] > 2)) {
       photo.marks.add(isBox ? { kind: "box", box: mark.box } : mark);
-      changed(isBox ? "Box set." : "Stroke added.");
+      changed({ box: "Box set.", stroke: "Stroke added.", point: "Subject point set.", not_point: "Background point set." }[mark.kind]);
     }
+    paint();
+  }
+
+  /** Gives up what is being drawn. */
+  function cancel() {
+    active = pointer = null;
     paint();
   }
 
@@ -79,16 +86,24 @@ export function editor({ photo, result, modes, onchange }) {
   };
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
+    // A second finger makes it a pinch. Another kind of pointer, such as the palm beside a pen, is ignored.
+    if (!event.isPrimary) return cancel();
+    if (pointer !== null) return;
     canvas.setPointerCapture(event.pointerId);
+    pointer = event.pointerId;
     cursor = null;
     begin(position(event));
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!active || cursor) return;
+    if (event.pointerId !== pointer) return;
     for (const one of event.getCoalescedEvents?.() ?? [event]) move(position(one));
   });
-  canvas.addEventListener("pointerup", () => { if (!cursor) end(); });
-  canvas.addEventListener("pointercancel", () => { active = null; paint(); });
+  canvas.addEventListener("pointerup", (event) => {
+    if (event.pointerId !== pointer) return;
+    pointer = null;
+    end();
+  });
+  canvas.addEventListener("pointercancel", (event) => { if (event.pointerId === pointer) cancel(); });
   canvas.addEventListener("keydown", (event) => {
     const step = Math.max(photo.width, photo.height) / (event.shiftKey ? 10 : 50);
     const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
@@ -102,9 +117,10 @@ export function editor({ photo, result, modes, onchange }) {
       cursor ??= [photo.width / 2, photo.height / 2];
       if (active) end();
       else begin(cursor);
-    } else if (event.key === "Escape" && active) {
-      active = null;
-      paint();
+      // A point has no end.
+      if (active?.at) end();
+    } else if (event.key === "Escape") {
+      cancel();
     }
   });
   canvas.addEventListener("focus", paint);
@@ -135,7 +151,7 @@ export function editor({ photo, result, modes, onchange }) {
   }
 
   const buttons = TOOLS.map(({ id, title }) => h("button", {
-    type: "button", "data-tool": id, onclick: () => { chosen.tool = id; active = null; update(); paint(); },
+    type: "button", "data-tool": id, onclick: () => { chosen.tool = id; cancel(); update(); },
   }, h("span", { class: `swatch tool-${id}`, "aria-hidden": "true" }), title));
   const act = (name, title, run, text) => {
     const button = h("button", { type: "button", class: "button small", "data-act": name }, title);

@@ -4,23 +4,24 @@ import { callJson, currentKey, explain, useKey } from "./api.js";
 import * as account from "./account.js";
 import { clipPanel } from "./clips.js";
 import { load } from "./contract.js";
-import { control, isFrequent } from "./controls.js";
+import { control, isFrequent, isTrue } from "./controls.js";
 import { announce, dollars, find, h, marked, save } from "./dom.js";
 import { editor } from "./editor.js";
-import { archive, forEach, forget, readPhoto, send, strip } from "./photos.js";
+import { archive, forEach, forget, missing, readPhoto, send, strip } from "./photos.js";
 import { Presets, presetsPanel } from "./presets.js";
 import { requestPanel } from "./request.js";
 import { isAligned, viewer } from "./viewer.js";
 
 const SAMPLES = [["astronaut.jpg", "An astronaut beside a model of the shuttle"], ["cat.jpg", "A cat"], ["cup.jpg", "A cup of coffee"]];
+const BAD_LINK = "The key in this link is not valid.";
 
 const page = {
-  contract: null, endpoint: null, controls: [], request: null, presets: new Presets(), preset: null,
-  photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, marked: null, running: null, pending: [], unapplied: false,
+  contract: null, endpoint: null, form: null, forms: new Map(), request: null, presets: new Presets(),
+  photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, running: null, pending: [],
 };
 
 async function begin() {
-  takeKeyFromAddress();
+  const held = takeKeyFromAddress();
   try {
     page.contract = await load();
   } catch (error) {
@@ -30,24 +31,37 @@ async function begin() {
   drawSamples();
   listen();
   choose(endpointOfAddress() ?? page.contract.endpoints[0]);
-  await signIn();
+  await signIn(held);
 }
 
-/** `#key=…`, as printed by `make serve`: kept in the tab, and taken out of the address. */
+/** `#key=…`, as printed by `make serve`: kept in the tab, and taken out of the address. Returns the key that it replaces, if any. */
 function takeKeyFromAddress() {
   const found = /^#key=(.+)$/.exec(location.hash);
-  if (!found) return false;
-  useKey(decodeURIComponent(found[1]));
+  if (!found) return "";
+  const held = currentKey();
   history.replaceState(null, "", location.pathname);
-  return true;
+  try {
+    const given = decodeURIComponent(found[1]);
+    // Whose account is billed must not be changed silently by a link of someone else.
+    if (!held || given === held || confirm("This link contains another API key. Use it in place of your key?")) useKey(given);
+  } catch {
+    report(BAD_LINK);
+  }
+  return held;
 }
 
 const endpointOfAddress = () => page.contract.endpoints.find(({ path }) => location.hash === `#${path}`);
 
-async function signIn() {
+/** Loads the account of the key, or where that is refused, of `held`. */
+async function signIn(held = "") {
   try {
     if (await account.refresh()) await loadPresets();
   } catch (error) {
+    if (error.status === 401 && held) {
+      useKey(held);
+      report(BAD_LINK);
+      return signIn();
+    }
     report(explain(error));
   }
   drawCost();
@@ -97,9 +111,7 @@ function drawTabs() {
 function choose(endpoint) {
   if (page.endpoint === endpoint) return;
   page.endpoint = endpoint;
-  page.preset = null;
   page.editing = false;
-  page.unapplied = false;
   history.replaceState(null, "", `#${endpoint.path}`);
   for (const tab of find("tabs").children) {
     const selected = tab.dataset.path === endpoint.path;
@@ -117,68 +129,92 @@ function choose(endpoint) {
 
 // Settings
 
-function drawSettings() {
-  const { endpoint } = page;
-  page.controls = endpoint.fields.map((field) => control(field, onSetting));
-  const [often, seldom] = [true, false].map((frequent) => page.controls.filter(({ field }) => isFrequent(field) === frequent));
+/** The settings of an endpoint, which stay as they are while another tab is open: controls, the chosen preset, and what is shown. */
+function newForm(endpoint) {
+  const controls = endpoint.fields.map((field) => control(field, onSetting));
+  const [often, seldom] = [true, false].map((frequent) => controls.filter(({ field }) => isFrequent(field) === frequent).map(({ element }) => element));
   const note = endpoint.note ? h("p", { class: "help small-text muted" }, marked(endpoint.note)) : null;
-  find("settings").replaceChildren(
-    ...often.map(({ element }) => element),
-    ...(seldom.length ? [h("details", {}, h("summary", {}, "More settings"), h("div", { class: "more-fields" }, note, seldom.map(({ element }) => element)))] : []));
+  const more = seldom.length ? [h("details", {}, h("summary", {}, "More settings"), h("div", { class: "more-fields" }, note, seldom))] : [];
+  const reset = h("button", { type: "button", class: "button small", "data-act": "reset", onclick: () => usePreset(page.form.preset) }, "Reset settings");
+  return { controls, preset: null, elements: [...often, ...more, h("div", { class: "actions" }, reset)] };
+}
+
+function drawSettings() {
+  const { endpoint, forms } = page;
+  if (!forms.has(endpoint)) forms.set(endpoint, newForm(endpoint));
+  page.form = forms.get(endpoint);
+  find("settings").replaceChildren(...page.form.elements);
   page.request = requestPanel(describe);
   find("request").replaceChildren(page.request.element);
 }
 
 function onSetting() {
-  page.unapplied = true;
   page.request.refresh();
   drawRun();
   drawCost();
 }
 
-/** The settings that differ from what the service would use, as pairs; files apart. */
+/** The settings to send, as pairs, files apart; and a text that differs where they do. */
 function settings() {
-  const values = page.controls.map(({ field, value }) => [field.name, value()]).filter(([, value]) => value !== undefined);
-  const fields = values.filter(([, value]) => !(value instanceof File));
-  if (page.preset) fields.unshift(["preset", page.preset.id]);
-  return { fields, files: values.filter(([, value]) => value instanceof File) };
+  const { controls, preset } = page.form;
+  const values = controls.map(({ field, value }) => [field.name, value()]).filter(([, value]) => value !== undefined);
+  const isFile = ([, value]) => value instanceof File;
+  const files = values.filter(isFile);
+  const fields = values.filter((pair) => !isFile(pair));
+  if (preset) fields.unshift(["preset", preset.id]);
+  const fingerprint = JSON.stringify([fields, files.map(([name, file]) => [name, file.name, file.size, file.lastModified])]);
+  return { fields, files, fingerprint };
 }
 
-const allValid = () => page.controls.every((one) => one.valid());
+const allValid = () => page.form.controls.every((one) => one.valid());
+
+/** The name of the format in which the result comes. */
+function formatOf(endpoint, { fields, files }) {
+  const values = { ...page.form.preset?.params, ...Object.fromEntries([...fields, ...files]) };
+  const usual = values.bg_file || values.bg_url ? "jpg" : endpoint.fields.find(({ name }) => name === "format")?.default;
+  const format = values.format ?? usual ?? "png";
+  return format === "jpg" && isTrue(values.transparent) ? "png" : format;
+}
 
 /** The request as it is sent now, for the program to copy. */
 function describe() {
   const { endpoint, current } = page;
-  const { fields, files } = settings();
-  const all = [...fields];
-  const named = files.map(([name, file]) => [name, file.name]);
-  if (endpoint.takesMarks && current) {
-    all.push(...current.marks.fields());
-    if (current.marks.hasStrokes) named.push(["mask_file", "strokes.png"]);
-  }
+  const sent = settings();
+  const marks = endpoint.takesMarks ? current?.marks : null;
+  const strokes = marks?.hasStrokes ? () => marks.mask(current.width, current.height) : null;
+  const files = sent.files.map(([name, file]) => [name, file.name]);
+  if (strokes) files.push(["mask_file", "strokes.png"]);
   const source = endpoint.makesJob ? page.clip?.name ?? "clip.mp4" : current?.name ?? "photo.jpg";
-  const format = fields.find(([name]) => name === "format")?.[1] ?? endpoint.fields.find(({ name }) => name === "format")?.default ?? "png";
   return {
-    url: new URL(endpoint.path.slice(1), document.baseURI).href, fields: all, files: [...named, ["file", source]],
-    output: `result.${format}`, json: endpoint.makesJob,
+    url: new URL(endpoint.path.slice(1), document.baseURI).href,
+    fields: [...sent.fields, ...(marks?.fields() ?? [])], files: [...files, ["file", source]],
+    output: `result.${formatOf(endpoint, sent)}`, json: endpoint.makesJob, strokes,
   };
 }
 
+/** Sets all controls to the values of a preset, or to those of the contract. */
+function usePreset(preset) {
+  page.form.preset = preset;
+  for (const one of page.form.controls) one.base(preset?.params[one.field.name]);
+  onSetting();
+  drawPresets();
+}
+
 function drawPresets() {
-  const { endpoint, presets, preset } = page;
-  const params = () => Object.fromEntries(settings().fields.filter(([name]) => name !== "preset"));
-  const onchoose = (chosen) => {
-    page.preset = chosen;
-    for (const one of page.controls) one.base(chosen?.params[one.field.name]);
-    onSetting();
-    drawPresets();
+  const { endpoint, presets, form: { preset } } = page;
+  // One without an endpoint may have values that this endpoint does not take.
+  const params = () => {
+    const values = [...Object.entries(preset?.params ?? {}), ...settings().fields];
+    return Object.fromEntries(values.filter(([name]) => name !== "preset" && endpoint.names.includes(name)));
   };
   const place = find("presets");
   const wasOpen = place.querySelector("details")?.open ?? false;
   const hadFocus = place.contains(document.activeElement);
   place.replaceChildren();
   if (!endpoint.takesPreset || !account.account) return;
-  const panel = presetsPanel({ presets, endpoint, chosen: preset, params, onchoose, onchange: drawPresets });
+  // The key is now that of another account, or the preset was deleted in another tab.
+  if (preset && !presets.list.some(({ id }) => id === preset.id)) return usePreset(null);
+  const panel = presetsPanel({ presets, endpoint, chosen: preset, params, onchoose: usePreset, onchange: drawPresets });
   panel.open = wasOpen || Boolean(preset);
   place.append(panel);
   if (hadFocus) panel.querySelector("select").focus();
@@ -192,7 +228,7 @@ function drawCost() {
   costTimer = setTimeout(async () => {
     const { endpoint } = page;
     if (!account.account) return showCost("");
-    const values = Object.fromEntries(page.controls.map(({ field, value }) => [field.name, value() ?? field.default]));
+    const values = Object.fromEntries(page.form.controls.map(({ field, value }) => [field.name, value() ?? field.default]));
     const asked = { endpoint: endpoint.path };
     for (const name of page.contract.estimateFields) if (values[name] !== undefined) asked[name] = Number(values[name]);
     try {
@@ -235,7 +271,7 @@ function listen() {
   find("run").addEventListener("click", run);
   find("settings").addEventListener("submit", (event) => { event.preventDefault(); run(); });
   window.addEventListener("hashchange", async () => {
-    if (takeKeyFromAddress()) await signIn();
+    if (location.hash.startsWith("#key=")) await signIn(takeKeyFromAddress());
     // The link that skips to the picture changes the address too.
     choose(endpointOfAddress() ?? page.endpoint);
   });
@@ -280,7 +316,7 @@ async function add(files) {
   draw();
   page.request.refresh();
   // A tab that needs words waits for them.
-  const isComplete = page.controls.every(({ field, value }) => !field.required || value() !== undefined);
+  const isComplete = page.form.controls.every(({ field, value }) => !field.required || value() !== undefined);
   if (isComplete && (await hasKey("Enter a key to go on with your photo."))) await runAll(photos);
 }
 
@@ -305,10 +341,17 @@ async function run() {
   if (!allValid() || !(await hasKey(""))) return;
   if (page.endpoint.makesJob) return page.clipPanel?.start(settings().fields);
   page.editing = false;
-  // Marks belong to one photo; settings hold for all.
-  const { path } = page.endpoint;
-  const marksOnly = page.marked === page.current && !page.unapplied && page.photos.every((photo) => photo.results.has(path));
-  await runAll(marksOnly ? [page.current] : page.photos);
+  await runAll(nextRun().photos);
+}
+
+/** What the button runs, and its title. A photo is not sent again (and billed) for the result that it has, unless all have theirs. */
+function nextRun() {
+  const { endpoint, photos } = page;
+  const sent = settings();
+  const { all, settings: changed, marks, nothing = [] } = Object.groupBy(photos, (photo) => missing(photo, endpoint, sent));
+  if (changed) return { title: "Apply settings", photos: photos.filter((photo) => !nothing.includes(photo)) };
+  if (marks) return { title: "Apply marks", photos: marks };
+  return all || !nothing.length ? { title: "Start", photos: all ?? [] } : { title: "Start again", photos };
 }
 
 async function runAll(photos) {
@@ -319,20 +362,19 @@ async function runAll(photos) {
   }
   const { endpoint } = page;
   const stop = new AbortController();
-  const { fields, files } = settings();
+  const sent = settings();
   page.running = stop;
-  page.unapplied = false;
-  page.marked = null;
   for (const photo of photos) photo.states.set(endpoint.path, { kind: "busy", text: "waits" });
   draw();
   await forEach(photos, async (photo) => {
     if (stop.signal.aborted) photo.states.set(endpoint.path, { kind: "failed", text: "cancelled" });
-    else await send(photo, endpoint, fields, files, { signal: stop.signal, onchange: drawProgress });
+    else await send(photo, endpoint, sent, { signal: stop.signal, onchange: drawProgress });
   });
   page.running = null;
   drawProgress(page.current);
-  const failed = photos.filter((photo) => photo.states.get(endpoint.path)?.kind === "failed");
-  announce(failed.length ? `${failed.length} of ${photos.length} failed.` : "Done.");
+  const kept = photos.filter((photo) => page.photos.includes(photo));
+  const failed = kept.filter((photo) => photo.states.get(endpoint.path)?.kind === "failed");
+  announce(failed.length ? `${failed.length} of ${kept.length} failed.` : "Done.");
   if (failed.some((photo) => photo.states.get(endpoint.path).error?.status === 401)) await signIn();
   else await account.refresh().catch(() => {});
   const next = page.pending.splice(0).filter((photo) => page.photos.includes(photo));
@@ -342,15 +384,12 @@ async function runAll(photos) {
 // Drawing
 
 function drawRun() {
-  const { endpoint, photos, clip, current } = page;
+  const { endpoint, clip } = page;
   const running = endpoint.makesJob ? page.clipRuns : page.running;
+  const { title, photos } = endpoint.makesJob ? { title: "Start", photos: clip ? [clip] : [] } : nextRun();
   const button = find("run");
-  const has = endpoint.makesJob ? clip : photos.length;
-  button.disabled = !has || Boolean(running);
-  const again = current?.results.has(endpoint.path);
-  const number = endpoint.makesJob || photos.length < 2 ? "" : photos.length;
-  const verb = again ? (page.unapplied ? "Apply settings" : "Start again") : "Start";
-  button.textContent = running ? "Working…" : page.marked && !page.unapplied ? "Apply marks" : `${verb}${number && `: ${number} photos`}`;
+  button.disabled = !photos.length || Boolean(running);
+  button.textContent = running ? "Working…" : photos.length > 1 ? `${title}: ${photos.length} photos` : title;
 }
 
 function draw() {
@@ -376,10 +415,10 @@ function draw() {
 
 /** A photo has another state. What is done to another photo meanwhile, or to the marks of this one, goes on. */
 function drawProgress(photo) {
+  drawRun();
   if (page.endpoint.makesJob || !page.photos.length) return;
   if (photo === page.current && !page.editing) drawStage();
   drawStrip();
-  drawRun();
 }
 
 function drawStrip() {
@@ -392,7 +431,7 @@ function drawStrip() {
       forget(photo);
       page.photos.splice(page.photos.indexOf(photo), 1);
       if (page.current === photo) page.current = page.photos[0] ?? null;
-      if (page.marked === photo) page.marked = null;
+      page.request.refresh();
       draw();
     },
     onadd: page.pick,
@@ -417,7 +456,7 @@ function drawStage() {
     ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", "View", !editing, false), mode("mark", "Mark the subject", editing, true)) : null;
   if (editing) {
     const under = result?.transparent && isAligned(current, result, endpoint) ? result : null;
-    find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.marked = current; page.request.refresh(); drawRun(); } }));
+    find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.request.refresh(); drawRun(); } }));
     return;
   }
   const view = viewer({ photo: current, result, endpoint, modes, busy: state?.kind === "busy", message: state?.kind === "failed" ? state.message : null });

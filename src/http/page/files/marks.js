@@ -38,6 +38,12 @@ export class Marks {
     return marks.filter((mark) => mark.kind !== "box" || mark === box);
   }
 
+  /** Whether `marks`, an earlier `list()`, still are those that hold. */
+  areStill(marks) {
+    const now = this.list();
+    return now.length === marks.length && now.every((mark, at) => mark === marks[at]);
+  }
+
   /** The fields of a request, as pairs; strokes are in `mask`. */
   fields() {
     const marks = this.list();

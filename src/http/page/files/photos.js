@@ -12,7 +12,7 @@ const AT_ONCE = 2;
 /** A photo of a file, with its size where the browser can show it. */
 export async function readPhoto(file) {
   const url = URL.createObjectURL(file);
-  const photo = { file, name: file.name || "photo.png", url, width: 0, height: 0, shown: false, marks: new Marks(), results: new Map(), states: new Map() };
+  const photo = { file, name: file.name || "photo.png", url, width: 0, height: 0, shown: false, marks: new Marks(), removal: new AbortController(), results: new Map(), states: new Map() };
   try {
     const image = new Image();
     image.src = url;
@@ -24,14 +24,15 @@ export async function readPhoto(file) {
   return photo;
 }
 
-/** Frees the memory of a photo. */
+/** Ends the request of a photo, or prevents it, and frees its memory. */
 export function forget(photo) {
+  photo.removal.abort();
   URL.revokeObjectURL(photo.url);
   for (const result of photo.results.values()) URL.revokeObjectURL(result.url);
 }
 
 /** The form of a photo: fields and marks first, files last, so that mistakes are refused before the upload is read. */
-export async function formOf(photo, endpoint, fields, files) {
+export async function formOf(photo, endpoint, { fields, files }) {
   const form = new FormData();
   for (const [name, value] of fields) form.append(name, value);
   if (endpoint.takesMarks && photo.shown) {
@@ -44,31 +45,43 @@ export async function formOf(photo, endpoint, fields, files) {
   return form;
 }
 
-/** Sends a photo; the result is kept with it. */
-export async function send(photo, endpoint, fields, files, { signal, onchange }) {
+/** Sends a photo; the result is kept with it, and with the settings and marks that it was made with. */
+export async function send(photo, endpoint, settings, { signal, onchange }) {
   const { path } = endpoint;
+  const marks = photo.marks.list();
   const set = (state) => { photo.states.set(path, state); onchange(photo); };
   set({ kind: "busy", text: "working" });
   try {
     const reply = await call(path, {
-      method: "POST", body: await formOf(photo, endpoint, fields, files), signal, headers: { "idempotency-key": uniqueKey() },
+      method: "POST", body: await formOf(photo, endpoint, settings), headers: { "idempotency-key": uniqueKey() },
+      signal: AbortSignal.any([signal, photo.removal.signal]),
       onwait: (seconds) => set({ kind: "busy", text: `waits ${seconds} s` }),
     });
     const blob = await reply.blob();
+    const result = await resultOf(reply.headers, blob);
+    // An address made now would never be revoked.
+    if (photo.removal.signal.aborted) return;
     const old = photo.results.get(path);
     if (old) URL.revokeObjectURL(old.url);
-    const result = { ...(await resultOf(reply.headers, blob)), split: old?.split };
-    photo.results.set(path, result);
+    photo.results.set(path, { ...result, url: URL.createObjectURL(blob), split: old?.split, fingerprint: settings.fingerprint, marks });
     set(result.warnings.length ? { kind: "done warned", text: "check" } : { kind: "done", text: "done" });
   } catch (error) {
     set({ kind: "failed", text: error.name === "AbortError" ? "cancelled" : "failed", message: explain(error), error });
   }
 }
 
+/** What a run would add to the result of a photo: "all", other "settings", other "marks" or "nothing". */
+export function missing(photo, endpoint, { fingerprint }) {
+  const result = photo.results.get(endpoint.path);
+  if (!result) return "all";
+  if (result.fingerprint !== fingerprint) return "settings";
+  return endpoint.takesMarks && !photo.marks.areStill(result.marks) ? "marks" : "nothing";
+}
+
 async function resultOf(headers, blob) {
   const uncertainty = headers.get("x-service-uncertainty");
   return {
-    blob, headers, url: URL.createObjectURL(blob), transparent: await hasTransparency(blob),
+    blob, headers, transparent: await hasTransparency(blob),
     width: Number(headers.get("x-service-width")), height: Number(headers.get("x-service-height")),
     uncertainty: uncertainty === null ? null : Number(uncertainty), words: headers.get("x-service-prompt-words"),
     // A list of strings (RFC 9651), which in brackets is JSON.

@@ -8,13 +8,18 @@ export class Presets {
   list = [];
 
   async load() {
-    this.list = [];
+    const list = [];
     let cursor = "";
-    do {
-      const page = await callJson(`/presets${cursor && `?cursor=${encodeURIComponent(cursor)}`}`);
-      this.list.push(...page.presets);
-      cursor = page.next_cursor ?? "";
-    } while (cursor);
+    try {
+      do {
+        const page = await callJson(`/presets${cursor && `?cursor=${encodeURIComponent(cursor)}`}`);
+        list.push(...page.presets);
+        cursor = page.next_cursor ?? "";
+      } while (cursor);
+    } finally {
+      // Not page by page: a chosen preset that is missing here is given up.
+      this.list = list;
+    }
   }
 
   /** Those that may be used at an endpoint. */

@@ -1,11 +1,11 @@
 // Shows the request of a tab as a program to copy.
 
-import { announce, h } from "./dom.js";
+import { announce, h, save } from "./dom.js";
 import { snippets } from "./snippets.js";
 
 let language = "curl";
 
-/** The section of the request; `describe()` gives what is sent now. */
+/** The section of the request; `describe()` gives what is sent now, and `strokes()` for the picture of the strokes, if there are any. */
 export function requestPanel(describe) {
   const code = h("code", {});
   const block = h("pre", { tabindex: 0, "aria-label": "Request" }, code);
@@ -15,13 +15,17 @@ export function requestPanel(describe) {
     copy.textContent = "Copied";
     setTimeout(() => { copy.textContent = "Copy"; }, 1500);
   } }, "Copy");
+  const strokes = h("button", { type: "button", class: "button small", "data-act": "strokes", onclick: async () => save(await described.strokes(), "strokes.png") }, "Save strokes.png");
+  let described = null;
   const refresh = () => {
+    described = describe();
+    strokes.hidden = !described.strokes;
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.language === language)));
-    code.textContent = snippets(describe()).find((snippet) => snippet.name === language).text;
+    code.textContent = snippets(described).find((snippet) => snippet.name === language).text;
   };
   refresh();
   const element = h("details", { class: "code-block" }, h("summary", {}, "This request as a program"),
-    h("div", { class: "toolbar" }, h("div", { class: "choice", role: "group", "aria-label": "Language" }, buttons), h("span", { class: "spring" }), copy), block);
+    h("div", { class: "toolbar" }, h("div", { class: "choice", role: "group", "aria-label": "Language" }, buttons), h("span", { class: "spring" }), h("div", { class: "together" }, strokes, copy)), block);
   return { element, refresh };
 }
 

@@ -10,12 +10,14 @@ export function snippets({ url, fields, files, output, json = false }) {
 }
 
 const shell = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+/** A file in `-F`: in quotes where curl would take `,`, `;`, a leading blank or a quote for its own syntax. */
+const formFile = (name) => (/^[\w.-]+$/.test(name) ? `@${name}` : `@"${name.replaceAll(/["\\]/g, "\\$&")}"`);
 const quoted = (text) => JSON.stringify(String(text));
 
 function curl(url, fields, files, output, json) {
   const parts = [
     ...fields.map(([name, value]) => `  --form-string ${shell(`${name}=${value}`)} \\`),
-    ...files.map(([name, file]) => `  -F ${shell(`${name}=@${file}`)} \\`),
+    ...files.map(([name, file]) => `  -F ${shell(`${name}=${formFile(file)}`)} \\`),
   ];
   const end = json ? "" : `-o ${shell(output)} `;
   return ["curl --fail-with-body \\", "  -H \"Authorization: Bearer $BACKDROP_KEY\" \\", ...parts, `  ${end}${shell(url)}`].join("\n");
