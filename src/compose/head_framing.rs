@@ -181,8 +181,8 @@ struct Bounds {
     middle: f64,
     eyes: f64,
     top: f64,
-    /// The larger distance of the head's sides from its centre.
-    half: f64,
+    left: f64,
+    right: f64,
     chin: f64,
     face: f64,
     bottom: f64,
@@ -204,7 +204,8 @@ impl Bounds {
             middle,
             eyes: within(head.eyes, top, chin),
             top,
-            half: (middle - left).max(right - middle),
+            left,
+            right,
             chin,
             face: within(head.face, 1.0, height.max(1.0)),
             bottom: within(head.bottom, chin, height),
@@ -220,9 +221,12 @@ impl Bounds {
     }
 
     fn height(&self, aspect: f64, source: Size) -> f64 {
-        // Beside a cropped person there is no space, and only the head must be visible.
-        let aside = if self.cut_left || self.cut_right { 0.0 } else { SIDE_MARGIN * self.face };
-        let across = 2.0 * (self.half + aside) / aspect;
+        // Beside a cropped person there is no space, and only the head must be visible, which need not be centred.
+        let across = if self.cut_left || self.cut_right {
+            (self.right - self.left) / aspect
+        } else {
+            2.0 * ((self.middle - self.left).max(self.right - self.middle) + SIDE_MARGIN * self.face) / aspect
+        };
         let down = (self.chin - self.eyes) / (1.0 - EYE_LINE);
         let least = across.max(down).max(self.chin - self.least_top());
         let room = if self.cut_above { 0.0 } else { HEADROOM * self.face };
@@ -246,12 +250,13 @@ impl Bounds {
 
     fn first_column(&self, width: f64, source: Size) -> f64 {
         let (centred, last) = (self.middle - width / 2.0, f64::from(source.width) - width);
-        match (self.cut_left, self.cut_right) {
-            (false, false) => centred,
+        let at_borders = match (self.cut_left, self.cut_right) {
+            (false, false) => return centred,
             (true, false) => centred.max(0.0),
             (false, true) => centred.min(last),
             (true, true) => centred.max(last.min(0.0)).min(last.max(0.0)),
-        }
+        };
+        at_borders.min(self.left).max(self.right - width)
     }
 }
 
@@ -338,6 +343,25 @@ mod tests {
         let [left, _, right, _] = window_of(Head { cut_left: false, ..at_left });
         assert_eq!((left + right) / 2.0, 150.0);
         assert!(left < 0.0);
+    }
+
+    #[test]
+    fn a_picture_that_is_all_face_is_its_own_portrait() {
+        let size = Size::new(230, 230);
+        let cut = Head {
+            middle: 105.0,
+            eyes: 95.0,
+            top: 0.0,
+            left: 0.0,
+            right: 225.0,
+            chin: 228.0,
+            face: 200.0,
+            bottom: 230.0,
+            ..TYPICAL
+        };
+        let cut = Head { cut_above: true, cut_left: true, cut_right: true, ..cut };
+        let [left, top, right, bottom] = sides(window(&cut, SQUARE, size));
+        assert!(left >= 0.0 && top >= 0.0 && right <= 230.0 && bottom <= 230.0, "{left} {top} {right} {bottom}");
     }
 
     #[test]

@@ -105,6 +105,15 @@ impl Frame {
         self.pixels.as_chunks::<4>().0.par_chunks(SCANNED).any(|pixels| least(pixels) < 255)
     }
 
+    /// Whether it was cut out elsewhere: a 200th of its pixels, and at least one, are rather transparent than opaque. A stray pixel
+    /// or a faint border of an opaque picture does not count.
+    #[must_use]
+    pub fn is_cut_out(&self) -> bool {
+        let clear = |pixels: &[[u8; 4]]| pixels.iter().filter(|pixel| pixel[3] < 128).count();
+        let clear: usize = self.pixels.as_chunks::<4>().0.par_chunks(SCANNED).map(clear).sum();
+        clear > 0 && clear * 200 >= self.size.area()
+    }
+
     /// The pixels inside `part`, each the mean of a square of `factor` by `factor` (straight alpha, so means are exact for
     /// opaque pictures); columns and rows that are left over are dropped. `take(len)` gives the new buffer.
     ///
@@ -187,6 +196,18 @@ mod tests {
 
     fn buffer(len: usize) -> Buffer {
         Buffer::from(vec![0; len])
+    }
+
+    #[test]
+    fn stray_and_faint_transparency_is_no_cutout() {
+        let size = Size::new(100, 40);
+        for (alpha, clear) in [(254, 4000), (128, 4000), (127, 20), (0, 20), (0, 4000)] {
+            let cut_out = frame(size, |x, y| if y * 100 + x < clear { alpha } else { 255 });
+            assert_eq!(cut_out.is_cut_out(), alpha < 128, "{clear} pixels of {alpha}");
+        }
+        assert!(!frame(size, |x, y| if y * 100 + x < 19 { 0 } else { 255 }).is_cut_out());
+        assert!(frame(Size::new(1, 1), |_, _| 0).is_cut_out());
+        assert!(!frame(size, |_, _| 255).is_cut_out());
     }
 
     #[test]

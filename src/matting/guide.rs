@@ -37,27 +37,39 @@ impl<'a> From<&'a RawMask> for Guide<'a> {
 /// half as wide as that of the network's own mask, but wider than a brush misses an edge by.
 const LONGEST: u32 = 768;
 
-/// `mask`, the mean of each cell of a coarser grid, as matting takes it.
+/// `mask`, the mean of each cell of a coarser grid, as matting takes it. Pixels that a border of cells divides count in parts.
 ///
 /// # Errors
 /// [`NoSubject`] when too little of it is subject.
 pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
     let size = mask.size();
     let grid = if size.longest() > LONGEST { size.fitted(Size::new(LONGEST, LONGEST)) } else { size };
-    let first = |cell: u32, cells: u32, side: u32| (u64::from(cell) * u64::from(side) / u64::from(cells)) as usize;
     let mut values = Recycled::filled(grid.area(), 0.0);
     values.par_chunks_mut(grid.width.max(1) as usize).zip(0..grid.height).for_each(|(cells, row)| {
-        let rows = first(row, grid.height, size.height)..first(row + 1, grid.height, size.height);
         for (cell, column) in cells.iter_mut().zip(0..) {
-            let columns = first(column, grid.width, size.width)..first(column + 1, grid.width, size.width);
-            let pixels = rows.clone().flat_map(|y| &mask.coverage()[y * size.width as usize..][columns.clone()]);
-            let sum: u32 = pixels.map(|&value| u32::from(value)).sum();
-            *cell = sum as f32 / (255 * rows.len() * columns.len()) as f32;
+            let mut sum = 0.0;
+            for (y, height) in parts(row, grid.height, size.height) {
+                let pixels = &mask.coverage()[y * size.width as usize..];
+                let columns = parts(column, grid.width, size.width);
+                sum += height * columns.map(|(x, width)| width * f64::from(pixels[x])).sum::<f64>();
+            }
+            *cell = (sum * grid.area() as f64 / (255.0 * size.area() as f64)) as f32;
         }
     });
     let subject = values.iter().filter(|&&value| value >= 0.5).count();
     check_area(subject, values.len())?;
     Ok(CleanMask::new(grid, values))
+}
+
+/// The pixels of a side that one of its `cells` equal cells covers, and how much of each.
+fn parts(cell: u32, cells: u32, side: u32) -> impl Iterator<Item = (usize, f64)> {
+    // In units of a pixel's part, `cells` to a pixel, which are whole.
+    let (cells, side) = (u64::from(cells), u64::from(side));
+    let (start, end) = (u64::from(cell) * side, (u64::from(cell) + 1) * side);
+    (start / cells..end.div_ceil(cells)).map(move |pixel| {
+        let covered = end.min((pixel + 1) * cells) - start.max(pixel * cells);
+        (pixel as usize, covered as f64 / cells as f64)
+    })
 }
 
 impl Guide<'_> {
@@ -98,6 +110,24 @@ mod tests {
         let reduced = reduced(&AlphaMatte::new(size, coverage)).expect("a subject");
         assert_eq!(reduced.size(), Size::new(768, 1));
         assert_eq!(reduced.values()[382..387], [1.0, 1.0, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_reduced_mask_stays_where_it_is() {
+        for side in [769_u32, 1000, 1500, 1536, 4000] {
+            let size = Size::new(side, 3);
+            let inside = |at: usize| (side as usize / 5..side as usize / 2).contains(&(at % side as usize));
+            let coverage: Vec<u8> = (0..size.area()).map(|at| if inside(at) { 255 } else { 0 }).collect();
+            let reduced = reduced(&AlphaMatte::new(size, coverage)).expect("a subject");
+            let cells = reduced.size().width as usize;
+            let row = || reduced.values()[..cells].iter().enumerate();
+            let area: f64 = row().map(|(_, value)| f64::from(*value)).sum();
+            let moment: f64 = row().map(|(at, value)| (at as f64 + 0.5) * f64::from(*value)).sum();
+            let scale = f64::from(side) / cells as f64;
+            let (first, end) = (f64::from(side / 5), f64::from(side / 2));
+            assert!((area * scale - (end - first)).abs() < 1e-3, "{side}");
+            assert!((moment / area * scale - (first + end) / 2.0).abs() < 0.02, "{side}");
+        }
     }
 
     #[test]

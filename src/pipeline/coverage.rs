@@ -10,7 +10,9 @@ use super::workers::Workers;
 use crate::compose::SUBJECT_ALPHA;
 use crate::engine::EngineError;
 use crate::face::{share_of_alpha, share_of_coverage, share_of_mask};
-use crate::image::{AlphaMatte, Cutout, EdgeKinds, Face, Frame, RawMask, Rect, Subject, TransferCounter, Trimap};
+use crate::image::{
+    AlphaMatte, BufferPool, Cutout, EdgeKinds, Face, Frame, RawMask, Rect, Subject, TransferCounter, Trimap,
+};
 use crate::matting::{self, Guide, NoSubject, Options, Seeds};
 use crate::recipe::{Cut, Picture};
 use std::sync::Arc;
@@ -107,6 +109,13 @@ impl Coverage {
         }
     }
 
+    /// Copies the window of the caller's box again from `frame`, whose pixels have changed.
+    pub(super) fn copy_window_of(&mut self, frame: &Frame, buffers: &BufferPool) {
+        if let Self::Network { window, crop: Some(crop), .. } = self {
+            *crop = window::cropped(frame, *window, buffers);
+        }
+    }
+
     /// How much of a face's box in `frame` the subject fills, 0 to 1.
     pub(super) fn share_of(&self, frame: &Frame, face: &Face) -> f32 {
         match self {
@@ -187,7 +196,11 @@ fn guided(
             let matte = AlphaMatte::new(trimap.size(), trimap.labels().to_vec());
             Ok((Subject::Source(frame), within(matte.covered(SUBJECT_ALPHA), region)))
         }
-        (Picture::Source, guide @ (Guide::Network { .. } | Guide::Mask(_))) => {
+        // Exact, where the network's mask is coarser than the picture.
+        (Picture::Source, Guide::Mask(mask)) => {
+            Ok((Subject::Source(frame), within(mask.covered(SUBJECT_ALPHA), region)))
+        }
+        (Picture::Source, guide @ Guide::Network { .. }) => {
             let bounds = matting::subject_bounds(&frame, guide, options)?;
             Ok((Subject::Source(frame), within(Some(bounds), region)))
         }

@@ -16,7 +16,7 @@ pub(super) struct Decoded {
     pub(super) materials: Materials,
 }
 
-/// Decodes `probed` for `scene`. A transparent source keeps its own alpha where `cut` says so.
+/// Decodes `probed` for `scene`. A source that was cut out elsewhere keeps its own alpha where `cut` says so.
 pub(super) fn decoded(
     probed: Probed,
     buffers: &BufferPool,
@@ -26,7 +26,7 @@ pub(super) fn decoded(
 ) -> Result<Decoded, PipelineError> {
     let PerFile { source: mut frame, background, mark, mask } = probed.decoded(buffers)?;
     let transparent = frame.has_transparency();
-    let own_alpha = cut.keep_alpha && transparent && !cut.guidance.overrides_alpha();
+    let own_alpha = cut.keep_alpha && !cut.guidance.overrides_alpha() && frame.is_cut_out();
     let given = if own_alpha {
         Given::OwnAlpha
     } else {

@@ -82,9 +82,9 @@ fn contradiction(
     }
 }
 
-/// The grey of each pixel, or its alpha where the mask has transparency: a cutout made elsewhere is a mask too.
+/// The grey of each pixel, or its alpha where the mask is a cutout made elsewhere.
 fn grey(frame: &Frame) -> AlphaMatte {
-    let by_alpha = frame.has_transparency();
+    let by_alpha = frame.is_cut_out();
     let value = |pixel: &[u8; 4]| if by_alpha { pixel[3] } else { luma(pixel) };
     AlphaMatte::new(frame.size(), frame.pixels().as_chunks::<4>().0.par_iter().map(value).collect::<Vec<u8>>())
 }

@@ -60,7 +60,7 @@ pub(super) fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize 
 pub(super) async fn find(
     workers: &Workers<'_>,
     mut frame: Frame,
-    coverage: Coverage,
+    mut coverage: Coverage,
     picture: Picture,
 ) -> Result<PortraitInput, PipelineError> {
     let portrait = match picture {
@@ -71,6 +71,7 @@ pub(super) async fn find(
         Picture::Portrait(portrait) => Some(portrait),
     };
     let retoucher = workers.engine.retoucher().clone();
+    let buffers = workers.engine.buffers().clone();
     let find = move || {
         let size = frame.size();
         let faces = retoucher.faces(&frame)?;
@@ -78,6 +79,7 @@ pub(super) async fn find(
         let face = main_face(own, size).copied();
         if let Some(face) = face.filter(|_| portrait.is_some_and(|portrait| portrait.restore_face)) {
             restored(&mut frame, &face, Retouch::STRENGTH, |crop| retoucher.restoration(crop))?;
+            coverage.copy_window_of(&frame, &buffers);
         }
         Ok::<_, PipelineError>((frame, coverage, face))
     };

@@ -7,20 +7,26 @@ use super::files::{AuxImage, Files};
 use super::per_file::PerFile;
 use super::workers::Workers;
 use crate::codec::{self, DecodeError, Header, Limits};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::image::{BufferPool, Frame, Size};
 use bytes::Bytes;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
 
-/// The header of a file, checked against `limits`.
+/// The header of a file, checked against `limits`, by `deadline`.
 ///
 /// # Errors
 /// [`PipelineError::Decode`], [`PipelineError::Engine`].
-pub async fn header_of(engine: &Engine, bytes: Bytes, limits: Limits) -> Result<Header, PipelineError> {
+pub async fn header_of(
+    engine: &Engine,
+    bytes: Bytes,
+    limits: Limits,
+    deadline: Instant,
+) -> Result<Header, PipelineError> {
     let waits = codec::waits_for_worker(&bytes);
     let probe = move || codec::probe(&bytes, &limits);
-    let header = if waits { engine.wait_for_decoder(probe).await? } else { engine.cpu(probe).await? };
-    Ok(header?)
+    let probed = async { if waits { engine.wait_for_decoder(probe).await } else { engine.cpu(probe).await } };
+    Ok(timeout_at(deadline.into(), probed).await.unwrap_or(Err(EngineError::DeadlineExceeded))??)
 }
 
 /// The files of a job, all of them within their limits before the first is decoded.

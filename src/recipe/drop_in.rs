@@ -98,7 +98,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
         ..Scene::default()
     };
     let mut recipe = finished(Work::Cut { cut, picture }, &common, &marks, format, scene);
-    recipe.encode.channels = channels;
+    shared::set_channels(&mut recipe, channels);
     recipe.inputs.background = source.filter(|_| channels == Channels::Rgba);
     Ok(recipe)
 }

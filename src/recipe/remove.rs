@@ -50,6 +50,9 @@ fields! {
     }
 }
 
+/// The restriction of batches.
+pub(super) const OF_MANY_PICTURES: &str = "A mask is of one picture: `mask_url` and `mask_mode` are refused.";
+
 /// Uploads, and batches of them.
 pub(super) type Upload = (RemoveFields, Common, UploadMarks);
 /// Addresses, and batches of them.
@@ -95,7 +98,7 @@ fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {
     }
     let work = Work::Cut { cut, picture: Picture::Cutout };
     let mut recipe = finished(work, common, marks, own.format.unwrap_or_default().0, Scene::default());
-    recipe.encode.channels = own.channels.unwrap_or_default();
+    shared::set_channels(&mut recipe, own.channels.unwrap_or_default());
     recipe
 }
 
@@ -119,7 +122,7 @@ mod tests {
             ("max_dim", "100"),
             ("width", "20"),
             ("height", "30"),
-            ("channels", "alpha"),
+            ("channels", "rgba"),
             ("keep_alpha", "0"),
             ("despill", "40"),
             ("watermark", "https://example.org/w.png"),
@@ -141,7 +144,7 @@ mod tests {
         let cut = recipe.cut().expect("it cuts");
         assert_eq!(cut.matting, matting);
         assert_eq!(recipe.scene.resize, Resize { width: Some(20), height: Some(30), max_dim: Some(100) });
-        assert_eq!(recipe.encode.channels, Channels::Alpha);
+        assert_eq!(recipe.encode.channels, Channels::Rgba);
         assert!(!cut.keep_alpha);
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Picture, opacity: 0.25 }));
         assert_eq!(recipe.inputs.mark.expect("an address").to_string(), "https://example.org/w.png");
@@ -155,6 +158,16 @@ mod tests {
         assert_eq!(edge(&[("edge", "Soft")]), (Edge::Soft, false));
         assert_eq!(edge(&[("edge", "hard")]), (Edge::Hard, false));
         assert_eq!(edge(&[("edge", "AUTO")]), (Edge::Soft, true));
+    }
+
+    #[test]
+    fn a_matte_has_no_watermark() {
+        let watermark = ("watermark", "https://example.org/w.png");
+        for recipe in [upload(&fields(&[watermark, ("channels", "alpha")])), mask(&fields(&[watermark]))] {
+            let recipe = recipe.expect("all valid");
+            assert_eq!(recipe.encode.channels, Channels::Alpha);
+            assert!(recipe.scene.watermark.is_none() && recipe.inputs.mark.is_none());
+        }
     }
 
     #[test]

@@ -153,7 +153,7 @@ fields! {
     struct UploadFields {
         /// Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100.
         despill: DespillFlag = Some("false");
-        /// Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+        /// Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte has none.
         watermark: SourceUrl = None;
         /// Opacity of the watermark.
         watermark_opacity: Fraction = Some("1.0");
@@ -181,7 +181,7 @@ fields! {
     struct UrlFields {
         /// Removes green and blue spill of the old background from the edge: a strength from 0 to 100, `true` or `false`.
         despill: DespillStrength = None;
-        /// Text that is drawn in the lower right corner. An address in a preset is the picture's, as at the other endpoints.
+        /// Text that is drawn in the lower right corner. A matte has none. An address in a preset is the picture's, as at the other endpoints.
         watermark: WatermarkText = None;
         /// Opacity of the watermark.
         watermark_opacity: Fraction = Some("0.5");
@@ -247,6 +247,15 @@ pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: 
             channels: Channels::Rgba,
         },
         inputs: RequiredInputs { background: None, mark, mask: common.mask_url.clone().map(MaskSource::Url) },
+    }
+}
+
+/// Has `recipe` make the colours with alpha, or the matte alone, which takes no watermark.
+pub(super) fn set_channels(recipe: &mut Recipe, channels: Channels) {
+    recipe.encode.channels = channels;
+    if channels == Channels::Alpha {
+        recipe.scene.watermark = None;
+        recipe.inputs.mark = None;
     }
 }
 

@@ -20,6 +20,9 @@ fields! {
     }
 }
 
+/// The restriction of `/smart-crop`.
+pub(super) const KEEPS_BACKGROUND: &str = "The old background is kept: `despill` above 0 is refused.";
+
 /// All fields of `/smart-crop`.
 pub(super) type Crop = (CropFields, Common, UploadMarks);
 

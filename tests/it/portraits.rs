@@ -199,6 +199,11 @@ async fn the_face_of_a_headshot_is_restored_before_the_cutout() {
     // A tenth times the usual strength: 20 levels.
     assert_eq!(after.pixel(middle.0, middle.1), [SKIN[0] + 20, SKIN[1] + 20, SKIN[2] + 20, 255]);
     assert_eq!(before.pixel(2, 2), after.pixel(2, 2));
+    // The same in the copy of a box, of which the cutout is made.
+    let boxed = fake.done("headshot", &person(), &[("format", "png"), ("box", "110,80,290,300")]).await;
+    let face = at(&boxed);
+    let middle = decoded(&boxed).pixel(face.left + face.width / 2, face.top + face.height / 2);
+    assert_eq!(middle, [SKIN[0] + 20, SKIN[1] + 20, SKIN[2] + 20, 255]);
     assert!(output.timings.retouch > plain.timings.retouch / 1000, "the time of retouching is reported");
 }
 

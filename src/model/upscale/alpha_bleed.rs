@@ -6,14 +6,16 @@ use super::bicubic;
 use super::picture::{Picture, WEIGHT_RADIUS};
 use crate::model::weights::architecture::upscale::RECEPTIVE_RADIUS;
 
+/// Alpha from which a pixel's colour is its own: below it eight bits barely represent the colour.
+const OWN_COLOUR: u8 = 16;
+
 /// A pixel without alpha takes the mean colour of the pixels up to this many away. All pixels that a visible pixel's result
 /// depends on are nearer: the network's receptive field, and that of bicubic beyond the last visible pixel.
 const MEAN_RADIUS: usize = RECEPTIVE_RADIUS + bicubic::REACH;
 
 /// The colours of a tile and [`RECEPTIVE_RADIUS`] pixels around it, clipped to the picture. A pixel's own colour is weighted
-/// by its alpha as a share of the highest alpha around it ([`WEIGHT_RADIUS`]): a uniformly half transparent region keeps its
-/// colours, the faint end of an edge takes those around it, because eight bits barely represent its own. The result does
-/// not depend on the tiling, because all sums are of whole numbers.
+/// by its alpha as a share of [`OWN_COLOUR`], or of the highest alpha around it ([`WEIGHT_RADIUS`]) where that is less: a shadow
+/// beside its subject keeps its colour, and the faint end of an edge takes those around it. The result does not depend on the tiling, because all sums are of whole numbers.
 pub(super) struct OpaqueColours {
     left: usize,
     top: usize,
@@ -103,7 +105,7 @@ fn opaque_colour([red, green, blue, alpha]: [u8; 4], highest: u8, [sums @ .., we
     if weight == 0 {
         return [0.0; 3];
     }
-    let share = f32::from(alpha) / f32::from(highest.max(1));
+    let share = (f32::from(alpha) / f32::from(highest.clamp(1, OWN_COLOUR))).min(1.0);
     std::array::from_fn(|channel| {
         // In double precision, because the sums are beyond the whole numbers of single precision.
         let mean = (f64::from(sums[channel]) / (255.0 * f64::from(weight))) as f32;

@@ -146,18 +146,17 @@ impl TileTask<'_> {
 
     fn write_alpha(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
-        let constant = window.constant(|[.., alpha]| alpha);
+        let range = window.alpha_range();
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
             for (x, (pixels, tail)) in sources {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
-                    let upscaled = || {
-                        let [.., alpha] = blend(four(&blended[x + phase.first..]), phase.weights);
-                        let added: f32 = tail[dy * factor + dx..].iter().step_by(factor * factor).sum();
-                        alpha + added / 3.0
-                    };
-                    pixel[3] = byte(constant[x].unwrap_or_else(upscaled));
+                    let [.., alpha] = blend(four(&blended[x + phase.first..]), phase.weights);
+                    let added: f32 = tail[dy * factor + dx..].iter().step_by(factor * factor).sum();
+                    // Beside a step both overshoot, which in alpha is a rim.
+                    let [lowest, highest] = range[x];
+                    pixel[3] = byte((alpha + added / 3.0).clamp(lowest, highest));
                 }
             }
         }
@@ -240,6 +239,18 @@ impl<'a> Window<'a> {
         let [a, b, c, d] = std::array::from_fn(|tap| self.row(phase.first + tap));
         let columns = a.iter().zip(b).zip(c).zip(d);
         columns.map(|(((&a, &b), &c), &d)| blend([a, b, c, d], phase.weights)).collect()
+    }
+
+    /// For each pixel of the tile's row the lowest and the highest alpha of the pixels around it.
+    fn alpha_range(&self) -> Vec<[f32; 2]> {
+        let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));
+        let around = |[low, high]: [f32; 2], alpha: f32| [low.min(alpha), high.max(alpha)];
+        let column = |x: usize| rows.iter().fold([1.0, 0.0], |range, row| around(range, row[x][3]));
+        let columns: Vec<[f32; 2]> = (0..self.tile.width + 2 * REACH).map(column).collect();
+        let joined = columns.windows(ROWS);
+        joined
+            .map(|columns| columns.iter().fold([1.0, 0.0], |range, &[low, high]| around(around(range, low), high)))
+            .collect()
     }
 
     /// For each pixel of the tile's row the value of `part` at all pixels around it, if it is the same.

@@ -84,7 +84,7 @@ fn isas() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
-/// Bicubic by its definition, in double precision, of each channel by itself.
+/// Bicubic by its definition, in double precision, of each channel by itself; alpha within that of the pixels around.
 fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
     let keys = |t: f64| match t.abs() {
         t if t <= 1.0 => 1.5 * t.powi(3) - 2.5 * t.powi(2) + 1.0,
@@ -105,7 +105,17 @@ fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
             }
         }
     }
+    let [lowest, highest] = alpha_around(frame, x / factor, y / factor);
+    sum[3] = sum[3].clamp(f64::from(lowest), f64::from(highest));
     sum.map(|value| value.clamp(0.0, 255.0))
+}
+
+/// The lowest and the highest alpha up to two pixels away.
+fn alpha_around(frame: &Frame, x: u32, y: u32) -> [u8; 2] {
+    let near = |at: u32, extent: u32| at.saturating_sub(2)..(at + 3).min(extent);
+    let rows = near(y, frame.size().height);
+    let alphas = rows.flat_map(|y| near(x, frame.size().width).map(move |x| frame.pixel(x, y)[3]));
+    alphas.fold([255, 0], |[lowest, highest], alpha| [lowest.min(alpha), highest.max(alpha)])
 }
 
 #[test]
@@ -287,6 +297,26 @@ fn half_transparent_pictures_are_as_sharp_as_opaque_ones() {
     for (half, whole) in half.pixels().as_chunks::<4>().0.iter().zip(whole.pixels().as_chunks::<4>().0) {
         assert_eq!((half[..3].to_vec(), half[3]), (whole[..3].to_vec(), 100));
     }
+}
+
+#[test]
+fn alpha_has_no_rim_beside_its_steps() {
+    let steps = frame(48, 20, |x, _| [200, 90, 40, [0, 128, 255][x as usize / 16]]);
+    for factor in Factor::ALL {
+        let (large, by) = (enlarge(&steps, &net(factor, Isa::detect())), factor.get());
+        for (x, y) in (0..20 * by).flat_map(|y| (0..48 * by).map(move |x| (x, y))) {
+            let [lowest, highest] = alpha_around(&steps, x / by, y / by);
+            let alpha = large.pixel(x, y)[3];
+            assert!((lowest..=highest).contains(&alpha), "{factor:?} at {x}, {y}: {alpha}");
+        }
+    }
+}
+
+#[test]
+fn a_shadow_beside_its_subject_keeps_its_colour() {
+    let picture = frame(40, 40, |x, _| if x < 20 { [220, 30, 30, 255] } else { [0, 0, 0, 120] });
+    let colours = OpaqueColours::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
+    assert!((20..40).all(|x| colours.colour(20, x) == [0.0; 3]));
 }
 
 #[test]

@@ -135,12 +135,19 @@ async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
         assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
     }
 
+    // A stray pixel is no alpha of its own.
+    let stray =
+        png(Size::new(64, 32), |x, y| [if x < 32 { 20 } else { 240 }, 99, 9, if (x, y) == (0, 0) { 254 } else { 255 }]);
+    let output = pipeline::run(&engine, stray, &recipe(Resize::default()), &call()).await.unwrap();
+    assert_eq!((seen.load(Ordering::SeqCst), output.warnings.as_slice()), (before + 1, &[][..]));
+    assert_eq!(output.subject.unwrap().left.abs_diff(32), 0);
+
     // On white its transparent half is bright, whatever colour the file has there.
     let half = png(Size::new(64, 32), |x, _| if x < 32 { [9, 9, 9, 0] } else { [20, 24, 30, 255] });
     let mut anew = recipe(Resize::default());
     anew.cut_mut().unwrap().keep_alpha = false;
     let output = pipeline::run(&engine, half, &anew, &call()).await.unwrap();
-    assert_eq!(seen.load(Ordering::SeqCst), before + 1);
+    assert_eq!(seen.load(Ordering::SeqCst), before + 2);
     let (_, pixels) = decoded(&output);
     assert_eq!((&pixels[..4], &pixels[60 * 4..61 * 4]), (&[255; 4][..], &[0; 4][..]));
 }

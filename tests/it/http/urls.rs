@@ -20,7 +20,7 @@ async fn a_picture_is_fetched_and_processed_with_its_fields() {
     let daemon = Daemon::start().await;
     let body = json!({
         "url": PHOTO, "format": "webp", "quality": 50, "edge": "hard", "width": 64, "despill": 40, "watermark": "© us",
-        "channels": "alpha", "keep_alpha": false,
+        "keep_alpha": false,
     });
     let response = send(&daemon, "/remove-url", &body).await;
     assert_eq!(response.status(), 200);
@@ -32,7 +32,7 @@ async fn a_picture_is_fetched_and_processed_with_its_fields() {
     let seen = daemon.engine.seen.lock().expect("no panic inside");
     let (length, recipe) = &seen[0];
     assert_eq!(*length, 1234);
-    assert_eq!((recipe.encode.quality.get(), recipe.encode.channels), (50, Channels::Alpha));
+    assert_eq!((recipe.encode.quality.get(), recipe.encode.channels), (50, Channels::Rgba));
     assert_eq!(recipe.scene.resize.width, Some(64));
     let cut = recipe.cut().expect("it cuts");
     assert!((cut.matting.despill - 0.4).abs() < 1e-6 && !cut.keep_alpha);
