@@ -7,7 +7,7 @@
 use super::tool_limits::{Files, ResourceLimits};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
+    RulesetCreatedAttr, RulesetError, Scope, make_bitflags, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::set_no_new_privs;
@@ -40,6 +40,10 @@ const SYSTEM: &[&str] = &[
 const DEVICES: &[&str] = &["/dev/null"];
 /// The newest rights that are known here; older kernels enforce those that they know.
 const NEWEST: ABI = ABI::V6;
+/// What a process may do in its folder: no links, pipes or sockets, which the daemon would follow or wait for.
+const FOLDER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
+    ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile
+});
 /// Open files of a process.
 const MAX_FILES: u64 = 512;
 /// Processes and threads of the user in addition to those that run already.
@@ -48,7 +52,9 @@ const MAX_TASKS: u64 = 512;
 /// What the system offered to confine ffmpeg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Confinement {
-    pub(super) landlock: bool,
+    /// The version of Landlock's interface; 0 where the kernel has none.
+    pub(super) landlock: i64,
+    /// Whether the process has a network of its own, without any device.
     pub(super) network: bool,
 }
 
@@ -56,7 +62,14 @@ impl Confinement {
     /// The names of those that the system lacks.
     #[must_use]
     pub(super) fn missing(self) -> Vec<&'static str> {
-        let all = [("landlock", self.landlock), ("a network namespace", self.network)];
+        let Self { landlock, network } = self;
+        let is_since = |version| landlock == 0 || landlock >= version;
+        let all = [
+            ("landlock", landlock > 0),
+            ("landlock's rules for TCP", network || is_since(4)),
+            ("landlock's scope for signals", is_since(6)),
+            ("a network namespace", network),
+        ];
         all.into_iter().filter(|(_, active)| !active).map(|(name, _)| name).collect()
     }
 }
@@ -72,7 +85,7 @@ pub(super) fn confine(
     limits: ResourceLimits,
 ) -> io::Result<Prepared> {
     let ruleset: Option<OwnedFd> = ruleset(program, files).map_err(io::Error::other)?.into();
-    let landlock = ruleset.is_some();
+    let landlock = if ruleset.is_some() { landlock_version() } else { 0 };
     // Closed by `exec`; a byte says that there is no namespace.
     let (reader, writer) = io::pipe()?;
     let limits = resources(limits);
@@ -104,7 +117,7 @@ pub(super) fn confine(
 /// A command that was confined, before its process was started.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    landlock: bool,
+    landlock: i64,
     reader: PipeReader,
 }
 
@@ -126,6 +139,13 @@ impl Prepared {
     }
 }
 
+/// The version of the kernel's Landlock, 0 or less where there is none.
+fn landlock_version() -> i64 {
+    const QUERY_VERSION: usize = 1;
+    // SAFETY: a query without memory.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, QUERY_VERSION) }
+}
+
 /// What the file system and the network are to the process.
 fn ruleset(program: &Path, files: Files<'_>) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(NEWEST);
@@ -139,7 +159,7 @@ fn ruleset(program: &Path, files: Files<'_>) -> Result<RulesetCreated, RulesetEr
         .add_rules(path_beneath_rules(libraries(program), read))?
         .add_rules(path_beneath_rules(DEVICES, AccessFs::from_file(NEWEST)))?;
     let ruleset = with_rule(ruleset, files.input, AccessFs::ReadFile.into())?;
-    with_rule(ruleset, files.folder, AccessFs::from_all(NEWEST))
+    with_rule(ruleset, files.folder, FOLDER)
 }
 
 /// Unlike `path_beneath_rules`, fails for a path that is not there.
@@ -203,8 +223,13 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let missing = |landlock, network| Confinement { landlock, network }.missing();
-        assert_eq!(missing(true, true), [""; 0]);
-        assert_eq!(missing(false, false), ["landlock", "a network namespace"]);
+        assert_eq!(missing(6, true), [""; 0]);
+        assert_eq!(missing(3, true), ["landlock's scope for signals"]);
+        assert_eq!(
+            missing(3, false),
+            ["landlock's rules for TCP", "landlock's scope for signals", "a network namespace"]
+        );
+        assert_eq!(missing(0, false), ["landlock", "a network namespace"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::sync::Semaphore;
 
 /// Most bytes of ffprobe's output that are read.
 const MAX_OUTPUT: u64 = 1 << 20;
@@ -18,7 +19,11 @@ const MAX_OUTPUT: u64 = 1 << 20;
 const MAX_PACKETS: usize = 8 * 3600;
 /// Probing is quick for any real clip.
 const TIMEOUT: Duration = Duration::from_secs(60);
-const LIMITS: ResourceLimits = ResourceLimits { cpu: 30, memory: 2 << 30, file: 0 };
+/// Probing 4096×4096 needs 384 MB of address space. The index of a hostile header, 24 bytes for each of up to 2³² declared
+/// samples, ends the process.
+const LIMITS: ResourceLimits = ResourceLimits { cpu: 30, memory: 512 << 20, file: 0 };
+/// Processes at once, whatever number of clips is uploaded: they bound the memory of all.
+static PLACES: Semaphore = Semaphore::const_new(2);
 
 /// ffprobe's JSON.
 #[derive(Deserialize)]
@@ -112,6 +117,8 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
     .map(OsString::from)
     .into();
     arguments.extend(input_arguments(file, container));
+    // Never closed.
+    let _place = PLACES.acquire().await;
     let mut process =
         ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
     let mut json = Vec::new();
@@ -157,6 +164,8 @@ pub(super) async fn measure(
             .into();
     arguments.push(stream.to_string().into());
     arguments.extend(input_arguments(file, container));
+    // Never closed.
+    let _place = PLACES.acquire().await;
     let mut process =
         ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
     let (mut packets, mut first, mut last, mut end) = (0_usize, f64::MAX, f64::MIN, f64::MIN);

@@ -3,14 +3,20 @@
 use crate::store::{BulkQueue, OpenError};
 use std::io;
 use std::sync::Arc;
+use tokio::sync::Mutex;
 
 /// A queue in a database. Clones share its connection.
 #[derive(Clone, Debug)]
-pub struct Queue(Arc<BulkQueue>);
+pub struct Queue {
+    queue: Arc<BulkQueue>,
+    /// The connection has one call at a time. The others wait for their turn here, where a cancelled one costs nothing, and not
+    /// each on a thread.
+    turn: Arc<Mutex<()>>,
+}
 
 impl From<BulkQueue> for Queue {
     fn from(queue: BulkQueue) -> Self {
-        Self(Arc::new(queue))
+        Self { queue: Arc::new(queue), turn: Arc::default() }
     }
 }
 
@@ -23,8 +29,14 @@ impl Queue {
         &self,
         work: impl FnOnce(&BulkQueue) -> Result<T, OpenError> + Send + 'static,
     ) -> Result<T, OpenError> {
-        let queue = Arc::clone(&self.0);
-        let worked = tokio::task::spawn_blocking(move || work(&queue)).await;
-        worked.map_err(|error| OpenError::Io { path: self.0.name().into(), source: io::Error::other(error) })?
+        let queue = Arc::clone(&self.queue);
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let worked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&queue)
+        });
+        worked
+            .await
+            .map_err(|error| OpenError::Io { path: self.queue.name().into(), source: io::Error::other(error) })?
     }
 }

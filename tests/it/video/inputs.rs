@@ -311,6 +311,47 @@ async fn clips_above_the_limits_are_refused_by_the_probe() {
 }
 
 #[tokio::test]
+async fn an_index_that_would_need_gigabytes_ends_the_probe() {
+    // 648 bytes; ffprobe makes an index entry for each of 70 million declared samples, which takes 1.7 GB.
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("index.mov");
+    fs::write(&source, mov_of_samples(70_000_000)).unwrap();
+    let probed = probed(&source).await;
+    assert!(matches!(probed, Err(VideoError::Unreadable)), "{probed:?}");
+}
+
+/// A QuickTime file whose header declares as many samples of a byte.
+fn mov_of_samples(samples: u32) -> Vec<u8> {
+    let atom = |kind: &[u8; 4], parts: &[&[u8]]| {
+        let body = parts.concat();
+        [&(body.len() as u32 + 8).to_be_bytes()[..], kind, &body].concat()
+    };
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let matrix = words(&[1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30]);
+    let mvhd =
+        atom(b"mvhd", &[&words(&[0, 0, 0, 1000, 1000, 1 << 16]), &[1, 0], &[0; 10], &matrix, &[0; 24], &words(&[2])]);
+    let tkhd = atom(b"tkhd", &[&words(&[7, 0, 0, 1, 0, 1000]), &[0; 16], &matrix, &words(&[64 << 16, 64 << 16])]);
+    let mdhd = atom(b"mdhd", &[&words(&[0, 0, 0, samples, samples, 0])]);
+    let hdlr = atom(b"hdlr", &[&[0; 8], b"vide", &[0; 12], b"v\0"]);
+    let sizes = [0, 64, 0, 64, 0, 72, 0, 0, 0, 72, 0, 0, 0, 0, 0, 0, 0, 1];
+    let raw = atom(b"raw ", &[&[0, 0, 0, 0, 0, 0, 0, 1], &[0; 16], &sizes, &[0; 32], &[0, 24, 0xff, 0xff]]);
+    let stbl = atom(
+        b"stbl",
+        &[
+            &atom(b"stsd", &[&words(&[0, 1]), &raw]),
+            &atom(b"stts", &[&words(&[0, 1, samples, 1])]),
+            &atom(b"stsc", &[&words(&[0, 1, 1, samples, 1])]),
+            &atom(b"stsz", &[&words(&[0, 1, samples])]),
+            &atom(b"stco", &[&words(&[0, 1, 40])]),
+        ],
+    );
+    let dinf = atom(b"dinf", &[&atom(b"dref", &[&words(&[0, 1]), &atom(b"url ", &[&words(&[1])])])]);
+    let minf = atom(b"minf", &[&atom(b"vmhd", &[&words(&[1, 0, 0])]), &dinf, &stbl]);
+    let trak = atom(b"trak", &[&tkhd, &atom(b"mdia", &[&mdhd, &hdlr, &minf])]);
+    [atom(b"ftyp", &[b"qt  \0\0\0\0qt  "]), atom(b"mdat", &[&[0; 64]]), atom(b"moov", &[&mvhd, &trak])].concat()
+}
+
+#[tokio::test]
 async fn a_clip_longer_than_its_declared_duration_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let source = declared_as_2_seconds(folder.path(), 70);
