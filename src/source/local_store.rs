@@ -3,8 +3,8 @@
 //! Wraps `object_store`'s [`LocalFileSystem`]; the differences make an interrupted run repeatable:
 //!
 //! - Listings are sorted by name in each folder, so that two runs have the same order. Hidden files and linked folders
-//!   are left out, as by `backdrop remove`; a name that is not Unicode is listed as unaddressable and does not end the
-//!   listing.
+//!   are left out, as by `backdrop remove`; a name that no key can have, because it is not Unicode or has control
+//!   characters, is listed as unaddressable with what is below it, and does not end the listing.
 //! - An object is written under a hidden name derived from its own, then renamed: writing it again after a crash
 //!   replaces the incomplete file.
 //! - An object's version is its size and modification time, without the inode, so that a copied folder is unchanged.
@@ -21,6 +21,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -120,7 +121,8 @@ impl ObjectStore for LocalStore {
             // Ends when the receiver is dropped.
             tokio::task::spawn_blocking(move || {
                 let start = prefix.parts().fold(root, |path, part| path.join(part.as_ref()));
-                let _ = walk(&start, prefix.as_ref(), &sender);
+                let key = Key { plain: prefix.to_string(), unaddressable: Vec::new() };
+                let _ = walk(&start, &key, &sender);
             });
             stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|listed| (listed, receiver)))
         };
@@ -162,12 +164,40 @@ fn store_error(error: io::Error) -> object_store::Error {
 /// The receiver of a listing was dropped.
 struct Dropped;
 
-/// Lists the files below `folder`, whose keys begin with `prefix`.
-fn walk(
-    folder: &FilePath,
-    prefix: &str,
-    listed: &mpsc::Sender<Result<ObjectMeta>>,
-) -> std::result::Result<(), Dropped> {
+/// A path below the root.
+#[derive(Clone, Debug)]
+struct Key {
+    /// Up to the first name that no key can have.
+    plain: String,
+    /// From that name on; mostly empty.
+    unaddressable: Vec<u8>,
+}
+
+impl Key {
+    fn join(&self, name: &OsStr) -> Self {
+        let mut key = self.clone();
+        let is_plain = |name: &&str| self.unaddressable.is_empty() && !name.chars().any(|c| c.is_ascii_control());
+        if let Some(name) = name.to_str().filter(is_plain) {
+            key.plain.extend((!self.plain.is_empty()).then_some('/'));
+            key.plain.push_str(name);
+        } else {
+            key.unaddressable.extend((!self.unaddressable.is_empty()).then_some(b'/'));
+            key.unaddressable.extend(name.as_encoded_bytes());
+        }
+        key
+    }
+
+    fn location(self) -> std::result::Result<Path, object_store::path::Error> {
+        if self.unaddressable.is_empty() {
+            return Path::parse(self.plain);
+        }
+        let escaped = encode_unaddressable(&self.unaddressable);
+        Path::parse(Self { unaddressable: Vec::new(), ..self }.join(escaped.as_ref()).plain)
+    }
+}
+
+/// Lists the files below `folder`, whose key is `key`.
+fn walk(folder: &FilePath, key: &Key, listed: &mpsc::Sender<Result<ObjectMeta>>) -> std::result::Result<(), Dropped> {
     let send = |entry| listed.blocking_send(entry).map_err(|_| Dropped);
     let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
         Ok(entries) => entries,
@@ -185,18 +215,15 @@ fn walk(
         }
         // Skips files deleted since the folder was read, and dangling links.
         let Ok(metadata) = fs::metadata(&path) else { continue };
-        let plain = name.to_str().filter(|name| !name.chars().any(|c| c.is_ascii_control()));
-        let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        let key = key.join(&name);
         if metadata.is_dir() {
             // A link to a folder may lead back up.
             let is_link = fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink());
-            match plain {
-                Some(name) if !is_link => walk(&path, &key(name), listed)?,
-                Some(_) | None => {}
+            if !is_link {
+                walk(&path, &key, listed)?;
             }
         } else if metadata.is_file() {
-            let key = key(&plain.map_or_else(|| encode_unaddressable(name.as_encoded_bytes()), str::to_owned));
-            let Ok(location) = Path::parse(key) else { continue };
+            let Ok(location) = key.location() else { continue };
             let last_modified = metadata.modified().unwrap_or(std::time::UNIX_EPOCH).into();
             send(Ok(ObjectMeta { location, last_modified, size: metadata.len(), e_tag: None, version: None }))?;
         }
@@ -264,6 +291,23 @@ mod tests {
         assert_eq!(keys(&folder, Some("a/y")).await, ["a/y/x.jpg"]);
         let missing: Result<Vec<_>> = folder.list(Some(&Path::from("nothing"))).try_collect().await;
         assert!(missing.is_err());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn files_below_a_folder_that_no_key_can_name_are_listed_as_unaddressable() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = tempfile::tempdir().unwrap();
+        for file in [&b"a/line\nbreak/b/c.jpg"[..], b"a/x\xff/\xfe.jpg", b"a/z.jpg"] {
+            let path = root.path().join(OsStr::from_bytes(file));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        let listed = keys(&LocalStore::new(root.path()).unwrap(), None).await;
+        assert!(listed.iter().all(|key| key.starts_with("a/") && key.split('/').count() == 2), "{listed:?}");
+        let names: Vec<_> = listed.iter().map(|key| decode_unaddressable(&Path::parse(key).unwrap())).collect();
+        let expected = [Some("a/line\nbreak/b/c.jpg".to_owned()), Some("a/x\u{fffd}/\u{fffd}.jpg".to_owned()), None];
+        assert_eq!(names, expected);
     }
 
     #[tokio::test]

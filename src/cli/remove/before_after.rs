@@ -6,18 +6,20 @@ use crate::cli::contact_sheet::{CellBackground, ContactSheet, cell_size, fit_to_
 use crate::cli::exit_code::Failure;
 use crate::codec::{self, Limits};
 use crate::image::{BufferPool, Frame, Size};
+use crate::telemetry::with_causes;
 use std::path::Path;
 
 /// Saturated and unlike skin, fur and wood, so that fringes of the old background are visible.
 const COLOUR: [u8; 3] = [38, 110, 190];
 
-/// Draws the pictures of `report` to a PNG.
+/// Draws the pictures of `report` to a PNG; writes none where there is no picture.
 pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
-    let pairs: Vec<_> = report.pairs().collect();
+    // A pipe was read to its end.
+    let pairs: Vec<_> = report.pairs().filter(|(input, output)| input.is_file() && output.is_file()).collect();
     let cell = cell_size(pairs.len());
     let mut sheet = ContactSheet::new(pairs.len());
     for (input, output) in pairs {
-        let (before, after) = (read(Path::new(input), cell)?, read(Path::new(output), cell)?);
+        let (before, after) = (read(input, cell)?, read(output, cell)?);
         sheet.add([
             (&before, CellBackground::Sheet),
             (&after, CellBackground::Checkerboard),
@@ -25,15 +27,23 @@ pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
         ]);
     }
     let Some(png) = sheet.finish()? else {
-        return Err("there is no picture for the contact sheet".into());
+        print_stderr!("No contact sheet: there is no picture with an input and a result that are files");
+        return Ok(());
     };
-    write_file(path, &png)?;
-    eprintln!("Before and after: {}", path.display());
+    write_file(path, &png).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    print_stderr!("Before and after: {}", path.display());
     Ok(())
 }
 
-/// Decodes a file and fits it into a cell.
+/// Decodes a file and fits it into a cell; an error names the file.
 fn read(path: &Path, cell: Size) -> Result<Frame, Failure> {
+    decode(path, cell).map_err(|error| {
+        let causes = with_causes(error.as_ref());
+        format!("cannot draw {} on the contact sheet: {causes}", path.display()).into()
+    })
+}
+
+fn decode(path: &Path, cell: Size) -> Result<Frame, Failure> {
     let bytes = std::fs::read(path)?;
     // A result may have more bytes and pixels than its source.
     let limits = Limits { max_bytes: usize::MAX, max_megapixels: u32::MAX, ..Limits::LOCAL };

@@ -2,16 +2,16 @@
 
 use super::before_after;
 use super::destination::Destination;
-use super::file_io;
-use super::inputs::{self, Inputs, Task};
+use super::file_version::FileVersion;
+use super::inputs::{self, Rejected, Task};
 use super::report::{Entry, Report};
-use super::source_and_sink::{Sink, Source};
 use super::task_runner::TaskRunner;
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::local_engine;
 use crate::cli::picture_args::PictureArgs;
 use crate::cli::progress::Progress;
 use crate::cli::stdout;
+use crate::codec::sandbox;
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use std::path::PathBuf;
@@ -25,10 +25,11 @@ pub(in crate::cli) struct Remove {
     /// A folder, for one input also a file (its extension sets the format), or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Also process inputs whose results are newer than they are
+    /// Also process inputs whose results in the folder are newer than they are. Options are not compared: give this
+    /// after a change of options
     #[arg(long)]
     force: bool,
-    /// Also write a PNG with each picture before and after
+    /// Also write a PNG with each picture before and after, where both are files
     #[arg(long, value_name = "FILE")]
     contact_sheet: Option<PathBuf>,
     /// Print a report as JSON
@@ -47,68 +48,99 @@ impl Remove {
         let format = destination.format();
         let mut recipe = self.picture_args.recipe(format.as_deref().map(|format| (format, self.output.as_path())))?;
         let config = self.picture_args.config()?;
+        // The contact sheet decodes pictures too, without an engine where all of them are done.
+        sandbox::install(config.decode.sandbox);
         recipe.cut_out_by(config.engine.model);
         let inputs = inputs::resolve(&self.inputs, &destination, recipe.encode.format.name());
         if inputs.tasks.is_empty() && inputs.rejected.is_empty() {
             return Err("there is no picture in these folders".into());
         }
-        let jobs = self.picture_args.jobs();
+        if let Some(sheet) = self.contact_sheet.as_deref().filter(|sheet| inputs.contains(sheet)) {
+            let reason = "is an input or a result; choose another name after --contact-sheet";
+            return Err(format!("{} {reason}", sheet.display()).into());
+        }
+        // A named file may be the result of any other picture.
+        let skips = !self.force && matches!(destination, Destination::Folder(_));
+        let (done, open): (Vec<_>, Vec<_>) = inputs.tasks.into_iter().partition(|task| skips && is_done(task));
         let report = local_engine::block_on(async {
-            let runner = if self.all_done(&inputs) {
+            // Without open tasks the network need not be loaded.
+            let runner = if open.is_empty() {
                 None
             } else {
                 Some(TaskRunner::start(&config, recipe, &self.picture_args).await?)
             };
-            Ok::<_, Failure>(self.run_all(inputs, runner.as_ref(), jobs).await)
+            let jobs = self.picture_args.jobs();
+            Ok::<_, Failure>(run_all(inputs.rejected, &done, &open, runner.as_ref(), jobs).await)
         })??;
-        if let Some(path) = &self.contact_sheet {
-            before_after::draw(&report, path)?;
-        }
+        // Before the contact sheet, which may fail.
         if self.json {
             stdout::print_json(&report)?;
         }
+        if let Some(path) = &self.contact_sheet {
+            before_after::draw(&report, path)?;
+        }
         Ok(Outcome::of(report.failed))
     }
+}
 
-    fn is_done(&self, task: &Task) -> bool {
-        match (&task.source, &task.sink) {
-            (Source::File(input), Sink::File(output)) => !self.force && file_io::is_newer(output, input),
-            (Source::Stdin | Source::Url(_), _) | (_, Sink::Stdout) => false,
-        }
-    }
+/// Whether the result of a task is there and not older than its picture.
+fn is_done(task: &Task) -> bool {
+    let version = task.source.file().and_then(FileVersion::of);
+    version.zip(task.sink.file()).is_some_and(|(version, result)| version.is_done_in(result))
+}
 
-    /// Whether the network need not be loaded.
-    fn all_done(&self, inputs: &Inputs) -> bool {
-        inputs.tasks.iter().all(|task| self.is_done(task))
-    }
-
-    async fn run_all(&self, inputs: Inputs, runner: Option<&TaskRunner>, jobs: usize) -> Report {
-        let started = Instant::now();
-        let mut progress = Progress::new(inputs.tasks.len() + inputs.rejected.len());
-        let mut report = Report::default();
-        for rejected in inputs.rejected {
-            let entry = Entry::failed(rejected.input.display().to_string(), rejected.reason);
+/// Runs the open tasks, and reports them with those that are done and the rejected inputs.
+async fn run_all(
+    rejected: Vec<Rejected>,
+    done: &[Task],
+    open: &[Task],
+    runner: Option<&TaskRunner>,
+    jobs: usize,
+) -> Report {
+    let started = Instant::now();
+    let mut progress = Progress::new(rejected.len() + done.len() + open.len());
+    let mut report = Report::default();
+    let rejected = rejected.into_iter().map(|input| Entry::failed(input.input.display().to_string(), input.reason));
+    let known = rejected.chain(done.iter().map(Entry::skipped));
+    let runs = runner.into_iter().flat_map(|runner| open.iter().map(|task| runner.run(task)));
+    let mut entries = stream::iter(known).chain(stream::iter(runs).buffer_unordered(jobs));
+    while let Some(entry) = entries.next().await {
+        if entry.is_failure() {
             progress.failed(&entry.line());
-            report.add(entry);
+        } else {
+            progress.done(&entry.line());
         }
-        let mut finished = stream::iter(inputs.tasks)
-            .map(|task| async move {
-                match runner {
-                    Some(runner) if !self.is_done(&task) => runner.run(&task).await,
-                    _ => Entry::skipped(task.source.to_string(), task.sink.to_string()),
-                }
-            })
-            .buffer_unordered(jobs);
-        while let Some(entry) = finished.next().await {
-            if entry.is_failure() {
-                progress.failed(&entry.line())
-            } else {
-                progress.done(&entry.line())
-            }
-            report.add(entry);
-        }
-        report.finish(started.elapsed());
-        progress.finish(&report.summary());
-        report
+        report.add(entry);
+    }
+    report.finish(started.elapsed());
+    progress.finish(&report.summary());
+    report
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::cli::test_files::folder_with;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        remove: Remove,
+    }
+
+    #[test]
+    fn decode_workers_are_installed_where_no_engine_is_started() {
+        let root = folder_with(&["in/a.jpg"]);
+        let [input, output] = ["in", "out"].map(|name| root.path().join(name));
+        // Written later than the input.
+        std::fs::create_dir(&output).unwrap();
+        std::fs::write(output.join("a.png"), b"x").unwrap();
+        // Off, because this process is no program that can become a worker.
+        let arguments = ["remove".as_ref(), input.as_os_str(), "-o".as_ref(), output.as_os_str()];
+        let off = ["--decode-sandbox", "off"].map(std::ffi::OsStr::new);
+        let line = CommandLine::try_parse_from(arguments.into_iter().chain(off)).unwrap();
+        assert_eq!(line.remove.run().unwrap(), Outcome::Done);
+        assert!(sandbox::status().is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! Interprets `-o`: standard output, one file, or a folder.
 
-use super::source_and_sink::{Source, is_stdio};
+use super::source_and_sink::{Source, is_glob, is_stdio};
 use std::path::{Path, PathBuf};
 
 /// The destination given by `-o`.
@@ -20,8 +20,12 @@ impl Destination {
     /// # Errors
     /// When several pictures would have one destination.
     pub(super) fn new(output: &Path, inputs: &[PathBuf]) -> Result<Self, String> {
+        // A pipe is a picture too, and a missing file is reported as one.
         let one_picture = match inputs {
-            [only] => only.is_file() || !matches!(Source::parse(only), Source::File(_)),
+            [only] => match Source::parse(only) {
+                Source::File(path) => !path.is_dir() && !is_glob(&path),
+                Source::Stdin | Source::Url(_) => true,
+            },
             _ => false,
         };
         if is_stdio(output) {
@@ -72,6 +76,20 @@ mod tests {
         assert_eq!(destination, Destination::File(output.clone()));
         assert_eq!(destination.format().as_deref(), Some("webp"));
         assert_eq!(Destination::new(&output, &[a, b]).unwrap(), Destination::Folder(output));
+    }
+
+    #[test]
+    fn what_is_neither_a_folder_nor_a_pattern_is_one_picture() {
+        let root = tempfile::tempdir().unwrap();
+        let output = root.path().join("c.png");
+        let destination = |input: &Path| Destination::new(&output, &[input.to_owned()]).unwrap();
+        for one in [root.path().join("missing.jpg"), "/dev/null".into(), "https://example.com/a.jpg?b=c".into()] {
+            assert_eq!(destination(&one), Destination::File(output.clone()), "{}", one.display());
+        }
+        for several in [root.path().to_owned(), root.path().join("*.jpg")] {
+            assert_eq!(destination(&several), Destination::Folder(output.clone()), "{}", several.display());
+        }
+        assert_eq!(Destination::new(Path::new("-"), &["missing.jpg".into()]), Ok(Destination::Stdout));
     }
 
     #[test]

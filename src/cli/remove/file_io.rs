@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -56,10 +57,10 @@ pub(super) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// A hidden name, which is not listed as an input, unique per process.
 fn partial_name(folder: &Path, path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    folder.join(name)
+    // A hash, because the name may already have the maximum length.
+    let mut hasher = DefaultHasher::new();
+    path.file_name().hash(&mut hasher);
+    folder.join(format!(".{:016x}.{}.part", hasher.finish(), std::process::id()))
 }
 
 /// Removes an unfinished file; after the rename there is nothing to remove.
@@ -69,12 +70,6 @@ impl Drop for PartialFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
-}
-
-/// Whether `output` exists and is not older than `input`.
-pub(super) fn is_newer(output: &Path, input: &Path) -> bool {
-    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
-    matches!((modified(output), modified(input)), (Ok(output), Ok(input)) if output >= input)
 }
 
 #[cfg(test)]
@@ -89,6 +84,14 @@ mod tests {
         write_file(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_name_of_the_maximum_length_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("{}.png", "n".repeat(251)));
+        write_file(&path, b"x").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"x");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Resolves input arguments and `-o` to a list of tasks, before anything is read or written.
 //!
 //! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. An input is
-//! never overwritten, and no two inputs have one output.
+//! never overwritten, and no two inputs have one output. Results of earlier runs that a folder or a glob finds are left out:
+//! what is below the output folder, and `X-cutout` beside `X` where inputs and results share a folder.
 
 use super::destination::Destination;
-use super::source_and_sink::{Sink, Source};
+use super::source_and_sink::{Sink, Source, is_glob};
 use crate::bulk::has_image_extension;
 use crate::image::SourceUrl;
 use std::collections::{HashMap, HashSet};
@@ -68,7 +69,28 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
+/// The path without links, as far as it exists.
+fn without_links(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| in_real_folder(path))
+}
+
+/// The path with its folder without links; a link as the last part is kept.
+fn in_real_folder(path: &Path) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => without_links(or_current_dir(folder)).join(name),
+        _ => path.to_owned(),
+    }
+}
+
 impl Inputs {
+    /// Whether a file is one of the inputs or results.
+    pub(super) fn contains(&self, file: &Path) -> bool {
+        let file = without_links(file);
+        let of_tasks = self.tasks.iter().flat_map(|task| [task.source.file(), task.sink.file()]).flatten();
+        let rejected = self.rejected.iter().map(|rejected| rejected.input.as_path());
+        of_tasks.chain(rejected).any(|path| without_links(path) == file)
+    }
+
     fn reject(&mut self, input: &Path, reason: impl Into<String>) {
         self.rejected.push(Rejected { input: input.to_owned(), reason: reason.into() });
     }
@@ -104,21 +126,21 @@ fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, e
         output.with_file_name(name)
     };
     let outputs: Vec<PathBuf> = found.iter().map(output_of).collect();
-    let results: HashMap<PathBuf, usize> = outputs
-        .iter()
-        .enumerate()
-        .filter_map(|(index, output)| Some((fs::canonicalize(output).ok()?, index)))
-        .collect();
-    let mut originals: HashSet<PathBuf> = HashSet::new();
+    // Without extensions: an earlier run may have written another format.
+    let results: HashMap<PathBuf, usize> =
+        outputs.iter().enumerate().map(|(index, output)| (in_real_folder(output).with_extension(""), index)).collect();
+    let (mut originals, mut places) = (HashSet::new(), HashSet::new());
     let mut kept = Vec::new();
     for (index, (picture, output)) in found.iter().zip(outputs).enumerate() {
-        let path = fs::canonicalize(&picture.path).unwrap_or_else(|_| picture.path.clone());
-        let is_result = results.get(&path).is_some_and(|&from| from != index);
-        let is_suffixed = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with(SUFFIX));
+        let place = in_real_folder(&picture.path);
+        let stem = place.with_extension("");
+        let is_result = results.get(&stem).is_some_and(|&from| from != index);
+        let is_suffixed = stem.to_string_lossy().ends_with(SUFFIX);
         // Found, named `-cutout` and the result of another input: written by an earlier run.
         let is_earlier_result = is_result && is_suffixed && !picture.is_argument;
-        // An input that is given or found several times is processed once.
-        if !is_earlier_result && originals.insert(path) {
+        // An input that is given or found several times is processed once; a link with another name is another input.
+        if !is_earlier_result && places.insert(place) {
+            originals.insert(without_links(&picture.path));
             kept.push((picture, output));
         }
     }
@@ -127,7 +149,11 @@ fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, e
         if fs::canonicalize(&output).is_ok_and(|output| originals.contains(&output)) {
             inputs.reject(&picture.path, format!("its result would overwrite the input {}", output.display()));
         } else if let Some(first) = taken.get(&output) {
-            inputs.reject(&picture.path, format!("{} is already the result of {}", output.display(), first.display()));
+            // A link to the same picture has the same result.
+            if !is_same_file(first, &picture.path) {
+                let reason = format!("{} is already the result of {}", output.display(), first.display());
+                inputs.reject(&picture.path, reason);
+            }
         } else {
             inputs.tasks.push(Task { source: Source::parse(&picture.path), sink: Sink::File(output.clone()) });
             taken.insert(output, &picture.path);
@@ -148,8 +174,7 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
     if input.is_dir() {
         return walk(input, Path::new(""), output, found, inputs);
     }
-    let pattern = input.to_str().filter(|text| !input.exists() && text.contains(['*', '?', '[']));
-    let Some(pattern) = pattern else {
+    let Some(pattern) = input.to_str().filter(|_| is_glob(input)) else {
         let relative = PathBuf::from(input.file_name().unwrap_or(OsStr::new("picture")));
         return found.push(Found { path: input.to_owned(), relative, is_argument: true });
     };
@@ -157,13 +182,17 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
         .components()
         .take_while(|part| !matches!(part, Component::Normal(name) if name.to_string_lossy().contains(['*', '?', '['])))
         .collect();
+    // An output folder inside the base is not searched, as in a folder.
+    let (results, searched) = (without_links(output), without_links(or_current_dir(&base)));
+    let is_inside = results != searched && results.starts_with(&searched);
+    let is_result = |path: &Path| is_inside && in_real_folder(path).starts_with(&results);
     match glob::glob(pattern) {
         Err(error) => inputs.reject(input, error.to_string()),
         Ok(matches) => {
             let before = found.len();
             for entry in matches {
                 match entry {
-                    Ok(path) if path.is_dir() => {}
+                    Ok(path) if path.is_dir() || is_result(&path) => {}
                     Ok(path) => {
                         let relative = path.strip_prefix(&base).unwrap_or(&path).to_owned();
                         found.push(Found { path, relative, is_argument: false });
@@ -263,6 +292,58 @@ mod tests {
     fn an_output_folder_inside_the_input_folder_is_not_searched() {
         let root = folder_with(&["in/a.jpg", "in/out/old.png"]);
         assert_eq!(lines(root.path(), &["in"], "in/out").0, ["in/a.jpg > in/out/a.png"]);
+    }
+
+    #[test]
+    fn an_output_folder_that_a_glob_finds_is_not_searched() {
+        let root = folder_with(&["in/a.jpg", "in/out/a.png", "in/out/b/c.png"]);
+        assert_eq!(lines(root.path(), &["in/**/*.*"], "in/out"), (vec!["in/a.jpg > in/out/a.png".into()], vec![]));
+        // The base itself, or a folder that contains it, has originals.
+        assert_eq!(lines(root.path(), &["in/*.jpg"], "in").0, ["in/a.jpg > in/a-cutout.png"]);
+        assert_eq!(lines(root.path(), &["in/*.jpg"], "").0, ["in/a.jpg > a.png"]);
+    }
+
+    #[test]
+    fn results_in_their_inputs_folder_in_another_format_are_not_processed_again() {
+        let root = folder_with(&["in/a.jpg", "in/a-cutout.webp", "in/b-cutout.jpg"]);
+        let expected = ["in/a.jpg > in/a-cutout.png", "in/b-cutout.jpg > in/b-cutout-cutout.png"];
+        assert_eq!(lines(root.path(), &["in"], "in"), (expected.map(String::from).to_vec(), vec![]));
+        assert_eq!(lines(root.path(), &["in/*"], "in"), (expected.map(String::from).to_vec(), vec![]));
+        let named = ["in/a.jpg > in/a-cutout.png", "in/a-cutout.webp > in/a-cutout-cutout.png"];
+        assert_eq!(lines(root.path(), &["in/a.jpg", "in/a-cutout.webp"], "in").0, named);
+        // In another folder they are pictures like any other.
+        assert_eq!(lines(root.path(), &["in"], "out").0.len(), 3);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_with_another_name_is_another_input() {
+        let root = folder_with(&["in/a.jpg"]);
+        for link in ["in/b.jpg", "in/a.png"] {
+            std::os::unix::fs::symlink("a.jpg", root.path().join(link)).unwrap();
+        }
+        let expected = vec!["in/a.jpg > out/a.png".to_owned(), "in/b.jpg > out/b.png".to_owned()];
+        assert_eq!(lines(root.path(), &["in"], "out"), (expected.clone(), vec![]));
+        // Given twice, each is processed once.
+        assert_eq!(lines(root.path(), &["in", "in/b.jpg"], "out"), (expected, vec![]));
+    }
+
+    #[test]
+    fn inputs_and_results_are_contained_by_any_path() {
+        let root = folder_with(&["in/a.jpg", "in/a.png"]);
+        let inputs = [root.path().join("in")];
+        let output = root.path().join("out");
+        let resolved = resolve(&inputs, &Destination::new(&output, &inputs).unwrap(), "png");
+        assert_eq!((resolved.tasks.len(), resolved.rejected.len()), (1, 1));
+        for (file, is_one) in [
+            ("in/a.jpg", true),
+            ("in/a.png", true),
+            ("in/../out/a.png", true),
+            ("sheet.png", false),
+            ("out/s.png", false),
+        ] {
+            assert_eq!(resolved.contains(&root.path().join(file)), is_one, "{file}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod before_after;
 mod command;
 mod destination;
 mod file_io;
+mod file_version;
 mod inputs;
 mod report;
 mod source_and_sink;
@@ -12,6 +13,7 @@ mod task_runner;
 
 pub(super) use aux_files::AuxFiles;
 pub(super) use command::Remove;
+pub(super) use file_version::FileVersion;
 pub(super) use inputs::Task;
 pub(super) use report::Entry;
 pub(super) use source_and_sink::{Sink, Source};

@@ -1,8 +1,10 @@
 //! The report of `remove`: the outcome of each input, as JSON and as text.
 
+use super::inputs::Task;
 use crate::image::Size;
 use crate::pipeline::{FaceFound, Warning};
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The outcome of one input.
@@ -28,6 +30,9 @@ pub(in crate::cli) struct Entry {
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Input and result of a finished input, where both are files: their paths may not be text.
+    #[serde(skip)]
+    files: Option<(PathBuf, PathBuf)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -40,19 +45,28 @@ enum Status {
 
 impl Entry {
     const fn new(input: String, status: Status) -> Self {
-        let (output, face, error) = (None, None, None);
+        let (output, face, error, files) = (None, None, None, None);
         let (width, height, bytes, milliseconds) = (None, None, None, None);
-        Self { input, status, output, width, height, bytes, milliseconds, face, warnings: Vec::new(), error }
+        Self { input, status, output, width, height, bytes, milliseconds, face, warnings: Vec::new(), error, files }
     }
 
-    pub(super) fn done(input: String, output: String, size: Size, bytes: usize, took: Duration) -> Self {
+    /// With the result of a task.
+    fn finished(task: &Task, status: Status) -> Self {
+        let files = task.source.file().zip(task.sink.file());
         Self {
-            output: Some(output),
+            output: Some(task.sink.to_string()),
+            files: files.map(|(input, output)| (input.to_owned(), output.to_owned())),
+            ..Self::new(task.source.to_string(), status)
+        }
+    }
+
+    pub(super) fn done(task: &Task, size: Size, bytes: usize, took: Duration) -> Self {
+        Self {
             width: Some(size.width),
             height: Some(size.height),
             bytes: Some(bytes),
             milliseconds: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
-            ..Self::new(input, Status::Done)
+            ..Self::finished(task, Status::Done)
         }
     }
 
@@ -66,8 +80,8 @@ impl Entry {
         Self { warnings: warnings.iter().map(ToString::to_string).collect(), ..self }
     }
 
-    pub(in crate::cli) fn skipped(input: String, output: String) -> Self {
-        Self { output: Some(output), ..Self::new(input, Status::Skipped) }
+    pub(in crate::cli) fn skipped(task: &Task) -> Self {
+        Self::finished(task, Status::Skipped)
     }
 
     pub(in crate::cli) fn failed(input: String, reason: String) -> Self {
@@ -134,9 +148,10 @@ impl Report {
         self.results.sort_by(|a, b| a.input.cmp(&b.input));
     }
 
-    /// Input and output files of finished inputs.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.results.iter().filter_map(|entry| Some((entry.input.as_str(), entry.output.as_deref()?)))
+    /// Paths of input and result of finished inputs, where both are files.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let files = self.results.iter().filter_map(|entry| entry.files.as_ref());
+        files.map(|(input, output)| (input.as_path(), output.as_path()))
     }
 
     /// The summary as text.
@@ -158,13 +173,18 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::remove::{Sink, Source};
+
+    fn task(input: &str, output: &str) -> Task {
+        Task { source: Source::parse(Path::new(input)), sink: Sink::File(output.into()) }
+    }
 
     #[test]
     fn the_report_counts_each_kind_and_lists_by_name() {
         let mut report = Report::default();
         report.add(Entry::failed("b".into(), "it is empty".into()));
-        report.add(Entry::done("a".into(), "a.png".into(), Size::new(3, 2), 99, Duration::from_millis(12)));
-        report.add(Entry::skipped("c".into(), "c.png".into()));
+        report.add(Entry::done(&task("a", "a.png"), Size::new(3, 2), 99, Duration::from_millis(12)));
+        report.add(Entry::skipped(&task("c", "c.png")));
         report.finish(Duration::from_secs(2));
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(
@@ -178,13 +198,29 @@ mod tests {
         );
         assert_eq!(json["results"][1], serde_json::json!({"input": "b", "status": "failed", "error": "it is empty"}));
         assert_eq!(report.summary(), "1 done in 2.0 s (0.5 images/s), 1 already done, 1 failed");
-        let warned = Entry::done("d".into(), "d.png".into(), Size::new(3, 2), 99, Duration::from_millis(12));
+        let warned = Entry::done(&task("d", "d.png"), Size::new(3, 2), 99, Duration::from_millis(12));
         let warned = warned.with_warnings(&[Warning::NoFace]);
         assert_eq!(warned.line(), format!("d → d.png  3×2  12 ms\n  warning: {}", Warning::NoFace));
         assert_eq!(
             serde_json::to_value(&warned).unwrap()["warnings"],
             serde_json::json!([Warning::NoFace.to_string()])
         );
-        assert_eq!(report.pairs().collect::<Vec<_>>(), [("a", "a.png"), ("c", "c.png")]);
+    }
+
+    #[test]
+    fn pairs_are_files_by_their_own_paths() {
+        let mut report = Report::default();
+        let mut add = |task: &Task| report.add(Entry::skipped(task));
+        add(&task("a", "a.png"));
+        add(&task("-", "stdin.png"));
+        add(&task("https://example.com/b.jpg", "b.png"));
+        add(&Task { sink: Sink::Stdout, ..task("c", "") });
+        #[cfg(unix)]
+        let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"x\xff");
+        #[cfg(not(unix))]
+        let name = std::ffi::OsStr::new("x");
+        add(&Task { source: Source::File(name.into()), ..task("", "x.png") });
+        let expected = [(Path::new("a"), Path::new("a.png")), (Path::new(name), Path::new("x.png"))];
+        assert_eq!(report.pairs().collect::<Vec<_>>(), expected);
     }
 }

@@ -39,6 +39,14 @@ impl Source {
         }
     }
 
+    /// The path of a file.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Stdin | Self::Url(_) => None,
+        }
+    }
+
     /// Reads at most one byte more than `max_bytes`.
     pub(super) async fn read(&self, fetcher: &Fetcher, max_bytes: usize) -> Result<Bytes, String> {
         match self {
@@ -50,6 +58,14 @@ impl Source {
 }
 
 impl Sink {
+    /// The path of a file.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Stdout => None,
+        }
+    }
+
     pub(super) async fn write(&self, bytes: Bytes) -> io::Result<()> {
         match self {
             Self::Stdout => write_stdout(bytes).await,
@@ -80,4 +96,9 @@ impl fmt::Display for Sink {
 /// Whether an argument means standard input or output.
 pub(super) fn is_stdio(argument: &Path) -> bool {
     argument.as_os_str() == "-"
+}
+
+/// Whether an argument that names no file is a pattern of names.
+pub(super) fn is_glob(argument: &Path) -> bool {
+    !argument.exists() && argument.to_str().is_some_and(|text| text.contains(['*', '?', '[']))
 }

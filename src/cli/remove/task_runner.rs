@@ -43,9 +43,9 @@ impl TaskRunner {
         };
         let (size, len) = (output.image.size, output.image.bytes.len());
         match task.sink.write(output.image.bytes).await {
-            Ok(()) => Entry::done(input, task.sink.to_string(), size, len, started.elapsed())
-                .with_face(output.face)
-                .with_warnings(&output.warnings),
+            Ok(()) => {
+                Entry::done(task, size, len, started.elapsed()).with_face(output.face).with_warnings(&output.warnings)
+            }
             Err(error) => Entry::failed(input, format!("cannot write {}: {error}", task.sink)),
         }
     }

@@ -53,7 +53,7 @@ impl Watch {
                 runner = TaskRunner::start(&config, recipe, &self.picture_args) => runner?,
                 () = signals.next() => return Ok(Outcome::Done),
             };
-            eprintln!("Watching {}; Ctrl-C ends", folders.input().display());
+            print_stderr!("Watching {}; Ctrl-C ends", folders.input().display());
             let jobs = self.picture_args.jobs();
             let run = Run { folders, runner: &runner, jobs, json: self.json, counts: Counts::default() };
             run.run(changes, signals).await
@@ -105,7 +105,7 @@ impl Run<'_> {
                     }
                     stopping = true;
                     if !running.is_empty() {
-                        eprintln!("Finishing the pictures in progress; a second Ctrl-C ends at once");
+                        print_stderr!("Finishing the pictures in progress; a second Ctrl-C ends at once");
                     }
                 }
                 Some((picture, entry)) = running.next() => self.report(&mut files, &picture, entry)?,
@@ -124,9 +124,9 @@ impl Run<'_> {
             }
         }
         let failures = files.failures();
-        eprintln!("{} done, {} already done, {} failed", self.counts.done, self.counts.skipped, failures.len());
+        print_stderr!("{} done, {} already done, {} failed", self.counts.done, self.counts.skipped, failures.len());
         for (path, reason) in &failures {
-            eprintln!("  {}: {reason}", path.display());
+            print_stderr!("  {}: {reason}", path.display());
         }
         Ok(Outcome::of(failures.len()))
     }
@@ -145,7 +145,7 @@ impl Run<'_> {
     }
 
     fn print(&self, entry: &Entry, note: &str) -> Result<(), Failure> {
-        eprintln!("{}{note}", entry.line());
+        print_stderr!("{}{note}", entry.line());
         if self.json {
             stdout::print_line(&serde_json::to_string(entry)?)?;
         }
@@ -159,14 +159,11 @@ async fn process(runner: &TaskRunner, picture: DuePicture) -> (DuePicture, Entry
         let entry = Entry::failed(picture.path.display().to_string(), conflict.clone());
         return (picture, entry);
     }
-    let (source, sink) = (Source::File(picture.path.clone()), Sink::File(picture.result.clone()));
+    let task = Task { source: Source::File(picture.path.clone()), sink: Sink::File(picture.result.clone()) };
     let (version, result) = (picture.version, picture.result.clone());
-    let is_done = spawn_blocking(move || version.is_done_in(&result)).await.unwrap_or(false);
-    let entry = if is_done {
-        Entry::skipped(source.to_string(), sink.to_string())
-    } else {
-        runner.run(&Task { source, sink }).await
-    };
+    let is_done =
+        !picture.is_result_stale && spawn_blocking(move || version.is_done_in(&result)).await.unwrap_or(false);
+    let entry = if is_done { Entry::skipped(&task) } else { runner.run(&task).await };
     (picture, entry)
 }
 
@@ -216,7 +213,7 @@ impl Scans {
         let found = scanned.unwrap_or_else(|error| Scan { pictures: Vec::new(), errors: vec![error.to_string()] });
         for error in &found.errors {
             if self.printed.insert(error.clone()) {
-                eprintln!("{error}");
+                print_stderr!("{error}");
             }
         }
         let is_complete = found.errors.is_empty();

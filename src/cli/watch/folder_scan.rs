@@ -1,6 +1,7 @@
 //! Walks the watched folder for its picture files.
 
-use super::folders::{Folders, Version};
+use super::folders::Folders;
+use crate::cli::remove::FileVersion;
 use std::path::PathBuf;
 use walkdir::WalkDir;
 
@@ -8,7 +9,7 @@ use walkdir::WalkDir;
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// By path.
-    pub(super) pictures: Vec<(PathBuf, Version)>,
+    pub(super) pictures: Vec<(PathBuf, FileVersion)>,
     /// One message for each entry that cannot be read.
     pub(super) errors: Vec<String>,
 }
@@ -24,7 +25,7 @@ pub(super) fn scan(folders: &Folders) -> Scan {
         match entry {
             Ok(entry) if Folders::is_picture(entry.path()) => {
                 // Without a version it is a folder with such a name, or has just been removed.
-                scan.pictures.extend(Version::of(entry.path()).map(|version| (entry.into_path(), version)));
+                scan.pictures.extend(FileVersion::of(entry.path()).map(|version| (entry.into_path(), version)));
             }
             Ok(_) => {}
             Err(error) => scan.errors.push(error.to_string()),

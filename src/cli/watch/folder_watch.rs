@@ -1,6 +1,7 @@
 //! Notifications of the system about picture files of the watched folder (inotify and its counterparts).
 
-use super::folders::{Folders, Version};
+use super::folders::Folders;
+use crate::cli::remove::FileVersion;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
 use notify::{Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(super) enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Of a picture file. `None` is one that is gone by now.
-    Picture(PathBuf, Action, Option<Version>),
+    Picture(PathBuf, Action, Option<FileVersion>),
     /// Of a folder, or notifications were lost: the folder has to be scanned.
     Unknown,
 }
@@ -91,7 +92,7 @@ fn changes_of(folders: &Folders, event: notify::Result<Event>) -> Vec<Change> {
             return None;
         }
         if Folders::is_picture(&path) {
-            let version = Version::of(&path);
+            let version = FileVersion::of(&path);
             return Some(Change::Picture(path, action, version));
         }
         // A folder that was moved here, or away, has pictures of its own.
@@ -118,7 +119,7 @@ mod tests {
         let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
         let moved = EventKind::Modify(ModifyKind::Name(RenameMode::To));
         let picture = folders.input().join("a.jpg");
-        let version = Version::of(&picture);
+        let version = FileVersion::of(&picture);
         assert!(version.is_some());
         for (kind, action) in [(written, Action::Written), (closed, Action::Closed), (moved, Action::Closed)] {
             assert_eq!(changes(kind, "a.jpg"), [Change::Picture(picture.clone(), action, version)]);

@@ -3,7 +3,7 @@
 //! Holds some 300 bytes for each picture of the folder; a file that is gone is forgotten. Time is a parameter.
 
 use super::folder_watch::Action;
-use super::folders::Version;
+use crate::cli::remove::FileVersion;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,18 +23,20 @@ pub(super) struct PictureFiles {
     files: HashMap<PathBuf, PictureFile>,
     /// Files that are due at a time, first come, first served.
     due: BTreeSet<(Instant, PathBuf)>,
-    /// The picture of each result: of two pictures with one result the second fails.
-    results: HashMap<PathBuf, PathBuf>,
+    /// The pictures of each result, in the order in which they were found: the first is processed, the others fail.
+    results: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
 #[derive(Debug)]
 struct PictureFile {
-    version: Version,
+    version: FileVersion,
     result: PathBuf,
     stage: Stage,
     /// Failed attempts at this version, and the reason of the last one.
     failures: usize,
     reason: Option<String>,
+    /// The result that is there is of another picture, which is gone.
+    is_result_stale: bool,
     seen: Instant,
 }
 
@@ -52,8 +54,10 @@ enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DuePicture {
     pub(super) path: PathBuf,
-    pub(super) version: Version,
+    pub(super) version: FileVersion,
     pub(super) result: PathBuf,
+    /// The result that is there is of another picture, however new it is.
+    pub(super) is_result_stale: bool,
     /// Why it cannot be processed: another picture has the same result.
     pub(super) conflict: Option<String>,
 }
@@ -64,12 +68,12 @@ impl PictureFiles {
         &mut self,
         path: &Path,
         action: Action,
-        version: Option<Version>,
+        version: Option<FileVersion>,
         now: Instant,
         result_of: impl Fn(&Path) -> PathBuf,
     ) {
         match (action, version) {
-            (Action::Removed, _) | (_, None) => self.forget(path),
+            (Action::Removed, _) | (_, None) => self.forget(path, now),
             (Action::Written, Some(version)) => self.seen(path, version, PAUSE, now, result_of),
             (Action::Closed, Some(version)) => self.seen(path, version, QUIET, now, result_of),
         }
@@ -79,7 +83,7 @@ impl PictureFiles {
     /// since, are forgotten.
     pub(super) fn scanned(
         &mut self,
-        pictures: Vec<(PathBuf, Version)>,
+        pictures: Vec<(PathBuf, FileVersion)>,
         began: Option<Instant>,
         now: Instant,
         result_of: impl Fn(&Path) -> PathBuf,
@@ -93,7 +97,7 @@ impl PictureFiles {
         }
         let is_gone = |file: &PictureFile| began.is_some_and(|began| file.seen < began);
         let gone: Vec<_> = self.files.iter().filter(|(_, file)| is_gone(file)).map(|(path, _)| path.clone()).collect();
-        gone.iter().for_each(|path| self.forget(path));
+        gone.iter().for_each(|path| self.forget(path, now));
     }
 
     /// The next picture that is due; it is in progress from now on.
@@ -104,11 +108,12 @@ impl PictureFiles {
         let (_, path) = self.due.pop_first()?;
         let file = self.files.get_mut(&path)?;
         file.stage = Stage::Running;
-        let (version, result) = (file.version, file.result.clone());
-        let owner = self.results.entry(result.clone()).or_insert_with(|| path.clone());
-        let conflict = (*owner != path)
-            .then(|| format!("its result would be {}, as that of {}", result.display(), owner.display()));
-        Some(DuePicture { path, version, result, conflict })
+        let (version, result, is_result_stale) = (file.version, file.result.clone(), file.is_result_stale);
+        let first = self.results.get(&result).and_then(|pictures| pictures.first());
+        let conflict = first
+            .filter(|first| **first != path)
+            .map(|first| format!("its result would be {}, as that of {}", result.display(), first.display()));
+        Some(DuePicture { path, version, result, is_result_stale, conflict })
     }
 
     /// When the next picture is due.
@@ -118,14 +123,21 @@ impl PictureFiles {
 
     /// A picture was processed; `failure` is why it failed. Returns the pause before the next attempt, if there is one.
     pub(super) fn finished(&mut self, picture: &DuePicture, failure: Option<String>, now: Instant) -> Option<Duration> {
-        let file = self.files.get_mut(&picture.path)?;
+        let Some(file) = self.files.get_mut(&picture.path) else {
+            // It was removed meanwhile.
+            self.release(&picture.path, &picture.result, now);
+            return None;
+        };
         if file.version != picture.version || file.stage != Stage::Running {
             // It changed meanwhile, and is due again.
             return None;
         }
         file.stage = Stage::Final;
         file.reason = failure;
-        file.reason.as_ref()?;
+        if file.reason.is_none() {
+            file.is_result_stale = false;
+            return None;
+        }
         file.failures += 1;
         let pause = *RETRIES.get(file.failures - 1).filter(|_| picture.conflict.is_none())?;
         self.set_due(&picture.path, now + pause);
@@ -144,7 +156,7 @@ impl PictureFiles {
     fn seen(
         &mut self,
         path: &Path,
-        version: Version,
+        version: FileVersion,
         pause: Duration,
         now: Instant,
         result_of: impl Fn(&Path) -> PathBuf,
@@ -155,6 +167,7 @@ impl PictureFiles {
             stage: Stage::Final,
             failures: 0,
             reason: None,
+            is_result_stale: false,
             seen: now,
         };
         let is_known = self.files.contains_key(path);
@@ -167,6 +180,10 @@ impl PictureFiles {
             return;
         }
         (file.version, file.failures, file.reason) = (version, 0, None);
+        let pictures = self.results.entry(file.result.clone()).or_default();
+        if !pictures.iter().any(|picture| picture == path) {
+            pictures.push(path.to_owned());
+        }
         self.set_due(path, now + pause);
     }
 
@@ -179,13 +196,35 @@ impl PictureFiles {
         self.due.insert((at, path.to_owned()));
     }
 
-    fn forget(&mut self, path: &Path) {
+    fn forget(&mut self, path: &Path, now: Instant) {
         let Some(file) = self.files.remove(path) else { return };
         if let Stage::Due(at) = file.stage {
             self.due.remove(&(at, path.to_owned()));
         }
-        if self.results.get(&file.result).is_some_and(|owner| owner == path) {
-            self.results.remove(&file.result);
+        // A picture in progress may still write its result, so that the others wait for its end.
+        if file.stage != Stage::Running {
+            self.release(path, &file.result, now);
+        }
+    }
+
+    /// Removes a picture that is gone from those of its result. If it was the first, the next one takes its place, and all
+    /// that have failed for it are due again.
+    fn release(&mut self, path: &Path, result: &Path, now: Instant) {
+        let Some(pictures) = self.results.get_mut(result) else { return };
+        let was_first = pictures.first().is_some_and(|first| first == path);
+        pictures.retain(|picture| picture != path);
+        if pictures.is_empty() {
+            self.results.remove(result);
+        } else if was_first {
+            for path in pictures.clone() {
+                let Some(file) = self.files.get_mut(&path) else { continue };
+                file.is_result_stale = true;
+                // One that is due may still be written.
+                if !matches!(file.stage, Stage::Due(_)) {
+                    (file.failures, file.reason) = (0, None);
+                    self.set_due(&path, now + QUIET);
+                }
+            }
         }
     }
 }
@@ -212,12 +251,12 @@ mod tests {
         }
 
         fn change(&mut self, seconds: u32, path: &str, action: Action, version: u64) {
-            let (now, version) = (self.at(seconds), Version::test(version));
+            let (now, version) = (self.at(seconds), FileVersion::test(version));
             self.files.changed(Path::new(path), action, Some(version), now, |path| path.with_extension("png"));
         }
 
         fn scan(&mut self, began: u32, now: u32, files: &[(&str, u64)]) {
-            let files = files.iter().map(|&(path, version)| (path.into(), Version::test(version))).collect();
+            let files = files.iter().map(|&(path, version)| (path.into(), FileVersion::test(version))).collect();
             let (began, now) = (Some(self.at(began)), self.at(now));
             self.files.scanned(files, began, now, |path| path.with_extension("png"));
         }
@@ -293,14 +332,46 @@ mod tests {
         folder.change(0, "a.jpg", Closed, 1);
         folder.change(1, "a.webp", Closed, 1);
         let (first, second) = (folder.due(10).unwrap(), folder.due(10).unwrap());
-        assert_eq!((&*first.path, first.conflict), (Path::new("a.jpg"), None));
+        assert_eq!((&*first.path, first.conflict.as_ref()), (Path::new("a.jpg"), None));
         let conflict = second.conflict.as_deref().unwrap();
         assert!(conflict.contains("a.jpg"));
         assert_eq!(folder.finish(&second, 10, Some(conflict)), None, "not retried");
         assert_eq!(folder.files.failures(), [(Path::new("a.webp"), conflict)]);
+        assert_eq!(folder.finish(&first, 10, None), None);
         folder.change(11, "a.jpg", Removed, 1);
-        folder.change(12, "a.webp", Closed, 2);
-        assert_eq!(folder.due(14).unwrap().conflict, None);
+        assert_eq!((folder.due(12), folder.files.failures()), (None, vec![]));
+        // The result that is there is that of the first.
+        let second = folder.due(13).unwrap();
+        assert_eq!(
+            (&*second.path, second.is_result_stale, second.conflict.as_ref()),
+            (Path::new("a.webp"), true, None)
+        );
+        folder.finish(&second, 14, None);
+        folder.change(15, "a.webp", Closed, 2);
+        let again = folder.due(17).unwrap();
+        assert_eq!((again.is_result_stale, again.conflict), (false, None));
+    }
+
+    #[test]
+    fn a_picture_that_is_removed_in_progress_has_its_result_until_it_ends() {
+        let mut folder = Folder::new();
+        folder.scan(0, 0, &[("a.jpg", 1), ("a.png", 1), ("a.webp", 1)]);
+        let first = folder.due(2).unwrap();
+        let second = folder.due(2).unwrap();
+        folder.finish(&second, 2, second.conflict.as_deref());
+        folder.change(3, "a.jpg", Removed, 1);
+        let third = folder.due(5).unwrap();
+        assert!(third.conflict.as_deref().unwrap().contains("a.jpg"));
+        assert_eq!(folder.due(99), None);
+        folder.finish(&first, 100, None);
+        let next = [folder.due(102).unwrap(), folder.due(102).unwrap()];
+        let flags = next.each_ref().map(|picture| (picture.is_result_stale, picture.conflict.is_some()));
+        assert_eq!(flags, [(true, false), (true, true)]);
+        for picture in &next {
+            folder.finish(picture, 103, picture.conflict.as_deref());
+            folder.change(104, picture.path.to_str().unwrap(), Removed, 1);
+        }
+        assert!(folder.files.files.is_empty() && folder.files.results.is_empty() && folder.files.due.is_empty());
     }
 
     #[test]

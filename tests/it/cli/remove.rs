@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).unwrap().modified().unwrap()
@@ -51,16 +51,42 @@ fn a_folder_keeps_its_tree_and_a_broken_file_fails_alone() {
 }
 
 #[test]
-fn force_overwrites_existing_results() {
+fn existing_results_are_replaced_by_force_and_where_the_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("cup.png");
-    fs::write(&output, b"old").unwrap();
-    let skip = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).output().unwrap();
-    assert_eq!((skip.status.code(), fs::read(&output).unwrap()), (Some(0), b"old".to_vec()));
-    let force =
-        backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).arg("--force").output().unwrap();
-    assert_eq!(force.status.code(), Some(0), "{}", stderr(&force));
-    assert!(is_png(&fs::read(&output).unwrap()));
+    let result = folder.path().join("coffee.png");
+    let run = |output: &Path, arguments: &[&str]| {
+        fs::write(&result, b"old").unwrap();
+        let mut remove = backdrop();
+        remove.arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(output).args(["--set", "max_dim=64"]);
+        let run = remove.args(arguments).output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        fs::read(&result).unwrap()
+    };
+    assert_eq!(run(folder.path(), &[]), b"old");
+    assert!(is_png(&run(folder.path(), &["--force"])));
+    // It may be the result of another picture.
+    assert!(is_png(&run(&result, &[])));
+}
+
+#[test]
+fn an_older_picture_that_was_moved_over_an_input_is_processed() {
+    let folder = tempfile::tempdir().unwrap();
+    let [input, output, older] = ["in", "out", "older.jpg"].map(|name| folder.path().join(name));
+    fs::create_dir(&input).unwrap();
+    fs::create_dir(&output).unwrap();
+    let (picture, result) = (input.join("a.jpg"), output.join("a.png"));
+    fs::write(&picture, b"replaced below").unwrap();
+    fs::copy(photo("coffee.jpg"), &older).unwrap();
+    fs::write(&result, b"of the picture before").unwrap();
+    let set = |path: &Path, age: Duration| {
+        fs::File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+    };
+    set(&older, Duration::from_secs(86_400));
+    set(&result, Duration::from_secs(60));
+    fs::rename(&older, &picture).unwrap();
+    let run = backdrop().arg("remove").arg(&input).arg("-o").arg(&output).args(["--set", "max_dim=64"]).output();
+    assert_eq!(run.as_ref().unwrap().status.code(), Some(0), "{}", stderr(&run.unwrap()));
+    assert!(is_png(&fs::read(&result).unwrap()));
 }
 
 #[test]
@@ -92,6 +118,22 @@ fn a_picture_is_piped_from_standard_input_to_standard_output() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     // 8-bit grey, the longer side at 100.
     assert_eq!(png_header(&output.stdout), (100, 67, 0));
+}
+
+/// What `remove <(cat photo.jpg)` of a shell gives.
+#[cfg(unix)]
+#[test]
+fn a_pipe_that_is_named_is_one_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let [output, sheet] = ["cut.png", "sheet.png"].map(|name| folder.path().join(name));
+    let mut remove = backdrop();
+    remove.args(["remove", "/dev/stdin", "--set", "max_dim=64", "-o"]).arg(&output).arg("--contact-sheet").arg(&sheet);
+    let mut child = remove.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&fs::read(photo("coffee.jpg")).unwrap()).unwrap();
+    let run = child.wait_with_output().unwrap();
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert!(is_png(&fs::read(&output).unwrap()));
+    assert!(stderr(&run).contains("No contact sheet") && !sheet.exists(), "{}", stderr(&run));
 }
 
 #[test]
@@ -153,6 +195,63 @@ fn the_contact_sheet_shows_every_picture() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(png_header(&fs::read(&sheet).unwrap()), (12 + 3 * 412, 12 + 2 * 312, 2));
+}
+
+#[test]
+fn a_contact_sheet_never_replaces_an_input_or_a_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let [input, output] = ["a.jpg", "out"].map(|name| folder.path().join(name));
+    fs::copy(photo("coffee.jpg"), &input).unwrap();
+    for sheet in [&input, &output.join("a.png")] {
+        let mut remove = backdrop();
+        let run = remove.arg("remove").arg(&input).arg("-o").arg(&output).arg("--contact-sheet").arg(sheet).output();
+        let run = run.unwrap();
+        assert_eq!(run.status.code(), Some(2), "{}", stderr(&run));
+        assert!(stderr(&run).contains("is an input or a result"), "{}", stderr(&run));
+    }
+    assert_eq!(fs::read(&input).unwrap(), fs::read(photo("coffee.jpg")).unwrap());
+    assert!(!output.exists());
+}
+
+#[test]
+fn a_contact_sheet_has_pictures_whose_names_are_not_text_and_names_those_it_cannot_read() {
+    let folder = tempfile::tempdir().unwrap();
+    #[cfg(unix)]
+    let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"x\xff.png");
+    #[cfg(not(unix))]
+    let name = std::ffi::OsStr::new("x.png");
+    let [input, output] = ["in", "out"].map(|name| folder.path().join(name));
+    for folder in [&input, &output] {
+        fs::create_dir(folder).unwrap();
+        fs::copy(photo("chelsea.png"), folder.join(name)).unwrap();
+    }
+    let sheet = folder.path().join("sheet.png");
+    let run = || {
+        let mut remove = backdrop();
+        remove.arg("remove").arg(&input).arg("-o").arg(&output).arg("--json").arg("--contact-sheet").arg(&sheet);
+        let run = remove.output().unwrap();
+        assert_eq!(json(&run)["skipped"], 1, "{}", stderr(&run));
+        run
+    };
+    let drawn = run();
+    assert_eq!(drawn.status.code(), Some(0), "{}", stderr(&drawn));
+    assert!(is_png(&fs::read(&sheet).unwrap()));
+    fs::write(output.join(name), b"no picture").unwrap();
+    let failed = run();
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(stderr(&failed).contains(&output.join(name).display().to_string()), "{}", stderr(&failed));
+}
+
+#[test]
+fn where_all_inputs_fail_the_report_is_printed_without_a_contact_sheet() {
+    let folder = tempfile::tempdir().unwrap();
+    let [input, sheet] = ["broken.jpg", "sheet.png"].map(|name| folder.path().join(name));
+    fs::write(&input, b"\xff\xd8\xff\xe0 not a picture").unwrap();
+    let mut remove = backdrop();
+    remove.arg("remove").arg(&input).arg("-o").arg(folder.path().join("out")).arg("--json");
+    let run = remove.arg("--contact-sheet").arg(&sheet).output().unwrap();
+    assert_eq!((run.status.code(), &json(&run)["failed"]), (Some(1), &1.into()), "{}", stderr(&run));
+    assert!(!sheet.exists());
 }
 
 #[test]
