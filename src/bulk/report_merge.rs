@@ -26,12 +26,16 @@ pub fn csv_path(report: &Path) -> PathBuf {
 }
 
 /// Writes the rows of all `inputs` to `jsonl` and `csv`: for each object the row that was finished last. Both files are
-/// renamed into place when complete; `jsonl` may be one of the inputs.
+/// renamed into place when complete; `jsonl` may be one of the inputs, and another file is replaced only if it is a report.
 ///
 /// # Errors
 /// When a file cannot be read or written, or is not a report.
 pub fn merge_reports(inputs: &[PathBuf], jsonl: &Path, csv: &Path) -> Result<ReportTotals, ReportError> {
     let mut kept = newest_rows(inputs)?.into_iter().peekable();
+    // As a run does, which continues the report: a file of that name may be something else.
+    if jsonl.exists() && !inputs.iter().any(|input| input == jsonl) {
+        newest_rows(&[jsonl.to_owned()])?;
+    }
     let mut totals = ReportTotals::default();
     let jsonl_file = PartialFile::create(jsonl)?;
     let csv_file = PartialFile::create(csv)?;
@@ -153,5 +157,19 @@ mod tests {
         assert_eq!(fs::read(path("all.jsonl")).unwrap().len(), all.len());
         assert!(merge_reports(&[path("none")], &path("x"), &path("y")).is_err());
         assert!(!path("x").exists() && !path("x.part").exists());
+    }
+
+    #[test]
+    fn only_a_report_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        write(&path("0"), &[("a", Status::Done, "05")]);
+        write(&path("old"), &[("b", Status::Failed, "01")]);
+        assert_eq!(merge_reports(&[path("0")], &path("old"), &path("old.csv")).unwrap().done, 1);
+        fs::write(path("notes"), "one\ntwo\n").unwrap();
+        let refused = merge_reports(&[path("0")], &path("notes"), &path("notes.csv"));
+        assert!(matches!(refused, Err(ReportError::NotAReport { line: 1, .. })), "{refused:?}");
+        assert_eq!(fs::read_to_string(path("notes")).unwrap(), "one\ntwo\n");
+        assert!(!path("notes.csv").exists());
     }
 }

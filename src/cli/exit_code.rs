@@ -34,7 +34,7 @@ pub(super) fn exit_code(result: Result<Outcome, Failure>) -> ExitCode {
         // The reader of our output closed the pipe, such as `head`.
         Err(failure) if is_closed_stdout(failure.as_ref()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("backdrop: {}", with_causes(failure.as_ref()));
+            print_stderr!("backdrop: {}", with_causes(failure.as_ref()));
             ExitCode::from(2)
         }
     }

@@ -182,7 +182,7 @@ async fn create(place: &StorePlace, request: Value, json: bool) -> Result<Outcom
     let created = admin_api::call(&link, Method::POST, "/keys", Some(&request)).await?;
     show(&created, json)?;
     let (id, account) = (text(&created, "id"), text(&created, "account"));
-    eprintln!("Created {id} for account {account}. The key is shown only once; save it now.");
+    print_stderr!("Created {id} for account {account}. The key is shown only once; save it now.");
     Ok(Outcome::Done)
 }
 
@@ -204,7 +204,7 @@ async fn rotate(place: &StorePlace, id: &str, keep_old_for: Option<&str>, json: 
     show(&created, json)?;
     let account = text(&created, "account");
     let old = created["old_secret_until"].as_str().map_or("has stopped".into(), |time| format!("works until {time}"));
-    eprintln!("{id} of account {account} has a new secret; the old one {old}. It is shown only once; save it now.");
+    print_stderr!("{id} of account {account} has a new secret; the old one {old}. It is shown only once; save it now.");
     Ok(Outcome::Done)
 }
 
@@ -223,7 +223,7 @@ fn show(created: &Value, json: bool) -> Result<(), Failure> {
     let shown = if json { stdout::print_json(created) } else { stdout::print_line(&text(created, "key")) };
     shown.map_err(|error| {
         let id = text(created, "id");
-        eprintln!("the key could not be shown and is lost; revoke it with: backdrop keys revoke {id}");
+        print_stderr!("the key could not be shown and is lost; revoke it with: backdrop keys revoke {id}");
         error.into()
     })
 }
@@ -263,7 +263,7 @@ async fn revoke(place: &StorePlace, ids: &[String], json: bool) -> Result<Outcom
             Ok(key) => revoked.push(key),
             Err(failure) => match failure.downcast::<Refused>() {
                 Ok(refused) if refused.status == StatusCode::NOT_FOUND => {
-                    eprintln!("backdrop: {refused}");
+                    print_stderr!("backdrop: {refused}");
                     failed += 1;
                 }
                 Ok(refused) => return Err(refused),
@@ -279,7 +279,7 @@ async fn revoke(place: &StorePlace, ids: &[String], json: bool) -> Result<Outcom
         }
     }
     if failed > 0 {
-        eprintln!("backdrop: {failed} of {} failed", ids.len());
+        print_stderr!("backdrop: {failed} of {} failed", ids.len());
     }
     Ok(Outcome::of(failed))
 }

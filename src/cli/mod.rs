@@ -3,6 +3,12 @@
 //! Results go to standard output (as JSON with `--json`), progress and errors to standard error. Exit codes:
 //! 0 all done, 1 some inputs failed, 2 could not run.
 
+#![warn(clippy::print_stderr, reason = "`print_stderr!` does not panic where standard error is closed or full")]
+
+// First, for its macro.
+#[macro_use]
+mod stderr;
+
 pub mod accounts;
 mod admin_api;
 mod bench;

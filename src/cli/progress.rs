@@ -17,8 +17,8 @@ pub(super) fn terminal_bar(length: u64, template: &str) -> Option<ProgressBar> {
 /// Prints a line on standard error, above the bar if there is one.
 pub(super) fn print_above(bar: Option<&ProgressBar>, line: &str) {
     match bar {
-        Some(bar) => bar.suspend(|| eprintln!("{line}")),
-        None => eprintln!("{line}"),
+        Some(bar) => bar.suspend(|| print_stderr!("{line}")),
+        None => print_stderr!("{line}"),
     }
 }
 
@@ -43,7 +43,7 @@ impl Progress {
         self.finished += 1;
         match &self.bar {
             Some(bar) => bar.inc(1),
-            None => eprintln!("[{}/{}] {line}", self.finished, self.total),
+            None => print_stderr!("[{}/{}] {line}", self.finished, self.total),
         }
     }
 
@@ -55,7 +55,7 @@ impl Progress {
                 print_above(Some(bar), line);
                 bar.inc(1);
             }
-            None => eprintln!("[{}/{}] {line}", self.finished, self.total),
+            None => print_stderr!("[{}/{}] {line}", self.finished, self.total),
         }
     }
 
@@ -64,6 +64,6 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        eprintln!("{summary}");
+        print_stderr!("{summary}");
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn stop_on_signals() -> io::Result<StopSignal> {
     let mut signals = StopSignals::install()?;
     tokio::spawn(async move {
         signals.next().await;
-        eprintln!("Finishing the pictures in progress; a second Ctrl-C ends at once");
+        print_stderr!("Finishing the pictures in progress; a second Ctrl-C ends at once");
         requested.request();
         signals.next().await;
         std::process::exit(2);

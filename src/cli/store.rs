@@ -143,7 +143,7 @@ fn export(export: &Export<'_>, file: Option<&Path>) -> Result<Outcome, Failure> 
     let rows = export(&mut BufWriter::new(partial.as_file()))?;
     partial.as_file().sync_all().map_err(failed)?;
     partial.persist_noclobber(file).map_err(|error| failed(error.error))?;
-    eprintln!("backdrop: exported {} to {}", describe(rows), file.display());
+    print_stderr!("backdrop: exported {} to {}", describe(rows), file.display());
     Ok(Outcome::Done)
 }
 
@@ -158,7 +158,7 @@ fn import(import: &Import<'_>, place: &str, file: Option<&Path>) -> Result<Outco
         }
         None => import(&mut io::stdin().lock())?,
     };
-    eprintln!("backdrop: imported {} into {}", describe(rows), place);
+    print_stderr!("backdrop: imported {} into {}", describe(rows), place);
     Ok(Outcome::Done)
 }
 

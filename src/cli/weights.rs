@@ -116,7 +116,7 @@ fn list(folder: Option<&Path>, json: bool) -> Result<Outcome, Failure> {
                 Ok(weights) => rows.push(row(&file.display().to_string(), &weights)),
                 Err(error) => {
                     failed += 1;
-                    eprintln!("{}: {}", file.display(), with_causes(&error));
+                    print_stderr!("{}: {}", file.display(), with_causes(&error));
                 }
             }
         }

@@ -166,7 +166,7 @@ impl Merger {
         let origin = Origin::File(path.to_owned());
         let table: Map<String, Value> = match toml::from_str(text) {
             Ok(table) => table,
-            Err(error) => return self.problem(Some(origin), "", error.to_string().trim_end()),
+            Err(error) => return self.problem(Some(origin), "", &syntax_error(&error, text)),
         };
         for (name, value) in table {
             let is_section = self.defaults.get(&name).is_some_and(Value::is_object);
@@ -226,6 +226,16 @@ impl Merger {
         });
         (Merged { settings, origins: self.origins }, self.problems)
     }
+}
+
+/// What is wrong with a file that is not TOML, and where. The error's own text shows the line, which may hold a secret.
+fn syntax_error(error: &toml::de::Error, text: &str) -> String {
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return format!("TOML parse error: {}", error.message());
+    };
+    let (line, start) = (before.matches('\n').count() + 1, before.rfind('\n').map_or(0, |newline| newline + 1));
+    let column = before[start..].chars().count() + 1;
+    format!("TOML parse error at line {line}, column {column}: {}", error.message())
 }
 
 fn set_path(tree: &mut Value, setting: &str, value: Value) {
@@ -328,7 +338,19 @@ mod tests {
     #[test]
     fn invalid_toml_is_reported_with_the_line() {
         let message = merged("[limits\n", &[], &[]).unwrap_err().to_string();
-        assert!(message.contains("b.toml: TOML parse error at line 1"), "{message}");
+        assert!(message.contains("b.toml: TOML parse error at line 1, column 8: "), "{message}");
+    }
+
+    #[test]
+    fn invalid_toml_is_reported_without_the_text_of_its_line() {
+        for line in ["label = \"ü hush", "label = hush", "label = \"hush\" x", "label = 'hush'\nlabel = 'hush'"] {
+            let message = merged(&format!("[limits]\n{line}\n"), &[], &[]).unwrap_err().to_string();
+            let at = if line.contains('\n') { "line 3, column 1: duplicate key" } else { "line 2, column " };
+            assert!(message.contains(&format!("b.toml: TOML parse error at {at}")), "{message}");
+            assert!(!message.contains("hush"), "{message}");
+        }
+        let message = merged("label = 'ü' x", &[], &[]).unwrap_err().to_string();
+        assert!(message.contains("at line 1, column 13: "), "{message}");
     }
 
     #[test]

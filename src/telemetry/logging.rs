@@ -61,6 +61,8 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(&config.filter)?)
         .with_writer(std::io::stderr)
+        // It would report a line that cannot be written with `eprintln!`, whose panic fails the request in hand.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     match config.format {
         LogFormat::Text => lines.finish().try_init(),

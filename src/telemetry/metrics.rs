@@ -377,7 +377,7 @@ fn install() -> PrometheusHandle {
 
 fn describe() {
     describe_counter!(REQUESTS, "Requests answered, by endpoint and status.");
-    describe_histogram!(REQUEST_DURATION, "From the last byte of a request to the first of its response.");
+    describe_histogram!(REQUEST_DURATION, "From the head of a request to that of its reply, uploads included.");
     describe_counter!(FETCH_FAILURES, "Source URLs that could not be fetched, by reason.");
     describe_gauge!(REQUESTS_IN_FLIGHT, "Slots taken.");
     describe_counter!(CONNECTIONS_CLOSED, "Connections closed by a limit, by reason.");

@@ -179,9 +179,8 @@ fn mean(values: &mut [f64]) -> f64 {
 
 /// The highest rates of two searches; the interval is that of the brackets: met and missed rates.
 fn rate_row(a: &Record, b: &Record) -> Option<Row> {
-    if a.parameters.percentile != b.parameters.percentile
-        || a.parameters.latency_bound_ms != b.parameters.latency_bound_ms
-    {
+    // That of a search names its percentile and bound; that of a run at one rate is a latency.
+    if a.result.metric != b.result.metric {
         return None;
     }
     let (from, to) = (a.result.value?, b.result.value?);
@@ -293,7 +292,7 @@ mod tests {
     fn searches_change_only_where_their_brackets_are_apart() {
         let search = |met: f64| {
             let mut record = record(Scenario::Server, &[80.0; 70]);
-            record.parameters.latency_bound_ms = Some(500.0);
+            record.result.metric = "highest rate with p90 within 500 ms".to_owned();
             record.result.value = Some(met);
             let run = record.runs.remove(0);
             record.runs = vec![Run { rate: Some(met), ..run.clone() }, Run { rate: Some(met * 1.05), ..run }];
@@ -303,5 +302,11 @@ mod tests {
         assert_eq!(change(10.0, 10.4), Change::NotShown);
         assert_eq!(change(10.0, 10.6), Change::Better);
         assert_eq!(change(10.0, 9.4), Change::Worse);
+
+        let (rate, latency) = (search(10.0), record(Scenario::Server, &[80.0; 70]));
+        for (a, b) in [(&rate, &latency), (&latency, &rate)] {
+            let error = Comparison::of(a, b).unwrap_err().to_string();
+            assert_eq!(error, "the records have nothing in common that can be compared");
+        }
     }
 }

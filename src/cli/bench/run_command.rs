@@ -97,13 +97,15 @@ impl RunCommand {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         self.validate()?;
         let record = local_engine::block_on(self.measure())??;
+        // Before the files: one that cannot be written must not lose the measurement, nor a closed standard output the files.
+        let printed = stdout::print_line(&if self.json { record.json()? } else { text::text(&record) });
         if let Some(path) = &self.out {
             write(path, &record.json()?)?;
         }
         if let Some(path) = &self.html {
             write(path, &report_html::page(&record))?;
         }
-        stdout::print_line(&if self.json { record.json()? } else { text::text(&record) })?;
+        printed?;
         Ok(Outcome::of(record.runs.iter().map(|run| run.outcomes.failures()).sum()))
     }
 
@@ -335,7 +337,7 @@ impl Bench {
         while let Some(rate) = search.next().map(thousandths) {
             let schedule = self.schedule(rate, percentile.min_samples());
             let (count, last) = (schedule.len(), schedule.last().map_or(0.0, |(at, _)| at.as_secs_f64()));
-            eprintln!("{} pictures a second: {count} pictures, about {last:.0} s", text::number(rate));
+            print_stderr!("{} pictures a second: {count} pictures, about {last:.0} s", text::number(rate));
             let rule = StopRule { latency_bound, may_exceed: percentile.may_exceed(count) };
             let issued = open_loop::run(&self.target, schedule, Some(rule)).await;
             let run = self.summary(&issued, Some(rate));

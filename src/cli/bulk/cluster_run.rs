@@ -30,11 +30,11 @@ impl ClusterRun<'_> {
         let id = &self.run.id;
         let listed = self.list(&report, stop).await?;
         if !listed.is_complete {
-            eprintln!("The listing of run {id} is incomplete; to resume it, run the same command again.");
+            print_stderr!("The listing of run {id} is incomplete; to resume it, run the same command again.");
             return Ok(Outcome::SomeFailed);
         }
         if self.is_detached {
-            eprintln!("To follow the run {id} and write its report, run the same command without --detach.");
+            print_stderr!("To follow the run {id} and write its report, run the same command without --detach.");
             return Ok(Outcome::Done);
         }
         let mut progress = Progress::new();
@@ -44,8 +44,8 @@ impl ClusterRun<'_> {
         let summary = Summary { skipped: summary.skipped + listed.skipped, ignored: listed.ignored, ..summary };
         match end {
             FollowEnd::Finished => {}
-            FollowEnd::Cancelled => eprintln!("The run {id} was cancelled."),
-            FollowEnd::Left => eprintln!(
+            FollowEnd::Cancelled => print_stderr!("The run {id} was cancelled."),
+            FollowEnd::Left => print_stderr!(
                 "The run {id} goes on. The same command follows it again, and `backdrop bulk cancel {id}` ends it."
             ),
         }
@@ -64,12 +64,12 @@ impl ClusterRun<'_> {
     /// Queues the objects, unless an earlier command has queued them all.
     async fn list(&self, report: &ReportLog, stop: &StopSignal) -> Result<Enqueued, Failure> {
         if let Some(run) = listed(self.queue, &self.run.id).await? {
-            eprintln!("Run {}: resumed, {} of {} objects are finished", run.id, run.finished, run.objects);
+            print_stderr!("Run {}: resumed, {} of {} objects are finished", run.id, run.finished, run.objects);
             return Ok(Enqueued::from(&run));
         }
-        eprintln!("Run {}: listing the objects", self.run.id);
+        print_stderr!("Run {}: listing the objects", self.run.id);
         let listed = enqueue(self.queue, self.run, self.locations, self.options, report, stop).await?;
-        eprintln!("Run {}: {} objects queued", self.run.id, listed.objects);
+        print_stderr!("Run {}: {} objects queued", self.run.id, listed.objects);
         Ok(listed)
     }
 }

@@ -54,7 +54,7 @@ impl Progress {
             None if self.last_line.elapsed() >= LINE_INTERVAL => {
                 self.last_line = Instant::now();
                 let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
-                eprintln!("{completed}{of}: {line}");
+                print_stderr!("{completed}{of}: {line}");
             }
             None => {}
         }

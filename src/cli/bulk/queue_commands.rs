@@ -108,7 +108,7 @@ async fn set_state(queue: &Queue, id: String, to: BulkRunState) -> Result<Outcom
         None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
         Some(before @ BulkRunState::Cancelled) if to != before => Err(format!("the run {id} is {before}").into()),
         Some(_) => {
-            eprintln!("The run {id} is {to}");
+            print_stderr!("The run {id} is {to}");
             Ok(Outcome::Done)
         }
     }

@@ -1,6 +1,6 @@
 //! `backdrop bulk report`: merges reports, such as those of a run's shards.
 
-use super::report_file::ReportFile;
+use super::report_file::{ReportFile, require_report_name};
 use crate::bulk::{ReportTotals, csv_path, merge_reports};
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::{local_engine, stdout};
@@ -26,6 +26,7 @@ pub(super) struct MergeCommand {
 
 impl MergeCommand {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
+        require_report_name(&self.output.to_string_lossy())?;
         let totals = local_engine::block_on(async {
             let mut files = Vec::new();
             for name in &self.reports {
@@ -40,7 +41,7 @@ impl MergeCommand {
             Ok::<_, Failure>(tokio::task::spawn_blocking(merge).await??)
         })??;
         let ReportTotals { done, failed, failures } = &totals;
-        eprintln!("{}: {done} done, {failed} failed", self.output.display());
+        print_stderr!("{}: {done} done, {failed} failed", self.output.display());
         if self.json {
             stdout::print_json(
                 &json!({ "done": done, "failed": failed, "failures": failures, "report": self.output }),

@@ -38,12 +38,7 @@ impl ReportFile {
                 None => format!("{name}.{}", shard.name()),
             },
         };
-        if name.ends_with(".csv") || name.ends_with('/') {
-            return Err(format!(
-                "{name}: the report is JSON Lines, such as report.jsonl; a .csv is written next to it"
-            )
-            .into());
-        }
+        require_report_name(&name)?;
         Self::at(&name)
     }
 
@@ -121,6 +116,15 @@ impl ReportFile {
         let csv = csv_path(Path::new(key.as_ref()));
         upload(location, &Key::parse(csv.to_string_lossy())?, &csv_path(&path), "text/csv").await
     }
+}
+
+/// Refuses a name that the table next to the report would have, and that of a folder.
+pub(super) fn require_report_name(name: &str) -> Result<(), Failure> {
+    if name.ends_with(".csv") || name.ends_with('/') {
+        let format = "the report is JSON Lines, such as report.jsonl; a .csv is written next to it";
+        return Err(format!("{name}: {format}").into());
+    }
+    Ok(())
 }
 
 /// Uploads a file, a large one in parts, so that it is never in memory as a whole.

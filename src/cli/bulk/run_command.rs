@@ -137,9 +137,9 @@ impl RunCommand {
             }
             let path = report_file.open().await?;
             let report = ReportLog::open(&path, &options.parameters)?;
-            eprintln!("Report: {report_file}");
+            print_stderr!("Report: {report_file}");
             if report.done_before() > 0 {
-                eprintln!("{} objects are done already", report.done_before());
+                print_stderr!("{} objects are done already", report.done_before());
             }
             let (locations, options) = (&locations, &options);
             if let Some(run) = &queued {
@@ -154,7 +154,7 @@ impl RunCommand {
             progress.finish();
             let outcome = finish_run(&summary, report, &report_file, self.json).await?;
             if summary.stopped || error.is_some() {
-                eprintln!("To resume, run the same command again: finished pictures are skipped.");
+                print_stderr!("To resume, run the same command again: finished pictures are skipped.");
             }
             match error {
                 Some(error) => Err(error.into()),

@@ -14,7 +14,7 @@ pub(super) async fn finish_run(
     json: bool,
 ) -> Result<Outcome, Failure> {
     let totals = complete_report(report, report_file).await?;
-    eprintln!("{}", summary_text(summary));
+    print_stderr!("{}", summary_text(summary));
     if json {
         stdout::print_json(&summary_json(summary, &totals, report_file))?;
     }

@@ -1,6 +1,7 @@
 //! `backdrop doctor`: checks what this machine and its configuration lack, and how to get it.
 
 mod check;
+mod daemon;
 mod device;
 mod picture_formats;
 mod system;
@@ -49,6 +50,9 @@ impl Doctor {
         checks.push(video_tools::check(&config.video));
         checks.extend([picture_formats::heic(), picture_formats::fonts()]);
         checks.push(system::data_dir(&config.data_dir, config.jobs.min_free_megabytes));
+        checks.push(daemon::store(&config));
+        checks.extend(daemon::tls(&config.server));
+        checks.extend(daemon::idle_exit(&config.server));
         checks.push(system::open_files(config.server.max_connections));
         checks.push(system::memory(&config));
         checks.push(system::certificate_authorities());

@@ -70,19 +70,22 @@ impl Eval {
             Ok::<_, Failure>((results, cut.model.of(&engine.model())))
         })??;
         let (sets, failed) = (&results.sets, results.failed);
-        if let Some(path) = &self.details {
-            std::fs::write(path, per_image_csv::csv(sets)?)?;
-        }
-        if self.json {
+        // Before the details: a file that cannot be written must not lose the scores, nor a closed standard output the file.
+        let printed = if self.json {
             stdout::print_json(&serde_json::json!({
                 "model": model,
                 "failed": failed,
                 "sets": summary_table::json(sets),
                 "calibration": calibration::calibrations(sets),
-            }))?;
+            }))
         } else {
-            stdout::print_line(&format!("{}{}", summary_table::text(sets), calibration::text(sets)))?;
+            stdout::print_line(&format!("{}{}", summary_table::text(sets), calibration::text(sets)))
+        };
+        if let Some(path) = &self.details {
+            let written = std::fs::write(path, per_image_csv::csv(sets)?);
+            written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
+        printed?;
         Ok(Outcome::of(failed))
     }
 }

@@ -26,16 +26,21 @@ pub(super) struct BulkWorker {
 }
 
 impl BulkWorker {
-    /// Starts one with the engine of the daemon, where the configuration wants it.
+    /// Starts one with the engine of the daemon, where the configuration wants it. `stop` ends it: pictures in progress are
+    /// finished.
     ///
     /// # Errors
     /// When the system has no further thread.
-    pub(super) fn start(config: &Config, engine: &Engine, device: &ActiveDevice) -> io::Result<Option<Self>> {
+    pub(super) fn start(
+        config: &Config,
+        engine: &Engine,
+        device: &ActiveDevice,
+        stop: StopSignal,
+    ) -> io::Result<Option<Self>> {
         if config.jobs.bulk_pictures == 0 {
             return Ok(None);
         }
-        let (stop, runtime) = (StopSignal::default(), Handle::current());
-        let (ending, ended) = oneshot::channel();
+        let (runtime, (ending, ended)) = (Handle::current(), oneshot::channel());
         let (config, engine, device, stopped) = (config.clone(), engine.clone(), device.clone(), stop.clone());
         let run = move || {
             // The daemon continues without the worker: requests come first.
@@ -46,11 +51,6 @@ impl BulkWorker {
         };
         std::thread::Builder::new().name("bulk-worker".into()).spawn(run)?;
         Ok(Some(Self { stop, ended }))
-    }
-
-    /// A signal that ends it: pictures in progress are finished.
-    pub(super) fn stop_signal(&self) -> StopSignal {
-        self.stop.clone()
     }
 
     /// Waits for its end after the stop signal; what is not finished `until` then is left to the end of its lease.

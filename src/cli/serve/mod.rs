@@ -21,7 +21,7 @@ use crate::codec::sandbox;
 use crate::config::Config;
 use crate::generate::Providers;
 use crate::http::descriptors;
-use crate::http::tls::{Listener, Tls};
+use crate::http::tls::{Listener, Tls, TlsError};
 use crate::http::{self, App, BulkRuns, Inspect, Inspector};
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
@@ -34,6 +34,8 @@ use bulk_worker::BulkWorker;
 use clap::Args;
 use http_adapters::AdminAdapter;
 use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
+#[cfg(unix)]
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +101,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
     descriptors::raise_limit();
     let metrics = telemetry::metrics::exporter();
     let tls = tls(&config)?;
+    #[cfg(unix)]
+    reload_on_hangup(tls.clone())?;
     let inherited = InheritedSockets::take()?;
     if config.server.idle_exit.is_some() && inherited.api.is_none() {
         let without = "without a socket from the service manager (LISTEN_FDS) nothing would start the daemon again";
@@ -107,7 +111,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let mut admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
     // Its thread loads the network meanwhile, so that a daemon that waited answers as soon as it has the database.
     let (engine, device) = local_engine::start_engine(&config)?;
-    let bulk = BulkWorker::start(&config, &engine, &device)?;
+    // Ends the worker and the leader of bulk runs.
+    let bulk_stop = StopSignal::default();
+    let bulk = BulkWorker::start(&config, &engine, &device, bulk_stop.clone())?;
     let (mut database, mut queue) = (None, None);
     if let Some(server) = PostgresServer::configured(&config.store)? {
         let server = server.for_daemon(&config.data_dir)?;
@@ -133,14 +139,17 @@ async fn serve(config: Config) -> Result<(), Failure> {
         config: Arc::new(config.jobs.clone()),
         prepare: Arc::new(RunRequests::new(Arc::clone(&shared_config))),
     });
-    let leader_stop = StopSignal::default();
     let leader = queue.clone().filter(|_| !config.jobs.bulk_places.is_empty()).map(|queue| Leader {
         config: shared_config,
         queue,
-        stop: leader_stop.clone(),
+        stop: bulk_stop.clone(),
     });
     let public = listener(inherited.api, config.server.listen, "the API").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
+    // An inherited socket has an address of its own.
+    if let Some(error) = config.compat.validate(address).into_iter().next() {
+        return Err(error.into());
+    }
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
     let (services, secret) = open_services(&config, database).await?;
@@ -203,15 +212,14 @@ async fn serve(config: Config) -> Result<(), Failure> {
     });
     let (stopping, mut stopped) = watch::channel(None);
     let store = services.store.clone();
-    let bulk_stop = bulk.as_ref().map(BulkWorker::stop_signal);
+    let stop_bulk = bulk_stop.clone();
     let stop = async move {
         tokio::select! {
             () = stop => {}
             () = superseded(&*store) => tracing::error!("what this daemon has in memory of the database is stale; it ends"),
         }
         notify_stopping();
-        bulk_stop.iter().for_each(StopSignal::request);
-        leader_stop.request();
+        stop_bulk.request();
         // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
     };
@@ -229,6 +237,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
     notify_ready();
     http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
     notify_stopping();
+    // Where the daemon was idle there was no signal.
+    bulk_stop.request();
     maintenance.abort();
     // Jobs and requests share the grace period; a job that needs more resumes at the next start.
     let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);
@@ -322,29 +332,34 @@ async fn listener(inherited: Option<TcpListener>, address: SocketAddr, what: &st
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
 }
 
-/// Loads the API's certificate, if configured, and reloads it on SIGHUP.
-fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
-    let (Some(certificate), Some(key)) = (&config.server.tls_cert, &config.server.tls_key) else { return Ok(None) };
-    let tls = Tls::load(certificate, key)?;
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (mut hangups, tls) = (signal(SignalKind::hangup())?, tls.clone());
-        tokio::spawn(async move {
-            while hangups.recv().await.is_some() {
-                let tls = tls.clone();
-                let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await.map_err(Failure::from);
-                match reloaded.and_then(|reloaded| Ok(reloaded?)) {
-                    Ok(()) => tracing::info!("reloaded the TLS certificate"),
-                    Err(error) => {
-                        let error = telemetry::with_causes(error.as_ref());
-                        tracing::error!(error, "cannot reload the TLS certificate; the old one stays in use");
-                    }
+/// Loads the API's certificate, if configured.
+fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+    let pair = config.server.tls_cert.as_ref().zip(config.server.tls_key.as_ref());
+    pair.map(|(certificate, key)| Tls::load(certificate, key)).transpose()
+}
+
+/// Reloads the certificate on SIGHUP. It is handled without a certificate too: by default it ends the process, without a drain.
+#[cfg(unix)]
+fn reload_on_hangup(tls: Option<Tls>) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            let Some(tls) = tls.clone() else {
+                tracing::info!("SIGHUP without a TLS certificate: nothing to reload");
+                continue;
+            };
+            let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await.map_err(Failure::from);
+            match reloaded.and_then(|reloaded| Ok(reloaded?)) {
+                Ok(()) => tracing::info!("reloaded the TLS certificate"),
+                Err(error) => {
+                    let error = telemetry::with_causes(error.as_ref());
+                    tracing::error!(error, "cannot reload the TLS certificate; the old one stays in use");
                 }
             }
-        });
-    }
-    Ok(Some(tls))
+        }
+    });
+    Ok(())
 }
 
 /// Loads the services and the secret of the daemon, from the database if there is one.

@@ -65,7 +65,7 @@ impl Scene {
     }
 
     /// `backdrop bulk --cluster` into the folder `to`, with a report of the same name.
-    fn bulk(&self, to: &str, arguments: &[&str]) -> Command {
+    pub(super) fn bulk(&self, to: &str, arguments: &[&str]) -> Command {
         let mut command = self.command(&["bulk", &url(&self.path("in")), &url(&self.path(to)), "--cluster"]);
         command.arg("--report").arg(self.path(to).with_extension("jsonl")).args(arguments);
         command

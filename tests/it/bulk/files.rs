@@ -245,6 +245,29 @@ fn shards_share_the_work_and_their_reports_are_merged() {
 }
 
 #[test]
+fn a_merged_report_takes_the_place_of_no_other_file() {
+    let folders = Folders::new(2);
+    assert_exit(&folders.run(&[]), 0);
+    fs::write(folders.path("notes.txt"), "one\ntwo\n").unwrap();
+    let merge = |to: &str| {
+        let mut command = backdrop();
+        command.args(["bulk", "report"]).arg(folders.path("report.jsonl")).arg("-o").arg(folders.path(to));
+        command.output().unwrap()
+    };
+    for (to, why) in [("merged.csv", "the report is JSON Lines"), ("notes.txt", "is not a report")] {
+        let refused = merge(to);
+        assert_exit(&refused, 2);
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+    assert!(!folders.path("merged.csv").exists() && !folders.path("notes.csv").exists());
+    assert_eq!(fs::read_to_string(folders.path("notes.txt")).unwrap(), "one\ntwo\n");
+    for _ in 0..2 {
+        assert_exit(&merge("merged.jsonl"), 0);
+    }
+    assert_eq!(fs::read_to_string(folders.path("merged.csv")).unwrap().lines().count(), 3);
+}
+
+#[test]
 fn a_dry_run_reports_count_and_price_and_changes_nothing() {
     let folders = Folders::new(12);
     huge(&folders);

@@ -60,6 +60,14 @@ fn a_search_of_the_server_scenario_agrees_with_its_runs() {
 }
 
 #[test]
+fn a_result_whose_record_cannot_be_written_is_printed() {
+    let output = bench(&["--seconds", "1", "--jobs", "1", "--json", "--out", "/nowhere/record.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(json(&output)["result"]["value"].as_f64() > Some(0.0));
+    assert!(stderr(&output).contains("cannot write /nowhere/record.json"), "{}", stderr(&output));
+}
+
+#[test]
 fn options_that_the_scenario_does_not_have_are_refused() {
     for (arguments, reason) in [
         (&["--rate", "3"][..], "--rate is an option of server"),

@@ -1,6 +1,7 @@
 //! `backdrop doctor` and `backdrop health`.
 
 use crate::support::command::{backdrop, json, stderr, stdout};
+use crate::support::postgres::{Server, name_of};
 use std::collections::BTreeMap;
 
 /// The status of each check by name, and the exit code.
@@ -25,7 +26,7 @@ fn statuses(variables: &[(&str, &str)]) -> (BTreeMap<String, String>, Option<i32
 fn a_machine_that_cuts_out_passes_and_each_fault_is_named() {
     let (checks, code) = statuses(&[]);
     assert_eq!(code, Some(0), "{checks:?}");
-    for name in ["configuration", "network", "data directory", "fonts", "clips"] {
+    for name in ["configuration", "network", "data directory", "store", "fonts", "clips"] {
         assert_eq!(checks[name], "ok", "{checks:?}");
     }
     assert_eq!(checks["heic"], if cfg!(feature = "heic") { "ok" } else { "warning" });
@@ -40,6 +41,27 @@ fn a_machine_that_cuts_out_passes_and_each_fault_is_named() {
 
     let (checks, code) = statuses(&[("BACKDROP_DEVICE", "no-such-adapter"), ("BACKDROP_DATA_DIR", "/ignored")]);
     assert_eq!((checks["network"].as_str(), checks["clips"].as_str(), code), ("failed", "ok", Some(1)));
+}
+
+#[test]
+fn what_the_daemon_cannot_start_with_fails() {
+    let (checks, code) = statuses(&[
+        ("BACKDROP_SERVER_TLS_CERT", "/nowhere/certificate.pem"),
+        ("BACKDROP_SERVER_TLS_KEY", "/nowhere/key.pem"),
+        ("BACKDROP_STORE_URL", "postgres://127.0.0.1:1/backdrop"),
+        ("BACKDROP_SERVER_IDLE_EXIT", "10m"),
+    ]);
+    assert_eq!((checks["tls"].as_str(), checks["store"].as_str(), code), ("failed", "failed", Some(1)));
+    assert_eq!(checks["idle exit"], "warning", "a socket of the service manager is not passed to this command");
+}
+
+#[test]
+fn an_empty_database_is_reached_and_not_changed() {
+    let Some(server) = Server::start() else { return };
+    let url = server.database();
+    let (checks, _) = statuses(&[("BACKDROP_STORE_URL", &url)]);
+    assert_eq!(checks["store"], "ok");
+    assert_eq!(server.sql(name_of(&url), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").trim(), "0");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `backdrop eval`: metrics, calibration, contact sheets.
 
 use crate::support::command::{backdrop, json, photo, stderr, stdout};
+use crate::support::pictures::png;
+use backdrop::image::Size;
 use std::fs;
 
 #[test]
@@ -76,4 +78,19 @@ fn a_folder_without_sets_is_refused() {
     let output = backdrop().arg("eval").arg(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("image/ and mask/"), "{}", stderr(&output));
+}
+
+#[test]
+fn scores_whose_details_cannot_be_written_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["image", "mask"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("grey.png"), png(Size::new(32, 32), |_, _| [128, 128, 128, 255]))
+            .unwrap();
+    }
+    let output =
+        backdrop().arg("eval").arg(folder.path()).args(["--details", "/nowhere/details.csv"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("set "), "{}", stdout(&output));
+    assert!(stderr(&output).contains("cannot write /nowhere/details.csv"), "{}", stderr(&output));
 }

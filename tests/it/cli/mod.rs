@@ -1,6 +1,8 @@
-//! The command line: configuration, remove, watch, eval, bench, serve, doctor, manual pages.
+//! The command line: configuration, remove, watch, eval, bench, serve, doctor, manual pages, a closed standard error.
 
 mod bench;
+#[cfg(unix)]
+mod closed_stderr;
 pub(crate) mod config;
 mod doctor;
 pub(crate) mod eval;
@@ -10,6 +12,6 @@ mod manual;
 pub(crate) mod remove;
 pub(crate) mod serve;
 #[cfg(target_os = "linux")]
-mod socket_activation;
+pub(crate) mod socket_activation;
 #[cfg(unix)]
 mod watch;

@@ -140,6 +140,17 @@ fn a_configured_first_key_is_not_printed() {
 }
 
 #[test]
+fn a_hangup_without_a_certificate_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(folder.path());
+    daemon.address();
+    daemon.signal("HUP");
+    daemon.signal("TERM");
+    let (_, code) = daemon.output_and_code();
+    assert_eq!(code, Some(0), "it drained");
+}
+
+#[test]
 fn an_address_in_use_is_an_error_of_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -16,7 +16,7 @@ const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// The daemon's command as a service manager starts it: `descriptor`, in the shell's words, is descriptor 3, and LISTEN_PID
 /// is the process.
-fn activated(descriptor: &str, data_dir: &Path) -> Command {
+pub(crate) fn activated(descriptor: &str, data_dir: &Path) -> Command {
     let program = backdrop();
     let mut command = Command::new("sh");
     // The shell gives the descriptor its number and becomes the daemon, with its own process id.
@@ -98,6 +98,24 @@ fn a_daemon_takes_over_the_socket_and_ends_when_idle_without_losing_a_connection
     assert_eq!(status(request), "HTTP/1.1 200 OK");
     let code = within_a_minute("an idle daemon", move || second.0.wait().unwrap().code());
     assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_route_without_keys_is_refused_on_an_inherited_socket_of_the_network() {
+    let folder = tempfile::tempdir().unwrap();
+    for (listen, starts) in [("0.0.0.0:0", false), ("127.0.0.1:0", true)] {
+        let socket = TcpListener::bind(listen).unwrap();
+        let mut daemon = Daemon(
+            activated("&0", folder.path())
+                .stdin(Stdio::from(OwnedFd::from(socket)))
+                .env("BACKDROP_COMPAT_REMBG", "true")
+                .env("BACKDROP_SERVER_IDLE_EXIT", "200ms")
+                .spawn()
+                .unwrap(),
+        );
+        let code = within_a_minute("a daemon", move || daemon.0.wait().unwrap().code());
+        assert_eq!(code, Some(if starts { 0 } else { 2 }), "{listen}");
+    }
 }
 
 #[test]
