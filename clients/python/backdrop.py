@@ -552,7 +552,9 @@ class RemoveFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -580,8 +582,8 @@ class RemoveUrlFields(SharedFields, total=False):
     `false`.
     """
     watermark: str | None
-    """Text that is drawn in the lower right corner. An address in a preset is the picture's, as at the other
-    endpoints.
+    """Text that is drawn in the lower right corner. A matte has none. An address in a preset is the picture's,
+    as at the other endpoints.
     """
     watermark_opacity: float | None
     """Opacity of the watermark."""
@@ -610,7 +612,9 @@ class RemoveBatchFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -638,8 +642,8 @@ class RemoveBatchUrlFields(SharedFields, total=False):
     `false`.
     """
     watermark: str | None
-    """Text that is drawn in the lower right corner. An address in a preset is the picture's, as at the other
-    endpoints.
+    """Text that is drawn in the lower right corner. A matte has none. An address in a preset is the picture's,
+    as at the other endpoints.
     """
     watermark_opacity: float | None
     """Opacity of the watermark."""
@@ -676,7 +680,9 @@ class MaskFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -710,7 +716,9 @@ class ReplaceBgFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -790,7 +798,9 @@ class StudioShotFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -821,7 +831,9 @@ class SmartCropFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -863,7 +875,9 @@ class ShadowFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -899,7 +913,9 @@ class StickerFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -929,7 +945,9 @@ class HeadshotFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -951,7 +969,9 @@ class FaceRestoreFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -971,7 +991,9 @@ class UpscaleFields(SharedFields, total=False):
     to 100.
     """
     watermark: str | None
-    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide."""
+    """Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
+    A matte has none.
+    """
     watermark_opacity: float | None
     """Opacity of the watermark."""
 
@@ -1245,8 +1267,10 @@ class Account(TypedDict, total=False):
     """Start of the next month."""
     cost_usd: Required[float]
     """Price of the images billed this month, in US dollars."""
-    webhook_secret: Required[str]
-    """Secret that signs the account's webhooks, in the notation of Standard Webhooks."""
+    webhook_secret: str
+    """Secret that signs the account's webhooks, in the notation of Standard Webhooks. Only for keys that may
+    make clips or bulk runs.
+    """
     rate: Required[AccountRate]
 
 

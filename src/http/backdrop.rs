@@ -40,7 +40,7 @@ pub(super) async fn generate(
         return Ok(None);
     }
     // First, so that an unusable source costs no upstream call.
-    let canvas = canvas_of(state, recipe, source.clone()).await?;
+    let canvas = canvas_of(state, recipe, source.clone(), received + state.config.request_deadline).await?;
     let mut share = state.uploads.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
     // A quarter of the deadline is left for the processing.
@@ -91,8 +91,8 @@ pub(super) fn scope_of(caller: &Caller) -> AccountScope<'_> {
 }
 
 /// The size of the result, from the source's header and the recipe.
-async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes) -> Result<Size, ApiError> {
-    let size = state.app.processor.header_of(source, state.limits).await?.size;
+async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes, deadline: Instant) -> Result<Size, ApiError> {
+    let size = state.app.processor.header_of(source, state.limits, deadline).await?.size;
     if let Some(cut) = recipe.cut() {
         cut.guidance.located(size)?;
     }

@@ -75,10 +75,8 @@ fn rightmost_untrusted(hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[Ad
 fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> {
     let lines = headers.get_all(name).into_iter().rev();
     lines
-        .flat_map(|line: &HeaderValue| match line.to_str() {
-            Ok(line) => line.rsplit(',').map(|element| Some(element.trim())).collect(),
-            Err(_) => vec![None],
-        })
+        .flat_map(|line: &HeaderValue| line.as_bytes().rsplit(|byte| *byte == b','))
+        .map(|element| str::from_utf8(element).ok().map(str::trim))
         .filter(|element| *element != Some(""))
 }
 
@@ -105,7 +103,7 @@ mod tests {
     fn client(peer: &str, headers: &[(HeaderName, &str)]) -> String {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
-            map.append(name, HeaderValue::from_str(value).expect("a header value"));
+            map.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a header value"));
         }
         let trusted = ["10.0.0.0/8", "2001:db8:aa::/48"].map(|range| range.parse().expect("a range"));
         resolve(peer.parse().expect("an address"), &map, &trusted).to_string()
@@ -134,6 +132,8 @@ mod tests {
             (vec!["::ffff:198.51.100.1"], "198.51.100.1"),
             // Elements beyond a hop without an address cannot be trusted.
             (vec!["198.51.100.1, unknown"], PROXY),
+            // Letters beyond ASCII hide nothing that the proxy appended.
+            (vec!["203.0.113.66, é, 198.51.100.1"], "198.51.100.1"),
             (vec!["198.51.100.1, unknown, 10.2.3.4"], "10.2.3.4"),
             (vec![""], PROXY),
         ] {

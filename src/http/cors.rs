@@ -21,8 +21,10 @@ use url::Url;
 const ANY: &str = "*";
 
 /// Request headers that a page may send beside those that are always allowed. `*` would not cover `Authorization`.
-const REQUEST_HEADERS: HeaderValue =
-    HeaderValue::from_static("authorization, content-type, idempotency-key, x-api-key, x-request-id, x-service-model");
+/// `if-range` and `range` continue an interrupted download.
+const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, idempotency-key, if-range, range, x-api-key, x-request-id, x-service-model",
+);
 
 /// Seconds for which a browser may cache a preflight; the maximum of Chromium.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");

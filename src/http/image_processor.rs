@@ -6,6 +6,7 @@ use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use std::time::Instant;
 
 /// A finished picture, and its slot among the requests in flight.
 #[derive(Debug)]
@@ -26,8 +27,13 @@ pub trait ImageProcessor: Send + Sync + 'static {
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
 
-    /// The header of a picture, checked against `limits`.
-    fn header_of(&self, source: Bytes, limits: Limits) -> BoxFuture<'_, Result<Header, PipelineError>>;
+    /// The header of a picture, checked against `limits`, by `deadline`.
+    fn header_of(
+        &self,
+        source: Bytes,
+        limits: Limits,
+        deadline: Instant,
+    ) -> BoxFuture<'_, Result<Header, PipelineError>>;
 
     /// How many pictures it takes; they are shared among the accounts.
     fn capacity(&self) -> Capacity {
@@ -71,8 +77,13 @@ impl ImageProcessor for Engine {
         })
     }
 
-    fn header_of(&self, source: Bytes, limits: Limits) -> BoxFuture<'_, Result<Header, PipelineError>> {
-        Box::pin(pipeline::header_of(self, source, limits))
+    fn header_of(
+        &self,
+        source: Bytes,
+        limits: Limits,
+        deadline: Instant,
+    ) -> BoxFuture<'_, Result<Header, PipelineError>> {
+        Box::pin(pipeline::header_of(self, source, limits, deadline))
     }
 
     fn capacity(&self) -> Capacity {

@@ -162,7 +162,10 @@ export interface RemoveFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -188,7 +191,8 @@ export interface RemoveUrlFields extends SharedFields {
   /** Removes green and blue spill of the old background from the edge: a strength from 0 to 100, `true` or `false`. */
   despill?: boolean | number | undefined;
   /**
-   * Text that is drawn in the lower right corner. An address in a preset is the picture's, as at the other endpoints.
+   * Text that is drawn in the lower right corner. A matte has none. An address in a preset is the picture's, as at the
+   * other endpoints.
    */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
@@ -214,7 +218,10 @@ export interface RemoveBatchFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -240,7 +247,8 @@ export interface RemoveBatchUrlFields extends SharedFields {
   /** Removes green and blue spill of the old background from the edge: a strength from 0 to 100, `true` or `false`. */
   despill?: boolean | number | undefined;
   /**
-   * Text that is drawn in the lower right corner. An address in a preset is the picture's, as at the other endpoints.
+   * Text that is drawn in the lower right corner. A matte has none. An address in a preset is the picture's, as at the
+   * other endpoints.
    */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
@@ -276,7 +284,10 @@ export interface MaskFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -308,7 +319,10 @@ export interface ReplaceBgFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -394,7 +408,10 @@ export interface StudioShotFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -426,7 +443,10 @@ export interface SmartCropFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -467,7 +487,10 @@ export interface ShadowFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -503,7 +526,10 @@ export interface StickerFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -533,7 +559,10 @@ export interface HeadshotFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -553,7 +582,10 @@ export interface FaceRestoreFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -571,7 +603,10 @@ export interface UpscaleFields extends SharedFields {
   quality?: number | undefined;
   /** Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100. */
   despill?: boolean | number | undefined;
-  /** Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. */
+  /**
+   * Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide. A matte
+   * has none.
+   */
   watermark?: string | undefined;
   /** Opacity of the watermark. */
   watermark_opacity?: number | undefined;
@@ -851,8 +886,11 @@ export interface Account {
   resets_at: string;
   /** Price of the images billed this month, in US dollars. */
   cost_usd: number;
-  /** Secret that signs the account's webhooks, in the notation of Standard Webhooks. */
-  webhook_secret: string;
+  /**
+   * Secret that signs the account's webhooks, in the notation of Standard Webhooks. Only for keys that may make clips
+   * or bulk runs.
+   */
+  webhook_secret?: string;
   rate: AccountRate;
 }
 

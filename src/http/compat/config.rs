@@ -1,7 +1,7 @@
 //! Configuration section `[compat]`: which other services' wire formats are served.
 
-use crate::http::config::HttpConfig;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// The account of rembg's route where none is configured.
 const DEFAULT_ACCOUNT: &str = "default";
@@ -28,12 +28,12 @@ impl Default for CompatConfig {
 }
 
 impl CompatConfig {
-    /// Every error in this section, each as a sentence.
+    /// Every error in this section of a daemon that listens at `listen`, each as a sentence.
     #[must_use]
-    pub fn validate(&self, server: &HttpConfig) -> Vec<String> {
-        let holds = !self.rembg || self.rembg_account.is_some() || server.listen.ip().to_canonical().is_loopback();
-        let expected = "compat.rembg: expected `rembg_account`, or a loopback address as `server.listen`, because the \
-                        route takes requests without a key";
+    pub fn validate(&self, listen: SocketAddr) -> Vec<String> {
+        let holds = !self.rembg || self.rembg_account.is_some() || listen.ip().to_canonical().is_loopback();
+        let expected = "compat.rembg: expected `rembg_account`, or a loopback address as `server.listen` or inherited \
+                        socket, because the route takes requests without a key";
         if holds { Vec::new() } else { vec![expected.to_owned()] }
     }
 
@@ -57,9 +57,9 @@ mod tests {
             ("192.0.2.1:80", true, None, false),
             ("0.0.0.0:80", true, Some("guests"), true),
         ] {
-            let server = HttpConfig { listen: listen.parse().expect("an address"), ..HttpConfig::default() };
+            let address = listen.parse().expect("an address");
             let config = CompatConfig { rembg, rembg_account: account.map(str::to_owned), ..CompatConfig::default() };
-            assert_eq!(config.validate(&server).is_empty(), holds, "{listen} {account:?}");
+            assert_eq!(config.validate(address).is_empty(), holds, "{listen} {account:?}");
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) async fn cut_out(
     let param = if pictures.is_url() { URL } else { FILE };
     let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
-    let size = size_of(state, prepared.source.clone(), limits).await?;
+    let size = size_of(state, prepared.source.clone(), limits, received + state.config.request_deadline).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
             return Err(Refusal::invalid_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
@@ -91,8 +91,8 @@ fn endpoint_of(fields: &Fields) -> &'static Endpoint {
 }
 
 /// The size of a source, from its header.
-async fn size_of(state: &ApiState, source: Bytes, limits: Limits) -> Result<Size, Refusal> {
-    let header = state.app.processor.header_of(source, limits).await.map_err(|error| {
+async fn size_of(state: &ApiState, source: Bytes, limits: Limits, deadline: Instant) -> Result<Size, Refusal> {
+    let header = state.app.processor.header_of(source, limits, deadline).await.map_err(|error| {
         let is_too_many_pixels = matches!(
             error,
             PipelineError::Decode(DecodeError::TooManyPixels { .. } | DecodeError::TooManyMegapixels { .. })

@@ -135,6 +135,10 @@ async fn read_multipart(
     let mut sent = ParsedBody::default();
     while let Some(Part { name, .. }) = multipart.next_part().await.map_err(|error| too_large(error, max_file))? {
         let name_of = name.as_str();
+        // Two are refused as two sources; of any number of tiny parts only the first are kept.
+        if sent.files.iter().filter(|(kept, _)| *kept == name).count() == 2 {
+            continue;
+        }
         if names.files.contains(&name_of) {
             let bytes = read_part(&mut multipart, max_file, max_file, share).await?;
             sent.files.push((name, bytes));

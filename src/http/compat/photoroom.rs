@@ -3,7 +3,7 @@
 use super::cutout::{self, CutoutRequest, PictureSource};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
-use super::reply::{self, Body};
+use super::reply::{self, Json, ResultFile};
 use super::size;
 use super::values::{flag, with_hash};
 use crate::http::caller::Caller;
@@ -41,9 +41,9 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         Some(FaceFound::At(_)) => "-1".to_owned(),
         Some(FaceFound::None) | None => format!("{:.3}", cutout.output.uncertainty.unwrap_or_default()),
     };
-    let is_json = reply::accepts_json(&context.headers);
-    let body = if is_json { Body::Json("{\"base64img\":\"", "\"}".to_owned()) } else { Body::Picture };
-    let mut reply = reply::picture(state, caller, cutout, body).await?;
+    let json = reply::accepts_json(&context.headers);
+    let json = json.then(|| Json { before: "{\"base64img\":\"", after: "\"}".to_owned() });
+    let mut reply = reply::picture(state, caller, cutout, ResultFile::Picture, json).await?;
     if let Ok(score) = HeaderValue::from_str(&score) {
         reply.headers_mut().insert(UNCERTAINTY, score);
     }

@@ -3,7 +3,7 @@
 use super::cutout::{self, CutoutRequest, PictureSource};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
-use super::reply::{self, Body};
+use super::reply::{self, ResultFile};
 use super::values::flag;
 use crate::http::caller::Caller;
 use crate::http::reply::{MODEL, Reply};
@@ -47,7 +47,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
     let headers = with_model(state, &context.headers, model(&sent)?);
     let cutout = cutout::cut_out(state, caller, &headers, received, request).await?;
-    reply::picture(state, caller, cutout, Body::Picture).await
+    reply::picture(state, caller, cutout, ResultFile::Picture, None).await
 }
 
 fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {

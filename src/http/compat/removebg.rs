@@ -3,7 +3,7 @@
 use super::cutout::{self, Cutout, CutoutRequest, PictureSource};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
-use super::reply::{self, Body};
+use super::reply::{self, Json, ResultFile};
 use super::size::{self, FULL, MAX_PNG, PREVIEW};
 use super::values::{flag, lower, with_hash};
 use crate::codec::Limits;
@@ -74,19 +74,16 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let request = CutoutRequest { fields, source, background, share, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let headers = headers(&cutout, options, caller.test);
-    let body = if options.is_archive {
-        Body::Archive
-    } else if reply::accepts_json(&context.headers) {
+    let json = reply::accepts_json(&context.headers).then(|| {
         let Rect { left, top, width, height } = cutout.output.subject.unwrap_or_default();
         let foreground = format!(
             "\",\"foreground_top\":{top},\"foreground_left\":{left},\"foreground_width\":{width},\
              \"foreground_height\":{height}}}}}"
         );
-        Body::Json("{\"data\":{\"result_b64\":\"", foreground)
-    } else {
-        Body::Picture
-    };
-    let mut reply = reply::picture(state, caller, cutout, body).await?;
+        Json { before: "{\"data\":{\"result_b64\":\"", after: foreground }
+    });
+    let file = if options.is_archive { ResultFile::Archive } else { ResultFile::Picture };
+    let mut reply = reply::picture(state, caller, cutout, file, json).await?;
     reply.headers_mut().extend(headers);
     Ok(reply)
 }
@@ -204,7 +201,7 @@ fn headers(cutout: &Cutout, options: ReplyOptions, is_test: bool) -> HeaderMap {
         write("x-foreground-height", height);
     }
     let charged = match options.is_preview {
-        _ if is_test => "0",
+        _ if is_test || cutout.bill.is_paid() => "0",
         true => "0.25",
         false => "1",
     };

@@ -18,15 +18,20 @@ use tokio::task::spawn_blocking;
 
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// How a finished picture is sent.
-#[derive(Debug)]
-pub(super) enum Body {
-    /// As its file.
+/// The file of a finished picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ResultFile {
+    /// The picture itself.
     Picture,
-    /// As two files in a ZIP archive.
+    /// A ZIP archive of its colours and its alpha.
     Archive,
-    /// In base64, between these texts.
-    Json(&'static str, String),
+}
+
+/// The texts of a JSON reply around the file in base64.
+#[derive(Debug)]
+pub(super) struct Json {
+    pub(super) before: &'static str,
+    pub(super) after: String,
 }
 
 /// Replaces the wait until the rate's reset, where there is one, by its time in seconds since 1970, as remove.bg has it.
@@ -42,38 +47,46 @@ pub(super) fn empty() -> Reply {
     Reply::new(Empty::new().boxed_unsync())
 }
 
-/// Whether the caller accepts JSON and no picture.
+/// Whether the caller accepts JSON and no file. axios, whose default has JSON and `*/*`, gets the file, as from remove.bg.
 pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let types: Vec<_> = accepted
         .flat_map(|value| value.split(','))
         .map(|range| range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
         .collect();
-    types.iter().any(|range| range == "application/json") && !types.iter().any(|range| range.starts_with("image/"))
+    let takes_file = |range: &String| range.starts_with("image/") || range == "*/*";
+    types.iter().any(|range| range == "application/json") && !types.iter().any(takes_file)
 }
 
-/// The reply that carries a finished picture, with the usual headers of one. The picture is billed once its reply can be sent.
-pub(super) async fn picture(state: &ApiState, caller: &Caller, cutout: Cutout, body: Body) -> Result<Reply, Refusal> {
+/// The reply that carries a finished picture, with the usual headers of one: its file, or JSON with it. The picture is billed once
+/// its reply can be sent.
+pub(super) async fn picture(
+    state: &ApiState,
+    caller: &Caller,
+    cutout: Cutout,
+    file: ResultFile,
+    json: Option<Json>,
+) -> Result<Reply, Refusal> {
     let Cutout { mut output, bill, latency, deadline, .. } = cutout;
-    let bytes = std::mem::take(&mut output.image.bytes);
-    let (bytes, media_type) = match body {
-        Body::Picture => (bytes, output.image.format.media_type()),
-        Body::Archive => {
-            let archive = archive::color_and_alpha(bytes).await?;
-            (state.replies.hold(&caller.account, archive.into(), deadline).await?, "application/zip")
-        }
-        Body::Json(before, after) => {
-            let encoding = spawn_blocking(move || {
-                let mut json = String::with_capacity(before.len() + bytes.len().div_ceil(3) * 4 + after.len());
-                json.push_str(before);
-                STANDARD.encode_string(&bytes, &mut json);
-                json.push_str(&after);
-                Bytes::from(json)
-            });
-            let json = encoding.await.map_err(|error| ApiError::internal(error.to_string()))?;
-            (state.replies.hold(&caller.account, json, deadline).await?, "application/json")
-        }
-    };
+    let mut bytes = std::mem::take(&mut output.image.bytes);
+    let mut media_type = output.image.format.media_type();
+    if matches!(file, ResultFile::Archive) {
+        let archive = archive::color_and_alpha(bytes).await?;
+        bytes = state.replies.hold(&caller.account, archive.into(), deadline).await?;
+        media_type = "application/zip";
+    }
+    if let Some(Json { before, after }) = json {
+        let encoding = spawn_blocking(move || {
+            let mut json = String::with_capacity(before.len() + bytes.len().div_ceil(3) * 4 + after.len());
+            json.push_str(before);
+            STANDARD.encode_string(&bytes, &mut json);
+            json.push_str(&after);
+            Bytes::from(json)
+        });
+        let json = encoding.await.map_err(|error| ApiError::internal(error.to_string()))?;
+        bytes = state.replies.hold(&caller.account, json, deadline).await?;
+        media_type = "application/json";
+    }
     let mut reply = picture_reply::image(output, bill.pay().await?, latency)?;
     *reply.body_mut() = Full::new(bytes).boxed_unsync();
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -89,7 +102,7 @@ mod tests {
         for (accept, json) in [
             ("application/json", true),
             ("Application/JSON; q=1", true),
-            ("application/json, text/plain, */*", true),
+            ("application/json, text/plain, */*", false),
             ("*/*", false),
             ("image/png, application/json", false),
             ("", false),

@@ -41,10 +41,11 @@ fn of_work() -> Vec<Object> {
 }
 
 /// Errors of any work on pictures or clips.
-const OF_WORK: [ErrorCode; 8] = [
+const OF_WORK: [ErrorCode; 9] = [
     ErrorCode::InvalidParameter,
     ErrorCode::PaymentRequired,
     ErrorCode::Forbidden,
+    ErrorCode::RequestTimeout,
     ErrorCode::IdempotencyConflict,
     ErrorCode::PayloadTooLarge,
     ErrorCode::UnsupportedMediaType,

@@ -34,8 +34,12 @@ pub(super) fn operation(routine: Routine, method: &Method) -> Operation {
 }
 
 /// What a body of JSON can be refused for.
-const OF_BODY: [ErrorCode; 3] =
-    [ErrorCode::InvalidParameter, ErrorCode::PayloadTooLarge, ErrorCode::UnsupportedMediaType];
+const OF_BODY: [ErrorCode; 4] = [
+    ErrorCode::InvalidParameter,
+    ErrorCode::RequestTimeout,
+    ErrorCode::PayloadTooLarge,
+    ErrorCode::UnsupportedMediaType,
+];
 
 fn estimate() -> Operation {
     let request = closed([
@@ -205,11 +209,12 @@ fn account() -> Operation {
         required("remaining", nullable("integer")),
         required("resets_at", moment().described("Start of the next month.")),
         required("cost_usd", number().described("Price of the images billed this month, in US dollars.")),
-        required(
+        optional(
             "webhook_secret",
-            string()
-                .with("pattern", "^whsec_[A-Za-z0-9+/]{43}=$")
-                .described("Secret that signs the account's webhooks, in the notation of Standard Webhooks."),
+            string().with("pattern", "^whsec_[A-Za-z0-9+/]{43}=$").described(
+                "Secret that signs the account's webhooks, in the notation of Standard Webhooks. Only for keys that may make \
+                 clips or bulk runs.",
+            ),
         ),
         required("rate", record(rate)),
     ]);

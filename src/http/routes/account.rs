@@ -1,10 +1,11 @@
-//! `GET /account`: plan, model, quota, cost, rate and webhook secret of the caller's account.
+//! `GET /account`: plan, model, quota, cost and rate of the caller's account, and its webhook secret for keys that make jobs.
 
 use crate::account::price::in_dollars;
 use crate::account::rate_limit::RateStatus;
 use crate::http::caller::Caller;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
+use crate::recipe::VIDEO_PATH;
 use crate::store::UnixSeconds;
 use hyper::StatusCode;
 use serde_json::json;
@@ -12,7 +13,7 @@ use serde_json::json;
 /// Answers the account that the key belongs to.
 pub(in crate::http) fn answer(state: &ApiState, caller: &Caller, rate: &RateStatus) -> Reply {
     let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());
-    let body = json!({
+    let mut body = json!({
         "account": caller.account,
         "key_id": caller.key_id,
         "plan": caller.plan.name(),
@@ -23,12 +24,15 @@ pub(in crate::http) fn answer(state: &ApiState, caller: &Caller, rate: &RateStat
         "remaining": standing.quota.map(|quota| quota.saturating_sub(standing.used)),
         "resets_at": standing.resets_at.to_string(),
         "cost_usd": in_dollars(standing.microdollars),
-        "webhook_secret": state.app.secret.webhook(&caller.account).expose(),
         "rate": {
             "limit": rate.limit,
             "remaining": rate.remaining,
             "reset_seconds": rate.reset_seconds(),
         },
     });
+    // A key for a public page must not sign webhooks.
+    if [VIDEO_PATH, "/bulk"].iter().any(|path| caller.scopes.allow(path)) {
+        body["webhook_secret"] = state.app.secret.webhook(&caller.account).expose().into();
+    }
     reply::json(StatusCode::OK, &body)
 }

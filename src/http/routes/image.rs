@@ -71,6 +71,11 @@ pub(in crate::http) struct Bill {
 }
 
 impl Bill {
+    /// Whether the picture was billed before under the same `Idempotency-Key`.
+    pub(in crate::http) fn is_paid(&self) -> bool {
+        self.authorized.earlier.new_among(&[self.digest]) == 0
+    }
+
     /// The cost in microdollars, once the bill is durable.
     pub(in crate::http) async fn pay(self) -> Result<u64, ApiError> {
         self.authorized.bill(&[self.digest]).await

@@ -1,7 +1,8 @@
 //! Plans, quotas, scopes, `Idempotency-Key`, presets, estimates: what a key may do, and what it costs.
 
 use crate::http::daemon::{
-    CAPPED, Daemon, EXPIRED, FREE, FREE_CAPPED, KEY, LONG, PAID, SCOPED, TEST, Work, form, refusal, required_fields,
+    CAPPED, Daemon, EXPIRED, FREE, FREE_CAPPED, KEY, LONG, PAGE, PAID, SCOPED, TEST, Work, form, refusal,
+    required_fields,
 };
 use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
@@ -202,6 +203,15 @@ async fn a_key_with_scopes_is_accepted_at_those_endpoints_only() {
         assert!(refused.message.contains(path) && refused.message.contains("video/remove"), "{}", refused.message);
     }
     assert_eq!(daemon.engine.started(), 1);
+}
+
+#[tokio::test]
+async fn the_webhook_secret_is_shown_to_keys_that_may_make_jobs() {
+    let daemon = Daemon::start().await;
+    for (key, shown) in [(KEY, true), (TEST, true), (SCOPED, true), (PAGE, false)] {
+        let account: Value = daemon.get_as(key, "/account").await.json().await.expect("JSON");
+        assert_eq!(account.get("webhook_secret").is_some(), shown, "{key}");
+    }
 }
 
 #[tokio::test]

@@ -265,6 +265,11 @@ async fn a_picture_carries_the_headers_of_remove_bg() {
     let sandbox = daemon.client.post(daemon.url(REMOVEBG)).header("x-api-key", TEST);
     let sandbox = sandbox.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
     assert_eq!(header(&sandbox, "x-credits-charged"), "0");
+    for charged in ["0.25", "0"] {
+        let again = daemon.with_key(REMOVEBG).header("idempotency-key", "one-photo");
+        let again = again.multipart(Form::new().part("image_file", photo())).send().await.expect("an answer");
+        assert_eq!(header(&again, "x-credits-charged"), charged);
+    }
 }
 
 #[tokio::test]
@@ -290,6 +295,13 @@ async fn json_and_archives_carry_the_same_picture() {
         archive.by_name(name).expect(name).read_to_end(&mut file).expect(name);
         assert!(file.starts_with(begins), "{name}");
     }
+
+    let request = daemon.with_key(REMOVEBG).header("accept", "application/json");
+    let form = texts(&[("format", "zip")]).part("image_file", photo());
+    let response = request.multipart(form).send().await.expect("an answer");
+    assert_eq!(header(&response, "content-type"), "application/json");
+    let archive = STANDARD.decode(body(response).await["data"]["result_b64"].as_str().expect("text")).expect("base64");
+    assert_eq!(zip::ZipArchive::new(Cursor::new(archive)).expect("an archive").len(), 2);
 }
 
 #[tokio::test]

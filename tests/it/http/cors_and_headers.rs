@@ -61,7 +61,7 @@ async fn a_preflight_needs_no_key_and_lists_the_methods_of_the_path() {
         assert!(existing.is_subset(&allowed), "{path}: {allowed:?}");
         assert!(allowed.iter().all(|method| *method == "HEAD" || existing.contains(method)), "{path}: {allowed:?}");
         assert_eq!(cors["access-control-allow-origin"], ORIGIN);
-        for header in ["authorization", "idempotency-key", "x-service-model"] {
+        for header in ["authorization", "idempotency-key", "if-range", "range", "x-service-model"] {
             assert!(cors["access-control-allow-headers"].contains(header), "{header}");
         }
         assert_eq!((cors["access-control-max-age"], cors["vary"]), ("7200", "Origin"));

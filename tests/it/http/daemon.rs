@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -54,6 +54,8 @@ pub(crate) const PHOTO: &[u8] = include_bytes!("../../photos/chelsea.png");
 /// with three images a month of the free account.
 pub(crate) const CAPPED: &str = "bd_live_capped";
 pub(crate) const SCOPED: &str = "bd_live_scoped";
+/// Of a public page: for pictures alone.
+pub(crate) const PAGE: &str = "bd_live_page";
 pub(crate) const EXPIRED: &str = "bd_live_expired";
 pub(crate) const FREE_CAPPED: &str = "bd_live_free_capped";
 
@@ -179,7 +181,7 @@ impl ImageProcessor for FakeEngine {
         })
     }
 
-    fn header_of(&self, source: Bytes, limits: Limits) -> BoxFuture<'_, Result<Header, PipelineError>> {
+    fn header_of(&self, source: Bytes, limits: Limits, _: Instant) -> BoxFuture<'_, Result<Header, PipelineError>> {
         Box::pin(async move { Ok(probe(&source, &limits)?) })
     }
 
@@ -223,6 +225,7 @@ impl Authenticate for FakeKeys {
             TEST => ("key_4", "default", Plan::Plus, true),
             CAPPED => ("key_5", "paying", Plan::Paid, false),
             SCOPED => ("key_6", "paying", Plan::Paid, false),
+            PAGE => ("key_8", "paying", Plan::Paid, false),
             FREE_CAPPED => ("key_7", "guest", Plan::Free, false),
             _ => return None,
         };
@@ -233,7 +236,11 @@ impl Authenticate for FakeKeys {
             _ => None,
         };
         let images_per_month = matches!(token, CAPPED | FREE_CAPPED).then_some(3);
-        let scopes: &[&str] = if token == SCOPED { &["remove", "video/remove"] } else { &[] };
+        let scopes: &[&str] = match token {
+            SCOPED => &["remove", "video/remove"],
+            PAGE => &["remove"],
+            _ => &[],
+        };
         let scopes = Scopes::of(scopes).expect("endpoints");
         let (key_id, account) = (key_id.into(), account.into());
         Some(Caller { key_id, account, plan, test, generates, model, images_per_month, scopes })
