@@ -49,6 +49,7 @@ fn what_the_daemon_cannot_start_with_fails() {
         ("BACKDROP_SERVER_TLS_CERT", "/nowhere/certificate.pem"),
         ("BACKDROP_SERVER_TLS_KEY", "/nowhere/key.pem"),
         ("BACKDROP_STORE_URL", "postgres://127.0.0.1:1/backdrop"),
+        ("BACKDROP_JOBS_RESULTS", "file:///nowhere"),
         ("BACKDROP_SERVER_IDLE_EXIT", "10m"),
     ]);
     assert_eq!((checks["tls"].as_str(), checks["store"].as_str(), code), ("failed", "failed", Some(1)));
@@ -59,7 +60,7 @@ fn what_the_daemon_cannot_start_with_fails() {
 fn an_empty_database_is_reached_and_not_changed() {
     let Some(server) = Server::start() else { return };
     let url = server.database();
-    let (checks, _) = statuses(&[("BACKDROP_STORE_URL", &url)]);
+    let (checks, _) = statuses(&[("BACKDROP_STORE_URL", &url), ("BACKDROP_JOBS_RESULTS", "file:///nowhere")]);
     assert_eq!(checks["store"], "ok");
     assert_eq!(server.sql(name_of(&url), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").trim(), "0");
 }

@@ -158,15 +158,21 @@ async fn an_empty_a_repeated_and_a_misplaced_background_file_are_refused() {
 #[tokio::test]
 async fn a_watermark_is_fetched_once_and_its_failure_names_its_field() {
     let daemon = Daemon::start().await;
-    for path in ["/remove", "/replace-bg", "/studio-shot", "/smart-crop", "/shadow", "/sticker", "/mask"] {
+    for path in ["/remove", "/replace-bg", "/studio-shot", "/smart-crop", "/shadow", "/sticker"] {
         let before = daemon.fetcher.fetches();
         let response = daemon.send(path, &[("watermark", "https://example.org/55")]).await;
         assert_eq!((response.status().as_u16(), daemon.fetcher.fetches() - before), (200, 1), "{path}");
         let refused = refusal(daemon.send(path, &[("watermark", NOWHERE)]).await).await;
         refused.is(424, "fetch_failed", Some("watermark"));
     }
-    let files = daemon.engine.files.lock().expect("no panic inside");
-    assert!(files.iter().all(|files| files.mark.as_ref().is_some_and(|mark| mark.len() == 55)));
+    {
+        let files = daemon.engine.files.lock().expect("no panic inside");
+        assert!(files.iter().all(|files| files.mark.as_ref().is_some_and(|mark| mark.len() == 55)));
+    }
+    // A matte has none.
+    let before = daemon.fetcher.fetches();
+    let response = daemon.send("/mask", &[("watermark", "https://example.org/55")]).await;
+    assert_eq!((response.status().as_u16(), daemon.fetcher.fetches() - before), (200, 0));
 }
 
 #[tokio::test]
