@@ -320,7 +320,7 @@ test("a clip is a job that is waited for", async () => {
   await until(async () => (await hooks()).some((hook) => hook.body.includes(job.id)));
   const hook = (await hooks()).find((one) => one.body.includes(job.id));
   assert(hook);
-  const secret = (await client.account()).webhook_secret;
+  const secret = (await client.account()).webhook_secret ?? "";
   assert.equal((await verifyWebhook(hook.body, hook.headers, secret)).job_id, job.id);
   await assert.rejects(verifyWebhook(`${hook.body} `, hook.headers, secret), WebhookError);
   await assert.rejects(verifyWebhook(hook.body, hook.headers, secret, { now: hook.received + 3600 }), WebhookError);
