@@ -5,6 +5,8 @@
 //! two fifths, and some is always left for another one. These are the dynamic thresholds of
 //! Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
 //! Networking 6(2), 1998, with α = 2. The threshold is never below one file.
+//!
+//! Fetches of an account are bounded too, because each may leave a lookup of its host name behind.
 
 use super::error::{ApiError, ErrorCode};
 use crate::source::{MemoryBudget, OutOfMemory};
@@ -12,9 +14,9 @@ use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// An account may hold this multiple of the free memory: the α of the thresholds.
@@ -22,6 +24,10 @@ const TIMES_FREE: usize = 2;
 
 /// How long a fetch waits for memory.
 const FETCH_WAIT: Duration = Duration::from_secs(5);
+
+/// Fetches of an account at once; more of them wait. A name whose server does not answer occupies a lookup for up to three times
+/// the 10 s of its fetch, and there are 128 for all accounts.
+const MAX_FETCHES: usize = 32;
 
 /// The memory of all accounts. Clones share it.
 #[derive(Clone, Debug)]
@@ -34,6 +40,8 @@ struct Shared {
     max_file: usize,
     /// Notified when memory is returned.
     freed: Notify,
+    /// The places of fetches by account, of those that fetch.
+    fetches: Mutex<HashMap<Arc<str>, Weak<Semaphore>>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +69,7 @@ impl UploadMemory {
     /// `bytes` in all, for files of up to `max_file`.
     pub(super) fn new(bytes: usize, max_file: usize) -> Self {
         let usage = Mutex::new(Usage { free: bytes, held: HashMap::new() });
-        Self(Arc::new(Shared { usage, max_file, freed: Notify::new() }))
+        Self(Arc::new(Shared { usage, max_file, freed: Notify::new(), fetches: Mutex::default() }))
     }
 
     pub(super) fn of(&self, account: &str) -> AccountMemory {
@@ -78,6 +86,21 @@ impl AccountMemory {
     /// Bytes of the largest file.
     pub(super) fn max_file(&self) -> usize {
         self.shared.max_file
+    }
+
+    /// Waits for a place among the account's fetches, which is held until it is dropped.
+    pub(super) async fn fetch_place(&self) -> Option<OwnedSemaphorePermit> {
+        let places = {
+            let mut all = self.shared.fetches.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, places| places.strong_count() > 0);
+            all.get(&self.account).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let places = Arc::new(Semaphore::new(MAX_FETCHES));
+                all.insert(Arc::clone(&self.account), Arc::downgrade(&places));
+                places
+            })
+        };
+        // Never closed.
+        places.acquire_owned().await.ok()
     }
 
     /// Locked for a computation, never across an await.
@@ -191,6 +214,19 @@ mod tests {
         let share = memory.of(account).share();
         let got = (0..1000).take_while(|_| share.grow(MEGABYTE).is_ok()).count();
         (got, share)
+    }
+
+    #[test]
+    fn an_account_has_so_many_fetches_at_once_and_others_have_theirs() {
+        let memory = memory_of(MEGABYTE);
+        let place = |account| memory.of(account).fetch_place().now_or_never();
+        let held: Vec<_> = (0..MAX_FETCHES).map(|_| place("a").expect("free").expect("open")).collect();
+        assert!(place("a").is_none());
+        assert!(place("b").is_some());
+        drop(held);
+        assert!(place("a").is_some());
+        assert!(place("b").is_some());
+        assert_eq!(memory.0.fetches.lock().expect("no panic").len(), 1, "places without a fetch are dropped");
     }
 
     #[test]
