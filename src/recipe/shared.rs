@@ -34,11 +34,11 @@ fields! {
         height: Side = None;
         /// A saved preset, by its id or name; fields that are sent override stored ones.
         preset: PresetRef = None;
-        /// Keeps the alpha of an input that already has real transparency as its matte; with `false` the input is put on white and cut out anew.
+        /// Keeps the alpha of an input that already has real transparency (alpha below 128 in a 200th of its pixels) as its matte; with `false` the input is put on white and cut out anew.
         keep_alpha: Flag = Some("true");
         /// Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright picture, and is one of JPEG, PNG, WebP or HEIC.
         mask_url: SourceUrl = None;
-        /// How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey from background (black) to subject (white), or its alpha channel where it has transparency; matting refines its edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
+        /// How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey from background (black) to subject (white), or its alpha channel where it has real transparency; matting refines its edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
         mask_mode: MaskMode = None;
         /// Box around the subject, as left, top, right and bottom in pixels or percent of the upright picture. The network segments this part alone, and everything outside is background.
         area as "box": Area = None;
