@@ -498,8 +498,8 @@ class SharedFields(TypedDict, total=False):
     preset: str | None
     """A saved preset, by its id or name; fields that are sent override stored ones."""
     keep_alpha: bool | None
-    """Keeps the alpha of an input that already has real transparency as its matte; with `false` the input is
-    put on white and cut out anew.
+    """Keeps the alpha of an input that already has real transparency (alpha below 128 in a 200th of its pixels)
+    as its matte; with `false` the input is put on white and cut out anew.
     """
     mask_url: str | None
     """Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright
@@ -507,7 +507,7 @@ class SharedFields(TypedDict, total=False):
     """
     mask_mode: Literal["replace", "trimap", "hint"] | None
     """How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey
-    from background (black) to subject (white), or its alpha channel where it has transparency; matting
+    from background (black) to subject (white), or its alpha channel where it has real transparency; matting
     refines its edge. `trimap`: black is background, white is subject, and matting solves everything between.
     `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
     """

@@ -66,7 +66,7 @@ impl Services {
         Ok(services)
     }
 
-    /// Copies what other processes commit.
+    /// Copies commits that no callback of an own change got: those of other processes, and own ones whose outcome was known late.
     fn follow(&self) {
         let Self { keys, billing, idempotency, backdrop_quota, .. } = self;
         // Weak: the store holds the follower, and they hold the store.

@@ -212,7 +212,7 @@ impl Engine {
     }
 
     /// Runs `work`, which waits for a decode worker and computes little, on a thread that CPU work does not need: a decoder
-    /// that hangs delays no other work. When the caller disconnects first, it is not begun.
+    /// that hangs keeps no CPU worker. When the caller disconnects first, it is not begun.
     ///
     /// # Errors
     /// [`EngineError::Panicked`] when it panics.

@@ -73,7 +73,7 @@ pub(super) async fn fetch(
     url: &SourceUrl,
     param: &str,
 ) -> Result<(Bytes, Share), ApiError> {
-    let _place = memory.fetch_place().await;
+    let _place = memory.fetch_place().await?;
     let share = memory.share();
     let bytes = fetcher.fetch(url, &share).await.map_err(|error| {
         metrics::fetch_failed(error.reason());

@@ -29,6 +29,9 @@ const FETCH_WAIT: Duration = Duration::from_secs(5);
 /// the 10 s of its fetch, and there are 128 for all accounts.
 const MAX_FETCHES: usize = 32;
 
+/// How long a fetch waits for its place: three of the longest fetches.
+const PLACE_WAIT: Duration = Duration::from_secs(30);
+
 /// The memory of all accounts. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct UploadMemory(Arc<Shared>);
@@ -88,8 +91,8 @@ impl AccountMemory {
         self.shared.max_file
     }
 
-    /// Waits for a place among the account's fetches, which is held until it is dropped.
-    pub(super) async fn fetch_place(&self) -> Option<OwnedSemaphorePermit> {
+    /// A place among the account's fetches, which is held until it is dropped; waits for it for [`PLACE_WAIT`].
+    pub(super) async fn fetch_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let places = {
             let mut all = self.shared.fetches.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|_, places| places.strong_count() > 0);
@@ -100,7 +103,7 @@ impl AccountMemory {
             })
         };
         // Never closed.
-        places.acquire_owned().await.ok()
+        timeout(PLACE_WAIT, places.acquire_owned()).await.ok().and_then(Result::ok).ok_or_else(uploads_full_error)
     }
 
     /// Locked for a computation, never across an await.
@@ -216,11 +219,11 @@ mod tests {
         (got, share)
     }
 
-    #[test]
-    fn an_account_has_so_many_fetches_at_once_and_others_have_theirs() {
+    #[tokio::test]
+    async fn an_account_has_so_many_fetches_at_once_and_others_have_theirs() {
         let memory = memory_of(MEGABYTE);
         let place = |account| memory.of(account).fetch_place().now_or_never();
-        let held: Vec<_> = (0..MAX_FETCHES).map(|_| place("a").expect("free").expect("open")).collect();
+        let held: Vec<_> = (0..MAX_FETCHES).map(|_| place("a").expect("free").expect("in time")).collect();
         assert!(place("a").is_none());
         assert!(place("b").is_some());
         drop(held);

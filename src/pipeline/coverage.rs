@@ -196,13 +196,12 @@ fn guided(
             let matte = AlphaMatte::new(trimap.size(), trimap.labels().to_vec());
             Ok((Subject::Source(frame), within(matte.covered(SUBJECT_ALPHA), region)))
         }
-        // Exact, where the network's mask is coarser than the picture.
-        (Picture::Source, Guide::Mask(mask)) => {
-            Ok((Subject::Source(frame), within(mask.covered(SUBJECT_ALPHA), region)))
-        }
-        (Picture::Source, guide @ Guide::Network { .. }) => {
-            let bounds = matting::subject_bounds(&frame, guide, options)?;
-            Ok((Subject::Source(frame), within(Some(bounds), region)))
+        (Picture::Source, guide @ (Guide::Network { .. } | Guide::Mask(_))) => {
+            let bounds = Some(matting::subject_bounds(&frame, guide, options)?);
+            // These have an allowance for cells coarser than the picture, which the caller's mask does not need.
+            let bounds =
+                if let Guide::Mask(mask) = guide { within(mask.covered(SUBJECT_ALPHA), bounds) } else { bounds };
+            Ok((Subject::Source(frame), within(bounds, region)))
         }
     }
 }

@@ -166,18 +166,32 @@ pub(super) fn create_tables(database: &Database) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Opens a file as a daemon would and reads its schema, which is not upgraded.
+pub(super) fn probe(path: &Path) -> Result<(), OpenError> {
+    catch_panic(path, || {
+        let database = builder().open(path).map_err(|error| open_error(path, error))?;
+        let known = known_schema(&database, path).map(drop);
+        close(Some(database));
+        known
+    })
+}
+
 /// Reads the schema of the file before anything else, and upgrades an older one.
 fn upgrade_schema(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let schema = schema_of(database).map_err(|fault| read_error(path, fault))?;
-    match schema {
-        SCHEMA => Ok(()),
-        // Later schemas added tables and record versions; old record versions remain readable.
-        1..SCHEMA => {
-            create_tables(database).map_err(|fault| read_error(path, fault))?;
-            tracing::info!(path = %path.display(), from = schema, to = SCHEMA, "the schema of the store was upgraded");
-            Ok(())
-        }
+    let schema = known_schema(database, path)?;
+    // Later schemas added tables and record versions; old record versions remain readable.
+    if schema < SCHEMA {
+        create_tables(database).map_err(|fault| read_error(path, fault))?;
+        tracing::info!(path = %path.display(), from = schema, to = SCHEMA, "the schema of the store was upgraded");
+    }
+    Ok(())
+}
+
+/// The schema of the file, up to [`SCHEMA`].
+fn known_schema(database: &Database, path: &Path) -> Result<u64, OpenError> {
+    match schema_of(database).map_err(|fault| read_error(path, fault))? {
         0 => Err(corrupt(path, "schema 0 never existed".into())),
+        schema @ 1..=SCHEMA => Ok(schema),
         found => Err(OpenError::Newer { path: path.into(), found, supported: SCHEMA }),
     }
 }

@@ -112,7 +112,7 @@ struct WriterState {
 }
 
 struct UnknownOutcome {
-    /// `None` after `until`.
+    /// `None` once they were given an error.
     waiting: Option<Vec<OnCommit>>,
     attempt: Attempt,
     until: Instant,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::compaction::{self, Compaction};
-use super::database_file::{OpenDatabase, Opener, builder, catch_panic, create, read_error};
+use super::database_file::{self, OpenDatabase, Opener, builder, catch_panic, create, read_error};
 use super::disk_reserve::DiskReserve;
 use super::followers::Followers;
 use super::group_commit::{OUTCOME_TIMEOUT, Writer};
@@ -41,6 +41,14 @@ impl RedbStore {
     /// When another process has it open, a newer version wrote it, it is damaged, or the file system refuses.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_with_idle(path, compaction::IDLE)
+    }
+
+    /// Whether [`Self::open`] would open the existing file. Nothing is upgraded or started.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn probe(path: &Path) -> Result<(), OpenError> {
+        database_file::probe(path)
     }
 
     /// As [`Self::open`], with another idle time before compaction.

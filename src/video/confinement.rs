@@ -40,7 +40,7 @@ const SYSTEM: &[&str] = &[
 const DEVICES: &[&str] = &["/dev/null"];
 /// The newest rights that are known here; older kernels enforce those that they know.
 const NEWEST: ABI = ABI::V6;
-/// What a process may do in its folder: no links, pipes or sockets, which the daemon would follow or wait for.
+/// What a process may do in its folder: no symbolic links, pipes or sockets, which the daemon would follow or wait for.
 const FOLDER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile
 });

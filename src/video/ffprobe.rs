@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Most bytes of ffprobe's output that are read.
 const MAX_OUTPUT: u64 = 1 << 20;
@@ -101,6 +101,18 @@ struct Tags {
     duration: Option<String>,
 }
 
+/// Starts ffprobe on `file` once there is a place for it.
+async fn start(
+    tools: &Tools,
+    arguments: &[OsString],
+    file: &Path,
+) -> Result<(SemaphorePermit<'static>, ToolProcess), VideoError> {
+    let place = tokio::time::timeout(TIMEOUT, PLACES.acquire()).await;
+    let place = place.ok().and_then(Result::ok).ok_or_else(|| VideoError::Tool("ffprobe was busy".to_owned()))?;
+    let files = Files { input: Some(file), folder: None };
+    Ok((place, ToolProcess::start(&tools.ffprobe, arguments, files, LIMITS)?))
+}
+
 /// Lists all streams of `file`.
 pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Result<Output, VideoError> {
     let mut arguments: Vec<OsString> = [
@@ -117,10 +129,7 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
     .map(OsString::from)
     .into();
     arguments.extend(input_arguments(file, container));
-    // Never closed.
-    let _place = PLACES.acquire().await;
-    let mut process =
-        ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
+    let (_place, mut process) = start(tools, &arguments, file).await?;
     let mut json = Vec::new();
     if let Some(output) = process.output() {
         let read = tokio::time::timeout(TIMEOUT, output.take(MAX_OUTPUT).read_to_end(&mut json)).await;
@@ -164,10 +173,7 @@ pub(super) async fn measure(
             .into();
     arguments.push(stream.to_string().into());
     arguments.extend(input_arguments(file, container));
-    // Never closed.
-    let _place = PLACES.acquire().await;
-    let mut process =
-        ToolProcess::start(&tools.ffprobe, &arguments, Files { input: Some(file), folder: None }, LIMITS)?;
+    let (_place, mut process) = start(tools, &arguments, file).await?;
     let (mut packets, mut first, mut last, mut end) = (0_usize, f64::MAX, f64::MIN, f64::MIN);
     if let Some(output) = process.output() {
         let mut lines = BufReader::new(output.take(MAX_OUTPUT)).lines();

@@ -108,8 +108,8 @@ export interface SharedFields {
   /** A saved preset, by its id or name; fields that are sent override stored ones. */
   preset?: string | undefined;
   /**
-   * Keeps the alpha of an input that already has real transparency as its matte; with `false` the input is put on white
-   * and cut out anew.
+   * Keeps the alpha of an input that already has real transparency (alpha below 128 in a 200th of its pixels) as its
+   * matte; with `false` the input is put on white and cut out anew.
    */
   keep_alpha?: boolean | undefined;
   /**
@@ -119,9 +119,9 @@ export interface SharedFields {
   mask_url?: string | undefined;
   /**
    * How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey from
-   * background (black) to subject (white), or its alpha channel where it has transparency; matting refines its edge.
-   * `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep,
-   * black ones remove, and grey or transparent leaves it to the network.
+   * background (black) to subject (white), or its alpha channel where it has real transparency; matting refines its
+   * edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes
+   * keep, black ones remove, and grey or transparent leaves it to the network.
    */
   mask_mode?: "replace" | "trimap" | "hint" | undefined;
   /**

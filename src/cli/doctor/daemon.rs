@@ -4,7 +4,7 @@ use super::check::Check;
 use crate::config::Config;
 use crate::http::config::HttpConfig;
 use crate::http::tls::{Tls, TlsError};
-use crate::store::{self, OpenError, PostgresServer, RedbStore, StateStore};
+use crate::store::{self, OpenError, PostgresServer, RedbStore};
 use crate::telemetry::with_causes;
 use std::path::Path;
 use std::sync::mpsc;
@@ -40,13 +40,13 @@ pub(super) fn store(config: &Config) -> Check {
     }
 }
 
-/// Opens and reads the file as the daemon does.
+/// Opens the file as the daemon does, but upgrades nothing.
 fn file(path: &Path) -> Check {
     if !path.exists() {
         return Check::ok(STORE, format!("{} is created by the first start", path.display()));
     }
-    match RedbStore::open(path).and_then(|store| store.load()) {
-        Ok(_) => Check::ok(STORE, format!("{} can be read", path.display())),
+    match RedbStore::probe(path) {
+        Ok(()) => Check::ok(STORE, format!("{} can be read", path.display())),
         Err(error @ OpenError::Locked { .. }) => Check::ok(STORE, error.to_string()),
         Err(error) => unusable(&error, "check its owner and its disk"),
     }

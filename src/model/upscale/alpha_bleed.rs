@@ -15,7 +15,8 @@ const MEAN_RADIUS: usize = RECEPTIVE_RADIUS + bicubic::REACH;
 
 /// The colours of a tile and [`RECEPTIVE_RADIUS`] pixels around it, clipped to the picture. A pixel's own colour is weighted
 /// by its alpha as a share of [`OWN_COLOUR`], or of the highest alpha around it ([`WEIGHT_RADIUS`]) where that is less: a shadow
-/// beside its subject keeps its colour, and the faint end of an edge takes those around it. The result does not depend on the tiling, because all sums are of whole numbers.
+/// beside its subject keeps its colour, and the faint end of an edge takes those around it. The result does not depend on the
+/// tiling, because all sums are of whole numbers.
 pub(super) struct OpaqueColours {
     left: usize,
     top: usize,

@@ -11,7 +11,7 @@
 //! is lighter than white; their quotient had a bright ring around every soft edge. Tiles of constant alpha skip its pass.
 //!
 //! Where colour or alpha is constant around a pixel, the result is exactly that value: the trained network is only nearly
-//! exact there, and a plain white background has to stay white.
+//! exact there, and a plain white background has to stay white. Alpha stays within that of the pixels around.
 
 mod alpha_bleed;
 mod bicubic;
@@ -164,7 +164,7 @@ impl TileTask<'_> {
 
     fn write_colours(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
-        let constant = window.constant(|[red, green, blue, _]| [red, green, blue]);
+        let constant = window.constant_colours();
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
@@ -253,14 +253,15 @@ impl<'a> Window<'a> {
             .collect()
     }
 
-    /// For each pixel of the tile's row the value of `part` at all pixels around it, if it is the same.
-    fn constant<P: Copy + PartialEq>(&self, part: impl Fn([f32; 4]) -> P) -> Vec<Option<P>> {
+    /// For each pixel of the tile's row the colour of all pixels around it, if it is the same.
+    fn constant_colours(&self) -> Vec<Option<[f32; 3]>> {
+        let part = |[red, green, blue, _]: [f32; 4]| [red, green, blue];
         let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));
         let column = |x: usize| {
             let first = part(rows[0][x]);
             rows.iter().all(|row| part(row[x]) == first).then_some(first)
         };
-        let columns: Vec<Option<P>> = (0..self.tile.width + 2 * REACH).map(column).collect();
+        let columns: Vec<Option<[f32; 3]>> = (0..self.tile.width + 2 * REACH).map(column).collect();
         let around = columns.windows(ROWS);
         around.map(|columns| columns[0].filter(|_| columns.iter().all(|one| *one == columns[0]))).collect()
     }
