@@ -67,7 +67,7 @@ impl BackdropQuota {
         Ok(BackdropReservation { quota: self.clone(), day })
     }
 
-    /// A copy that another process's counts are written to.
+    /// A copy that followed commits are written to.
     pub(super) fn downgrade(&self) -> BackdropQuotaCopy {
         BackdropQuotaCopy(Arc::downgrade(&self.0))
     }
@@ -114,7 +114,7 @@ impl BackdropReservation {
 pub(super) struct BackdropQuotaCopy(Weak<Shared>);
 
 impl BackdropQuotaCopy {
-    /// Copies the count of another process's commit.
+    /// Copies the count of a followed commit.
     pub(super) fn copy(&self, rows: &Rows) {
         if let Some(shared) = self.0.upgrade() {
             BackdropQuota(shared).copy(rows);

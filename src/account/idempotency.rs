@@ -48,7 +48,7 @@ struct Memory {
 
 #[derive(Debug)]
 enum Entry {
-    /// Claimed; the channel closes when the guard is dropped. `elsewhere` is what another process billed meanwhile.
+    /// Claimed; the channel closes when the guard is dropped. `elsewhere` is what a followed commit billed meanwhile.
     Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, elsewhere: Option<Billed> },
     /// Billed for at least some of its pictures.
     Billed(Billed),
@@ -172,7 +172,7 @@ impl IdempotencyKeys {
         Ok(Claim::New(ClaimGuard { keys, id, key, fingerprint, at: now, earlier, pictures, _ended: sender }))
     }
 
-    /// A copy that another process's requests are written to.
+    /// A copy that followed commits are written to.
     pub(super) fn downgrade(&self) -> IdempotencyCopy {
         IdempotencyCopy(Arc::downgrade(&self.0))
     }
@@ -189,7 +189,7 @@ impl IdempotencyKeys {
 pub(super) struct IdempotencyCopy(Weak<Shared>);
 
 impl IdempotencyCopy {
-    /// Copies the requests of another process's commit. One that runs here too is checked when it is billed.
+    /// Copies the requests of a followed commit. One that runs here too is checked when it is billed.
     pub(super) fn copy(&self, rows: &Rows) {
         let Some(shared) = self.0.upgrade().filter(|_| !rows.requests.is_empty()) else { return };
         let keys = IdempotencyKeys(shared);

@@ -225,7 +225,7 @@ impl Keys {
         self.read().accounts()
     }
 
-    /// A copy that another process's commits are written to.
+    /// A copy that followed commits are written to.
     pub(super) fn downgrade(&self) -> KeysCopy {
         KeysCopy(Arc::downgrade(&self.cache))
     }
@@ -247,7 +247,7 @@ impl Keys {
 pub(super) struct KeysCopy(Weak<RwLock<KeyCache>>);
 
 impl KeysCopy {
-    /// Copies the rows of another process's commit.
+    /// Copies the rows of a followed commit.
     pub(super) fn copy(&self, rows: &Rows) {
         if rows.accounts.is_empty() && rows.keys.is_empty() {
             return;

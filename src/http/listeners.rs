@@ -118,16 +118,10 @@ mod tests {
         let (neither, worker, leader) = (of(0, &[]), of(2, &[]), of(0, &["shop"]));
         let run = |id: &str, state, open_chunks, claimed_chunks| BulkStatus {
             id: id.to_owned(),
-            state,
-            is_listed: true,
-            spec: String::new(),
-            created_at: 0,
-            skipped: 0,
-            ignored: 0,
-            objects: 500,
             finished: 100,
             open_chunks,
             claimed_chunks,
+            ..BulkStatus::test(state)
         };
         use BulkRunState::{Cancelled, Paused, Running};
         for (run, of_worker, of_leader) in [

@@ -26,7 +26,7 @@ pub(super) fn decoded(
 ) -> Result<Decoded, PipelineError> {
     let PerFile { source: mut frame, background, mark, mask } = probed.decoded(buffers)?;
     let transparent = frame.has_transparency();
-    let own_alpha = cut.keep_alpha && !cut.guidance.overrides_alpha() && frame.is_cut_out();
+    let own_alpha = transparent && cut.keep_alpha && !cut.guidance.overrides_alpha() && frame.is_cut_out();
     let given = if own_alpha {
         Given::OwnAlpha
     } else {

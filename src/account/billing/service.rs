@@ -255,7 +255,7 @@ impl Billing {
         Reservation { billing: self.clone(), account, key_id, month, day, images, quota }
     }
 
-    /// A copy that another process's bills are written to.
+    /// A copy that followed commits are written to.
     pub(in crate::account) fn downgrade(&self) -> BillingCopy {
         BillingCopy(Arc::downgrade(&self.0))
     }
@@ -297,7 +297,7 @@ fn left(
 pub(in crate::account) struct BillingCopy(Weak<Shared>);
 
 impl BillingCopy {
-    /// Copies the usage of another process's commit.
+    /// Copies the usage of a followed commit.
     pub(in crate::account) fn copy(&self, rows: &Rows) {
         if let Some(shared) = self.0.upgrade() {
             Billing(shared).lock().copy(rows);

@@ -106,6 +106,28 @@ pub struct BulkStatus {
     pub claimed_chunks: u64,
 }
 
+#[cfg(test)]
+impl BulkStatus {
+    /// A listed run of 500 objects, none of them finished or in a chunk.
+    pub(crate) fn test(state: BulkRunState) -> Self {
+        let (skipped, ignored, finished, open_chunks, claimed_chunks) = (0, 0, 0, 0, 0);
+        let (id, spec, created_at) = ("run".to_owned(), String::new(), 0);
+        Self {
+            id,
+            state,
+            is_listed: true,
+            spec,
+            created_at,
+            skipped,
+            ignored,
+            objects: 500,
+            finished,
+            open_chunks,
+            claimed_chunks,
+        }
+    }
+}
+
 /// A chunk to add.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewChunk {
