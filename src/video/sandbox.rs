@@ -23,6 +23,9 @@ pub(super) const PROTOCOLS: &str = "file,pipe";
 /// the last ones whether the file was completed.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
+/// How long standard error may stay open after the process has ended.
+const MESSAGES_END: Duration = Duration::from_secs(5);
+
 /// A running process. When dropped, it is killed with its children.
 #[derive(Debug)]
 pub(super) struct ToolProcess {
@@ -170,7 +173,9 @@ impl ToolProcess {
             .map_err(|source| VideoError::Io { what: format!("{} could not be waited for", self.name), source })?;
         // The group's id may be reused by now.
         self.group = None;
-        let messages = (&mut self.messages).await.unwrap_or_default();
+        // Complete by now, unless a process that it started and that left its group still has its standard error.
+        let messages = tokio::time::timeout(MESSAGES_END, &mut self.messages).await;
+        let messages = messages.ok().and_then(Result::ok).unwrap_or_default();
         Ok(Exit { status, messages, name: std::mem::take(&mut self.name) })
     }
 }
@@ -268,6 +273,13 @@ mod tests {
         let tool = run("echo first >&2; seq 9999 >&2; echo last >&2", AMPLE).await;
         assert!(tool.messages.starts_with("first\n1\n") && tool.messages.ends_with("9999\nlast\n"), "{tool:?}");
         assert!(tool.messages.len() <= 2 * MAX_MESSAGE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_left_its_group_is_not_waited_for() {
+        let begun = std::time::Instant::now();
+        let tool = run("setsid sleep 50 & sleep 1", AMPLE).await;
+        assert!(tool.status.success() && begun.elapsed() < Duration::from_secs(45), "{tool:?}");
     }
 
     #[tokio::test]

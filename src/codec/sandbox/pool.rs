@@ -10,6 +10,7 @@ use crate::codec::{Container, Header, Limits};
 use crate::image::shared_memory::{ReceivedMemory, sealed_copy};
 use crate::image::{BufferPool, Frame, Size};
 use crate::telemetry::metrics::{self, WorkerEnd};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -52,7 +53,9 @@ pub struct Workers {
 
 #[derive(Debug, Default)]
 struct State {
-    idle: Vec<Worker>,
+    /// The one that has been idle longest is first, so that each is used in turn: one that ended while it was idle is replaced
+    /// after as many requests as there are workers.
+    idle: VecDeque<Worker>,
     /// Idle, busy and starting workers.
     started: usize,
     /// Workers to be kept ready before they are needed.
@@ -197,7 +200,7 @@ impl Workers {
     fn lease(&self) -> io::Result<Lease<'_>> {
         let mut state = self.lock();
         loop {
-            if let Some(worker) = state.idle.pop() {
+            if let Some(worker) = state.idle.pop_front() {
                 metrics::decode_workers_busy(1.0);
                 return Ok(Lease { workers: self, worker: Some(worker) });
             }
@@ -252,7 +255,7 @@ impl Workers {
             drop(state);
             let starting = std::thread::Builder::new().name("decode-starter".to_owned()).spawn(move || {
                 if let Ok(worker) = workers.start() {
-                    workers.lock().idle.push(worker);
+                    workers.lock().idle.push_back(worker);
                     workers.freed.notify_one();
                 }
             });

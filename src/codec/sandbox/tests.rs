@@ -245,24 +245,45 @@ fn a_worker_is_replaced_after_its_number_of_requests() {
     assert_eq!(seen.len(), 3, "{seen:?}");
 }
 
-#[test]
-fn a_worker_that_ended_while_idle_costs_no_request() {
-    let workers = workers(1, 1000);
-    probe(&workers, PHOTO).unwrap();
-    let idle = workers.idle();
-    let process = rustix::process::Pid::from_raw(i32::try_from(idle[0]).unwrap()).unwrap();
+/// Kills an idle worker and waits until its socket is closed, by the last of its threads.
+fn end_idle(worker: u32) {
+    let process = rustix::process::Pid::from_raw(i32::try_from(worker).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     let has_ended = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", idle[0])).unwrap();
-        // Its socket is closed by the last of its threads, which may end after the first.
-        let threads = std::fs::read_dir(format!("/proc/{}/task", idle[0])).unwrap().count();
+        let stat = std::fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
+        let threads = std::fs::read_dir(format!("/proc/{worker}/task")).unwrap().count();
         stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z') && threads == 1
     };
     while !has_ended() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_worker_that_ended_while_idle_costs_no_request() {
+    let workers = workers(1, 1000);
+    probe(&workers, PHOTO).unwrap();
+    let idle = workers.idle();
+    end_idle(idle[0]);
     assert!(probe(&workers, PHOTO).is_ok());
     assert_ne!(workers.idle(), idle);
+}
+
+#[test]
+fn a_worker_that_ended_while_idle_is_replaced_though_another_one_is_free() {
+    for ended in [0, 1] {
+        let workers = workers(2, 1000);
+        workers.start_early();
+        while workers.idle().len() < 2 {
+            std::thread::yield_now();
+        }
+        let gone = workers.idle()[ended];
+        end_idle(gone);
+        for _ in 0..2 {
+            assert!(probe(&workers, PHOTO).is_ok());
+        }
+        assert!(!workers.idle().contains(&gone), "the one at place {ended} is still kept");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
@@ -58,16 +58,19 @@ impl Running {
         response.text().await.expect("text")
     }
 
-    /// Polls until `holds`.
-    async fn until(&self, holds: impl AsyncFn() -> bool) {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    /// Polls for a minute until `holds`.
+    async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let polls = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), polls).await.expect(what);
     }
 
     /// Waits until two workers are ready, and stops them.
     async fn stopped_workers(&self) -> Vec<Pid> {
-        self.until(async || workers_of(self.daemon.0.id()).len() >= 2).await;
+        self.until("two workers are ready", async || workers_of(self.daemon.0.id()).len() >= 2).await;
         // A picture, so that the last one started has given up its rights.
         assert_eq!(self.remove(&heic()).await, 200);
         let workers = workers_of(self.daemon.0.id());
@@ -79,7 +82,8 @@ impl Running {
 
     /// Waits until a stopped worker was sent a picture.
     async fn until_busy(&self) {
-        self.until(async || self.page("/metrics").await.contains("backdrop_decode_workers_busy 1")).await;
+        self.until("a worker is busy", async || self.page("/metrics").await.contains("backdrop_decode_workers_busy 1"))
+            .await;
         // The gauge is raised a moment before the picture is sent.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -157,8 +161,12 @@ async fn the_admin_interface_says_what_is_decoded_by_workers_and_they_end_with_t
     assert!(!workers.is_empty());
     running.daemon.0.kill().expect("it runs");
     running.daemon.0.wait().expect("it ends");
+    let killed = Instant::now();
     for worker in workers {
-        while rustix::process::test_kill_process(worker).is_ok() {
+        // One that has ended has no command line, also where its new parent never waits for it.
+        let command_line = format!("/proc/{}/cmdline", worker.as_raw_nonzero());
+        while fs::read(&command_line).is_ok_and(|line| !line.is_empty()) {
+            assert!(killed.elapsed() < Duration::from_secs(60), "a worker outlives its daemon");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

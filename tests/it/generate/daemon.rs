@@ -281,6 +281,7 @@ async fn the_api_key_is_neither_logged_nor_printed_with_the_configuration() {
         if let Some(line) = listening.and_then(|line| serde_json::from_str::<Value>(&line).ok()) {
             break line["fields"]["address"].as_str().expect("an address").to_owned();
         }
+        assert!(daemon.0.try_wait().expect("it is a child").is_none(), "it ended: {}", logged());
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
     let data_dir = folder.path().join("data");

@@ -48,23 +48,25 @@ fn checked_bill(has_leases: bool) -> impl Strategy<Value = Change> {
     let share = option::of(0..4_u64);
     let bill = (name, 0..3_u64, request, by, (quota.clone(), quota), share);
     let bill = bill.prop_map(move |(name, images, request, by, quotas, share)| {
+        let key = by.map(|(key, _)| key);
         let request = request.map(|(key, fingerprint)| {
             let request = Request { fingerprint: [fingerprint; 32], images, at: UnixSeconds(1), pictures: Vec::new() };
             (format!("order-{key}"), request)
         });
         // In the second request of a key it continues the first one, or is refused.
         let earlier = request.as_ref().filter(|_| images == 1).map(|(_, request)| (request.at, request.images));
-        // A lease is used by bills of its account alone. One whose time is over is gone after a bill of it that was refused in a
-        // transaction with others, and stays after one that was refused alone; only another account's bill would find it.
-        let lease = by.zip(share).filter(|_| has_leases && name == "acme");
-        let lease = lease.map(|((key, _), images)| LeaseShare { id: key.into(), images });
         let by = by.map(|(key, day)| KeyUse {
             key_id: format!("key_{key}"),
             day: Day(Day::first_of(JANUARY).0 + day),
             milliseconds: 5,
         });
-        let quota = QuotaCheck { plan_images: quotas.0, key_images: quotas.1.filter(|_| by.is_some()) };
         let month = by.as_ref().map_or(JANUARY, |by| by.day.month());
+        // A lease is used by bills of its account and month alone. One whose time is over is gone after a bill that was refused in a
+        // transaction with others, and stays after one that was refused alone; only bills of another account or month would find
+        // it, since they do not count it.
+        let lease = key.zip(share).filter(|_| has_leases && name == "acme" && month == JANUARY);
+        let lease = lease.map(|(key, images)| LeaseShare { id: key.into(), images });
+        let quota = QuotaCheck { plan_images: quotas.0, key_images: quotas.1.filter(|_| by.is_some()) };
         let check = Some(BillCheck { quota, earlier, lease });
         Change::Bill(Bill { account: name.to_owned(), month, images, microdollars: images * 5000, request, by, check })
     });

@@ -1,7 +1,9 @@
 //! Running the `backdrop` binary the way its users do.
 
+use super::tier::rounds;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// The binary, without any setting of the surrounding environment.
 pub(crate) fn backdrop() -> Command {
@@ -11,7 +13,24 @@ pub(crate) fn backdrop() -> Command {
     }
     // What is tested here is the command line; the device has tests of its own.
     command.env("BACKDROP_DEVICE", "cpu");
+    #[cfg(unix)]
+    end_after(&mut command, Duration::from_secs(rounds(300, 24 * 3600) as u64));
     command
+}
+
+/// Has a signal end the process after `limit`. A program that hangs thus fails its own test: what a test waits for, the end of
+/// the process, a line or a response, comes then.
+#[cfg(unix)]
+fn end_after(command: &mut Command, limit: Duration) {
+    use std::os::unix::process::CommandExt;
+    let seconds = u32::try_from(limit.as_secs()).expect("a day at most");
+    let before_exec = move || {
+        // SAFETY: sets a timer of this process, which `exec` keeps and `fork` does not pass on.
+        unsafe { libc::alarm(seconds) };
+        Ok(())
+    };
+    // SAFETY: between `fork` and `exec` the closure makes a system call only.
+    unsafe { command.pre_exec(before_exec) };
 }
 
 /// A bundled photo.
