@@ -49,7 +49,8 @@ impl Margins {
 /// A subject's position and scale on its canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
-    /// Crops the canvas to the subject's box with these margins; without them it has the source's size.
+    /// Crops the canvas to the subject's box with these margins, or those that its drop shadow takes where they are wider;
+    /// without them it has the source's size.
     pub crop: Option<Margins>,
     /// Share of the canvas's limiting side that the subject fills; without it the subject keeps its scale.
     pub scale: Option<f32>,
@@ -112,7 +113,8 @@ fn scaled(length: u32, to: u32, of: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::{Framing, Scene};
+    use crate::compose::{Framing, Scene, Shadow};
+    use crate::image::color::Color;
 
     const SOURCE: Size = Size::new(400, 200);
     const SUBJECT: Rect = Rect { left: 100, top: 40, width: 100, height: 80 };
@@ -152,6 +154,23 @@ mod tests {
         let margins = Margins { top: Length::Pixels(10), left: Length::Share(0.5), ..Margins::NONE };
         assert_eq!(cropped(margins, None), ((150, 90), (50, 10, 100, 80)));
         assert_eq!(cropped(margins, Some(0.5)), ((150, 90), (47, 23, 56, 45)));
+    }
+
+    #[test]
+    fn a_crop_keeps_the_shadow() {
+        let shadow = Shadow { color: Color::BLACK, opacity: 0.5, dx: 8.0, dy: -12.0, sigma: 2.0 };
+        let cropped = |margins| {
+            let framing = Framing::Placed(Placement { crop: Some(margins), scale: None, position: None });
+            let scene = Scene { framing, shadow: Some(shadow), ..Scene::default() };
+            let layout = scene.layout(SOURCE, SUBJECT).expect("small enough");
+            let Rect { left, top, width, height } = layout.place;
+            [left, top, layout.canvas.width - left - width, layout.canvas.height - top - height]
+        };
+        let reach = crate::compose::shadow::reach(2.0) as u32;
+        assert!(reach < 8, "{reach}");
+        assert_eq!(cropped(Margins::NONE), [0, reach + 12, reach + 8, 0]);
+        let margins = Margins { top: Length::Pixels(50), left: Length::Share(0.5), ..Margins::NONE };
+        assert_eq!(cropped(margins), [50, 50, reach + 8, 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::compose::anchor::AxisAnchor;
 use crate::compose::head_framing::{self, Window};
-use crate::compose::{Aspect, Framing, Padding, Scene, Shadow, shadow};
+use crate::compose::{Aspect, Framing, Length, Margins, Padding, Placement, Scene, Shadow, shadow};
 use crate::image::{Rect, Size};
 
 /// Lengths are clamped to this, far beyond any canvas, so that their sums stay inside their integers.
@@ -24,7 +24,7 @@ impl Scene {
         match self.framing {
             Framing::Whole | Framing::Padded { .. } => whole(source),
             Framing::Placed(placement) => {
-                let size = placement.canvas(source, subject.size());
+                let size = self.with_room_for_shadow(placement, subject.size()).canvas(source, subject.size());
                 NaturalCanvas { size, shape: size, from: subject, before: (0, 0) }
             }
             Framing::Cropped { padding, .. } => cropped(source, subject, padding, self.shape()),
@@ -45,6 +45,21 @@ impl Scene {
                 NaturalCanvas { size, shape, from, before }
             }
         }
+    }
+
+    /// `placement` with the margins of its crop widened where the subject's shadow reaches beyond them.
+    pub(super) fn with_room_for_shadow(&self, placement: Placement, subject: Size) -> Placement {
+        let (Some(shadow), Some(margins)) = (&self.shadow, placement.crop) else { return placement };
+        let room = expanded_for_shadow(subject, Rect::whole(subject), shadow, [AxisAnchor::default(); 2]);
+        let (left, top) = room.before;
+        let least = |margin: Length, side: u32, room: u32| Length::Pixels(margin.of(side).max(room));
+        let crop = Margins {
+            top: least(margins.top, subject.height, top),
+            right: least(margins.right, subject.width, room.size.width - subject.width - left),
+            bottom: least(margins.bottom, subject.height, room.size.height - subject.height - top),
+            left: least(margins.left, subject.width, left),
+        };
+        Placement { crop: Some(crop), ..placement }
     }
 
     /// The canvas's aspect when it is given explicitly or by an exact box.

@@ -34,6 +34,7 @@ impl Scene {
             return self.padded(subject.size(), padding, subject, anchors);
         }
         if let Framing::Placed(placement) = self.framing {
+            let placement = self.with_room_for_shadow(placement, subject.size());
             let natural = placement.canvas(source, subject.size());
             let (canvas, _) = self.resize_of(source, natural).canvas(natural, natural, self.limit)?;
             return Ok(placement.layout(canvas, natural, subject));

@@ -1,5 +1,6 @@
 //! The parts of a picture that are segmented again.
 
+use super::crop::whole_squares;
 use crate::image::Rect;
 
 /// What is segmented again.
@@ -24,18 +25,18 @@ impl Scope {
 /// A part of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its rectangle, in pixels.
+    /// Its rectangle, in pixels: a whole number of those squares that [`cropped`](super::cropped) averages.
     pub rect: Rect,
     /// Whether it holds all of the subject. Its mask then counts everywhere, else only along the edge.
     pub subject: bool,
 }
 
 impl Part {
-    pub(super) const fn subject(rect: Rect) -> Self {
-        Self { rect, subject: true }
+    pub(super) fn subject(rect: Rect) -> Self {
+        Self { rect: whole_squares(rect), subject: true }
     }
 
-    pub(super) const fn tile(rect: Rect) -> Self {
-        Self { rect, subject: false }
+    pub(super) fn tile(rect: Rect) -> Self {
+        Self { rect: whole_squares(rect), subject: false }
     }
 }
