@@ -1,6 +1,6 @@
 //! From the masks of a clip's frames to their mattes, on the host or on the GPU that has a copy of the frame.
 
-use super::clean::{self, CleanMask};
+use super::clean::{self, CleanMask, CleanParams, Seeds};
 use super::closed_form;
 use super::cut_out::cut_out_with;
 use super::error::NoSubject;
@@ -38,8 +38,15 @@ pub fn estimate_frame_matte(frame: &Frame, mask: &RawMask) -> Result<FrameMatte,
     SolvedMatte::of_clean(frame, guide, mask, &options).finalized(frame, &options).map(FrameMatte::Host)
 }
 
-/// [`estimate_frame_matte`] with the `previous` frame as prior; where its weight is zero the matte is that of the frame alone, except
-/// that large uncertain regions are not classified by colour: frame by frame the result would change.
+/// `mask` after cleaning by the colours of its `frame`: what a temporal filter averages over frames, so that a single frame that is
+/// labelled otherwise changes little. Without a subject it stays as it is.
+#[must_use]
+pub fn clean_frame_mask(frame: &Frame, mask: RawMask) -> RawMask {
+    clean::clean(frame, &mask, &Seeds::default(), CleanParams::default()).map_or(mask, RawMask::from)
+}
+
+/// The matte of a frame with the `previous` one as prior; where its weight is zero the matte is that of the frame alone. `mask` is an
+/// average of [cleaned masks](clean_frame_mask), and is labelled by its own values.
 ///
 /// # Errors
 /// [`NoSubject`] when nothing would be covered anywhere.

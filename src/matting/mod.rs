@@ -37,7 +37,7 @@ mod union_find;
 mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};
-pub use clip::{TemporalMatte, cut_out_frame, estimate_frame_matte, estimate_matte_with_prior};
+pub use clip::{TemporalMatte, clean_frame_mask, cut_out_frame, estimate_frame_matte, estimate_matte_with_prior};
 pub use cut_out::{cut_out, cut_out_with, from_own_alpha};
 pub use error::NoSubject;
 pub use frame_matte::{FrameMatte, PreviousFrame};

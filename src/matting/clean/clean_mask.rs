@@ -1,6 +1,6 @@
 //! The mask that matting takes: what cleaning has made of the network's mask.
 
-use crate::image::{Size, check_probabilities};
+use crate::image::{RawMask, Size, check_probabilities};
 use backdrop_kernels::recycled::Recycled;
 
 /// Probability of subject on the network's grid, after cleaning. Only [`clean`](super::clean()) makes one.
@@ -40,5 +40,11 @@ impl CleanMask {
     #[must_use]
     pub fn values(&self) -> &[f32] {
         &self.values
+    }
+}
+
+impl From<CleanMask> for RawMask {
+    fn from(CleanMask { size, values }: CleanMask) -> Self {
+        Self::new(size, values).expect("cleaning makes probabilities")
     }
 }

@@ -66,7 +66,7 @@ pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) 
     })
 }
 
-/// `mask` after labelling by its own values: for clips, where decisions by the colours of single frames would flicker.
+/// `mask` after labelling by its own values: for an average over the frames of a clip, each of which was labelled by its colours.
 ///
 /// # Errors
 /// [`NoSubject`] when less than a ten-thousandth of the grid is subject.

@@ -44,6 +44,7 @@ impl TemporalFilter {
         if self.smoothing == 0 {
             return matting::estimate_frame_matte(frame, &mask).unwrap_or_else(nothing);
         }
+        let mask = matting::clean_frame_mask(frame, mask);
         let thumbnail = Thumbnail::of(frame, mask.size());
         let before = self.state.take().filter(|before| before.frame == size && before.mask.size() == mask.size());
         let motion = before.as_ref().and_then(|before| Motion::between(before, &thumbnail));

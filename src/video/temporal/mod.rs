@@ -1,8 +1,9 @@
 //! Recursive temporal filter for masks and mattes: fuses each frame with the previous one, warped along the optical
 //! flow.
 //!
-//! Per-frame segmentation flickers: a hand disappears for a frame, an edge jitters. The previous mask is warped to
-//! the current frame (`optical_flow`, between thumbnails on the network's grid) and averaged with the current one.
+//! Per-frame segmentation flickers: a hand disappears for a frame, an edge jitters. Each frame's mask is labelled by the
+//! frame's colours, as that of a photo is. The previous mask is warped to the current frame (`optical_flow`, between
+//! thumbnails on the network's grid) and averaged with the current one, so that labels change by the vote of several frames.
 //! Its weight is the number of frames that it accumulates, up to a bound set by `smoothing`, times the flow's
 //! confidence (`flow_confidence`, `flow_consistency`): zero where the warped picture does not match or the flow of
 //! the other direction does not lead back, and everywhere after a scene cut. A cell's own weight is lower where the
