@@ -141,7 +141,7 @@ doc: ## rustdoc, warnings are errors
 tests: test-packages ## Unit, integration, golden, layering and documentation tests
 	@$(STEP) build 18 cargo test $(CARGO_FLAGS) --workspace --no-run
 	@mkdir -p target
-	@$(if $(filter yes,$(GPU)),BACKDROP_TEST_DEVICE=gpu) $(STEP) tests 10 cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
+	@$(if $(filter yes,$(GPU)),BACKDROP_TEST_DEVICE=gpu) $(STEP) tests 20 cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log | tee target/test.summary
 

@@ -104,7 +104,7 @@ fn main() {
         [format!("{CALLERS} keys, {CALLERS} presets"), format!("{} keys, {} presets", LARGE.keys, LARGE.presets)];
     compare(&runtime, &fixtures, &columns);
     if with_postgres() {
-        let server = postgres_server::Server::start().expect("PostgreSQL is installed");
+        let server = postgres_server::Server::start_on_disk().expect("PostgreSQL is installed");
         let config = StoreConfig { url: Some(server.database()), ca_file: None };
         let database = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -114,7 +114,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    let Some(server) = postgres_server::Server::start() else { return };
+    let Some(server) = postgres_server::Server::start_on_disk() else { return };
     let config = StoreConfig { url: Some(server.database()), ca_file: None };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (from, to) = (folder.path().join("in"), folder.path().join("out"));

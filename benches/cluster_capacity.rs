@@ -273,7 +273,7 @@ fn main() {
     {
         return print_load(url);
     }
-    let Some(server) = postgres_server::Server::start() else { return };
+    let Some(server) = postgres_server::Server::start_on_disk() else { return };
     let runtime = Runtime::new().expect("a runtime");
     let small = Database::filled(&server, SMALL, &runtime);
     println!("| daemons | callers of each | round trip | requests/s | median | p99 |\n|---|---|---|---|---|---|");

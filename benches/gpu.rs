@@ -12,7 +12,7 @@
 mod support;
 
 use backdrop::codec::{Channels, Limits};
-use backdrop::engine::{Engine, EngineConfig, Lane, SegmenterFactory};
+use backdrop::engine::{Engine, EngineConfig, Lane, SegmenterFactory, Tenant};
 use backdrop::image::color::Color;
 use backdrop::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
 use backdrop::matting::{self, Options};
@@ -233,7 +233,7 @@ fn in_flight(
 ) -> (Duration, Transferred) {
     let one = || {
         let deadline = Instant::now() + Duration::from_secs(600);
-        let call = Call { lane: Lane::Interactive, deadline, limits: Limits::default() };
+        let call = Call { lane: Lane::Interactive, tenant: Tenant::default(), deadline, limits: Limits::default() };
         async move { pipeline::run(engine, photo.clone(), recipe, &call).await }
     };
     let mut moved = None;

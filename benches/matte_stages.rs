@@ -7,7 +7,7 @@
 mod support;
 
 use backdrop::codec::{self, Limits};
-use backdrop::engine::{Engine, Lane};
+use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Buffer, BufferPool, Frame, RawMask, Size, Trimap};
 use backdrop::matting::clean::{self, Seeds};
 use backdrop::matting::prior::{MaskPrior, Priors};
@@ -108,8 +108,12 @@ fn least<T>(mut work: impl FnMut() -> T) -> (Duration, T) {
 async fn mask(engine: &Engine, photo: Frame) -> Result<RawMask, Box<dyn Error>> {
     let slot = engine.admit()?;
     let cut = Recipe::default().cut().expect("it cuts").clone();
-    let call =
-        Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600), limits: Limits::default() };
+    let call = Call {
+        lane: Lane::Bulk,
+        tenant: Tenant::default(),
+        deadline: Instant::now() + Duration::from_secs(600),
+        limits: Limits::default(),
+    };
     Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
 }
 

@@ -9,7 +9,7 @@
 mod support;
 
 use backdrop::codec::Limits;
-use backdrop::engine::{Engine, Lane};
+use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Buffer, Frame, RawMask};
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{Cut, Detect, Recipe};
@@ -79,8 +79,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, Box<dyn Error>> {
     let slot = engine.admit()?;
     let cut = Cut { detect, ..Recipe::default().cut().expect("it cuts").clone() };
-    let call =
-        Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600), limits: Limits::default() };
+    let call = Call {
+        lane: Lane::Bulk,
+        tenant: Tenant::default(),
+        deadline: Instant::now() + Duration::from_secs(600),
+        limits: Limits::default(),
+    };
     Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
 }
 

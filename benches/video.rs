@@ -8,7 +8,7 @@
 mod support;
 
 use backdrop::codec::Channels;
-use backdrop::engine::{Engine, Lane};
+use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
@@ -103,7 +103,7 @@ fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) ->
             std::hint::black_box(matting::cut_out_frame(frame, &matte));
             filter
         };
-        filter = shop.wait(shop.engine().cpu(work)).expect("a matte");
+        filter = shop.wait(shop.engine().cpu(Tenant::default(), work)).expect("a matte");
     }
     let matting = began.elapsed();
 

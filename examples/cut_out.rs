@@ -5,7 +5,7 @@
 //! ```
 
 use backdrop::codec::Limits;
-use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::engine::{Engine, EngineConfig, Lane, Tenant};
 use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
 use backdrop::pipeline::{self, Call};
@@ -33,8 +33,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     fields.push("max_dim", "2000")?;
     let recipe = endpoint.recipe(&fields)?;
 
-    let call =
-        Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60), limits: Limits::default() };
+    let call = Call {
+        lane: Lane::Interactive,
+        tenant: Tenant::default(),
+        deadline: Instant::now() + Duration::from_secs(60),
+        limits: Limits::default(),
+    };
     let output = pipeline::run(&engine, bytes::Bytes::from(std::fs::read(photo)?), &recipe, &call).await?;
     std::fs::write(&cutout, &output.image.bytes)?;
     println!("{cutout}: {} bytes, model {}, subject {:?}", output.image.bytes.len(), output.model, output.subject);

@@ -117,7 +117,7 @@ async fn cut(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let Job { files, scene, encode, inputs } = job;
-    let workers = Workers { engine, slot: &slot };
+    let workers = Workers { engine, slot: &slot, tenant: call.tenant };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
     let backdrop = GeneratedBackdrop::of(&inputs, &files);
@@ -139,7 +139,7 @@ async fn cut(
         + segment::most_pixels(window.size(), &cut)
         + copy
         + backdrop.most_pixels();
-    engine.reserve_pixels(&slot, probed.pixels() + working_pixels, call.deadline).await?;
+    engine.reserve_pixels(&slot, call.tenant, probed.pixels() + working_pixels, call.deadline).await?;
 
     // Header → Frame.
     let probed = probed.received(&workers, &mut timings.decode).await?;

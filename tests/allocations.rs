@@ -5,7 +5,7 @@
 //! to the start of their stage `encode`, the network's run among them.
 
 use backdrop::codec::Limits;
-use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::engine::{Engine, EngineConfig, Lane, Tenant};
 use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
 use backdrop::pipeline::{self, Call};
@@ -135,6 +135,7 @@ fn nothing_large_is_allocated_between_decoding_and_encoding() {
             for (photo, counts) in photos.iter().zip(&mut allocated) {
                 let call = Call {
                     lane: Lane::Interactive,
+                    tenant: Tenant::default(),
                     deadline: Instant::now() + Duration::from_secs(60),
                     limits: Limits::default(),
                 };

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "not every bench uses all of it")]
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::engine::{Engine, EngineConfig, Lane, Tenant};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, RawMask, Size};
 use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
@@ -127,6 +127,7 @@ impl Harness {
     pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
         let call = Call {
             lane: Lane::Interactive,
+            tenant: Tenant::default(),
             deadline: Instant::now() + Duration::from_secs(60),
             limits: Limits::default(),
         };

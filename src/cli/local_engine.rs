@@ -3,7 +3,7 @@
 use super::exit_code::Failure;
 use crate::codec::{self, DecodeError, Limits, sandbox};
 use crate::config::Config;
-use crate::engine::{Engine, EngineError, Lane};
+use crate::engine::{Engine, EngineError, Lane, Tenant};
 use crate::image::Frame;
 use crate::model::device::ActiveDevice;
 use crate::model::weights::Weights;
@@ -80,7 +80,7 @@ impl LocalEngine {
     }
 
     fn call(&self) -> Call {
-        Call { lane: Lane::Bulk, deadline: Instant::now() + DEADLINE, limits: self.limits }
+        Call { lane: Lane::Bulk, tenant: Tenant::default(), deadline: Instant::now() + DEADLINE, limits: self.limits }
     }
 
     /// The device that the networks run on: `CPU`, or the name of the GPU.
@@ -109,7 +109,7 @@ impl LocalEngine {
             let header = codec::probe(&bytes, &limits)?;
             codec::decode(&bytes, &header, &pool)
         };
-        let frame = self.engine.cpu(decode).await??;
+        let frame = self.engine.cpu(Tenant::default(), decode).await??;
         Ok(pipeline::segment(&self.engine, &slot, frame, cut, &self.call()).await?)
     }
 
@@ -118,6 +118,6 @@ impl LocalEngine {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.engine.cpu(work).await
+        self.engine.cpu(Tenant::default(), work).await
     }
 }

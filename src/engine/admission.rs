@@ -8,6 +8,7 @@
 //! it, until it ends: the counts are of what is in memory.
 
 use super::EngineError;
+use super::fair_semaphore::{FairSemaphore, Permit, Tenant};
 use crate::telemetry::metrics;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,7 +51,7 @@ impl Slot {
 #[derive(Debug)]
 struct Pixels {
     megapixels: f64,
-    _units: OwnedSemaphorePermit,
+    _units: Permit,
 }
 
 impl Drop for Pixels {
@@ -81,7 +82,7 @@ impl InFlightStats {
 pub(super) struct Admission {
     requests: Arc<Semaphore>,
     max_requests: usize,
-    pixels: Arc<Semaphore>,
+    pixels: FairSemaphore,
     max_units: usize,
     stats: Arc<Mutex<InFlightStats>>,
 }
@@ -92,7 +93,7 @@ impl Admission {
         Self {
             requests: Arc::new(Semaphore::new(max_requests)),
             max_requests,
-            pixels: Arc::new(Semaphore::new(max_units)),
+            pixels: FairSemaphore::new(max_units),
             max_units,
             stats: Arc::new(Mutex::new(InFlightStats {
                 in_flight: 0,
@@ -129,16 +130,16 @@ impl Admission {
     pub(super) async fn reserve_pixels(
         &self,
         slot: &Slot,
+        tenant: Tenant,
         pixels: usize,
         deadline: Instant,
     ) -> Result<(), EngineError> {
         // More than the whole budget would wait for ever: it takes all of it, and so runs alone.
         let units = pixels.div_ceil(PIXELS_PER_UNIT).min(self.max_units);
-        let units_u32 = u32::try_from(units).expect("validated: at most 1000000 megapixels");
-        let permit = timeout_at(deadline.into(), Arc::clone(&self.pixels).acquire_many_owned(units_u32))
-            .await
-            .map_err(|_| EngineError::DeadlineExceeded)?
-            .map_err(|_| EngineError::Stopped)?;
+        let permit = timeout_at(deadline.into(), self.pixels.acquire(tenant, units)).await.map_err(|_| {
+            metrics::queue_dropped(metrics::Dropped::Deadline);
+            EngineError::DeadlineExceeded
+        })?;
         let megapixels = units as f64 / UNITS_PER_MEGAPIXEL as f64;
         metrics::megapixels_taken(megapixels);
         let reserved = slot.0.pixels.set(Mutex::new(Some(Pixels { megapixels, _units: permit })));
@@ -181,8 +182,8 @@ mod tests {
     async fn a_picture_waits_for_its_megapixels() {
         let admission = Admission::new(8, 10);
         let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
-        admission.reserve_pixels(&first, 6_000_000, soon()).await.unwrap();
-        let mut waiting = pin!(admission.reserve_pixels(&second, 5_000_000, soon()));
+        admission.reserve_pixels(&first, Tenant::default(), 6_000_000, soon()).await.unwrap();
+        let mut waiting = pin!(admission.reserve_pixels(&second, Tenant::default(), 5_000_000, soon()));
         assert!(poll_once(waiting.as_mut()).is_pending());
         drop(first);
         assert_eq!(poll_once(waiting.as_mut()), Poll::Ready(Ok(())));
@@ -192,10 +193,10 @@ mod tests {
     async fn a_picture_larger_than_the_budget_runs_alone() {
         let admission = Admission::new(8, 10);
         let [first, second, third] = [(); 3].map(|()| admission.admit().unwrap());
-        admission.reserve_pixels(&first, 1, soon()).await.unwrap();
+        admission.reserve_pixels(&first, Tenant::default(), 1, soon()).await.unwrap();
         {
-            let mut huge = pin!(admission.reserve_pixels(&second, 1_000_000_000, soon()));
-            let mut small = pin!(admission.reserve_pixels(&third, 1, soon()));
+            let mut huge = pin!(admission.reserve_pixels(&second, Tenant::default(), 1_000_000_000, soon()));
+            let mut small = pin!(admission.reserve_pixels(&third, Tenant::default(), 1, soon()));
             assert!(poll_once(huge.as_mut()).is_pending(), "it is not alone yet");
             assert!(
                 poll_once(small.as_mut()).is_pending(),
@@ -206,19 +207,19 @@ mod tests {
             assert!(poll_once(small.as_mut()).is_pending(), "it is alone");
         }
         drop(second);
-        assert!(poll_once(pin!(admission.reserve_pixels(&third, 10_000_000, soon()))).is_ready());
+        assert!(poll_once(pin!(admission.reserve_pixels(&third, Tenant::default(), 10_000_000, soon()))).is_ready());
     }
 
     #[tokio::test]
     async fn a_slot_is_free_only_after_the_last_clone_is_dropped() {
         let admission = Admission::new(2, 10);
         let slot = admission.admit().unwrap();
-        admission.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
+        admission.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
         let still_working = slot.clone();
         drop(slot);
         let next = admission.admit().unwrap();
         assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })));
-        let mut waiting = pin!(admission.reserve_pixels(&next, 1, soon()));
+        let mut waiting = pin!(admission.reserve_pixels(&next, Tenant::default(), 1, soon()));
         assert!(poll_once(waiting.as_mut()).is_pending());
         drop(still_working);
         assert!(poll_once(waiting.as_mut()).is_ready());
@@ -229,9 +230,9 @@ mod tests {
     async fn pixels_may_be_released_before_the_slot() {
         let admission = Admission::new(1, 10);
         let slot = admission.admit().unwrap();
-        admission.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
+        admission.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
         slot.release_pixels();
-        assert_eq!(admission.pixels.available_permits(), 10 * UNITS_PER_MEGAPIXEL);
+        assert_eq!(admission.pixels.free(), 10 * UNITS_PER_MEGAPIXEL);
         assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })), "the place is still taken");
     }
 
@@ -239,8 +240,11 @@ mod tests {
     async fn waiting_for_megapixels_ends_at_the_deadline() {
         let admission = Admission::new(8, 1);
         let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
-        admission.reserve_pixels(&first, 1_000_000, soon()).await.unwrap();
-        assert_eq!(admission.reserve_pixels(&second, 1, Instant::now()).await, Err(EngineError::DeadlineExceeded));
+        admission.reserve_pixels(&first, Tenant::default(), 1_000_000, soon()).await.unwrap();
+        assert_eq!(
+            admission.reserve_pixels(&second, Tenant::default(), 1, Instant::now()).await,
+            Err(EngineError::DeadlineExceeded)
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! * A failed batch is retried ticket by ticket, once. A ticket that then still fails fails alone.
 //! * A panic, and a ticket-by-ticket retry in which nothing succeeds, drop the network; the next batch is served by a
 //!   fresh one. Loading is not repeated more than once a second.
+//! * A load that failed is repeated with the next ticket, and once a minute without one: a balancer sends none while
+//!   `/readyz` reports the failure.
 //! * An invalid mask (wrong size, not finite) is a device failure. It never becomes a picture.
 //!
 //! On the CPU the network runs on a pool of its own. In a pool shared with decoding and matting, a worker that waits for the
@@ -27,6 +29,8 @@ use std::time::{Duration, Instant};
 const BUFFERS_IDLE: Duration = Duration::from_secs(2);
 /// Least time between a failed load and the next one.
 const LOAD_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The same without tickets.
+const LOAD_AGAIN_IDLE: Duration = Duration::from_secs(60);
 
 pub(super) struct Device {
     pub(super) inbox: Receiver<Ticket>,
@@ -74,7 +78,7 @@ impl Running {
             if self.lanes.is_empty() {
                 match self.device.inbox.recv_timeout(self.tick()) {
                     Ok(ticket) => self.queue(ticket),
-                    Err(RecvTimeoutError::Timeout) => self.free_idle_memory(),
+                    Err(RecvTimeoutError::Timeout) => self.idle(),
                     Err(RecvTimeoutError::Disconnected) => return None,
                 }
                 continue;
@@ -247,12 +251,24 @@ impl Running {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(loaded))) {
             tracing::error!(message = panic_message(&*panic), "dropping the network panicked");
         }
-        self.device.status.unloaded();
+        // Where the load itself failed there is nothing to unload, and the state stays that of the failure.
+        if self.load_failed.is_none() {
+            self.device.status.unloaded();
+        }
     }
 
     /// Interval of the idle thread's checks.
     fn tick(&self) -> Duration {
         self.device.idle_unload.unwrap_or(Duration::MAX).min(Duration::from_secs(1))
+    }
+
+    /// What is due once in a tick without tickets.
+    fn idle(&mut self) {
+        if self.load_failed.as_ref().is_some_and(|(at, _)| at.elapsed() >= LOAD_AGAIN_IDLE) {
+            // It reports a failure itself, and notes its time.
+            let _: Result<(), EngineError> = self.ensure_loaded();
+        }
+        self.free_idle_memory();
     }
 
     fn free_idle_memory(&mut self) {
@@ -314,4 +330,84 @@ pub(super) fn threads(config: &EngineConfig) -> rayon::ThreadPool {
     let workers = config.workers();
     let builder = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(|index| format!("network-{index}"));
     affinity::bound(builder, workers).build().expect("the system has threads left when the engine starts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineState;
+    use crate::model::SegmentError;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    /// Returns a mask that passes the self-test.
+    struct Gradient;
+
+    impl Segmenter for Gradient {
+        fn model(&self) -> &str {
+            "gradient"
+        }
+
+        fn device(&self) -> String {
+            "none".to_owned()
+        }
+
+        fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+            let mask = || RawMask::new(Size::new(2, 2), vec![0.0, 0.2, 0.9, 1.0]).expect("probabilities");
+            Ok(frames.iter().map(|_| mask()).collect())
+        }
+    }
+
+    #[test]
+    fn a_failed_load_is_repeated_once_a_minute_without_tickets() {
+        let (works, tries) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let factory: SegmenterFactory = Arc::new({
+            let (works, tries) = (Arc::clone(&works), Arc::clone(&tries));
+            move || {
+                tries.fetch_add(1, Ordering::SeqCst);
+                match works.load(Ordering::SeqCst) {
+                    true => Ok(Box::new(Gradient) as Box<dyn Segmenter>),
+                    false => Err(SegmentError::Unusable("the GPU is lost".to_owned())),
+                }
+            }
+        });
+        let (_tickets, inbox) = mpsc::channel();
+        let device = Device {
+            inbox,
+            factory,
+            threads: rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool"),
+            status: Arc::new(Status::new()),
+            admission: Arc::new(Admission::new(1, 1)),
+            buffers: BufferPool::new(0),
+            max_batch: 1,
+            idle_unload: None,
+        };
+        let mut running = Running { device, lanes: Lanes::new(), loaded: None, warmed_up: false, load_failed: None };
+        let state = |running: &Running| (tries.load(Ordering::SeqCst), running.device.status.now());
+        let minute_passes = |running: &mut Running| {
+            running.load_failed.as_mut().expect("the load failed").0 -= LOAD_AGAIN_IDLE;
+        };
+
+        assert!(running.ensure_loaded().is_err());
+        running.idle();
+        assert_eq!(state(&running), (1, EngineState::Failed));
+        for tries in 2..=3 {
+            minute_passes(&mut running);
+            running.idle();
+            running.idle();
+            assert_eq!(state(&running), (tries, EngineState::Failed), "once a minute");
+        }
+        running.discard();
+        assert_eq!(state(&running).1, EngineState::Failed, "there is nothing to unload");
+
+        works.store(true, Ordering::SeqCst);
+        minute_passes(&mut running);
+        running.idle();
+        running.idle();
+        assert_eq!(state(&running), (4, EngineState::Ready));
+        running.discard();
+        assert_eq!(state(&running).1, EngineState::Unloaded);
+        running.idle();
+        assert_eq!(state(&running), (4, EngineState::Unloaded), "an unloaded network waits for a ticket");
+    }
 }

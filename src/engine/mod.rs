@@ -10,7 +10,8 @@
 //!
 //! Batches are formed when the device is free, from all queued tickets, so an idle daemon answers at once and a busy one
 //! forms large batches. A ticket has one or more pictures of one caller, which stay together; it owns its slot until it is
-//! answered, so no queue between admission and device can overflow. The request of a disconnected caller is dropped at the
+//! answered, so no queue between admission and device can overflow. Where work waits for megapixels or a CPU worker, accounts
+//! take turns (`fair_semaphore`). The request of a disconnected caller is dropped at the
 //! next step: before the batch is formed, before each CPU task.
 
 mod admission;
@@ -19,6 +20,7 @@ mod batch;
 mod capacity;
 mod config;
 mod device_thread;
+mod fair_semaphore;
 mod queue;
 mod self_test;
 mod stall;
@@ -28,6 +30,7 @@ mod worker_pool;
 pub use admission::Slot;
 pub use capacity::Capacity;
 pub use config::EngineConfig;
+pub use fair_semaphore::{FairSemaphore, Permit, Tenant};
 pub use queue::Lane;
 pub use state::EngineState;
 
@@ -193,22 +196,33 @@ impl Engine {
         }
     }
 
-    /// Waits until `pixels` more may be in memory. They are released with the slot; a slot can reserve once.
+    /// Waits until `pixels` more may be in memory and it is the turn of `tenant`. They are released with the slot; a slot can
+    /// reserve once.
     ///
-    /// First come, first served. A picture larger than the whole budget waits until it is alone.
+    /// A picture larger than the whole budget waits until it is alone.
     ///
     /// # Errors
     /// [`EngineError::DeadlineExceeded`].
-    pub async fn reserve_pixels(&self, slot: &Slot, pixels: usize, deadline: Instant) -> Result<(), EngineError> {
-        self.0.admission.reserve_pixels(slot, pixels, deadline).await
+    pub async fn reserve_pixels(
+        &self,
+        slot: &Slot,
+        tenant: Tenant,
+        pixels: usize,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        self.0.admission.reserve_pixels(slot, tenant, pixels, deadline).await
     }
 
-    /// Runs `work` on a CPU worker. When the caller disconnects first, it is not begun.
+    /// Runs `work` on a CPU worker, in the turn of `tenant`. When the caller disconnects first, it is not begun.
     ///
     /// # Errors
     /// [`EngineError::Panicked`] when it panics.
-    pub async fn cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
-        self.0.cpu.run(work).await
+    pub async fn cpu<T: Send + 'static>(
+        &self,
+        tenant: Tenant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.0.cpu.run(tenant, work).await
     }
 
     /// Runs `work`, which waits for a decode worker and computes little, on a thread that CPU work does not need: a decoder
@@ -218,9 +232,10 @@ impl Engine {
     /// [`EngineError::Panicked`] when it panics.
     pub async fn wait_for_decoder<T: Send + 'static>(
         &self,
+        tenant: Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.0.decoder_waits.run(work).await
+        self.0.decoder_waits.run(tenant, work).await
     }
 
     /// Segments `frames`, all of them in one batch, together with other queued tickets.
@@ -296,6 +311,12 @@ impl Engine {
     pub fn is_alive(&self) -> bool {
         let device = self.0.device.lock().unwrap_or_else(PoisonError::into_inner);
         device.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Time since the network first failed to load, where it has not been loaded since.
+    #[must_use]
+    pub fn failed_for(&self) -> Option<Duration> {
+        self.0.status.failed_for()
     }
 
     /// Whether CPU work waits and no worker has begun or ended any for longer than `stalled_after`.

@@ -2,6 +2,7 @@
 
 use crate::telemetry::metrics;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The state of the engine.
@@ -15,7 +16,7 @@ pub enum EngineState {
     Unloaded,
     /// New requests are refused; those in flight are finished.
     Draining,
-    /// The network could not be loaded. The next request retries.
+    /// The network could not be loaded. It is tried again with the next request, and without requests once a minute.
     Failed,
 }
 
@@ -43,6 +44,8 @@ struct Names {
     device: String,
     side: Option<u32>,
     failure: String,
+    /// Of the first failed load after which none succeeded.
+    failed_since: Option<Instant>,
 }
 
 impl Status {
@@ -63,7 +66,7 @@ impl Status {
     }
 
     pub(super) fn ready(&self, model: &str, device: String, side: u32) {
-        *self.names() = Names { model: model.to_owned(), device, side: Some(side), failure: String::new() };
+        *self.names() = Names { model: model.to_owned(), device, side: Some(side), ..Names::default() };
         self.change(EngineState::Ready);
     }
 
@@ -83,8 +86,16 @@ impl Status {
     }
 
     pub(super) fn failed(&self, reason: &str) {
-        reason.clone_into(&mut self.names().failure);
+        let mut names = self.names();
+        reason.clone_into(&mut names.failure);
+        names.failed_since.get_or_insert_with(Instant::now);
+        drop(names);
         self.change(EngineState::Failed);
+    }
+
+    /// Time since the first failed load after which none succeeded.
+    pub(super) fn failed_for(&self) -> Option<Duration> {
+        self.names().failed_since.map(|since| since.elapsed())
     }
 
     pub(super) fn draining(&self) {
@@ -122,5 +133,24 @@ impl Status {
             }
             changed
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_lasts_from_the_first_failed_load_to_the_next_one_that_succeeds() {
+        let status = Status::new();
+        assert_eq!(status.failed_for(), None);
+        status.failed("the device is lost");
+        std::thread::sleep(Duration::from_millis(5));
+        status.loading();
+        status.failed("the device is still lost");
+        assert!(status.failed_for().is_some_and(|lasted| lasted >= Duration::from_millis(5)), "the time began anew");
+        assert_eq!(status.failure(), "the device is still lost");
+        status.ready("fake", "none".to_owned(), 4);
+        assert_eq!((status.failed_for(), status.failure()), (None, String::new()));
     }
 }

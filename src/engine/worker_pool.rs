@@ -7,12 +7,13 @@
 //! Tasks may use rayon; it then runs on this pool.
 
 use super::EngineError;
+use super::fair_semaphore::{FairSemaphore, Tenant};
 use super::stall::StallDetector;
 use crate::telemetry::{metrics, panic_message};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 /// Address space only, until it is used: image decoders put large arrays on the stack.
 const STACK_BYTES: usize = 8 << 20;
@@ -20,7 +21,7 @@ const STACK_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct WorkerPool {
     threads: rayon::ThreadPool,
-    places: Arc<Semaphore>,
+    places: FairSemaphore,
     progress: Arc<Mutex<StallDetector>>,
     gauges: Gauges,
 }
@@ -41,16 +42,17 @@ impl WorkerPool {
             .build()
             .expect("the system has threads left when the engine starts");
         let progress = Arc::new(Mutex::new(StallDetector::new(workers, Instant::now())));
-        Self { threads, places: Arc::new(Semaphore::new(workers)), progress, gauges }
+        Self { threads, places: FairSemaphore::new(workers), progress, gauges }
     }
 
-    /// Runs `work` on a worker. Skipped when the caller disconnects first; a panic fails this call only.
+    /// Runs `work` on a worker, in the turn of `tenant`. Skipped when the caller disconnects first; a panic fails this call only.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        tenant: Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let waiting = Waiting::new(&self.progress, self.gauges.waiting);
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
+        let place = self.places.acquire(tenant, 1).await;
         let (reply, answer) = oneshot::channel();
         let span = tracing::Span::current();
         let running = self.gauges.running;
@@ -147,7 +149,7 @@ mod tests {
     async fn work_runs_on_a_named_worker_and_its_parallel_parts_stay_in_the_pool() {
         let pool = pool_of(2);
         let name = || std::thread::current().name().unwrap_or_default().to_owned();
-        let (outer, (a, b)) = pool.run(move || (name(), rayon::join(name, name))).await.unwrap();
+        let (outer, (a, b)) = pool.run(Tenant::default(), move || (name(), rayon::join(name, name))).await.unwrap();
         for thread in [outer, a, b] {
             assert!(thread.starts_with("cpu-test-"), "{thread}");
         }
@@ -156,9 +158,9 @@ mod tests {
     #[tokio::test]
     async fn a_panic_fails_its_own_work_only() {
         let pool = pool_of(1);
-        let failed = pool.run(|| panic!("row {} is missing", 7)).await;
+        let failed = pool.run(Tenant::default(), || panic!("row {} is missing", 7)).await;
         assert_eq!(failed, Err::<(), _>(EngineError::Panicked("row 7 is missing".to_owned())));
-        assert_eq!(pool.run(|| 3).await, Ok(3));
+        assert_eq!(pool.run(Tenant::default(), || 3).await, Ok(3));
     }
 
     #[tokio::test]
@@ -169,7 +171,7 @@ mod tests {
         let first = tokio::spawn({
             let pool = Arc::clone(&pool);
             async move {
-                pool.run(move || {
+                pool.run(Tenant::default(), move || {
                     entered.send(()).unwrap();
                     gate.recv().unwrap();
                 })
@@ -180,14 +182,14 @@ mod tests {
         let ran = Arc::new(AtomicBool::new(false));
         let second = tokio::spawn({
             let (pool, ran) = (Arc::clone(&pool), Arc::clone(&ran));
-            async move { pool.run(move || ran.store(true, Ordering::SeqCst)).await }
+            async move { pool.run(Tenant::default(), move || ran.store(true, Ordering::SeqCst)).await }
         });
         tokio::task::yield_now().await;
         second.abort();
         assert!(second.await.unwrap_err().is_cancelled());
         open.send(()).unwrap();
         first.await.unwrap().unwrap();
-        pool.run(|| ()).await.unwrap();
+        pool.run(Tenant::default(), || ()).await.unwrap();
         assert!(!ran.load(Ordering::SeqCst));
     }
 
@@ -199,7 +201,7 @@ mod tests {
             .map(|_| {
                 let (pool, running, most) = (Arc::clone(&pool), Arc::clone(&running), Arc::clone(&most));
                 tokio::spawn(async move {
-                    pool.run(move || {
+                    pool.run(Tenant::default(), move || {
                         most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         // A parallel part, during whose waits a worker takes other work.
                         rayon::join(std::thread::yield_now, std::thread::yield_now);

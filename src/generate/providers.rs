@@ -37,7 +37,7 @@ pub struct Providers(Arc<Inner>);
 struct Inner {
     /// In the order of the specification's table.
     upstreams: Vec<Upstream>,
-    cache: Option<Cache>,
+    cache: Option<Arc<Cache>>,
     in_flight: SingleFlight<CacheKey, Result<Bytes, Arc<UpstreamError>>>,
 }
 
@@ -144,7 +144,7 @@ impl Providers {
             0 => None,
             max_bytes => {
                 let objects = cache_objects(config.cache.as_deref(), data_dir)?;
-                Some(Cache::new(objects, max_bytes, PICTURE_LIMITS.max_bytes))
+                Some(Arc::new(Cache::new(objects, max_bytes, PICTURE_LIMITS.max_bytes)))
             }
         };
         Ok(Self(Arc::new(Inner { upstreams, cache, in_flight: SingleFlight::default() })))
@@ -220,7 +220,7 @@ impl Providers {
             }
             let picture = upstream.picture(prompt, size, deadline).await?;
             if let Some(cache) = cache {
-                cache.put(key, &picture).await;
+                cache.put_in_background(key, picture.clone());
             }
             Ok(picture)
         };

@@ -19,9 +19,13 @@ use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The largest body of an administrative request.
 const MAX_BODY: usize = 64 * 1024;
+
+/// Time without a network after which `/livez` fails. By then some ten attempts to load it have failed.
+const MAX_FAILED: Duration = Duration::from_secs(600);
 
 /// Paths that take GET only.
 const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
@@ -45,13 +49,12 @@ impl Admin {
         if self.draining.load(Ordering::Relaxed) { EngineState::Draining } else { self.app.processor.state() }
     }
 
-    /// Whether a restart is unnecessary. It does not help where the network failed to load: the next request tries again.
+    /// Whether a restart is unnecessary.
     fn livez(&self) -> Result<Reply, ApiError> {
-        // At shutdown the engine's threads end before this listener closes.
-        if self.app.processor.is_alive() || self.state() == EngineState::Draining {
-            Ok(status("alive"))
-        } else {
-            Err(ApiError::unavailable("the device thread ended"))
+        let processor = &self.app.processor;
+        match reason_to_restart(self.state(), processor.is_alive(), processor.failed_for()) {
+            None => Ok(status("alive")),
+            Some(reason) => Err(ApiError::unavailable(reason)),
         }
     }
 
@@ -144,6 +147,19 @@ impl Service for Admin {
     }
 }
 
+/// Why only a restart of the process helps, if it does. A network that could not be loaded is tried again in this process; a GPU
+/// whose driver dropped it can be opened by another process only.
+fn reason_to_restart(state: EngineState, is_alive: bool, failed_for: Option<Duration>) -> Option<&'static str> {
+    // At shutdown the engine's threads end before this listener closes.
+    if state == EngineState::Draining {
+        return None;
+    }
+    if !is_alive {
+        return Some("the device thread ended");
+    }
+    failed_for.filter(|lasted| *lasted >= MAX_FAILED).map(|_| "the network could not be loaded for ten minutes")
+}
+
 /// Refuses requests from web pages, and those for another host. HTTP/1.0 may name none; browsers do not use it.
 pub(super) fn refuse_foreign(context: &RequestContext, hosts: &[String]) -> Result<(), ApiError> {
     if context.headers.contains_key(ORIGIN) {
@@ -177,6 +193,22 @@ pub(super) fn status(word: &str) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_restart_is_due_without_a_device_thread_and_after_ten_minutes_without_a_network() {
+        let reason = reason_to_restart;
+        let lasted = |seconds: u64| Some(Duration::from_secs(seconds));
+        for state in [EngineState::Loading, EngineState::Ready, EngineState::Unloaded, EngineState::Failed] {
+            assert_eq!(reason(state, true, None), None, "{state:?}");
+            assert_eq!(reason(state, true, lasted(599)), None, "{state:?}");
+            assert_eq!(reason(state, false, None), Some("the device thread ended"), "{state:?}");
+        }
+        // Also during an attempt to load it.
+        for state in [EngineState::Failed, EngineState::Loading] {
+            assert!(reason(state, true, lasted(600)).is_some_and(|reason| reason.contains("ten minutes")), "{state:?}");
+        }
+        assert_eq!(reason(EngineState::Draining, false, lasted(600)), None);
+    }
 
     #[test]
     fn requests_for_other_hosts_are_recognised() {

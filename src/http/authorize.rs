@@ -150,11 +150,19 @@ impl Authorized {
         if self.earlier.is_billed(index) { 0 } else { self.unit_price }
     }
 
+    /// Counts the backdrop in the day's cap, once.
+    pub(super) async fn count_backdrop(&mut self) -> Result<(), ApiError> {
+        if let Some(backdrop) = self.backdrop.take() {
+            backdrop.commit().await?;
+        }
+        Ok(())
+    }
+
     /// Bills those of the pictures in `made` that were not billed before, and returns the rest of the reservation. The bill
     /// is durable when this returns its sum, in microdollars.
-    pub(super) async fn bill(self, made: &[PictureDigest]) -> Result<u64, ApiError> {
-        if let Some(backdrop) = self.backdrop.filter(|_| !made.is_empty()) {
-            backdrop.commit().await?;
+    pub(super) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64, ApiError> {
+        if !made.is_empty() {
+            self.count_backdrop().await?;
         }
         let Some(reservation) = self.reservation else { return Ok(0) };
         let images = self.earlier.new_among(made);

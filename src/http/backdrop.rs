@@ -1,5 +1,6 @@
 //! Generates the backdrop of a `/replace-bg-ai` request with an upstream model, and reports the generator in reply headers.
 
+use super::authorize::Authorized;
 use super::caller::Caller;
 use super::error::ApiError;
 use super::reply::Reply;
@@ -29,12 +30,13 @@ const NO_WORDS: &str = "none";
 /// built-in generator draws it during processing. The share is that of the picture.
 pub(super) async fn generate(
     state: &ApiState,
-    recipe: &Recipe,
+    authorized: &mut Authorized,
     caller: &Caller,
     source: &Bytes,
     received: Instant,
 ) -> Result<Option<(GeneratedImage, Share)>, ApiError> {
-    let Some(Source::Generated(prompt)) = &recipe.inputs.background else { return Ok(None) };
+    let recipe = &authorized.recipe;
+    let Some(Source::Generated(prompt)) = recipe.inputs.background.clone() else { return Ok(None) };
     let providers = &state.app.providers;
     if !providers.has_models_for(scope_of(caller)) {
         return Ok(None);
@@ -43,9 +45,11 @@ pub(super) async fn generate(
     let canvas = canvas_of(state, recipe, source.clone(), received + state.config.request_deadline).await?;
     let mut share = state.uploads.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
+    // Before the call: the operator pays for one whose picture then fails or whose client disconnects.
+    authorized.count_backdrop().await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
-    let Some(made) = providers.generate(prompt, canvas, scope_of(caller), deadline).await? else { return Ok(None) };
+    let Some(made) = providers.generate(&prompt, canvas, scope_of(caller), deadline).await? else { return Ok(None) };
     share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
 }

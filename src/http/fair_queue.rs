@@ -3,17 +3,15 @@
 //! A picture takes a place, or is refused at once (429). One account may hold at most eight times what remains free, and always
 //! [`FEW`]: alone it gets eight ninths of the places, one of two accounts eight seventeenths, and some are always left for
 //! another one (the dynamic thresholds of `upload_memory`, with α = 8). Where more pictures have places than the engine works
-//! on at once, they wait, and the accounts take turns: each turn begins one picture of the next account that waits, its oldest
-//! (round robin; Nagle, "On Packet Switches with Infinite Storage", RFC 970). An account with one picture waits for at most one
-//! of each other account, however many they have sent.
+//! on at once, they wait, and the accounts take turns ([`FairSemaphore`]), then as well as later, for memory and for a worker. An
+//! account with one picture waits for at most one of each other account, however many they have sent.
 
 use super::error::{ApiError, ErrorCode};
-use crate::engine::{Capacity, EngineError};
+use crate::engine::{Capacity, EngineError, FairSemaphore, Permit, Tenant};
 use crate::telemetry::metrics;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 /// An account may hold this multiple of the free places: the α of the thresholds.
@@ -30,7 +28,7 @@ pub(super) struct FairQueue(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    in_work: usize,
+    turns: FairSemaphore,
 }
 
 #[derive(Debug)]
@@ -38,9 +36,6 @@ struct State {
     free: usize,
     /// Places by account; accounts that hold none are removed.
     held: HashMap<Arc<str>, usize>,
-    in_work: usize,
-    /// The accounts whose pictures wait, in the order of their turns, each with its pictures, oldest first.
-    waiting: VecDeque<(Arc<str>, VecDeque<oneshot::Sender<Turn>>)>,
 }
 
 /// A place of a picture in flight; freed on drop.
@@ -51,13 +46,12 @@ pub(super) struct Place {
 }
 
 /// A picture's turn: it is in work until this is dropped.
-#[derive(Debug)]
-pub(super) struct Turn(Option<FairQueue>);
+pub(super) type Turn = Permit;
 
 impl FairQueue {
     pub(super) fn new(capacity: Capacity) -> Self {
-        let state = State { free: capacity.in_flight, held: HashMap::new(), in_work: 0, waiting: VecDeque::new() };
-        Self(Arc::new(Shared { state: Mutex::new(state), in_work: capacity.in_work.max(1) }))
+        let state = State { free: capacity.in_flight, held: HashMap::new() };
+        Self(Arc::new(Shared { state: Mutex::new(state), turns: FairSemaphore::new(capacity.in_work.max(1)) }))
     }
 
     /// A place for a picture of `account`, or 429.
@@ -79,56 +73,20 @@ impl FairQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Gives turns to those who wait, while there are any.
-    fn give_turns(&self) {
-        loop {
-            let mut state = self.state();
-            if state.in_work >= self.0.in_work {
-                return;
-            }
-            let Some(next) = state.next() else { return };
-            state.in_work += 1;
-            drop(state);
-            if let Err(mut turn) = next.send(Turn(Some(self.clone()))) {
-                // It no longer waits: the turn is the next one's.
-                turn.0 = None;
-                self.state().in_work -= 1;
-            }
-        }
-    }
-}
-
-impl State {
-    /// The picture whose turn it is: the oldest of the account that is first, which then becomes the last.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
-        let (account, mut pictures) = self.waiting.pop_front()?;
-        let next = pictures.pop_front();
-        if !pictures.is_empty() {
-            self.waiting.push_back((account, pictures));
-        }
-        next
-    }
 }
 
 impl Place {
     /// As [`Self::turn`], at most until the deadline of the request (503).
     pub(super) async fn turn_before(&self, deadline: Instant) -> Result<Turn, ApiError> {
-        timeout_at(deadline.into(), self.turn()).await.map_err(|_| EngineError::DeadlineExceeded.into())
+        timeout_at(deadline.into(), self.turn()).await.map_err(|_| {
+            metrics::queue_dropped(metrics::Dropped::Deadline);
+            EngineError::DeadlineExceeded.into()
+        })
     }
 
     /// Waits for the turn of the picture. A dropped future waits no longer.
     async fn turn(&self) -> Turn {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut state = self.queue.state();
-            match state.waiting.iter_mut().find(|(account, _)| *account == self.account) {
-                Some((_, pictures)) => pictures.push_back(sender),
-                None => state.waiting.push_back((Arc::clone(&self.account), VecDeque::from([sender]))),
-            }
-        }
-        self.queue.give_turns();
-        receiver.await.expect("those who wait are kept until they have their turn")
+        self.queue.0.turns.acquire(Tenant::of(&self.account), 1).await
     }
 }
 
@@ -141,15 +99,6 @@ impl Drop for Place {
             if *held == 0 {
                 state.held.remove(&self.account);
             }
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Some(queue) = &self.0 {
-            queue.state().in_work -= 1;
-            queue.give_turns();
         }
     }
 }
@@ -230,23 +179,5 @@ mod tests {
             order.push(waiting.remove(at).0);
         }
         assert_eq!(order, ["a", "b", "c", "a", "b", "a"]);
-    }
-
-    #[test]
-    fn one_that_no_longer_waits_is_passed_over() {
-        let queue = queue(64, 1);
-        let places = ["a", "b", "c"].map(|account| queue.place(account).expect("a place"));
-        let [mut first, mut second, mut third] = places.each_ref().map(|place| place.turn().boxed());
-        let turn = is_ready(&mut first).expect("nothing else is in work");
-        assert!(is_ready(&mut second).is_none() && is_ready(&mut third).is_none());
-        drop(second);
-        drop(turn);
-        let turn = is_ready(&mut third).expect("its turn");
-        // A turn that was given and never taken is given back as well.
-        let mut fourth = places[0].turn().boxed();
-        assert!(is_ready(&mut fourth).is_none());
-        drop(turn);
-        drop(fourth);
-        assert_eq!(queue.state().in_work, 0);
     }
 }

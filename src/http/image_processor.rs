@@ -6,7 +6,7 @@ use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A finished picture, and its slot among the requests in flight.
 #[derive(Debug)]
@@ -56,6 +56,11 @@ pub trait ImageProcessor: Send + Sync + 'static {
 
     /// Whether its threads run; without them only a restart helps.
     fn is_alive(&self) -> bool;
+
+    /// Time since the network first failed to load, where it has not been loaded since.
+    fn failed_for(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether work waits and none has been started or finished within the stall limit.
     fn is_stalled(&self) -> bool;
@@ -108,6 +113,10 @@ impl ImageProcessor for Engine {
 
     fn is_alive(&self) -> bool {
         Self::is_alive(self)
+    }
+
+    fn failed_for(&self) -> Option<Duration> {
+        Self::failed_for(self)
     }
 
     fn is_stalled(&self) -> bool {

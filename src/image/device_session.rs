@@ -167,7 +167,9 @@ mod tests {
                     order.send(bytes).expect("it is read");
                     drop(room);
                 });
+                let began = Instant::now();
                 while session.0.queue.lock().expect("no panic").came == came {
+                    assert!(began.elapsed() < Duration::from_secs(60), "it does not wait");
                     std::thread::yield_now();
                 }
             };

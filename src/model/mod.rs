@@ -12,6 +12,7 @@ mod upscale;
 mod upscale_factor;
 pub mod weights;
 
+pub use face::FaceSearch;
 #[cfg(feature = "gpu")]
 pub use retouch::GpuRetoucher;
 pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};

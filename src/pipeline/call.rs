@@ -1,7 +1,7 @@
 //! How one run of the pipeline is scheduled and bounded: lane, deadline, limits of its input files.
 
 use crate::codec::Limits;
-use crate::engine::Lane;
+use crate::engine::{Lane, Tenant};
 use std::time::Instant;
 
 /// How a picture is treated, whatever its recipe.
@@ -9,6 +9,8 @@ use std::time::Instant;
 pub struct Call {
     /// The queue's lane: which pictures are processed first.
     pub lane: Lane,
+    /// Whose turn it takes where it waits for memory or a worker.
+    pub tenant: Tenant,
     /// When the caller stops waiting.
     pub deadline: Instant,
     /// Limits of the input files.

@@ -33,8 +33,11 @@ pub enum PipelineError {
     /// There is no subject in it.
     #[error(transparent)]
     NoSubject(#[from] NoSubject),
-    /// There is no face in it.
-    #[error("there is no face in the picture, or none of {MIN_FACE_SIDE} pixels or more")]
+    /// There is no face in it that is large enough to be found: in the network's copy of the picture or of a tile.
+    #[error(
+        "there is no face in the picture, or none that is large enough: {MIN_FACE_SIDE} pixels and about a 28th of the longest \
+         side, in pictures over 1280 pixels about 40 pixels"
+    )]
     NoFace,
     /// The result has transparency, and its format cannot.
     #[error("the picture is transparent in places, which a jpg cannot be; png and webp can")]

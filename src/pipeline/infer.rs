@@ -31,7 +31,7 @@ pub(super) async fn infer_high_recall(
         let copy = clahe::equalized(&frame, side);
         vec![frame, copy]
     };
-    let (both, equalizing) = Workers { engine, slot }.run("contrast", equalize).await?;
+    let (both, equalizing) = Workers { engine, slot, tenant: call.tenant }.run("contrast", equalize).await?;
     let Segmented { frames, masks, took, .. } = engine.segment(slot, both, call.lane, call.deadline).await?;
     let mut segmented = frames.into_iter().zip(masks);
     let (Some((frame, mask)), Some((_, second))) = (segmented.next(), segmented.next()) else {

@@ -9,6 +9,7 @@ use crate::compose::{Head, Layout, Scene};
 use crate::face::{main_face, restored, usable};
 use crate::image::{Alpha, Face, Frame, Rect, Size};
 use crate::matting::{self, Hair};
+use crate::model::FaceSearch;
 use crate::recipe::{Picture, Portrait, Retouch};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -72,9 +73,12 @@ pub(super) async fn find(
     };
     let retoucher = workers.engine.retoucher().clone();
     let buffers = workers.engine.buffers().clone();
+    // A small face is worth framing where there is no other. To classify a subject it is not worth the passes over its tiles,
+    // in which part of a product may be taken for a face.
+    let search = if portrait.is_some() { FaceSearch::LargeElseSmall } else { FaceSearch::Large };
     let find = move || {
         let size = frame.size();
-        let faces = retoucher.faces(&frame)?;
+        let faces = retoucher.search_faces(&frame, search)?;
         let own = faces.iter().filter(|face| usable(face, size) && coverage.share_of(&frame, face) >= LEAST_SHARE);
         let face = main_face(own, size).copied();
         if let Some(face) = face.filter(|_| portrait.is_some_and(|portrait| portrait.restore_face)) {

@@ -7,7 +7,7 @@ use super::files::{AuxImage, Files};
 use super::per_file::PerFile;
 use super::workers::Workers;
 use crate::codec::{self, DecodeError, Header, Limits};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Tenant};
 use crate::image::{BufferPool, Frame, Size};
 use bytes::Bytes;
 use std::time::{Duration, Instant};
@@ -25,7 +25,13 @@ pub async fn header_of(
 ) -> Result<Header, PipelineError> {
     let waits = codec::waits_for_worker(&bytes);
     let probe = move || codec::probe(&bytes, &limits);
-    let probed = async { if waits { engine.wait_for_decoder(probe).await } else { engine.cpu(probe).await } };
+    let probed = async {
+        if waits {
+            engine.wait_for_decoder(Tenant::default(), probe).await
+        } else {
+            engine.cpu(Tenant::default(), probe).await
+        }
+    };
     Ok(timeout_at(deadline.into(), probed).await.unwrap_or(Err(EngineError::DeadlineExceeded))??)
 }
 

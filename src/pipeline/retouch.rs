@@ -29,7 +29,7 @@ pub(super) async fn retouch(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let Job { files, scene, encode, inputs: _ } = job;
-    let workers = Workers { engine, slot: &slot };
+    let workers = Workers { engine, slot: &slot, tenant: call.tenant };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
@@ -39,7 +39,7 @@ pub(super) async fn retouch(
     let size = larger(probed.size(), retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
     let grown = if retouch.factor().is_some() { size.area() } else { 0 };
-    engine.reserve_pixels(&slot, probed.pixels() + grown + scene.most_pixels(size), call.deadline).await?;
+    engine.reserve_pixels(&slot, call.tenant, probed.pixels() + grown + scene.most_pixels(size), call.deadline).await?;
 
     let probed = probed.received(&workers, &mut timings.decode).await?;
     let buffers = engine.buffers().clone();

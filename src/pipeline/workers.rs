@@ -1,12 +1,13 @@
 //! Submits the CPU work of one run to the engine's CPU pool, and times it.
 
-use crate::engine::{Engine, EngineError, Slot};
+use crate::engine::{Engine, EngineError, Slot, Tenant};
 use std::time::{Duration, Instant};
 
 /// Runs CPU work that holds the request's slot until it ends, also when the request has been cancelled meanwhile.
 pub(super) struct Workers<'a> {
     pub(super) engine: &'a Engine,
     pub(super) slot: &'a Slot,
+    pub(super) tenant: Tenant,
 }
 
 impl Workers<'_> {
@@ -16,7 +17,7 @@ impl Workers<'_> {
         stage: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Duration), EngineError> {
-        self.engine.cpu(self.stage(stage, work)).await
+        self.engine.cpu(self.tenant, self.stage(stage, work)).await
     }
 
     /// What `work` returns; how long it worked is added to `total`.
@@ -38,7 +39,7 @@ impl Workers<'_> {
         total: &mut Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let (done, took) = self.engine.wait_for_decoder(self.stage(stage, work)).await?;
+        let (done, took) = self.engine.wait_for_decoder(self.tenant, self.stage(stage, work)).await?;
         *total += took;
         Ok(done)
     }

@@ -156,7 +156,7 @@ mod tests {
         for change in changes {
             let (done, outcome) = mpsc::channel();
             store.submit(change, Box::new(move |result| drop(done.send(result))));
-            outcome.recv().expect("the store answers").expect("a valid change");
+            outcome.recv_timeout(Duration::from_secs(120)).expect("the store answers").expect("a valid change");
         }
     }
 

@@ -326,10 +326,13 @@ pub fn webhook_tried(outcome: &'static str) {
     counter!(WEBHOOKS, "outcome" => outcome).increment(1);
 }
 
-/// A call to an image API for a backdrop ended, retries included: `drawn`, or the failure.
-pub fn upstream_finished(model: &'static str, outcome: &'static str, took: Duration) {
+/// A call to an image API for a backdrop ended, retries included: `drawn`, `cancelled`, or the failure. `took` is `None`
+/// where no request was sent.
+pub fn upstream_finished(model: &'static str, outcome: &'static str, took: Option<Duration>) {
     counter!(UPSTREAM_CALLS, "model" => model, "outcome" => outcome).increment(1);
-    histogram!(UPSTREAM_DURATION, "model" => model).record(took);
+    if let Some(took) = took {
+        histogram!(UPSTREAM_DURATION, "model" => model).record(took);
+    }
 }
 
 /// A lookup in the backdrop cache: `hit`, `miss`, `shared` (another request is generating it), `damaged`, or `failed`.
@@ -350,7 +353,9 @@ pub fn exporter() -> PrometheusHandle {
 }
 
 fn install() -> PrometheusHandle {
-    const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+    // The default deadline of requests is two minutes, and uploads precede it.
+    const SECONDS: [f64; 17] =
+        [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_duration_seconds".to_owned()), &SECONDS)
         .and_then(|builder| {
@@ -418,7 +423,7 @@ fn describe() {
     describe_gauge!(BULK_CHUNKS, "Chunks of the bulk runs in the database that are not done, by state.");
     describe_counter!(JOBS_ENDED, "Jobs that ended, by state.");
     describe_counter!(UPSTREAM_CALLS, "Calls to image APIs for backdrops, by model and outcome.");
-    describe_histogram!(UPSTREAM_DURATION, "Duration of calls to image APIs, by model.");
+    describe_histogram!(UPSTREAM_DURATION, "Duration of calls to image APIs that sent a request, by model.");
     describe_gauge!(BILLS_DEFERRED, "Bills that a lease covers and that are not in the database yet.");
     describe_counter!(BACKDROP_LOOKUPS, "Lookups in the backdrop cache, by outcome.");
     describe_counter!(WEBHOOKS, "Attempts to deliver webhooks, by outcome.");
@@ -439,6 +444,7 @@ mod tests {
             "# TYPE backdrop_batches_total counter",
             "backdrop_batch_size_bucket{le=\"4\"}",
             "backdrop_stage_duration_seconds_bucket{stage=\"decode\",le=\"0.005\"}",
+            "backdrop_stage_duration_seconds_bucket{stage=\"decode\",le=\"300\"}",
             "backdrop_queue_dropped_total{reason=\"full\"}",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

@@ -10,7 +10,7 @@ use super::probe::Probed;
 use super::stage_clock::StageClock;
 use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
-use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
+use crate::engine::{Engine, EngineError, Lane, Segmented, Slot, Tenant};
 use crate::image::{Frame, RawMask};
 use crate::matting::FrameMatte;
 use crate::recipe::VideoRecipe;
@@ -134,7 +134,14 @@ impl ClipJob<'_> {
     async fn acquire(&self, places: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let slot = self.engine.admit_waiting().await?;
-        self.engine.reserve_pixels(&slot, BATCH * self.probed.clip.size.area(), Instant::now() + BATCH_TIMEOUT).await?;
+        self.engine
+            .reserve_pixels(
+                &slot,
+                Tenant::default(),
+                BATCH * self.probed.clip.size.area(),
+                Instant::now() + BATCH_TIMEOUT,
+            )
+            .await?;
         Ok(BatchPermit { slot, _place: Arc::new(place) })
     }
 
@@ -180,7 +187,7 @@ impl ClipJob<'_> {
                     let state = is_last.then(|| filter.save());
                     (filter, frame, matte, state, began.elapsed())
                 };
-                let (returned, frame, matte, state, took) = self.engine.cpu(work).await?;
+                let (returned, frame, matte, state, took) = self.engine.cpu(Tenant::default(), work).await?;
                 filter = returned;
                 clock.matte.add(took);
                 if to.send(Matted { frame, matte, permit: permit.clone(), state }).await.is_err() {
@@ -218,7 +225,7 @@ impl ClipJob<'_> {
                     Some(matted) => {
                         let (compositor, at) = (Arc::clone(&compositor), index);
                         index += 1;
-                        in_flight.push_back(self.engine.cpu(move || composited(&compositor, matted, codec, rate, at)));
+                        in_flight.push_back(self.engine.cpu(Tenant::default(), move || composited(&compositor, matted, codec, rate, at)));
                     }
                     None => is_open = false,
                 },

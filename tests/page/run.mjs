@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { chromium, load } from "./browser.mjs";
 import { start } from "./daemon.mjs";
@@ -40,8 +41,13 @@ async function idle(page) {
   assert.deepEqual(failure, []);
 }
 
+/** Adds photos and waits until they are processed. */
 async function add(page, ...files) {
+  // The tiles of the last photo that was taken off stay in the hidden strip.
+  const tiles = "#strip:not([hidden]) .tile";
+  const before = await page.locator(tiles).count();
   await page.setInputFiles("#files", files);
+  await page.waitForFunction(([selector, count]) => document.querySelectorAll(selector).length === count, [tiles, before + files.length], LONG);
   await page.waitForSelector("#stage .result, #stage .frame", LONG);
   await idle(page);
 }
@@ -457,17 +463,26 @@ test("no address stays of a photo that is taken off while its result is read", a
 
 test("a stroke goes on while other photos are processed", async (page) => {
   await open(page);
+  // The first one is processed, the others once the stroke has begun.
+  let release;
+  let requests = 0;
+  const held = new Promise((done) => { release = done; });
+  await page.route("**/remove", async (route) => {
+    requests += 1;
+    if (requests > 1) await held;
+    await route.continue();
+  });
   await page.setInputFiles("#files", [CAT, CUP, ASTRONAUT]);
   await page.waitForFunction(() => document.querySelector(".tile .done"), null, LONG);
-  const done = () => page.locator(".tile .done").count();
-  const before = await done();
-  assert.ok(before < 3, "one is left to be processed");
+  const before = await page.locator(".tile .done").count();
+  assert.equal(before, 1);
   await page.click(".strip-grid li:has(.done) .tile");
   await page.click("[data-mode=mark]");
   const { x, y, width, height } = await page.locator("canvas.marks").boundingBox();
   await page.mouse.move(x + width / 2, y + height / 2);
   await page.mouse.down();
   await page.mouse.move(x + width / 2, y + height / 4);
+  release();
   await page.waitForFunction((count) => document.querySelectorAll(".tile .done").length > count, before, LONG);
   await page.mouse.move(x + width / 4, y + height / 4);
   await page.mouse.up();
@@ -524,7 +539,11 @@ test("a clip outlives a lost connection and is billed once", async (page) => {
   await page.click("#run");
   await says(page, "trying again");
   // Until it gives up.
-  while (!(await page.isEnabled("#run"))) await page.clock.fastForward(30_000);
+  for (let round = 0; !(await page.isEnabled("#run")); round += 1) {
+    assert.ok(round < 200, "it never gives up");
+    await page.clock.fastForward(30_000);
+    await sleep(50);
+  }
   await says(page, "cannot be reached");
   await page.click("#run");
   await says(page, "trying again");

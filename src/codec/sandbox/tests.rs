@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PHOTO: &[u8] = include_bytes!("../../../tests/photos/coffee.jpg");
 const TURNED: &[u8] = include_bytes!("../../../tests/fixtures/codec/orientation_6.jpg");
@@ -245,6 +245,15 @@ fn a_worker_is_replaced_after_its_number_of_requests() {
     assert_eq!(seen.len(), 3, "{seen:?}");
 }
 
+/// Waits for at most a minute.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not happen");
+        std::thread::yield_now();
+    }
+}
+
 /// Kills an idle worker and waits until its socket is closed, by the last of its threads.
 fn end_idle(worker: u32) {
     let process = rustix::process::Pid::from_raw(i32::try_from(worker).unwrap()).unwrap();
@@ -254,9 +263,7 @@ fn end_idle(worker: u32) {
         let threads = std::fs::read_dir(format!("/proc/{worker}/task")).unwrap().count();
         stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z') && threads == 1
     };
-    while !has_ended() {
-        std::thread::yield_now();
-    }
+    wait_until(has_ended);
 }
 
 #[test]
@@ -274,9 +281,7 @@ fn a_worker_that_ended_while_idle_is_replaced_though_another_one_is_free() {
     for ended in [0, 1] {
         let workers = workers(2, 1000);
         workers.start_early();
-        while workers.idle().len() < 2 {
-            std::thread::yield_now();
-        }
+        wait_until(|| workers.idle().len() == 2);
         let gone = workers.idle()[ended];
         end_idle(gone);
         for _ in 0..2 {

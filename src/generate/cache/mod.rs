@@ -5,7 +5,11 @@
 //! has an index in memory of what it has seen, which orders the eviction; before a write it lists the store where that was
 //! [`RELIST`] ago, so that the bound includes what others wrote since. Eviction precedes every write.
 //!
-//! A failing cache never fails a request: the picture is generated again, and a warning and a metric report the failure.
+//! Pictures are written in the background, at most [`MAX_WRITES`] at once; others are not stored meanwhile. A lookup finds
+//! a picture that is being written.
+//!
+//! A failing cache never fails a request: the picture is generated again, and a warning reports the failure; that of a
+//! lookup is also counted.
 //!
 //! The built-in generator has no cache: its output follows from prompt and size, and drawing takes about as long as reading
 //! and decoding a file would.
@@ -23,17 +27,20 @@ use key::CHECKSUM_BYTES;
 use lru::LruIndex;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
+use std::collections::HashMap;
 use std::error::Error;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-/// How long one lookup or one write may delay a request.
+/// How long one operation of the store may take. Lookups, and the evictions that follow from them, delay a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long listing the store may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
+/// Pictures that are written at once. They stay in memory until then; with a store that hangs, for 25 s.
+const MAX_WRITES: usize = 4;
 /// For how long a listing is used. Several daemons together exceed the bound by what they write in this time.
 const RELIST: Duration = Duration::from_secs(10 * 60);
 
@@ -43,6 +50,8 @@ pub(super) struct Cache {
     objects: StorageLocation,
     max_picture_bytes: usize,
     index: Mutex<LruIndex>,
+    /// Pictures that are being written.
+    writing: Mutex<HashMap<CacheKey, Bytes>>,
     /// Locked while the store is listed.
     listed_at: AsyncMutex<Option<Instant>>,
     relist: Duration,
@@ -52,11 +61,16 @@ impl Cache {
     /// A cache of at most `max_bytes` in `objects`, of pictures of at most `max_picture_bytes`.
     pub(super) fn new(objects: StorageLocation, max_bytes: u64, max_picture_bytes: usize) -> Self {
         let (index, listed_at) = (Mutex::new(LruIndex::new(max_bytes)), AsyncMutex::default());
-        Self { objects, max_picture_bytes, index, listed_at, relist: RELIST }
+        Self { objects, max_picture_bytes, index, writing: Mutex::default(), listed_at, relist: RELIST }
     }
 
     /// The cached picture of `key`.
     pub(super) async fn get(&self, key: CacheKey) -> Option<Bytes> {
+        let written_now = self.writing().get(&key).cloned();
+        if written_now.is_some() {
+            metrics::backdrop_looked_up("hit");
+            return written_now;
+        }
         match timeout(TIMEOUT, self.read(key)).await {
             Ok(Ok(Some(Some(picture)))) => {
                 metrics::backdrop_looked_up("hit");
@@ -73,8 +87,14 @@ impl Cache {
                 self.index().remove(key);
                 metrics::backdrop_looked_up("miss");
             }
-            Ok(Err(error)) => self.report_failure("read", &error),
-            Err(elapsed) => self.report_failure("read", &Box::from(elapsed)),
+            Ok(Err(error)) => {
+                metrics::backdrop_looked_up("failed");
+                self.report_failure("read", &error);
+            }
+            Err(elapsed) => {
+                metrics::backdrop_looked_up("failed");
+                self.report_failure("read", &Box::from(elapsed));
+            }
         }
         None
     }
@@ -92,8 +112,29 @@ impl Cache {
         Ok(Some(verified(key, &got.bytes().await?)))
     }
 
+    /// Stores a picture in the background, unless [`MAX_WRITES`] others are being written. Nothing waits for the writes at
+    /// shutdown: a lost one only means that its picture is generated again.
+    pub(super) fn put_in_background(self: &Arc<Self>, key: CacheKey, picture: Bytes) {
+        let mut writing = self.writing();
+        if writing.contains_key(&key) {
+            return;
+        }
+        if writing.len() >= MAX_WRITES {
+            drop(writing);
+            tracing::warn!(
+                place = self.objects.address_prefix(),
+                "backdrop cache is slow: a picture is not stored, since {MAX_WRITES} others are being written"
+            );
+            return;
+        }
+        writing.insert(key, picture.clone());
+        drop(writing);
+        let write = BackgroundWrite { cache: self.clone(), key, picture };
+        tokio::spawn(write.run());
+    }
+
     /// Stores a picture.
-    pub(super) async fn put(&self, key: CacheKey, picture: &Bytes) {
+    async fn put(&self, key: CacheKey, picture: &Bytes) {
         let written = match timeout(LIST_TIMEOUT, self.list()).await {
             Ok(Ok(())) => timeout(TIMEOUT, self.write(key, picture)).await,
             Ok(Err(error)) => Ok(Err(error)),
@@ -131,6 +172,11 @@ impl Cache {
         self.delete_all(evicted).await?;
         *listed_at = Some(Instant::now());
         Ok(())
+    }
+
+    /// Never held across an await; a poisoned map is still consistent.
+    fn writing(&self) -> MutexGuard<'_, HashMap<CacheKey, Bytes>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Never held across an await; a poisoned index is still consistent.
@@ -176,13 +222,31 @@ impl Cache {
     }
 
     fn report_failure(&self, operation: &'static str, error: &Failure) {
-        metrics::backdrop_looked_up("failed");
         tracing::warn!(
             place = self.objects.address_prefix(),
             operation,
             error = with_causes(&**error),
             "backdrop cache failed"
         );
+    }
+}
+
+/// A write in progress. Dropped, finished or not, it frees its place among the [`MAX_WRITES`].
+struct BackgroundWrite {
+    cache: Arc<Cache>,
+    key: CacheKey,
+    picture: Bytes,
+}
+
+impl BackgroundWrite {
+    async fn run(self) {
+        self.cache.put(self.key, &self.picture).await;
+    }
+}
+
+impl Drop for BackgroundWrite {
+    fn drop(&mut self) {
+        self.cache.writing().remove(&self.key);
     }
 }
 
@@ -306,5 +370,50 @@ mod tests {
         fs::create_dir(folder.path().join("there")).unwrap();
         cache.put(key(1), &picture(1)).await;
         assert_eq!(cache.get(key(1)).await, Some(picture(1)));
+    }
+
+    #[tokio::test]
+    async fn pictures_are_written_in_the_background_a_few_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Arc::new(cache(folder.path(), 10_000));
+        // Every write waits for this lock, as for a store that hangs.
+        let hanging = cache.listed_at.lock().await;
+        for number in 0..=MAX_WRITES as u8 {
+            cache.put_in_background(key(number.into()), picture(number));
+            cache.put_in_background(key(number.into()), picture(number));
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(files(folder.path()).unwrap(), 0);
+        for number in 0..MAX_WRITES as u8 {
+            assert_eq!(cache.get(key(number.into())).await, Some(picture(number)), "found while it is written");
+        }
+        assert_eq!(cache.get(key(MAX_WRITES as u32)).await, None, "one more than are written at once");
+        drop(hanging);
+        let finished = async {
+            while !cache.writing().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), finished).await.expect("the writes finish");
+        assert_eq!(files(folder.path()).unwrap(), MAX_WRITES);
+        assert_eq!(cache.get(key(0)).await, Some(picture(0)));
+        cache.put_in_background(key(9), picture(9));
+        assert_eq!(cache.writing().len(), 1, "their places are free again");
+    }
+
+    #[tokio::test]
+    async fn a_failed_write_is_not_counted_as_a_lookup() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let exporter = recorder.handle();
+        let _recording = ::metrics::set_default_local_recorder(&recorder);
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(&folder.path().join("there"), 10_000);
+        fs::remove_dir(folder.path().join("there")).unwrap();
+        fs::write(folder.path().join("there"), "a file where the folder was").unwrap();
+        cache.put(key(1), &picture(1)).await;
+        assert!(!exporter.render().contains("lookups"), "{}", exporter.render());
+        assert_eq!(cache.get(key(1)).await, None);
+        let counted = "backdrop_backdrop_lookups_total{outcome=\"failed\"} 1";
+        assert!(exporter.render().contains(counted), "{}", exporter.render());
     }
 }

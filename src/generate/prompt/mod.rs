@@ -3,7 +3,7 @@
 //! The text is split into words; phrases are matched before words, longest first, the last word also in the singular. The
 //! concepts found are combined by English word order: adjectives belong to the noun that follows ("dark green velvet"),
 //! "on" and "over" name the ground, "against", "before" and "behind" the background, and a negation removes the next noun
-//! with its adjectives. Unknown words are skipped.
+//! with its adjectives, materials included ("no wooden table"). Unknown words are skipped.
 
 mod parsed;
 mod parser;

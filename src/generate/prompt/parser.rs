@@ -27,6 +27,8 @@ pub(super) struct Parser {
     negated: bool,
     /// Whether the last token was negated, so that "or" continues the negation.
     was_negated: bool,
+    /// Whether the last token was a negated material, whose noun may follow: "no wooden table".
+    negated_material: bool,
 }
 
 impl Parser {
@@ -38,8 +40,9 @@ impl Parser {
 
     /// Adds a token, whose words are `text`.
     pub(super) fn push(&mut self, token: Token, text: &str) {
+        let after_negated_material = std::mem::take(&mut self.negated_material);
         match token {
-            Token::Known(entry) => self.concept(entry, text),
+            Token::Known(entry) => self.concept(entry, text, after_negated_material),
             Token::On => self.set_target(Target::Ground),
             Token::Against => self.set_target(Target::Background),
             Token::In => self.flush(),
@@ -75,12 +78,20 @@ impl Parser {
         }
     }
 
-    fn concept(&mut self, entry: &'static Entry, text: &str) {
+    fn concept(&mut self, entry: &'static Entry, text: &str, after_negated_material: bool) {
+        let is_material = matches!(entry.meaning, Meaning::Material(..));
+        let is_noun = is_material || matches!(entry.meaning, Meaning::Slot(_) | Meaning::Prop(_));
+        if after_negated_material && is_noun {
+            // "no marble tile floor": the noun belongs to the negation. Only surfaces of the material are excluded: a beach
+            // without a wooden floor keeps its sand.
+            self.negated_material = is_material;
+            return;
+        }
         if self.negated {
             // Adjectives are dropped together with their noun.
             let is_adjective = matches!(entry.meaning, Meaning::Color(_) | Meaning::Tone(_) | Meaning::Finish(_));
             if !is_adjective {
-                (self.negated, self.was_negated) = (false, true);
+                (self.negated, self.was_negated, self.negated_material) = (false, true, is_material);
                 self.exclude(entry, &format!("no {text}"));
             }
             return;

@@ -100,6 +100,26 @@ fn negated_concepts_are_removed() {
 }
 
 #[test]
+fn a_material_does_not_end_the_negation_of_its_noun() {
+    for (text, same) in [
+        ("no brick wall, beach", "beach"),
+        ("beach, no wooden floor", "beach"),
+        ("forest without a wooden table", "forest"),
+        ("beach, no white marble tile floor", "beach"),
+        ("no oak podium or wooden shelf, beach", "beach"),
+        ("no wooden table but a marble table", "marble table"),
+        ("no wood, a table", "table"),
+        ("no wood on a table", "table"),
+        ("no brick, wall of marble", "wall, marble"),
+    ] {
+        assert_eq!(parse(text), parse(same), "{text}");
+    }
+    assert_eq!(parse("oak table, no wooden table").ground, None);
+    let kept = parse("marble floor, no wooden floor");
+    assert_eq!((material(&kept.ground), kept.no_ground), (Some(Material::Marble), false));
+}
+
+#[test]
 fn unknown_words_are_skipped() {
     let parsed = parse("a quixotic widget of zorp, xyzzy");
     assert_eq!(parsed, ParsedPrompt::default());

@@ -1,7 +1,8 @@
 //! HTTP client of one image API (OpenAI images protocol): deadline, retries, circuit breaker, bounded responses.
 //!
 //! One deadline covers all attempts of a call. Transient failures (429, 5xx, a broken connection) are retried at most
-//! twice, after a pause that respects `Retry-After`; other failures are not. Repeated failures open the [`circuit_breaker`].
+//! twice, after a pause that respects `Retry-After`; other failures are not. Repeated failures open the [`circuit_breaker`],
+//! except those that are about one request (400, 413, 422, a refused prompt).
 //! Redirects are not followed, so that the API key only goes to the configured address. Responses are read up to a bound;
 //! a picture at another address is fetched with the checks of a client's URL, and accepted after complete decoding
 //! ([`verify`]).
@@ -53,6 +54,21 @@ pub(super) struct Upstream {
     breaker: CircuitBreaker,
 }
 
+/// One call, recorded in the metrics when dropped: a cancelled one too.
+struct Call {
+    model: &'static str,
+    began: Instant,
+    /// Whether a request was sent; calls without one have no duration.
+    sent: bool,
+    outcome: &'static str,
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        metrics::upstream_finished(self.model, self.outcome, self.sent.then(|| self.began.elapsed()));
+    }
+}
+
 /// A failed attempt, and whether to retry.
 struct FailedAttempt {
     error: UpstreamError,
@@ -98,10 +114,9 @@ impl Upstream {
         size: PictureSize,
         deadline: Instant,
     ) -> Result<Bytes, UpstreamError> {
-        let began = Instant::now();
-        let result = self.within_deadline(prompt, size, deadline, began).await;
-        let outcome = result.as_ref().map_or_else(UpstreamError::outcome, |_| "drawn");
-        metrics::upstream_finished(self.id.as_str(), outcome, began.elapsed());
+        let mut call = Call { model: self.id.as_str(), began: Instant::now(), sent: false, outcome: "cancelled" };
+        let result = self.within_deadline(prompt, size, deadline, &mut call).await;
+        call.outcome = result.as_ref().map_or_else(UpstreamError::outcome, |_| "drawn");
         result
     }
 
@@ -110,19 +125,25 @@ impl Upstream {
         prompt: &str,
         size: PictureSize,
         deadline: Instant,
-        began: Instant,
+        call: &mut Call,
     ) -> Result<Bytes, UpstreamError> {
+        let began = call.began;
         let limit = self.config.timeout.min(deadline.saturating_duration_since(began));
         if limit.is_zero() {
             // The time was spent elsewhere: not a failure of this API, so the breaker does not count it.
             return Err(UpstreamError::TimedOut(limit));
         }
         let permit = self.breaker.acquire(began).map_err(UpstreamError::CircuitOpen)?;
+        call.sent = true;
         let result = timeout(limit, self.with_retries(prompt, size, began + limit)).await;
         let result = result.unwrap_or(Err(UpstreamError::TimedOut(limit)));
         match &result {
             // An API that refuses prompts is healthy.
             Ok(_) | Err(UpstreamError::PromptRefused { .. }) => permit.succeeded(),
+            // So is one whose answer is about this request: other accounts keep their access to it.
+            Err(UpstreamError::Status { status, .. }) if matches!(status.as_u16(), 400 | 413 | 422) => {
+                permit.succeeded();
+            }
             Err(_) => permit.failed(Instant::now()),
         }
         result

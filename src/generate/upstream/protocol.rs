@@ -78,9 +78,9 @@ struct Reason {
 }
 
 /// Whether an error response refuses the prompt by content policy, as opposed to an invalid request. The protocol has no
-/// single code for that; those in use contain one of these words.
+/// single code for that; those in use contain one of these words (`content_filter`, `contentFilter`).
 pub(super) fn refuses_prompt(status: StatusCode, body: &[u8]) -> bool {
-    const WORDS: [&str; 4] = ["content_policy", "content_filter", "moderation", "safety"];
+    const WORDS: [&str; 4] = ["contentpolicy", "contentfilter", "moderation", "safety"];
     let may_refuse =
         matches!(status, StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN | StatusCode::UNPROCESSABLE_ENTITY);
     let Some(Failure { error: Reason { code, r#type } }) =
@@ -88,7 +88,7 @@ pub(super) fn refuses_prompt(status: StatusCode, body: &[u8]) -> bool {
     else {
         return false;
     };
-    let codes = [code, r#type].into_iter().flatten().map(|text| text.to_lowercase());
+    let codes = [code, r#type].into_iter().flatten().map(|text| text.to_lowercase().replace('_', ""));
     codes.into_iter().any(|code| WORDS.iter().any(|word| code.contains(word)))
 }
 
@@ -142,6 +142,8 @@ mod tests {
         assert!(refuses(400, json!({ "code": "content_policy_violation", "message": "no" })));
         assert!(refuses(400, json!({ "code": "moderation_blocked", "type": "image_generation_user_error" })));
         assert!(refuses(403, json!({ "type": "Safety_Violation" })));
+        assert!(refuses(400, json!({ "code": "contentFilter" })) && refuses(400, json!({ "code": "content_filter" })));
+        assert!(refuses(400, json!({ "code": "ContentPolicyViolation" })));
         assert!(!refuses(400, json!({ "code": "invalid_size", "message": "content_policy" })));
         assert!(!refuses(400, json!({ "code": null })));
         assert!(!refuses(500, json!({ "code": "content_policy_violation" })), "the server's own failure");

@@ -37,14 +37,18 @@ pub(super) fn responses() -> Object {
             cutout(
                 "The portrait; without a face, the result of /studio-shot in the colour of this endpoint.",
                 [face(
-                    "The face in the result: left, top, width, height; `none` where the subject has no face of 16 pixels or more.",
+                    "The face in the result: left, top, width, height; `none` where none was found on the subject. A face is found from \
+                     about a 28th of the picture's longest side on; in a picture over 1280 pixels in which there is no such face, from \
+                     about 40 pixels on.",
                 )],
             ),
         ),
         (
             "Restored",
             picture(
-                "The picture with restored faces; without enlargement nothing else changes.",
+                "The picture with restored faces, at most 64; without enlargement nothing else changes. A face is found from 16 pixels \
+                 and about a 28th of the picture's longest side on, in pictures over 1280 pixels from about 40 pixels on (in those \
+                 over 24 megapixels the limit grows with the picture).",
                 [
                     model("Name and version of the model that restored the faces."),
                     face("The largest face in the result: left, top, width, height."),

@@ -1,7 +1,7 @@
 //! Every endpoint with one picture in and one picture out; they differ by recipe.
 
 use crate::codec::Limits;
-use crate::engine::Lane;
+use crate::engine::{Lane, Tenant};
 use crate::generate::GeneratedImage;
 use crate::http::authorize::{Authorized, authorize};
 use crate::http::caller::Caller;
@@ -121,14 +121,14 @@ pub(in crate::http) async fn process(
     received: Instant,
     limits: Limits,
 ) -> Result<FinishedImage, ApiError> {
-    let PreparedImage { authorized, source, param, share, aux, digest, fetching, was_fetched } = prepared;
+    let PreparedImage { mut authorized, source, param, share, aux, digest, fetching, was_fetched } = prepared;
+    let generated = backdrop::generate(state, &mut authorized, caller, &source, received).await;
     let recipe = &authorized.recipe;
-    let generated = backdrop::generate(state, recipe, caller, &source, received).await;
     let generated = generated.map_err(|error| error.renamed(FILE, param))?;
     let fetch = if was_fetched || generated.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
     let deadline = received + state.config.request_deadline;
-    let call = Call { lane: Lane::Interactive, deadline, limits };
+    let call = Call { lane: Lane::Interactive, tenant: Tenant::of(&caller.account), deadline, limits };
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };

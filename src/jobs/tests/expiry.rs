@@ -11,6 +11,7 @@ async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
     let failed = daemon.create_new(named("fail", "order 2")).await.job.id;
     let hangs = daemon.create_new(new_job("hang")).await.job.id;
     daemon.ended(&failed).await;
+    until(async || daemon.view(&hangs).await.job.state == JobState::Processing).await;
     let delete_expired =
         async || expiry::delete_expired(&daemon.jobs.0, UnixSeconds(env.now.load(Ordering::SeqCst))).await;
 

@@ -31,7 +31,7 @@ async fn a_job_interrupted_by_a_stop_is_queued_at_the_next_start() {
 
 #[tokio::test]
 async fn a_job_that_begins_anew_below_its_shown_progress_is_not_at_a_standstill() {
-    let env = TestEnv { stall: Duration::from_millis(700), ..TestEnv::new() };
+    let env = TestEnv { stall: Duration::from_secs(3), ..TestEnv::new() };
     let mut daemon = env.start();
     let id = daemon.create_new(new_job("slowly")).await.job.id;
     std::fs::write(env.folder.path().join("jobs").join(&id).join("progress"), [60]).expect("the folder is there");

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::dying_store::delegate_reads;
 use super::support::submit;
@@ -87,7 +88,7 @@ impl SharedStore {
             answer.send(written).expect("the receiver waits");
         };
         self.store.submit(change, Box::new(done));
-        answers.recv().expect("one answer").expect("it is allowed");
+        answers.recv_timeout(Duration::from_secs(120)).expect("one answer").expect("it is allowed");
     }
 }
 

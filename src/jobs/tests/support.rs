@@ -147,7 +147,7 @@ impl Worker for FakeWorker {
                 "slowly" => {
                     for at in (5..60).step_by(5) {
                         progress(at);
-                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        tokio::time::sleep(Duration::from_millis(400)).await;
                     }
                     self.make(folder, progress).await
                 }
@@ -536,7 +536,7 @@ pub(super) async fn until(mut condition: impl AsyncFnMut() -> bool) {
 pub(super) fn submit(store: &dyn StateStore, change: Change) -> Result<Rows, ChangeError> {
     let (answer, answers) = std::sync::mpsc::channel();
     store.submit(change, Box::new(move |result| answer.send(result).expect("the receiver waits")));
-    answers.recv().expect("one answer")
+    answers.recv_timeout(Duration::from_secs(120)).expect("one answer")
 }
 
 /// A job whose worker behaves as `what`.

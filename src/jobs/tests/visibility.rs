@@ -79,7 +79,9 @@ async fn a_polled_jobs_state_and_progress_never_go_back() {
     for _ in 0..20 {
         let id = daemon.create_new(new_job("make")).await.job.id;
         let (mut seen, mut turn) = ((JobState::Queued, 0), 0);
+        let began = Instant::now();
         loop {
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not end");
             let view = daemon.view(&id).await;
             // With a restart in the middle; its only step back is from processing to queued.
             assert!(view.progress >= seen.1, "{view:?} after {seen:?}");

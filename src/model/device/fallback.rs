@@ -2,13 +2,13 @@
 //! self-test again.
 //!
 //! Under `auto` a GPU that cannot be opened, fails its self-test or does not answer in time is replaced by the CPU, with one
-//! warning. From time to time it is loaded and tested again beside the CPU; when it passes, it takes over. A GPU that was
-//! configured by `gpu` or by name is never replaced: its failure is the error.
+//! warning. From time to time it is loaded and tested again beside the CPU; when it passes, it takes over. The time until then
+//! goes on while the segmentation network is unloaded. A GPU that was configured by `gpu` or by name is never replaced: its
+//! failure is the error.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use backdrop_kernels::conv::Isa;
@@ -18,7 +18,9 @@ use super::choice::{DeviceChoice, DeviceError};
 use super::select::{SelectedDevice, select};
 use crate::image::{Face, Frame, RawMask};
 use crate::model::weights::Weights;
-use crate::model::{CpuRetoucher, CpuSegmenter, FaceCrop, Factor, Precision, Retoucher, SegmentError, Segmenter};
+use crate::model::{
+    CpuRetoucher, CpuSegmenter, FaceCrop, FaceSearch, Factor, Precision, Retoucher, SegmentError, Segmenter,
+};
 use crate::telemetry::metrics;
 
 /// A GPU that can load the networks. A trait, so that tests can substitute one that fails.
@@ -64,8 +66,38 @@ struct State {
     isa: Isa,
     /// Whether a GPU that cannot be used is replaced by the CPU: under `auto`.
     falls_back: bool,
-    /// Whether the segmentation network did fall back, and the others with it.
-    fell_back: AtomicBool,
+    /// When the GPU is tested again, while the segmentation network has fallen back to the CPU, and the others with it.
+    fallback: Mutex<Option<NextTrial>>,
+}
+
+/// When a GPU that failed is loaded and tested again.
+#[derive(Clone, Copy, Debug)]
+struct NextTrial {
+    /// From when `wait` counts.
+    since: Instant,
+    wait: Duration,
+}
+
+impl NextTrial {
+    /// After `wait` from now.
+    fn after(wait: Duration) -> Self {
+        Self { since: Instant::now(), wait }
+    }
+
+    /// What is left of the wait.
+    fn left(&self) -> Duration {
+        self.wait.saturating_sub(self.since.elapsed())
+    }
+}
+
+impl State {
+    fn new(gpu: Option<Arc<dyn Gpu>>, isa: Isa, falls_back: bool) -> Self {
+        Self { gpu, isa, falls_back, fallback: Mutex::default() }
+    }
+
+    fn fallback(&self) -> MutexGuard<'_, Option<NextTrial>> {
+        self.fallback.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ActiveDevice {
@@ -91,24 +123,18 @@ impl ActiveDevice {
             return Err(DeviceError::PrecisionOnGpu(choice.clone()));
         }
         let State { gpu, falls_back, .. } = &*device.0;
-        Ok(Self(Arc::new(State {
-            gpu: gpu.clone(),
-            isa: precision.isa()?,
-            falls_back: *falls_back,
-            fell_back: AtomicBool::new(false),
-        })))
+        Ok(Self(Arc::new(State::new(gpu.clone(), precision.isa()?, *falls_back))))
     }
 
     /// `gpu`, or the CPU if there is none, as the device selected for `choice`.
     #[must_use]
     pub fn new(choice: &DeviceChoice, gpu: Option<Arc<dyn Gpu>>) -> Self {
-        let falls_back = *choice == DeviceChoice::Auto;
-        Self(Arc::new(State { gpu, isa: Isa::detect(), falls_back, fell_back: AtomicBool::new(false) }))
+        Self(Arc::new(State::new(gpu, Isa::detect(), *choice == DeviceChoice::Auto)))
     }
 
     /// The GPU, unless there is none or the networks fell back to the CPU.
     fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
-        self.0.gpu.as_ref().filter(|_| !self.0.fell_back.load(Ordering::Relaxed))
+        self.0.gpu.as_ref().filter(|_| self.0.fallback().is_none())
     }
 
     /// Loads the segmentation network, ready for batches of up to `max_batch`. The CPU needs no warm-up.
@@ -125,9 +151,11 @@ impl ActiveDevice {
         }
     }
 
-    /// Moves all networks to the CPU.
-    fn fall_back(&self, reason: &str) {
-        if !self.0.fell_back.swap(true, Ordering::Relaxed) {
+    /// Moves all networks to the CPU. The GPU is tested again after `wait`, unless it has failed before.
+    fn fall_back(&self, reason: &str, wait: Duration) {
+        let mut fallback = self.0.fallback();
+        if fallback.is_none() {
+            *fallback = Some(NextTrial::after(wait));
             metrics::device_fell_back(true);
             tracing::warn!(
                 reason,
@@ -138,9 +166,22 @@ impl ActiveDevice {
 
     /// Moves them back.
     fn recover(&self) {
-        self.0.fell_back.store(false, Ordering::Relaxed);
+        *self.0.fallback() = None;
         metrics::device_fell_back(false);
         tracing::info!(device = %self, "the GPU passed its self-test; the networks run on it again");
+    }
+
+    /// What is left of the wait until the GPU is tested again.
+    fn until_trial(&self) -> Option<Duration> {
+        let next = *self.0.fallback();
+        next.map(|next| next.left())
+    }
+
+    /// Begins the wait for the next trial, `longer` times that for the last one.
+    fn postpone_trial(&self, longer: u32) {
+        if let Some(next) = &mut *self.0.fallback() {
+            *next = NextTrial::after(next.wait.saturating_mul(longer));
+        }
     }
 
     /// The auxiliary networks.
@@ -209,9 +250,9 @@ impl FallbackSegmenter {
             Some(Ok(running)) => (running, None),
             failed => {
                 if let Some(Err(error)) = failed {
-                    device.fall_back(&error.into_reason());
+                    device.fall_back(&error.into_reason(), gpu.retry_after());
                 }
-                (cpu_segmenter(weights, device.0.isa)?, Some(Retrial::begin(&gpu, weights, max_batch)))
+                (cpu_segmenter(weights, device.0.isa)?, Some(Retrial::begin(device, &gpu, weights, max_batch)))
             }
         };
         Ok(Self { device: device.clone(), gpu, weights: weights.clone(), max_batch, running, retrial, cpu: None })
@@ -235,9 +276,9 @@ impl Segmenter for FallbackSegmenter {
         }
         match self.running.segment(frames) {
             Err(SegmentError::Unusable(reason)) if self.retrial.is_none() => {
-                self.device.fall_back(&reason);
+                self.device.fall_back(&reason, self.gpu.retry_after());
                 self.running = cpu_segmenter(&self.weights, self.device.0.isa)?;
-                self.retrial = Some(Retrial::begin(&self.gpu, &self.weights, self.max_batch));
+                self.retrial = Some(Retrial::begin(&self.device, &self.gpu, &self.weights, self.max_batch));
                 self.running.segment(frames)
             }
             Err(SegmentError::Device(reason)) if self.retrial.is_none() => {
@@ -259,39 +300,54 @@ fn report_failure(reason: &str) {
     tracing::warn!(reason, "a network failed on the device; it runs on the CPU for this work");
 }
 
-/// A thread that loads and tests a failed GPU from time to time, until it passes or nobody waits for it.
+/// A thread that loads and tests a failed GPU when the device's [`NextTrial`] is due, until it passes or the segmenter that waits
+/// for it is dropped.
 struct Retrial {
+    device: ActiveDevice,
     recovered: mpsc::Receiver<Box<dyn Segmenter>>,
     /// The thread ends when it is dropped.
     _stop: mpsc::Sender<()>,
 }
 
 impl Retrial {
-    fn begin(gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Self {
+    fn begin(device: &ActiveDevice, gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Self {
         let ((stop, stopped), (found, recovered)) = (mpsc::channel::<()>(), mpsc::channel());
-        let (gpu, weights) = (Arc::clone(gpu), weights.clone());
+        let (of, gpu, weights) = (device.clone(), Arc::clone(gpu), weights.clone());
         let run = move || {
-            let mut wait = gpu.retry_after();
+            let left = || of.until_trial().unwrap_or_else(|| gpu.retry_after());
             // A driver that hangs keeps the thread of each attempt.
-            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(left()) == Err(RecvTimeoutError::Timeout) {
+                // Before the attempt: a segmenter that is loaded meanwhile does not begin one beside it.
+                of.postpone_trial(2);
                 match load(&gpu, &weights, max_batch) {
                     Ok(segmenter) => {
-                        // An error means that it is no longer waited for.
-                        let _: Result<(), _> = found.send(segmenter);
+                        // An error means that the segmenter was dropped during the attempt; the next one finds a GPU that works.
+                        if found.send(segmenter).is_err() {
+                            of.recover();
+                        }
                         return;
                     }
                     Err(error) => tracing::debug!(reason = error.into_reason(), "the GPU still cannot be used"),
                 }
-                wait = wait.saturating_mul(2);
+                of.postpone_trial(1);
             }
         };
         let thread = std::thread::Builder::new().name("gpu-retrial".to_owned()).spawn(run);
         thread.expect("the system has threads left");
-        Self { recovered, _stop: stop }
+        Self { device: device.clone(), recovered, _stop: stop }
     }
 
     fn recovered(&self) -> Option<Box<dyn Segmenter>> {
         self.recovered.try_recv().ok()
+    }
+}
+
+impl Drop for Retrial {
+    fn drop(&mut self) {
+        // It passed and no batch came since, so that the next segmenter is loaded on it.
+        if self.recovered().is_some() {
+            self.device.recover();
+        }
     }
 }
 
@@ -371,6 +427,10 @@ impl Retoucher for ActiveRetoucher {
         self.run(|retoucher| retoucher.faces(frame))
     }
 
+    fn search_faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
+        self.run(|retoucher| retoucher.search_faces(frame, search))
+    }
+
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {
         self.run(|retoucher| retoucher.restoration(face))
     }
@@ -386,7 +446,7 @@ mod tests {
     use crate::image::{Buffer, Size};
     use crate::model::FACE_SIDE;
     use std::io::{self, Write};
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     /// A GPU that cannot be used.
     #[derive(Debug, Default)]
@@ -536,6 +596,56 @@ mod tests {
         assert!(gpu.loads.load(Ordering::Relaxed) >= 3, "the first, one that hung, and one that passed");
         assert_eq!(segmenter.device(), "unsteady adapter");
         assert_eq!(format!("{device:?}"), "ActiveDevice(unsteady adapter)");
+    }
+
+    #[test]
+    fn the_wait_for_the_next_trial_goes_on_while_the_segmenter_is_unloaded() {
+        let gpu = Arc::new(Broken::default());
+        let (device, weights) = (device(&DeviceChoice::Auto, &gpu), Weights::embedded());
+        assert_eq!(device.until_trial(), None);
+        drop(device.segmenter(&weights, 1).expect("the CPU takes over"));
+        let left = device.until_trial().expect("it failed");
+        assert!(left <= gpu.retry_after() && left > gpu.retry_after() / 2, "{left:?}");
+        let pause = Duration::from_millis(20);
+        std::thread::sleep(pause);
+        drop(device.segmenter(&weights, 1).expect("the CPU computes"));
+        assert!(device.until_trial().is_some_and(|now| now <= left - pause), "the wait began anew");
+        assert_eq!(gpu.loads.load(Ordering::Relaxed), 1);
+
+        // It becomes due while no segmenter is loaded: the next one begins with it.
+        device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
+        let segmenter = device.segmenter(&weights, 1).expect("the CPU computes");
+        let began = Instant::now();
+        while gpu.loads.load(Ordering::Relaxed) < 2 {
+            assert!(began.elapsed() < Duration::from_secs(30), "it is not tried again");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let left = device.until_trial().expect("it failed again");
+        assert!(left > gpu.retry_after(), "the wait is not longer: {left:?}");
+        drop(segmenter);
+        assert_eq!(gpu.loads.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_gpu_that_passes_its_test_before_an_unload_has_the_next_segmenter() {
+        let lost = Arc::new(AtomicBool::new(false));
+        let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
+        let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::new(gpu)));
+        let loaded = || device.segmenter(&Weights::embedded(), 1).expect("one of them computes");
+        let mut segmenter = loaded();
+        lost.store(true, Ordering::Relaxed);
+        segmenter.segment(&[&picture()]).expect("the CPU takes over");
+        assert!(device.until_trial().is_some());
+        let began = Instant::now();
+        while device.until_trial().is_some() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the GPU is never used again");
+            // Unloaded without another batch.
+            std::thread::sleep(Duration::from_millis(20));
+            drop(segmenter);
+            segmenter = loaded();
+        }
+        drop(segmenter);
+        assert_eq!(loaded().device(), "unsteady adapter");
     }
 
     #[test]

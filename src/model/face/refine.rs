@@ -11,9 +11,6 @@ use crate::model::SegmentError;
 /// The score from which a detection in the small copy is a candidate. Below it are next to no faces.
 pub(super) const CANDIDATE_SCORE: f32 = 0.35;
 
-/// Candidates that are refined at most, those of the best scores.
-const MAX_CANDIDATES: usize = 8;
-
 /// Side of the crop, as a multiple of the face's longer side.
 const CROP_SCALE: f32 = 2.0;
 
@@ -26,15 +23,16 @@ const CROP_SCORE: f32 = 0.1;
 /// The intersection over union from which a detection in the crop is the candidate.
 const MIN_IOU: f32 = 0.3;
 
-/// Of `candidates`, best score first, those detected again in their crop with at least the detector's threshold, as detected
-/// there.
+/// Of the first `most` of `candidates`, best score first, those detected again in their crop with at least the detector's
+/// threshold, as detected there.
 pub(super) fn refine(
     frame: &Frame,
     detector: &dyn FaceDetector,
     candidates: &[Face],
+    most: usize,
 ) -> Result<Vec<Face>, SegmentError> {
     let mut confirmed = Vec::new();
-    for candidate in candidates.iter().take(MAX_CANDIDATES) {
+    for candidate in candidates.iter().take(most) {
         let Some(crop) = Crop::around(candidate) else { continue };
         let detections = detect_at(&crop.extracted(frame), detector, CROP_SIDE, CROP_SCORE)?;
         let detections =

@@ -5,7 +5,7 @@ use backdrop_kernels::model_input::cpu::{Target, stretched};
 
 use super::detector::BACKGROUND;
 use super::*;
-use crate::image::{Buffer, Size};
+use crate::image::{Buffer, Rect, Size};
 use crate::model::weights::architecture::face::{CELL, STRIDES};
 use crate::model::weights::{BuiltIn, Weights};
 
@@ -56,7 +56,7 @@ fn detections_are_mapped_back_to_the_pictures_own_pixels() {
     // from (40, 24) to (104, 88). The crop around it begins at (8, -8), is 128 wide and resampled to 160. There the middle
     // cell is around (76, 76), and the face reaches 40.
     let detector = FakeDetector::at(4, 3);
-    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &detector).expect("a face");
+    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &detector, FaceSearch::All).expect("a face");
     let [face] = faces[..] else { panic!("{faces:?}") };
     let close = |found: f32, expected: f32| assert!((found - expected).abs() < 1e-3, "{found}, not {expected}");
     for (found, expected) in [face.left, face.top, face.right, face.bottom].into_iter().zip([36.8, 20.8, 100.8, 84.8]) {
@@ -91,7 +91,7 @@ fn a_candidate_that_is_not_detected_in_its_crop_is_no_face() {
             Ok(cells)
         }
     }
-    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &Elsewhere(FakeDetector::at(4, 3)))
+    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &Elsewhere(FakeDetector::at(4, 3)), FaceSearch::All)
         .expect("the detector does not fail");
     assert_eq!(faces, []);
 }
@@ -100,7 +100,7 @@ fn a_candidate_that_is_not_detected_in_its_crop_is_no_face() {
 fn the_input_is_the_undistorted_picture_in_the_upper_left_with_grey_around_it() {
     let detector = FakeDetector::at(0, 0);
     let picture = frame(400, 250, |x, _| if x < 200 { [255, 0, 0, 255] } else { [255, 255, 255, 0] });
-    detect(&picture, &detector).expect("a face");
+    detect(&picture, &detector, FaceSearch::All).expect("a face");
     let inputs = detector.inputs.into_inner().expect("no test panics in there");
     let ([width, height], input) = &inputs[0];
     assert_eq!([*width, *height], [320, 224], "200 rows, and up to a multiple of 32");
@@ -112,16 +112,154 @@ fn the_input_is_the_undistorted_picture_in_the_upper_left_with_grey_around_it() 
 }
 
 #[test]
+fn candidates_up_to_the_limit_are_refined() {
+    let picture = frame(1000, 1000, |_, _| [9, 9, 9, 255]);
+    let candidates: Vec<Face> = (0..100_u8)
+        .map(|at| {
+            let (left, top) = (f32::from(at % 10) * 100.0, f32::from(at / 10) * 100.0);
+            Face { left, top, right: left + 40.0, bottom: top + 40.0, landmarks: [[left, top]; 5], score: 0.6 }
+        })
+        .collect();
+    for most in [FaceSearch::Large, FaceSearch::All].map(FaceSearch::most_candidates) {
+        let detector = FakeDetector::at(0, 0);
+        let faces = refine(&picture, &detector, &candidates, most).expect("the detector does not fail");
+        assert_eq!(faces.len(), most, "each of them is detected again");
+    }
+    assert_eq!(FaceSearch::All.most_candidates(), 64);
+}
+
+/// Detects the coloured rectangles of a grey picture, one of each colour, from a longer side of [`Self::LEAST`] of its pixels on.
+/// Counts its passes.
+#[derive(Default)]
+struct RectangleDetector(std::sync::atomic::AtomicUsize);
+
+impl RectangleDetector {
+    const LEAST: usize = 12;
+}
+
+impl FaceDetector for RectangleDetector {
+    fn threshold(&self) -> f32 {
+        0.5
+    }
+
+    fn cells(
+        &self,
+        [width, height]: [usize; 2],
+        fill: &dyn Fn(&mut [f32], usize),
+    ) -> Result<[Vec<[f32; CELL]>; 3], SegmentError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut input = vec![0.0; width * height * 3];
+        fill(&mut input, 0);
+        let mut cells = STRIDES.map(|stride| vec![[-9.0; CELL]; (width / stride) * (height / stride)]);
+        for channel in 0..3 {
+            let is_coloured = |pixel: &[f32; 3]| {
+                pixel.iter().enumerate().all(|(at, value)| if at == channel { *value > 0.5 } else { *value < -0.5 })
+            };
+            let pixels = input.as_chunks::<3>().0.iter().enumerate().filter(|&(_, pixel)| is_coloured(pixel));
+            let places: Vec<[usize; 2]> = pixels.map(|(at, _)| [at % width, at / width]).collect();
+            let [(left, right), (top, bottom)] = [0, 1].map(|axis| {
+                let places = places.iter().map(|place| place[axis]);
+                (places.clone().min().unwrap_or(0), places.max().map_or(0, |last| last + 1))
+            });
+            if (right - left).max(bottom - top) < Self::LEAST {
+                continue;
+            }
+            let [x, y] = [(left + right) / 16, (top + bottom) / 16];
+            let distance = |from: usize, to: usize| ((to as f32 - from as f32) / 8.0).max(0.1).ln();
+            let mut face = [0.0; CELL];
+            face[0] = 3.0;
+            let (middle, centre) = (8 * x + 4, 8 * y + 4);
+            face[1..5].copy_from_slice(&[
+                distance(left, middle),
+                distance(top, centre),
+                distance(middle, right),
+                distance(centre, bottom),
+            ]);
+            cells[0][y * (width / 8) + x] = face;
+        }
+        Ok(cells)
+    }
+}
+
+/// A grey picture with rectangles, each with the channel that is its colour.
+fn with_rectangles(size: Size, rectangles: &[(usize, Rect)]) -> Frame {
+    let mut pixels = vec![[128, 128, 128, 255]; size.area()];
+    for &(channel, part) in rectangles {
+        let mut colour = [0, 0, 0, 255];
+        colour[channel] = 255;
+        let [rows, columns] = part.ranges();
+        rows.for_each(|y| pixels[y * size.width as usize..][columns.clone()].fill(colour));
+    }
+    Frame::new(size, Buffer::from(pixels.into_flattened()))
+}
+
+/// The boxes of the faces and the number of passes.
+fn searched(frame: &Frame, search: FaceSearch) -> (Vec<[f32; 4]>, usize) {
+    let detector = RectangleDetector::default();
+    let faces = detect(frame, &detector, search).expect("the detector does not fail");
+    let boxes = faces.iter().map(|face| [face.left, face.top, face.right, face.bottom]).collect();
+    (boxes, detector.0.into_inner())
+}
+
+fn is_at(found: [f32; 4], part: Rect) -> bool {
+    let Rect { left, top, width, height } = part;
+    let expected = [left, top, left + width, top + height].map(|side| side as f32);
+    found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 4.0)
+}
+
+/// In 2000×2000 the tiles begin at 0, 488 and 976 and are 1024 wide: this is cut by two of them, and in the whole picture its
+/// longer side has 11 of 320 pixels.
+const SMALL: Rect = Rect { left: 1000, top: 990, width: 50, height: 66 };
+
+#[test]
+fn a_small_face_of_a_large_picture_is_found_in_a_tile() {
+    let picture = with_rectangles(Size::new(2000, 2000), &[(0, SMALL)]);
+    assert_eq!(searched(&picture, FaceSearch::Large), (Vec::new(), 1));
+    for search in [FaceSearch::LargeElseSmall, FaceSearch::All] {
+        let (faces, passes) = searched(&picture, search);
+        let [face] = faces[..] else { panic!("{search:?}: {faces:?}") };
+        assert!(is_at(face, SMALL), "{search:?}: {face:?}");
+        assert_eq!(passes, 1 + 9 + 1, "the whole, nine tiles, and the crop of one candidate");
+    }
+}
+
+#[test]
+fn small_faces_are_added_to_a_large_one_which_does_not_change() {
+    let large = Rect { left: 300, top: 200, width: 240, height: 320 };
+    let alone = with_rectangles(Size::new(2000, 2000), &[(2, large)]);
+    let (expected, passes) = searched(&alone, FaceSearch::Large);
+    assert!(expected.len() == 1 && is_at(expected[0], large) && passes == 2, "{expected:?} in {passes} passes");
+    assert_eq!(searched(&alone, FaceSearch::All).0, expected, "it is in tiles, too");
+
+    let both = with_rectangles(Size::new(2000, 2000), &[(0, SMALL), (2, large)]);
+    for search in [FaceSearch::Large, FaceSearch::LargeElseSmall] {
+        assert_eq!(searched(&both, search), (expected.clone(), 2), "{search:?}");
+    }
+    let (all, _) = searched(&both, FaceSearch::All);
+    assert!(all.len() == 2 && all[0] == expected[0] && is_at(all[1], SMALL), "{all:?}");
+}
+
+#[test]
+fn pictures_up_to_1280_pixels_have_no_tiles() {
+    let small = Rect { left: 700, top: 600, width: 30, height: 42 };
+    let with_face = |size: Size| searched(&with_rectangles(size, &[(0, small)]), FaceSearch::All);
+    assert_eq!(with_face(Size::new(1280, 1280)), (Vec::new(), 1));
+    let (faces, passes) = with_face(Size::new(1281, 1281));
+    assert!(faces.len() == 1 && is_at(faces[0], small), "{faces:?}");
+    assert_eq!(passes, 1 + 4 + 1);
+}
+
+#[test]
 fn pictures_of_any_shape_are_processed() {
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let net = CpuFaceDetector::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
         for (width, height) in [(1, 1), (1, 5000), (4096, 3), (3, 5), (640, 480), (31, 33)] {
             let picture = frame(width, height, |x, y| [(x % 256) as u8, (y % 256) as u8, 90, 255]);
-            let faces = detect(&picture, &net).expect("the CPU does not fail");
+            let faces = detect(&picture, &net, FaceSearch::All).expect("the CPU does not fail");
             assert!(faces.iter().all(|face| face.score >= net.threshold() && face.area() > 0.0), "{width}×{height}");
         }
         let nothing = Frame::new(Size::new(4, 0), Buffer::from(Vec::new()));
-        assert!(matches!(detect(&nothing, &net), Err(SegmentError::Device(_))));
+        assert!(matches!(detect(&nothing, &net, FaceSearch::All), Err(SegmentError::Device(_))));
     }
 }
 

@@ -6,7 +6,7 @@ use backdrop_kernels::conv::Isa;
 
 use super::{FaceCrop, Retoucher};
 use crate::image::{Face, Frame};
-use crate::model::face::{self, CpuFaceDetector};
+use crate::model::face::{self, CpuFaceDetector, FaceSearch};
 use crate::model::restore_cpu::CpuRestorer;
 use crate::model::upscale::{self, CpuUpscaler};
 use crate::model::weights::{BuiltIn, Weights, WeightsError};
@@ -69,7 +69,11 @@ impl CpuRetoucher {
 
 impl Retoucher for CpuRetoucher {
     fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
-        face::detect(frame, self.face())
+        self.search_faces(frame, FaceSearch::All)
+    }
+
+    fn search_faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
+        face::detect(frame, self.face(), search)
     }
 
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {

@@ -1,8 +1,8 @@
 //! The auxiliary networks on a GPU: convolutions run there, pre- and postprocessing on the CPU.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use backdrop_kernels::conv::Tile;
 use backdrop_kernels::parity;
@@ -13,7 +13,7 @@ use super::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
 use crate::image::{DeviceSession, Face, Frame};
 use crate::model::burn_net::{BurnFace, BurnRestore, BurnUpscale};
 use crate::model::device::Adapter;
-use crate::model::face::{self, FaceDetector};
+use crate::model::face::{self, FaceDetector, FaceSearch};
 use crate::model::restore_cpu::CpuRestorer;
 use crate::model::upscale::{self, Source, Upscaler};
 use crate::model::weights::architecture::face::CELL;
@@ -31,6 +31,8 @@ const CELL_TOLERANCE: f32 = 2e-2;
 const TILE: usize = 256;
 /// Tiles of a picture on the device at once: one is uploaded, and one downloaded, while another is computed.
 const IN_FLIGHT: usize = 3;
+/// Stack of the thread of a self-test, as that of the engine's workers: drivers compile shaders on it.
+const STACK_BYTES: usize = 8 << 20;
 
 /// The embedded auxiliary networks on one adapter; each is loaded, and compared with the CPU, on first use. One that fails its
 /// self-test fails every call with [`SegmentError::Unusable`].
@@ -57,12 +59,12 @@ impl GpuRetoucher {
     }
 
     /// A network that passed its self-test.
-    fn tested<'a, N>(
+    fn tested<'a, N: Send>(
         &self,
         slot: &'a OnceLock<Result<N, String>>,
         which: BuiltIn,
-        build: impl FnOnce(&Weights, DeviceSession) -> N,
-        test: impl FnOnce(&N) -> Result<(), String>,
+        build: impl FnOnce(&Weights, DeviceSession) -> N + Send,
+        test: impl FnOnce(&N) -> Result<(), String> + Send,
     ) -> Result<&'a N, SegmentError> {
         let load = || {
             let net = build(&Weights::built_in(which), self.adapter.session()?);
@@ -70,8 +72,7 @@ impl GpuRetoucher {
         };
         let loaded = slot.get_or_init(|| {
             // A driver's error may be a panic in burn.
-            let loaded = catch_unwind(AssertUnwindSafe(load));
-            loaded
+            on_own_thread(load)
                 .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(&*panic))))
                 .map_err(|error| format!("{} failed its self-test of {}: {error}", self.adapter, which.file()))
         });
@@ -98,7 +99,11 @@ impl GpuRetoucher {
 
 impl Retoucher for GpuRetoucher {
     fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
-        face::detect(frame, self.face()?)
+        self.search_faces(frame, FaceSearch::All)
+    }
+
+    fn search_faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
+        face::detect(frame, self.face()?, search)
     }
 
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {
@@ -115,6 +120,18 @@ impl fmt::Debug for GpuRetoucher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GpuRetoucher({})", self.adapter)
     }
+}
+
+/// What `work` returns, or its panic. It runs on a thread of its own, for which the caller waits.
+///
+/// For work inside [`OnceLock::get_or_init`] that uses rayon: a worker of a pool that waits for parallel parts begins other jobs of
+/// the pool on the same stack, and one of these may enter the same lock, which then waits for itself. On a thread outside of all
+/// pools parallel parts run in rayon's global pool, and neither that thread nor the waiting caller begins other jobs meanwhile.
+fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> thread::Result<T> {
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("self-test".to_owned()).stack_size(STACK_BYTES);
+        builder.spawn_scoped(scope, work).expect("the system has threads left").join()
+    })
 }
 
 /// Bytes a pixel of a network's input that it takes on the device: three planes of its widest layer (48 channels), its input and its
@@ -355,6 +372,25 @@ mod tests {
         let mut weights = Weights::built_in(BuiltIn::Face);
         weights.perturb("head.16.bias", 0.1);
         assert!(same_cells(cpu.face(), &GpuFaceDetector::new(&weights, host())).is_err());
+    }
+
+    #[test]
+    fn a_self_test_inside_a_lock_begins_no_other_job_of_the_callers_pool() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
+        let slot = OnceLock::new();
+        let read = pool.scope(|scope| {
+            // The only worker has this job in its queue while it loads, and would enter the lock a second time.
+            scope.spawn(|_| assert_eq!(slot.get_or_init(|| 0), &3));
+            let load = || {
+                assert!(rayon::yield_now().is_none(), "the thread belongs to a pool");
+                let (one, two) = rayon::join(|| 1, || 2);
+                one + two
+            };
+            *slot.get_or_init(|| on_own_thread(load).expect("it does not panic"))
+        });
+        assert_eq!(read, 3);
+        let panicked = on_own_thread(|| -> u8 { panic!("the driver crashed") }).expect_err("it panics");
+        assert_eq!(panic_message(&*panicked), "the driver crashed");
     }
 
     #[test]

@@ -31,6 +31,9 @@ use crate::image::{Buffer, Frame, Size};
 pub(super) use cpu::CpuUpscaler;
 pub(super) use upscaler::{Source, Upscaler};
 
+/// Tiles of a round, for each worker.
+const ROUND: usize = 2;
+
 /// `frame`, upscaled.
 pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, SegmentError> {
     let Size { width, height } = frame.size();
@@ -48,7 +51,14 @@ pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, 
     let tiles = split_tiles(&mut pixels, picture.extent, upscaler.tile(picture.extent), phases.len());
     let run = |(tile, rows)| TileTask { picture: &picture, phases: &phases, tile, rows }.run(upscaler);
     match upscaler.waiting() {
-        None => tiles.into_par_iter().try_for_each(run)?,
+        None => {
+            // In rounds: a worker begins other pictures' work only when there are no more tiles to take over.
+            let mut tiles = tiles.into_iter().peekable();
+            while tiles.peek().is_some() {
+                let round: Vec<_> = tiles.by_ref().take(ROUND * rayon::current_num_threads()).collect();
+                round.into_par_iter().try_for_each(run)?;
+            }
+        }
         Some(threads) => {
             let waiting = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let waiting = waiting.map_err(|error| SegmentError::Device(error.to_string()))?;

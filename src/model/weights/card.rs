@@ -1,15 +1,15 @@
 //! The metadata of a weights file: name, version, network and licence.
 
 use super::architecture::{Architecture, Network};
-use super::error::WeightsError;
+use super::error::{MAX_LABEL_BYTES, WeightsError};
 use crate::model::Factor;
 
 /// The metadata of a weights file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
-    /// Name of the model, as reported to callers.
+    /// Name of the model, as reported to callers: 1 to 64 characters of printable ASCII.
     pub name: String,
-    /// Increases with every change of the values.
+    /// Increases with every change of the values. Characters as in the name.
     pub version: String,
     /// The network.
     pub network: Network,
@@ -18,6 +18,18 @@ pub struct Card {
 }
 
 impl Card {
+    /// Checks name and version, which replies carry in the header `x-service-model`.
+    pub(super) fn validate(&self) -> Result<(), WeightsError> {
+        for (field, text) in [("name", &self.name), ("version", &self.version)] {
+            let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+            if text.is_empty() || text.len() > MAX_LABEL_BYTES || !is_printable {
+                let found = text.chars().take(MAX_LABEL_BYTES).collect();
+                return Err(WeightsError::Label { field, found });
+            }
+        }
+        Ok(())
+    }
+
     /// Side of the square input of a segmentation network.
     ///
     /// # Errors

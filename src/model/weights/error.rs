@@ -8,6 +8,9 @@ use std::path::Path;
 /// state a few times that.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
+/// Longest name or version.
+pub(super) const MAX_LABEL_BYTES: usize = 64;
+
 /// Why weights cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
@@ -38,6 +41,17 @@ pub enum WeightsError {
         "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)"
     )]
     Metadata(&'static str),
+    /// A name or a version that replies cannot carry in a header.
+    #[error(
+        "`{field}` of the weights is {found:?}, expected 1 to {MAX_LABEL_BYTES} characters of printable ASCII \
+         (`backdrop weights import --{field}` sets another)"
+    )]
+    Label {
+        /// `name` or `version`.
+        field: &'static str,
+        /// The beginning of the text.
+        found: String,
+    },
     /// Weights of another network.
     #[error("weights for the network `{found}`, expected `{expected}`")]
     Architecture {

@@ -28,7 +28,7 @@ const TRAINING_ONLY: &str = "side.";
 /// normalisation folded or not, in any floating-point type. Heads that only training uses are left out.
 ///
 /// The card is the file's own if it is a Backdrop weights file, else made from the file's name; change it with
-/// [`Weights::with_card`].
+/// [`Weights::with_card`]. Its name and version are first checked by [`Weights::save`], so that others can replace them.
 ///
 /// # Errors
 /// When the file cannot be read, is a checkpoint and this build has no reader for those, lacks a tensor, has one of another
@@ -39,7 +39,7 @@ pub fn import(path: &Path) -> Result<Weights, WeightsError> {
         return from_checkpoint(path);
     }
     let bytes = read(path)?;
-    if let Ok(weights) = Weights::from_bytes(&bytes) {
+    if let Ok(weights) = Weights::with_any_label(&bytes) {
         return weights.require(Architecture::Fgnet);
     }
     let (container, _) = open(&bytes)?;

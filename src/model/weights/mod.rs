@@ -68,7 +68,7 @@ impl Weights {
     /// Reads a weights file.
     ///
     /// # Errors
-    /// When it cannot be read, is not one of ours, or lacks a tensor of the network.
+    /// As [`Self::from_bytes`], and when it cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, WeightsError> {
         Self::from_bytes(&read(path)?)
     }
@@ -76,8 +76,15 @@ impl Weights {
     /// Reads a weights file that is in memory.
     ///
     /// # Errors
-    /// When it is not one of ours, or lacks a tensor of the network.
+    /// When it is not one of ours, has a name or a version that no header can carry, or lacks a tensor of the network.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WeightsError> {
+        let weights = Self::with_any_label(bytes)?;
+        weights.card.validate()?;
+        Ok(weights)
+    }
+
+    /// Reads a weights file whose name and version are not checked.
+    fn with_any_label(bytes: &[u8]) -> Result<Self, WeightsError> {
         let (container, metadata) = open(bytes)?;
         let field = |name: &'static str| metadata.get(name).cloned().ok_or(WeightsError::Metadata(name));
         let card = Card {
@@ -199,8 +206,9 @@ impl Weights {
     /// Writes the weights file.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When its name or version is one that no header can carry, or the system refuses.
     pub fn save(&self, path: &Path) -> Result<(), WeightsError> {
+        self.card.validate()?;
         fs::write(path, self.to_bytes()).map_err(|source| io_error(path, source))
     }
 }

@@ -236,6 +236,48 @@ fn imported_weights_are_named_after_their_file() {
 }
 
 #[test]
+fn a_name_or_version_that_no_header_can_carry_is_refused() {
+    let weights = Weights::built_in(BuiltIn::Upscale(crate::model::Factor::Two));
+    let (_folder, path) = file("weights.safetensors", b"");
+    let named = |name: &str, version: &str| {
+        let card = Card { name: name.to_owned(), version: version.to_owned(), ..weights.card().clone() };
+        weights.clone().with_card(card)
+    };
+    let (longest, too_long) = ("x".repeat(64), "x".repeat(65));
+    for label in [" a ~", longest.as_str()] {
+        named(label, label).save(&path).expect("printable text");
+        assert_eq!(Weights::from_file(&path).expect("printable text").model(), format!("{label}/{label}"));
+    }
+    fs::remove_file(&path).expect("it was written");
+    for label in ["", "a\nb", "a\tb", "a\u{7f}", "gr\u{f6}\u{df}e", too_long.as_str()] {
+        for (weights, wrong) in [(named(label, "1"), "name"), (named("a", label), "version")] {
+            let refused = |error: &WeightsError| matches!(error, WeightsError::Label { field, .. } if *field == wrong);
+            let error = Weights::from_bytes(&weights.to_bytes()).expect_err(label);
+            assert!(refused(&error), "{label:?}: {error}");
+            let error = weights.save(&path).expect_err(label);
+            assert!(refused(&error) && !path.exists(), "{label:?}: {error}");
+        }
+    }
+    let error = named("a\nb", "1").save(&path).expect_err("a line break").to_string();
+    assert!(error.starts_with("`name` of the weights is \"a\\nb\", expected 1 to 64 characters"), "{error}");
+}
+
+#[test]
+fn an_import_with_such_a_name_is_not_saved_until_it_has_another() {
+    let (_folder, path) = file("saved.safetensors", b"");
+    let own = Weights::embedded().with_card(Card { name: "a\nb".to_owned(), ..Weights::embedded().card().clone() });
+    for (bytes, name) in [(container(&foreign()), "gr\u{f6}\u{df}e"), (own.to_bytes(), "a\nb")] {
+        let weights = import_bytes("gr\u{f6}\u{df}e.safetensors", &bytes).expect("complete weights");
+        assert_eq!(weights.card().name, name);
+        let error = weights.save(&path).expect_err("such a name");
+        assert!(matches!(&error, WeightsError::Label { field: "name", found } if found == name), "{error}");
+        let card = Card { name: "mine".to_owned(), ..weights.card().clone() };
+        weights.with_card(card).save(&path).expect("another name");
+        assert_eq!(Weights::from_file(&path).expect("our own file").card().name, "mine");
+    }
+}
+
+#[test]
 fn single_double_half_and_brain_floats_are_read() {
     let mut tensors = foreign();
     let values = &Weights::embedded().tensors["head.bias"].values;

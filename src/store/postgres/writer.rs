@@ -455,8 +455,12 @@ impl WriterState {
         answer_all(others, error);
     }
 
-    /// Keeps changes that did not happen for a further transaction.
+    /// Keeps changes that did not happen for a further transaction, in their order where no older ones are deferred.
     fn put_back(&mut self, group: Vec<Submitted>) {
+        if self.deferred.is_empty() {
+            drop(self.remaining.splice(0..0, group));
+            return;
+        }
         let others = self.defer(group);
         self.remaining.extend(others);
     }
@@ -737,6 +741,22 @@ mod tests {
             microdollars
         };
         deferred.iter().map(number).collect()
+    }
+
+    #[test]
+    fn changes_for_which_a_transaction_had_no_time_keep_their_order() {
+        let mut state = disconnected();
+        let (queue, submitted) = sync_channel(10);
+        let (answer, answered) = std::sync::mpsc::channel();
+        state.put_back(vec![bill(0, false, &answer), bill(1, true, &answer), bill(2, false, &answer)]);
+        drop(queue.send(bill(3, true, &answer)));
+        let group = state.next_group(&submitted, Duration::ZERO).unwrap_or_default();
+        assert_eq!(numbers(&group.into()), [0, 1, 2, 3]);
+        // The rest of a transaction of deferred ones precedes those that were not in it.
+        state.deferred.push_back(bill(6, true, &answer));
+        state.put_back(vec![bill(4, true, &answer), bill(5, true, &answer)]);
+        assert_eq!(numbers(&state.deferred), [4, 5, 6]);
+        drop(answered);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Socket activation: a daemon with a listening socket as descriptor 3, as systemd starts it, and its end when it is idle.
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, photo, stderr};
+use crate::support::command::{backdrop, end_after, longest_run, photo, stderr};
 use crate::support::hang_guard::within_a_minute;
 use std::fs;
 use std::io::{Read, Write};
@@ -36,6 +36,7 @@ pub(crate) fn activated(descriptor: &str, data_dir: &Path) -> Command {
         .env("BACKDROP_BOOTSTRAP_KEY", KEY)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    end_after(&mut command, longest_run());
     command
 }
 

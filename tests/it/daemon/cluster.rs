@@ -34,6 +34,7 @@ async fn every_daemon_works_and_knows_what_the_others_did() {
     for response in [at_once.0, at_once.1, at_once.2] {
         assert_eq!(response.status(), 200);
     }
+    until_billed(&caller.client, &cluster).await;
     assert_eq!(server.sql(name_of(&cluster.url), "SELECT sum(images) FROM usage").trim(), "2");
     let body = json!({ "name": "shop" });
     let post = |client: &Client, api: &str| client.post(format!("{api}/presets")).json(&body);
@@ -117,6 +118,7 @@ async fn a_killed_daemons_clips_are_finished_by_another_one_and_any_daemon_cance
     let result = caller.client.get(done["result_url"].as_str().expect("an address"));
     let result = result.send().await.unwrap().bytes().await.unwrap();
     assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
+    until_billed(&caller.client, &cluster).await;
     assert_eq!(server.sql(name_of(&cluster.url), "SELECT images FROM usage").trim(), "20", "it is billed once");
 
     // The one that was killed comes back, and knows all of it.

@@ -105,6 +105,13 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
                 tokio::spawn(load(client.clone(), url.clone(), file.clone(), Arc::clone(&progress), name))
             })
             .collect();
+        // A loaded machine may need longer than the pause below.
+        let is_loaded = async {
+            while progress.answered.load(Ordering::SeqCst) < used + 2 || progress.saved.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), is_loaded).await.expect("the daemon answers the clients");
         // Runs of different lengths, so that kills happen at different moments.
         tokio::time::sleep(Duration::from_millis(20 + (run as u64 * 37) % 90)).await;
         daemon.0.kill().expect("it runs");

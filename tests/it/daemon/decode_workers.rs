@@ -7,7 +7,7 @@
 #![cfg(all(target_os = "linux", feature = "heic"))]
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, http_client, photo, stderr};
+use crate::support::command::{backdrop, end_after, http_client, longest_run, photo, stderr};
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
 use rustix::process::{Pid, Signal, kill_process};
@@ -122,6 +122,10 @@ async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
         kill_process(*worker, Signal::ABORT).expect("it is stopped");
         kill_process(*worker, Signal::CONT).expect("it is stopped");
     }
+    // An idle one that ended only after it was sent the next picture would be a second crash.
+    let daemon = running.daemon.0.id();
+    let have_ended = async || !workers_of(daemon).iter().any(|worker| workers.contains(worker));
+    running.until("the aborted workers have ended", have_ended).await;
     let (status, error) = refusal(unlucky).await;
     assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("HEIC decoder failed")), "{error}");
@@ -218,6 +222,7 @@ fn the_memory_of_the_daemon_is_closed_to_other_processes_of_its_user() {
         std::os::unix::fs::chown(folder.path().join("data"), Some(NOBODY), Some(NOBODY)).unwrap();
         command = std::process::Command::new(program);
         command.uid(NOBODY).gid(NOBODY).env("BACKDROP_DEVICE", "cpu");
+        end_after(&mut command, longest_run());
     }
     command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
     command.arg(folder.path().join("data")).env("BACKDROP_LOG_FORMAT", "json");

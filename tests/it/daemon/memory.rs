@@ -44,7 +44,9 @@ impl Running {
             .into_iter()
             .fold(Form::new().text("matting", "none"), |form, file| form.part("files", Part::stream(file)));
         let url = format!("{}-batch", self.url);
-        let mut response = self.client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("a response");
+        // A batch takes longer than a picture.
+        let request = self.client.post(url).bearer_auth(KEY).multipart(form).timeout(Duration::from_secs(600));
+        let mut response = request.send().await.expect("a response");
         assert_eq!(response.status(), 200);
         let (mut rows, mut tail) = (0, Vec::new());
         while let Some(piece) = response.chunk().await.expect("the next piece") {

@@ -4,7 +4,7 @@ use crate::engine::support::{begun, config, soon};
 use crate::support::segmenter;
 use backdrop::codec::{DecodeError, Limits};
 use backdrop::compose::{Resize, Scene};
-use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, SegmenterFactory};
+use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, SegmenterFactory, Tenant};
 use backdrop::image::{EdgeKinds, Frame, Size};
 use backdrop::matting::{Edge, Method};
 use backdrop::pipeline::{self, Call, Output, PipelineError, Warning};
@@ -68,7 +68,7 @@ fn recipe(resize: Resize) -> Recipe {
 }
 
 pub(crate) fn call() -> Call {
-    Call { lane: Lane::Interactive, deadline: soon(), limits: Limits::default() }
+    Call { lane: Lane::Interactive, tenant: Tenant::default(), deadline: soon(), limits: Limits::default() }
 }
 
 #[tokio::test]
@@ -353,7 +353,7 @@ async fn the_deadline_applies_to_every_stage() {
     let gate = Mutex::new(gate);
     let blocker = {
         let engine = engine.clone();
-        begun(async move { engine.cpu(move || gate.lock().unwrap().recv().unwrap()).await }).await
+        begun(async move { engine.cpu(Tenant::default(), move || gate.lock().unwrap().recv().unwrap()).await }).await
     };
     let call = Call { deadline: Instant::now() + Duration::from_millis(20), ..call() };
     let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;

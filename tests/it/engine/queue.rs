@@ -4,8 +4,9 @@ use crate::engine::support::{
     Gated, assert_answers, assert_answers_all, begun, config, engine, masks_of, picture, queued, queued_in,
     queued_together, soon,
 };
-use backdrop::engine::{EngineConfig, EngineError, EngineState, Lane};
+use backdrop::engine::{EngineConfig, EngineError, EngineState, Lane, Tenant};
 use backdrop::model::SegmentError;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -217,13 +218,54 @@ async fn pictures_wait_for_the_megapixel_budget() {
     let config = EngineConfig { max_megapixels_in_flight: 20, ..config(8, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
     let (first, second) = (engine.admit().unwrap(), engine.admit().unwrap());
-    engine.reserve_pixels(&first, 16_000_000, soon()).await.unwrap();
+    engine.reserve_pixels(&first, Tenant::default(), 16_000_000, soon()).await.unwrap();
     let waiting = {
         let (engine, second) = (engine.clone(), second.clone());
-        begun(async move { engine.reserve_pixels(&second, 12_000_000, soon()).await }).await
+        begun(async move { engine.reserve_pixels(&second, Tenant::default(), 12_000_000, soon()).await }).await
     };
     drop(first);
     assert_eq!(waiting.await, Ok(()));
+}
+
+#[tokio::test]
+async fn accounts_take_turns_for_megapixels_and_for_workers() {
+    let [many, one] = ["acme", "other"].map(Tenant::of);
+    let config = EngineConfig { max_megapixels_in_flight: 20, cpu_workers: 1, ..config(16, 8) };
+    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
+    let reserve = |tenant: Tenant| {
+        let (engine, slot) = (engine.clone(), engine.admit().unwrap());
+        begun(async move {
+            let reserved = engine.reserve_pixels(&slot, tenant, 15_000_000, soon()).await;
+            reserved.map(|()| slot)
+        })
+    };
+    let first = engine.admit().unwrap();
+    engine.reserve_pixels(&first, many, 15_000_000, soon()).await.unwrap();
+    let [second, third] = [reserve(many).await, reserve(many).await];
+    let other = reserve(one).await;
+    drop(first);
+    drop(second.await.unwrap());
+    drop(other.await.unwrap());
+    drop(third.await.unwrap());
+
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let blocking = begun({
+        let engine = engine.clone();
+        async move { engine.cpu(many, move || gate.recv().unwrap()).await }
+    });
+    let blocking = blocking.await;
+    let mut waiting = Vec::new();
+    for tenant in [many, many, many, one] {
+        let (engine, order) = (engine.clone(), Arc::clone(&order));
+        waiting.push(begun(async move { engine.cpu(tenant, move || order.lock().unwrap().push(tenant)).await }).await);
+    }
+    open.send(()).unwrap();
+    blocking.await.unwrap();
+    for done in futures_util::future::join_all(waiting).await {
+        done.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [many, one, many, many]);
 }
 
 #[tokio::test]
@@ -240,7 +282,7 @@ async fn work_waiting_for_blocked_workers_is_a_stall_until_they_finish() {
                 entered.send(()).unwrap();
                 gate.recv().unwrap();
             };
-            engine.cpu(work).await
+            engine.cpu(Tenant::default(), work).await
         })
     };
     started.recv().await.unwrap();
@@ -248,7 +290,7 @@ async fn work_waiting_for_blocked_workers_is_a_stall_until_they_finish() {
     assert!(!engine.is_stalled(), "nothing waits");
     let waiting = {
         let engine = engine.clone();
-        begun(async move { engine.cpu(|| ()).await }).await
+        begun(async move { engine.cpu(Tenant::default(), || ()).await }).await
     };
     let stalled = async {
         while !engine.is_stalled() {
@@ -267,14 +309,14 @@ async fn cancelled_work_holds_its_pixel_budget_until_it_ends() {
     let config = EngineConfig { max_megapixels_in_flight: 10, ..config(8, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
     let slot = engine.admit().unwrap();
-    engine.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
+    engine.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
     let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
     let decoding = {
         let (engine, slot) = (engine.clone(), slot.clone());
         tokio::spawn(async move {
             engine
-                .cpu(move || {
+                .cpu(Tenant::default(), move || {
                     entered.send(()).unwrap();
                     gate.recv().unwrap();
                     drop(slot);
@@ -289,7 +331,7 @@ async fn cancelled_work_holds_its_pixel_budget_until_it_ends() {
     let next = engine.admit().unwrap();
     let waiting = {
         let (engine, next) = (engine.clone(), next.clone());
-        begun(async move { engine.reserve_pixels(&next, 1, soon()).await }).await
+        begun(async move { engine.reserve_pixels(&next, Tenant::default(), 1, soon()).await }).await
     };
     open.send(()).unwrap();
     assert_eq!(waiting.await, Ok(()));

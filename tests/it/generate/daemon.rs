@@ -46,9 +46,13 @@ impl Running {
     }
 
     async fn request(&self, fields: &[(&str, &str)]) -> Response {
+        self.request_with(photo(), fields).await
+    }
+
+    async fn request_with(&self, file: Bytes, fields: &[(&str, &str)]) -> Response {
         let form =
             fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
-        let form = form.part("file", Part::stream(photo()).file_name("disc.png"));
+        let form = form.part("file", Part::stream(file).file_name("photo.png"));
         let url = format!("http://{}/replace-bg-ai", self.address);
         let client = http_client().build().expect("a client");
         client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer")
@@ -207,11 +211,7 @@ async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
     let running = Running::start(folder.path(), &cap);
     running.allow();
     // A failed request is not counted.
-    let url = format!("http://{}/replace-bg-ai", running.address);
-    let empty = picture_without_subject();
-    let form = Form::new().text("prompt", "a beach").part("file", Part::stream(empty).file_name("x.png"));
-    let client = http_client().build().expect("a client");
-    let failed = client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
+    let failed = running.request_with(picture_without_subject(), &[("prompt", "a beach")]).await;
     assert_eq!(failed.status(), 422);
     let answers = futures_util::future::join_all((0..8).map(|_| running.request(&[("prompt", "a beach")]))).await;
     let made = answers.iter().filter(|answer| answer.status() == 200).count();
@@ -232,6 +232,20 @@ async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
     let more = Running::start(folder.path(), &[("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "4")]);
     assert_eq!(more.request(&[("prompt", "a beach")]).await.status(), 200);
     assert_eq!(more.request(&[("prompt", "a beach")]).await.status(), 429);
+}
+
+#[tokio::test]
+async fn the_daily_limit_counts_calls_of_an_image_api_whose_pictures_fail() {
+    let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
+    let (folder, config) = configured(&api);
+    let settings = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "2"), ("BACKDROP_CONFIG", &config)];
+    let running = Running::start(&folder.path().join("data"), &settings);
+    running.allow();
+    for (prompt, status) in [("a beach", 422), ("a forest", 422), ("a meadow", 429)] {
+        let failed = running.request_with(picture_without_subject(), &[("prompt", prompt), ("model", FLARE)]).await;
+        assert_eq!(failed.status(), status, "{prompt}");
+    }
+    assert_eq!(api.count(), 2);
 }
 
 /// Transparent except for one nearly transparent corner: no subject.

@@ -10,7 +10,7 @@ use backdrop::image::Size;
 use backdrop::recipe::{ModelId, PromptRequest};
 use backdrop::source::FetchConfig;
 use backdrop::store::Plan;
-use backdrop::telemetry::with_causes;
+use backdrop::telemetry::{metrics, with_causes};
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -74,6 +74,20 @@ async fn flare(providers: &Providers, prompt: &str) -> Result<Bytes, ProviderErr
     let GeneratedImage { model, bytes } = made.expect("a model was requested");
     assert_eq!(model.as_str(), FLARE);
     Ok(bytes)
+}
+
+/// Waits until the cache holds so many pictures: they are written after the reply.
+async fn written(folder: &Path, pictures: usize) {
+    let count = || {
+        let entries = std::fs::read_dir(folder.join("backdrops")).expect("the cache");
+        let paths = entries.map(|entry| entry.expect("a file").path());
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "picture")).count()
+    };
+    let end = Instant::now() + Duration::from_secs(20);
+    while count() < pictures {
+        assert!(Instant::now() < end, "{} of {pictures} pictures were written", count());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]
@@ -332,6 +346,7 @@ async fn pictures_are_cached_by_prompt_model_and_aspect_also_after_a_restart() {
     made(&providers, "b", FLARE, SQUARE).await;
     made(&providers, "a", FLARE, Size::new(1600, 900)).await;
     assert_eq!((api.count(), other.count()), (3, 1));
+    written(folder.path(), 4).await;
     drop(providers);
     let restarted = open(&both, folder.path());
     assert_eq!(made(&restarted, "a", FLARE, SQUARE).await, red);
@@ -341,9 +356,62 @@ async fn pictures_are_cached_by_prompt_model_and_aspect_also_after_a_restart() {
     let exchanged = UpstreamConfig { model: "image-2".into(), ..upstream(&api) };
     made(&open(&config([(FLARE, exchanged)]), folder.path()), "a", FLARE, SQUARE).await;
     assert_eq!(api.count(), 4);
+    written(folder.path(), 5).await;
     for entry in std::fs::read_dir(folder.path().join("backdrops")).expect("the cache") {
         std::fs::write(entry.expect("a file").path(), b"damaged").expect("writable");
     }
     assert_eq!(made(&open(&both, folder.path()), "a", FLARE, SQUARE).await, red);
     assert_eq!(api.count(), 5, "damaged entries are generated again");
+}
+
+#[tokio::test]
+async fn errors_about_a_request_do_not_suspend_its_provider() {
+    let (providers, api, _folder) = single([Reply::Body(400, "no".into())]).await;
+    for status in [400, 413, 422] {
+        api.set([Reply::Body(status, "no".into())]);
+        for number in 0..6 {
+            let error = flare(&providers, &format!("prompt {number}")).await.expect_err("it fails").error;
+            assert!(matches!(*error, UpstreamError::Status { status: found, .. } if found == status), "{error:?}");
+        }
+    }
+    // Each also ends a row of other failures.
+    for _ in 0..2 {
+        for reply in [404, 404, 404, 404, 422] {
+            api.set([Reply::Body(reply, "no".into())]);
+            flare(&providers, "a").await.expect_err("it fails");
+        }
+    }
+    api.set([Reply::Picture(picture(2, 2, RED))]);
+    flare(&providers, "a").await.expect("it is not suspended");
+}
+
+#[tokio::test]
+async fn cancelled_calls_are_counted_and_only_calls_with_a_request_have_a_duration() {
+    // No other test calls this model, so that the process's counters are those of this test.
+    const MODEL: &str = "famD-famE";
+    let exporter = metrics::exporter();
+    let value = |name: &str| {
+        let text = exporter.render();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.map_or(0, |value| value.trim().parse::<u32>().expect("a count"))
+    };
+    let calls =
+        |outcome: &str| value(&format!("backdrop_upstream_calls_total{{model=\"{MODEL}\",outcome=\"{outcome}\"}}"));
+    let durations = || value(&format!("backdrop_upstream_duration_seconds_count{{model=\"{MODEL}\"}}"));
+
+    let (api, folder) = (ImagesApi::start([Reply::Silence]).await, tempfile::tempdir().unwrap());
+    let config = GenerateConfig { cache_megabytes: 0, ..config([(MODEL, upstream(&api))]) };
+    let providers = open(&config, folder.path());
+    let request = request("a", Some(MODEL));
+    let cancelled = tokio::time::timeout(Duration::from_millis(100), generate(&providers, &request, SQUARE)).await;
+    assert!(cancelled.is_err());
+    assert_eq!((calls("cancelled"), durations()), (1, 1));
+    let late = providers.generate(&request, SQUARE, ACME, Instant::now()).await;
+    late.expect_err("there is no time left");
+    assert_eq!((calls("timeout"), durations()), (1, 1), "no request was sent");
+    api.set([Reply::Body(404, "no".into())]);
+    for _ in 0..6 {
+        generate(&providers, &request, SQUARE).await.expect_err("it fails");
+    }
+    assert_eq!((calls("status"), calls("left_alone"), durations()), (5, 1, 6), "nor where it is suspended");
 }

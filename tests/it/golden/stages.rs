@@ -3,7 +3,7 @@
 use super::set::{self, Case};
 use crate::engine::support::config;
 use backdrop::codec::Limits;
-use backdrop::engine::{Engine, Lane};
+use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Frame, Size};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuRetoucher, CpuSegmenter, SegmentError, Segmenter};
@@ -56,6 +56,7 @@ impl Stages {
         };
         let call = Call {
             lane: Lane::Interactive,
+            tenant: Tenant::default(),
             deadline: Instant::now() + Duration::from_secs(600),
             limits: Limits::default(),
         };

@@ -89,18 +89,30 @@ async fn requests_are_accepted_while_the_network_is_loading() {
 
 #[tokio::test]
 async fn metrics_count_requests_and_errors_by_route() {
-    let daemon = Daemon::start().await;
-    daemon.send("/mask", &[]).await;
-    daemon.send("/mask", &[("edge", "fuzzy")]).await;
-    let get = daemon.client.get(format!("http://{}/metrics", daemon.admin));
-    let text = get.send().await.expect("an answer").text().await.expect("text");
-    for line in [
+    const NAMES: [&str; 4] = [
         r#"backdrop_requests_total{endpoint="/mask",code="200"}"#,
         r#"backdrop_requests_total{endpoint="/mask",code="400"}"#,
         r#"backdrop_errors_total{code="invalid_parameter"}"#,
         r#"backdrop_request_duration_seconds_count{endpoint="/mask"}"#,
-    ] {
-        assert!(text.contains(line), "{line} is not in\n{text}");
+    ];
+    let daemon = Daemon::start().await;
+    let metrics = async || {
+        let get = daemon.client.get(format!("http://{}/metrics", daemon.admin));
+        get.send().await.expect("an answer").text().await.expect("text")
+    };
+    // Those of all daemons of this process.
+    let counts = |text: &str| {
+        NAMES.map(|name| {
+            let count = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+            count.unwrap_or_default()
+        })
+    };
+    let before = counts(&metrics().await);
+    daemon.send("/mask", &[]).await;
+    daemon.send("/mask", &[("edge", "fuzzy")]).await;
+    let text = metrics().await;
+    for ((name, before), after) in NAMES.iter().zip(before).zip(counts(&text)) {
+        assert!(after > before, "{name}: {before}, then {after} in\n{text}");
     }
     assert!(!text.contains("/nowhere"));
 }

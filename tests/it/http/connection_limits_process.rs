@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use crate::cli::serve::Daemon;
-use crate::support::command::backdrop;
+use crate::support::command::{backdrop, end_after, longest_run};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
@@ -40,6 +40,7 @@ fn requests_are_answered_despite_more_idle_connections_than_descriptors() {
     }
     command.env("BACKDROP_LOG_FORMAT", "json").env("BACKDROP_SERVER_MAX_CONNECTIONS_PER_ADDRESS", "100000");
     command.stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    end_after(&mut command, longest_run());
     let mut daemon = Daemon(command.spawn().expect("a shell"));
     let log = BufReader::new(daemon.0.stderr.take().expect("piped"));
     let mut lines = log.lines().map_while(Result::ok);

@@ -20,7 +20,7 @@ use backdrop::matting::Edge;
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings, Warning};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
-use backdrop::store::{RedbStore, UnixSeconds};
+use backdrop::store::{RedbStore, StateStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
 use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
 use bytes::Bytes;
@@ -475,6 +475,7 @@ pub(crate) struct Daemon {
     pub(crate) fetcher: Arc<FakeFetcher>,
     pub(crate) inspector: Arc<FakeInspector>,
     pub(crate) worker: Arc<FakeVideoWorker>,
+    pub(crate) store: Arc<dyn StateStore>,
     /// The disk of the store.
     pub(crate) disk: Arc<Disk>,
     /// Id of the preset `p1`.
@@ -556,6 +557,7 @@ impl Daemon {
             worker: worker.clone(),
             webhooks: Arc::new(WebhookClient::new(sender, secret.clone(), results.clone())),
         };
+        let store = services.store.clone();
         let jobs = Jobs::start(deps, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
             .expect("a new folder");
         let app = App {
@@ -608,6 +610,7 @@ impl Daemon {
             fetcher,
             inspector,
             worker,
+            store,
             disk,
             preset,
             folder,

@@ -235,7 +235,7 @@ async fn a_panic_is_a_500_with_the_envelope_and_the_daemon_continues() {
 
 #[tokio::test]
 async fn work_past_its_deadline_is_503_and_cancelled() {
-    let config = HttpConfig { request_deadline: Duration::from_millis(150), ..HttpConfig::default() };
+    let config = HttpConfig { request_deadline: Duration::from_secs(1), ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 60).await;
     daemon.engine.set(Work::Wait);
     refusal(daemon.send("/remove", &[]).await).await.is(503, "unavailable", None);

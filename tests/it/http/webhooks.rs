@@ -139,8 +139,14 @@ async fn a_receiver_whose_name_resolves_to_a_private_address_gets_no_request() {
     let fetch = FetchConfig { private_origins: vec![origin.authority()], ..origin.config() };
     let daemon = Daemon::with_webhooks(&fetch).await;
     let job: Value = daemon.clip_for(&origin.url_by_name("localhost", "/hook")).await.json().await.expect("JSON");
-    daemon.wait_for_end(KEY, job["job_id"].as_str().expect("an id")).await;
-    // Then an allowed one, so that the first has been tried.
+    let id = job["job_id"].as_str().expect("an id");
+    daemon.wait_for_end(KEY, id).await;
+    let was_tried = || {
+        let job = daemon.store.job(id).expect("the store reads").expect("the job is kept");
+        job.webhook.is_some_and(|webhook| webhook.attempts > 0)
+    };
+    until("an attempt", was_tried).await;
+    // An allowed one arrives.
     daemon.clip_for(&origin.url("/allowed")).await;
     origin.wait_for("/allowed").await;
     assert!(origin.requests().iter().all(|request| request.path == "/allowed"));

@@ -4,7 +4,7 @@ use crate::engine::pipeline::png;
 use crate::engine::support::{config, soon};
 use crate::support::segmenter;
 use backdrop::codec::Limits;
-use backdrop::engine::{Engine, Lane};
+use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Buffer, Frame, RawMask, Rect, Size, Trimap};
 use backdrop::matting::clean::clean_without_colors;
 use backdrop::matting::{self, Hair, NoSubject, Options, trimap};
@@ -67,7 +67,8 @@ async fn thin_pictures_pass_every_stage() {
         let size = Size::new(width, height);
         let picture = frame(size);
         let bytes = png(size, |x, y| picture.pixel(x, y));
-        let call = Call { lane: Lane::Interactive, deadline: soon(), limits: Limits::default() };
+        let call =
+            Call { lane: Lane::Interactive, tenant: Tenant::default(), deadline: soon(), limits: Limits::default() };
         match pipeline::run(&engine, bytes, &Recipe::default(), &call).await {
             Ok(output) => assert_eq!(output.image.size, size),
             Err(PipelineError::NoSubject(_)) => assert!(size.area() < 64, "{size}: half of it is subject"),

@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, TestRunner};
 use proptest::{collection, option};
 
 use crate::store::backend::{Backend, ContractStore, Postgres, Redb, rows_of};
-use crate::store::support::{account, apply, apply_all, key, preset, wait_until};
+use crate::store::support::{LIMIT, account, apply, apply_all, key, preset, wait_until};
 use crate::store::{jobs, model};
 use crate::support::postgres::PASSWORD;
 use crate::support::tier::rounds;
@@ -289,7 +289,7 @@ fn bill_until(store: &PostgresStore, stop: &AtomicBool, acknowledged: &AtomicU64
     while !stop.load(Ordering::Relaxed) {
         let (outcome, outcomes) = mpsc::channel();
         store.submit(bill(1), Box::new(move |result| outcome.send(result).expect("the receiver is open")));
-        match outcomes.recv().expect("every change is answered") {
+        match outcomes.recv_timeout(LIMIT).expect("every change is answered") {
             Ok(_) => drop(acknowledged.fetch_add(1, Ordering::Relaxed)),
             // It did not happen.
             Err(ChangeError::Unavailable(_)) => std::thread::sleep(Duration::from_millis(5)),

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use backdrop::store::{self, ChangeError, QUEUED_CHANGES, RedbStore, StateStore};
 
-use crate::store::support::{account as create, new_store};
+use crate::store::support::{LIMIT, account as create, new_store};
 
 #[test]
 fn a_full_queue_refuses_a_change_as_busy_and_completes_the_others_in_order() {
@@ -19,7 +19,7 @@ fn a_full_queue_refuses_a_change_as_busy_and_completes_the_others_in_order() {
             released.recv().expect("the test releases");
         }),
     );
-    assert!(has_started.recv().expect("the writer runs"));
+    assert!(has_started.recv_timeout(LIMIT).expect("the writer runs"));
 
     let (outcome, outcomes) = mpsc::channel();
     for number in 0..=QUEUED_CHANGES {
@@ -29,12 +29,12 @@ fn a_full_queue_refuses_a_change_as_busy_and_completes_the_others_in_order() {
         };
         store.submit(create(&format!("account-{number}")), Box::new(done));
     }
-    assert_eq!(outcomes.recv(), Ok((QUEUED_CHANGES, Err(ChangeError::Busy))));
+    assert_eq!(outcomes.recv_timeout(LIMIT), Ok((QUEUED_CHANGES, Err(ChangeError::Busy))));
     assert!(outcomes.try_recv().is_err(), "an outcome while the writer was blocked");
 
     release.send(()).expect("the writer waits");
     for number in 0..QUEUED_CHANGES {
-        assert_eq!(outcomes.recv(), Ok((number, Ok(()))));
+        assert_eq!(outcomes.recv_timeout(LIMIT), Ok((number, Ok(()))));
     }
     assert_eq!(store.load().expect("the store reads").accounts.len(), QUEUED_CHANGES + 1);
 }
@@ -48,7 +48,7 @@ fn a_refused_change_does_not_affect_others_of_the_same_commit() {
         let done = move |result: Result<_, ChangeError>| outcome.send(result.is_ok()).expect("the receiver is open");
         store.submit(create(name), Box::new(done));
     }
-    let outcomes: Vec<bool> = outcomes.iter().take(5).collect();
+    let outcomes: Vec<bool> = (0..5).map(|_| outcomes.recv_timeout(LIMIT).expect("an outcome")).collect();
     assert_eq!(outcomes, [true, true, false, true, false]);
     assert_eq!(store.load().expect("the store reads").accounts.len(), 3);
 }

@@ -1,7 +1,7 @@
 //! Stores and records for the tests of `store` and `account`.
 
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use backdrop::account::{ApiKey, Keys, Mode};
@@ -10,11 +10,14 @@ use backdrop::store::{
 };
 use tempfile::TempDir;
 
+/// Stops a test that hangs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
 /// Waits until something is so.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "it does not happen");
+        assert!(start.elapsed() < LIMIT, "it does not happen");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -57,7 +60,12 @@ pub(crate) fn apply_all(
         store.submit(change, Box::new(move |result| outcome.send(result).expect("the receiver is open")));
     }
     drop(outcome);
-    outcomes.iter().collect()
+    let next = || match outcomes.recv_timeout(LIMIT) {
+        Ok(outcome) => Some(outcome),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => panic!("a change has no outcome"),
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// Submits a change and waits for its outcome.

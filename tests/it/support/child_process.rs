@@ -11,6 +11,8 @@ pub(crate) fn child_command(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this test binary"));
     command.args(["--ignored", "--exact", "--nocapture", "--test-threads=1", path]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    super::command::end_after(&mut command, super::command::longest_run());
     command
 }
 

@@ -14,14 +14,21 @@ pub(crate) fn backdrop() -> Command {
     // What is tested here is the command line; the device has tests of its own.
     command.env("BACKDROP_DEVICE", "cpu");
     #[cfg(unix)]
-    end_after(&mut command, Duration::from_secs(rounds(300, 24 * 3600) as u64));
+    end_after(&mut command, longest_run());
     command
 }
 
-/// Has a signal end the process after `limit`. A program that hangs thus fails its own test: what a test waits for, the end of
-/// the process, a line or a response, comes then.
+/// Longer than the limits of the tests.
 #[cfg(unix)]
-fn end_after(command: &mut Command, limit: Duration) {
+pub(crate) fn longest_run() -> Duration {
+    Duration::from_secs(rounds(600, 24 * 3600) as u64)
+}
+
+/// Has a signal end the process after `limit`. A program that hangs thus fails its own test: what a test waits for, the end of
+/// the process, a line or a response, comes then. A command that is made of another one's program and environment needs it
+/// too.
+#[cfg(unix)]
+pub(crate) fn end_after(command: &mut Command, limit: Duration) {
     use std::os::unix::process::CommandExt;
     let seconds = u32::try_from(limit.as_secs()).expect("a day at most");
     let before_exec = move || {
@@ -54,9 +61,10 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
         .unwrap_or_else(|error| panic!("{error}: {} {}", stdout(output), stderr(output)))
 }
 
-/// A client of HTTP. The features that the product has in common with it leave the choice of cryptography open.
+/// A client of HTTP, with a time limit beyond the daemon's deadline of a request. The features that the product has in common
+/// with it leave the choice of cryptography open.
 pub(crate) fn http_client() -> reqwest::ClientBuilder {
     // Installed already is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
+    reqwest::Client::builder().timeout(Duration::from_secs(240))
 }

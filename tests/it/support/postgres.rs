@@ -1,4 +1,5 @@
-//! A PostgreSQL server of a test, in a temporary folder, from the programs that `make test-packages` installs.
+//! A PostgreSQL server of a test, in a temporary folder, in memory where there is room; from the programs that
+//! `make test-packages` installs.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -37,14 +38,28 @@ impl Server {
 
     /// Starts a server with further settings; `None` as with [`Self::start`].
     pub(super) fn start_with(settings: &[&str]) -> Option<Self> {
-        let server = Self::without_data()?;
-        run(server.on_data("initdb").args(["--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8"]));
-        server.resume(settings);
-        Some(server)
+        Some(Self::without_data()?.started(settings))
+    }
+
+    /// Starts a server whose data are on the disk, for measurements; `None` as with [`Self::start`].
+    #[allow(dead_code, reason = "the benches use it")]
+    pub(crate) fn start_on_disk() -> Option<Self> {
+        Some(Self::in_folder(folder_on_disk)?.started(&[]))
     }
 
     /// A server that is not started, for [`Self::follow`]; `None` as with [`Self::start`].
     pub(super) fn without_data() -> Option<Self> {
+        Self::in_folder(folder_in_memory)
+    }
+
+    /// Creates its data and starts it.
+    fn started(self, settings: &[&str]) -> Self {
+        run(self.on_data("initdb").args(["--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8"]));
+        self.resume(settings);
+        self
+    }
+
+    fn in_folder(new_folder: fn() -> TempDir) -> Option<Self> {
         let Some(programs) = programs() else {
             #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
             let may_skip = std::env::var("BACKDROP_TEST_POSTGRES").is_ok_and(|value| value == "skip");
@@ -52,7 +67,7 @@ impl Server {
             super::skipped::notice("no PostgreSQL, the store in a database was NOT tested");
             return None;
         };
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = new_folder();
         if is_root() {
             // The server refuses to run as root.
             run(Command::new("chown").arg("postgres:postgres").arg(folder.path()));
@@ -236,6 +251,26 @@ fn children(of: u32) -> Vec<u32> {
 pub(crate) fn stable_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(|| rand::random_range(20_000..32_000)).find(is_free).expect("a free port")
+}
+
+/// A folder in memory; on the disk where there is no room. On a disk that other programs use too, each commit may wait for
+/// seconds.
+fn folder_in_memory() -> TempDir {
+    #[cfg(target_os = "linux")]
+    {
+        const MEMORY: &str = "/dev/shm";
+        // Several servers run at once, and each may write some hundred megabytes of its log.
+        if rustix::fs::statvfs(MEMORY).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= 4 << 30)
+            && let Ok(folder) = tempfile::tempdir_in(MEMORY)
+        {
+            return folder;
+        }
+    }
+    folder_on_disk()
+}
+
+fn folder_on_disk() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
 }
 
 fn is_root() -> bool {

@@ -57,6 +57,8 @@ impl Cluster {
         let mut command = backdrop();
         command.args(["serve", "--listen", &api, "--admin-listen", &admin, "--data-dir"]).arg(self.data_of(number));
         command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "1000000");
+        // A new key is sent to every daemon until each knows it.
+        command.env("BACKDROP_SERVER_WRONG_KEYS_PER_MINUTE", "1000000");
         command.envs(self.variables());
         Daemon(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary starts"))
     }

@@ -1,6 +1,6 @@
 //! Daemons of this version beside the next one, whose schema is newer.
 
-use super::support::{Caller, Cluster, create_key, cutout};
+use super::support::{Caller, Cluster, create_key, cutout, until_billed};
 use crate::support::postgres::{Server, name_of};
 use backdrop::store::{PostgresServer, StoreConfig};
 
@@ -22,6 +22,7 @@ async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_ver
     for key in ["first", "second", "third"] {
         assert_eq!(caller.picture(key, &cutout()).await.status(), 200);
     }
+    until_billed(&caller.client, &cluster).await;
     let sql = |text: &str| server.sql(name_of(&cluster.url), text);
     assert_eq!(sql("SELECT images, region FROM usage").trim(), "3|eu");
     let key = create_key(&cluster).expect("commands work too");
