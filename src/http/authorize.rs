@@ -14,7 +14,6 @@
 //! Before it: path and method (`router`), key, rate and scope (`authenticate`), all fields (`image_request`). After it:
 //! fetching (`fetching`), the pictures' headers and the work (`routes`).
 
-use super::backdrop::scope_of;
 use super::caller::Caller;
 use super::error::{ApiError, ErrorCode};
 use super::image_request::{ImageRequest, Inputs};
@@ -194,7 +193,7 @@ pub(super) fn require_backdrop_access(
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     match fields.get("model").and_then(ModelChoice::parse) {
-        Some(ModelChoice(Some(model))) if !state.app.providers.offers(model, scope_of(caller)) => {
+        Some(ModelChoice(Some(model))) if !state.app.providers.offers(model, caller.scope()) => {
             Err(ProviderError { model, error: Arc::new(UpstreamError::NotOffered) }.into())
         }
         Some(_) | None => Ok(()),

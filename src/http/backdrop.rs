@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::reply::Reply;
 use super::state::ApiState;
 use super::upload_memory::Share;
-use crate::generate::{AccountScope, GeneratedImage};
+use crate::generate::GeneratedImage;
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
 use crate::recipe::{ModelId, Recipe, Source};
@@ -38,7 +38,7 @@ pub(super) async fn generate(
     let recipe = &authorized.recipe;
     let Some(Source::Generated(prompt)) = recipe.inputs.background.clone() else { return Ok(None) };
     let providers = &state.app.providers;
-    if !providers.has_models_for(scope_of(caller)) {
+    if !providers.has_models_for(caller.scope()) {
         return Ok(None);
     }
     // First, so that an unusable source costs no upstream call.
@@ -49,7 +49,7 @@ pub(super) async fn generate(
     authorized.count_backdrop().await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
-    let Some(made) = providers.generate(&prompt, canvas, scope_of(caller), deadline).await? else { return Ok(None) };
+    let Some(made) = providers.generate(&prompt, canvas, caller.scope(), deadline).await? else { return Ok(None) };
     share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
 }
@@ -87,11 +87,6 @@ fn listed(words: &[String]) -> String {
         }
     }
     if list.is_empty() { NO_WORDS.to_owned() } else { list }
-}
-
-/// The account for which models are selected.
-pub(super) fn scope_of(caller: &Caller) -> AccountScope<'_> {
-    AccountScope { account: &caller.account, plan: caller.plan }
 }
 
 /// The size of the result, from the source's header and the recipe.

@@ -1,6 +1,7 @@
 //! The authenticated caller of a request, and the trait by which the HTTP layer looks up API keys.
 
 use crate::account::{Payer, Scopes};
+use crate::generate::AccountScope;
 use crate::recipe::InferenceMode;
 use crate::store::{Plan, UnixSeconds};
 
@@ -34,6 +35,11 @@ impl Caller {
             key_id: Some(&self.key_id),
             images_per_month: self.images_per_month,
         }
+    }
+
+    /// The account for which models of generated backdrops are selected.
+    pub(super) fn scope(&self) -> AccountScope<'_> {
+        AccountScope { account: &self.account, plan: self.plan }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tiling: which parts of a picture are segmented again, given its first mask.
 
-use super::crop::ENOUGH;
-use super::part::{Part, Scope};
+use super::part::{ENOUGH, Part, Scope};
 use crate::image::{RawMask, Rect, Size};
 use crate::matting::clean::clear_uncertain_parts;
 
@@ -113,7 +112,7 @@ fn has_edge(values: &[f32], grid: Size, size: Size, tile: Rect) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::crop::factor;
+    use super::super::part::factor;
     use super::*;
     use Scope::{Subject, Tiles};
 
