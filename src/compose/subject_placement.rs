@@ -49,8 +49,8 @@ impl Margins {
 /// A subject's position and scale on its canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
-    /// Crops the canvas to the subject's box with these margins, or those that its drop shadow takes where they are wider;
-    /// without them it has the source's size.
+    /// Crops the canvas to the subject's box with these margins, or, without scale and position, those that its drop shadow
+    /// takes where they are wider. Without a crop the canvas has the source's size.
     pub crop: Option<Margins>,
     /// Share of the canvas's limiting side that the subject fills; without it the subject keeps its scale.
     pub scale: Option<f32>,
@@ -171,6 +171,9 @@ mod tests {
         assert_eq!(cropped(Margins::NONE), [0, reach + 12, reach + 8, 0]);
         let margins = Margins { top: Length::Pixels(50), left: Length::Share(0.5), ..Margins::NONE };
         assert_eq!(cropped(margins), [50, 50, reach + 8, 0]);
+        let placement = Placement { crop: Some(Margins::NONE), scale: Some(1.0), position: Some((0.5, 0.5)) };
+        let scene = Scene { framing: Framing::Placed(placement), shadow: Some(shadow), ..Scene::default() };
+        assert_eq!(scene.layout(SOURCE, SUBJECT).expect("small enough").canvas, SUBJECT.size());
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) struct Authorized {
     reservation: Option<Reservation>,
     claim_guard: Option<ClaimGuard>,
     /// The place in the day's cap of generated backdrops.
-    backdrop: Option<BackdropReservation>,
+    pub(super) backdrop: Option<BackdropReservation>,
 }
 
 /// Checks a request whose fields are valid, and reserves what it costs.

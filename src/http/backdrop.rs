@@ -6,10 +6,13 @@ use super::error::ApiError;
 use super::reply::Reply;
 use super::state::ApiState;
 use super::upload_memory::Share;
+use crate::account::BackdropReservation;
+use crate::engine::{Lane, Tenant};
 use crate::generate::GeneratedImage;
 use crate::image::{Rect, Size};
-use crate::pipeline::PipelineError;
+use crate::pipeline::{Call, PipelineError};
 use crate::recipe::{ModelId, Recipe, Source};
+use crate::telemetry::with_causes;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt::Write;
@@ -42,16 +45,40 @@ pub(super) async fn generate(
         return Ok(None);
     }
     // First, so that an unusable source costs no upstream call.
-    let canvas = canvas_of(state, recipe, source.clone(), received + state.config.request_deadline).await?;
+    let call = Call {
+        lane: Lane::Interactive,
+        tenant: Tenant::of(&caller.account),
+        deadline: received + state.config.request_deadline,
+        limits: state.limits,
+    };
+    let canvas = canvas_of(state, recipe, source.clone(), call).await?;
     let mut share = state.uploads.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
-    // Before the call: the operator pays for one whose picture then fails or whose client disconnects.
-    authorized.count_backdrop().await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
-    let Some(made) = providers.generate(&prompt, canvas, caller.scope(), deadline).await? else { return Ok(None) };
+    let mut calling = Calling(authorized.backdrop.take());
+    let made = providers.generate(&prompt, canvas, caller.scope(), deadline).await;
+    authorized.backdrop = calling.0.take();
+    let Some(made) = made? else { return Ok(None) };
+    // It is paid for, whatever comes of the picture.
+    authorized.count_backdrop().await?;
     share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
+}
+
+/// The place in the day's cap during a call. Dropped with it, when the client disconnects, it is counted: the call may be paid for.
+struct Calling(Option<BackdropReservation>);
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        if let Some(backdrop) = self.0.take() {
+            tokio::spawn(async move {
+                if let Err(error) = backdrop.commit().await {
+                    tracing::error!(error = with_causes(&error), "a generated backdrop was not counted");
+                }
+            });
+        }
+    }
 }
 
 /// Reports the generator of the backdrop: a model, or the built-in one with the words of the prompt that it recognised.
@@ -90,8 +117,8 @@ fn listed(words: &[String]) -> String {
 }
 
 /// The size of the result, from the source's header and the recipe.
-async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes, deadline: Instant) -> Result<Size, ApiError> {
-    let size = state.app.processor.header_of(source, state.limits, deadline).await?.size;
+async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes, call: Call) -> Result<Size, ApiError> {
+    let size = state.app.processor.header_of(source, call).await?.size;
     if let Some(cut) = recipe.cut() {
         cut.guidance.located(size)?;
     }

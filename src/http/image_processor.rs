@@ -1,12 +1,12 @@
 //! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
 
-use crate::codec::{Header, Limits};
+use crate::codec::Header;
 use crate::engine::{Capacity, Engine, EngineState, Slot};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A finished picture, and its slot among the requests in flight.
 #[derive(Debug)]
@@ -27,13 +27,8 @@ pub trait ImageProcessor: Send + Sync + 'static {
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
 
-    /// The header of a picture, checked against `limits`, by `deadline`.
-    fn header_of(
-        &self,
-        source: Bytes,
-        limits: Limits,
-        deadline: Instant,
-    ) -> BoxFuture<'_, Result<Header, PipelineError>>;
+    /// The header of a picture, checked against the limits of its call, by the deadline.
+    fn header_of(&self, source: Bytes, call: Call) -> BoxFuture<'_, Result<Header, PipelineError>>;
 
     /// How many pictures it takes; they are shared among the accounts.
     fn capacity(&self) -> Capacity {
@@ -82,13 +77,8 @@ impl ImageProcessor for Engine {
         })
     }
 
-    fn header_of(
-        &self,
-        source: Bytes,
-        limits: Limits,
-        deadline: Instant,
-    ) -> BoxFuture<'_, Result<Header, PipelineError>> {
-        Box::pin(pipeline::header_of(self, source, limits, deadline))
+    fn header_of(&self, source: Bytes, call: Call) -> BoxFuture<'_, Result<Header, PipelineError>> {
+        Box::pin(pipeline::header_of(self, source, call))
     }
 
     fn capacity(&self) -> Capacity {

@@ -39,10 +39,12 @@ pub fn estimate_frame_matte(frame: &Frame, mask: &RawMask) -> Result<FrameMatte,
 }
 
 /// `mask` after cleaning by the colours of its `frame`: what a temporal filter averages over frames, so that a single frame that is
-/// labelled otherwise changes little. Without a subject it stays as it is.
+/// labelled otherwise changes little. Zero without a subject.
 #[must_use]
-pub fn clean_frame_mask(frame: &Frame, mask: RawMask) -> RawMask {
-    clean::clean(frame, &mask, &Seeds::default(), CleanParams::default()).map_or(mask, RawMask::from)
+pub fn clean_frame_mask(frame: &Frame, mask: &RawMask) -> RawMask {
+    let size = mask.size();
+    let nothing = |NoSubject| RawMask::new(size, vec![0.0; size.area()]).expect("zeros are probabilities");
+    clean::clean(frame, mask, &Seeds::default(), CleanParams::default()).map_or_else(nothing, RawMask::from)
 }
 
 /// The matte of a frame with the `previous` one as prior; where its weight is zero the matte is that of the frame alone. `mask` is an

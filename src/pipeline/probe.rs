@@ -2,36 +2,31 @@
 //!
 //! Decode workers, which are other processes, are waited for on threads that CPU work does not need.
 
+use super::call::Call;
 use super::error::PipelineError;
 use super::files::{AuxImage, Files};
 use super::per_file::PerFile;
 use super::workers::Workers;
 use crate::codec::{self, DecodeError, Header, Limits};
-use crate::engine::{Engine, EngineError, Tenant};
+use crate::engine::{Engine, EngineError};
 use crate::image::{BufferPool, Frame, Size};
 use bytes::Bytes;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::timeout_at;
 
-/// The header of a file, checked against `limits`, by `deadline`.
+/// The header of a file, checked against the limits of `call`, by its deadline.
 ///
 /// # Errors
 /// [`PipelineError::Decode`], [`PipelineError::Engine`].
 pub async fn header_of(
     engine: &Engine,
     bytes: Bytes,
-    limits: Limits,
-    deadline: Instant,
+    Call { tenant, deadline, limits, .. }: Call,
 ) -> Result<Header, PipelineError> {
     let waits = codec::waits_for_worker(&bytes);
     let probe = move || codec::probe(&bytes, &limits);
-    let probed = async {
-        if waits {
-            engine.wait_for_decoder(Tenant::default(), probe).await
-        } else {
-            engine.cpu(Tenant::default(), probe).await
-        }
-    };
+    let probed =
+        async { if waits { engine.wait_for_decoder(tenant, probe).await } else { engine.cpu(tenant, probe).await } };
     Ok(timeout_at(deadline.into(), probed).await.unwrap_or(Err(EngineError::DeadlineExceeded))??)
 }
 

@@ -47,9 +47,11 @@ impl Scene {
         }
     }
 
-    /// `placement` with the margins of its crop widened where the subject's shadow reaches beyond them.
+    /// `placement` with the margins of its crop widened where the subject's shadow reaches beyond them; as it is where scale or
+    /// position place the subject on the canvas of the given margins.
     pub(super) fn with_room_for_shadow(&self, placement: Placement, subject: Size) -> Placement {
-        let (Some(shadow), Some(margins)) = (&self.shadow, placement.crop) else { return placement };
+        let Placement { crop: Some(margins), scale: None, position: None } = placement else { return placement };
+        let Some(shadow) = &self.shadow else { return placement };
         let room = expanded_for_shadow(subject, Rect::whole(subject), shadow, [AxisAnchor::default(); 2]);
         let (left, top) = room.before;
         let least = |margin: Length, side: u32, room: u32| Length::Pixels(margin.of(side).max(room));

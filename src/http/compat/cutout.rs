@@ -2,6 +2,7 @@
 
 use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{DecodeError, Limits};
+use crate::engine::{Lane, Tenant};
 use crate::http::authenticate::require_scope;
 use crate::http::caller::Caller;
 use crate::http::error::ApiError;
@@ -11,7 +12,7 @@ use crate::http::routes::image::{self, Bill, FinishedImage};
 use crate::http::state::ApiState;
 use crate::http::upload_memory::Share;
 use crate::image::{Size, SourceUrl};
-use crate::pipeline::{Output, PipelineError};
+use crate::pipeline::{Call, Output, PipelineError};
 use crate::recipe::{BG_FILE, DROP_IN, DROP_IN_BACKGROUND, Endpoint, Fields};
 use bytes::Bytes;
 use hyper::header::HeaderMap;
@@ -70,7 +71,13 @@ pub(super) async fn cut_out(
     let param = if pictures.is_url() { URL } else { FILE };
     let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
-    let size = size_of(state, prepared.source.clone(), limits, received + state.config.request_deadline).await?;
+    let call = Call {
+        lane: Lane::Interactive,
+        tenant: Tenant::of(&caller.account),
+        deadline: received + state.config.request_deadline,
+        limits,
+    };
+    let size = size_of(state, prepared.source.clone(), call).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
             return Err(Refusal::invalid_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
@@ -91,8 +98,8 @@ fn endpoint_of(fields: &Fields) -> &'static Endpoint {
 }
 
 /// The size of a source, from its header.
-async fn size_of(state: &ApiState, source: Bytes, limits: Limits, deadline: Instant) -> Result<Size, Refusal> {
-    let header = state.app.processor.header_of(source, limits, deadline).await.map_err(|error| {
+async fn size_of(state: &ApiState, source: Bytes, call: Call) -> Result<Size, Refusal> {
+    let header = state.app.processor.header_of(source, call).await.map_err(|error| {
         let is_too_many_pixels = matches!(
             error,
             PipelineError::Decode(DecodeError::TooManyPixels { .. } | DecodeError::TooManyMegapixels { .. })

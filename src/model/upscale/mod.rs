@@ -31,8 +31,8 @@ use crate::image::{Buffer, Frame, Size};
 pub(super) use cpu::CpuUpscaler;
 pub(super) use upscaler::{Source, Upscaler};
 
-/// Tiles of a round, for each worker.
-const ROUND: usize = 2;
+/// Rounds of tiles at most.
+const ROUNDS: usize = 8;
 
 /// `frame`, upscaled.
 pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, SegmentError> {
@@ -52,10 +52,12 @@ pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, 
     let run = |(tile, rows)| TileTask { picture: &picture, phases: &phases, tile, rows }.run(upscaler);
     match upscaler.waiting() {
         None => {
-            // In rounds: a worker begins other pictures' work only when there are no more tiles to take over.
+            // In rounds: a worker begins other pictures' work only when there are no more tiles to take over. In few, because
+            // this picture then waits for what its own worker has begun.
+            let in_round = tiles.len().div_ceil(ROUNDS).max(2 * rayon::current_num_threads());
             let mut tiles = tiles.into_iter().peekable();
             while tiles.peek().is_some() {
-                let round: Vec<_> = tiles.by_ref().take(ROUND * rayon::current_num_threads()).collect();
+                let round: Vec<_> = tiles.by_ref().take(in_round).collect();
                 round.into_par_iter().try_for_each(run)?;
             }
         }

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 const MAX_PAST_FRAMES: f32 = 12.0;
 /// The same for the matte, where a flow error of one pixel is visible.
 const MAX_PAST_FRAMES_OF_MATTE: f32 = 4.0;
-/// Weight of a cell of which the network is entirely uncertain, relative to a certain one.
+/// Weight of a cell of one half, at a soft edge, relative to a certain one.
 const UNCERTAIN_WEIGHT: f32 = 0.2;
 /// Smallest difference between mask and past that is a contradiction.
 const CONTRADICTION: f32 = 0.5;
@@ -44,7 +44,7 @@ impl TemporalFilter {
         if self.smoothing == 0 {
             return matting::estimate_frame_matte(frame, &mask).unwrap_or_else(nothing);
         }
-        let mask = matting::clean_frame_mask(frame, mask);
+        let mask = matting::clean_frame_mask(frame, &mask);
         let thumbnail = Thumbnail::of(frame, mask.size());
         let before = self.state.take().filter(|before| before.frame == size && before.mask.size() == mask.size());
         let motion = before.as_ref().and_then(|before| Motion::between(before, &thumbnail));

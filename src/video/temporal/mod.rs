@@ -6,8 +6,8 @@
 //! thumbnails on the network's grid) and averaged with the current one, so that labels change by the vote of several frames.
 //! Its weight is the number of frames that it accumulates, up to a bound set by `smoothing`, times the flow's
 //! confidence (`flow_confidence`, `flow_consistency`): zero where the warped picture does not match or the flow of
-//! the other direction does not lead back, and everywhere after a scene cut. A cell's own weight is lower where the
-//! network is uncertain. Where the network contradicts the past for several consecutive frames, the past is dropped
+//! the other direction does not lead back, and everywhere after a scene cut. A cell's own weight is lower at
+//! soft edges. Where the labels contradict the past for several consecutive frames, the past is dropped
 //! at once, so that no ghost trails behind a subject.
 //!
 //! The matte is propagated in the same way: warped, it is the starting point of closed-form matting in the unknown

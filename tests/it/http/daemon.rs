@@ -33,7 +33,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -181,8 +181,8 @@ impl ImageProcessor for FakeEngine {
         })
     }
 
-    fn header_of(&self, source: Bytes, limits: Limits, _: Instant) -> BoxFuture<'_, Result<Header, PipelineError>> {
-        Box::pin(async move { Ok(probe(&source, &limits)?) })
+    fn header_of(&self, source: Bytes, call: Call) -> BoxFuture<'_, Result<Header, PipelineError>> {
+        Box::pin(async move { Ok(probe(&source, &call.limits)?) })
     }
 
     fn model(&self) -> String {
