@@ -7,7 +7,6 @@ use super::reply::Reply;
 use super::state::ApiState;
 use super::upload_memory::Share;
 use crate::account::BackdropReservation;
-use crate::engine::{Lane, Tenant};
 use crate::generate::GeneratedImage;
 use crate::image::{Rect, Size};
 use crate::pipeline::{Call, PipelineError};
@@ -39,25 +38,20 @@ pub(super) async fn generate(
     received: Instant,
 ) -> Result<Option<(GeneratedImage, Share)>, ApiError> {
     let recipe = &authorized.recipe;
-    let Some(Source::Generated(prompt)) = recipe.inputs.background.clone() else { return Ok(None) };
+    let Some(Source::Generated(prompt)) = &recipe.inputs.background else { return Ok(None) };
     let providers = &state.app.providers;
     if !providers.has_models_for(caller.scope()) {
         return Ok(None);
     }
     // First, so that an unusable source costs no upstream call.
-    let call = Call {
-        lane: Lane::Interactive,
-        tenant: Tenant::of(&caller.account),
-        deadline: received + state.config.request_deadline,
-        limits: state.limits,
-    };
+    let call = Call::of_request(&caller.account, received + state.config.request_deadline, state.limits);
     let canvas = canvas_of(state, recipe, source.clone(), call).await?;
     let mut share = state.uploads.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
     let mut calling = Calling(authorized.backdrop.take());
-    let made = providers.generate(&prompt, canvas, caller.scope(), deadline).await;
+    let made = providers.generate(prompt, canvas, caller.scope(), deadline).await;
     authorized.backdrop = calling.0.take();
     let Some(made) = made? else { return Ok(None) };
     // It is paid for, whatever comes of the picture.

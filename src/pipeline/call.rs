@@ -16,3 +16,11 @@ pub struct Call {
     /// Limits of the input files.
     pub limits: Limits,
 }
+
+impl Call {
+    /// Of a request of an account, whose client waits.
+    #[must_use]
+    pub fn of_request(account: &str, deadline: Instant, limits: Limits) -> Self {
+        Self { lane: Lane::Interactive, tenant: Tenant::of(account), deadline, limits }
+    }
+}

@@ -71,29 +71,26 @@ impl Cache {
             metrics::backdrop_looked_up("hit");
             return written_now;
         }
-        match timeout(TIMEOUT, self.read(key)).await {
-            Ok(Ok(Some(Some(picture)))) => {
+        let read = timeout(TIMEOUT, self.read(key)).await;
+        match read.unwrap_or_else(|elapsed| Err(elapsed.into())) {
+            Ok(Some(Some(picture))) => {
                 metrics::backdrop_looked_up("hit");
                 let evicted = self.index().insert(key, (CHECKSUM_BYTES + picture.len()) as u64).unwrap_or_default();
                 self.succeeded("delete", timeout(TIMEOUT, self.delete_all(evicted)).await);
                 return Some(picture);
             }
-            Ok(Ok(Some(None))) => {
+            Ok(Some(None)) => {
                 metrics::backdrop_looked_up("damaged");
                 self.discard(key).await;
             }
-            Ok(Ok(None)) => {
+            Ok(None) => {
                 // Another daemon evicted it, or none ever wrote it.
                 self.index().remove(key);
                 metrics::backdrop_looked_up("miss");
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 metrics::backdrop_looked_up("failed");
                 self.report_failure("read", &error);
-            }
-            Err(elapsed) => {
-                metrics::backdrop_looked_up("failed");
-                self.report_failure("read", &Box::from(elapsed));
             }
         }
         None

@@ -2,7 +2,6 @@
 
 use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{DecodeError, Limits};
-use crate::engine::{Lane, Tenant};
 use crate::http::authenticate::require_scope;
 use crate::http::caller::Caller;
 use crate::http::error::ApiError;
@@ -71,12 +70,7 @@ pub(super) async fn cut_out(
     let param = if pictures.is_url() { URL } else { FILE };
     let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
-    let call = Call {
-        lane: Lane::Interactive,
-        tenant: Tenant::of(&caller.account),
-        deadline: received + state.config.request_deadline,
-        limits,
-    };
+    let call = Call::of_request(&caller.account, received + state.config.request_deadline, limits);
     let size = size_of(state, prepared.source.clone(), call).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {

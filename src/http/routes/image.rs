@@ -1,7 +1,6 @@
 //! Every endpoint with one picture in and one picture out; they differ by recipe.
 
 use crate::codec::Limits;
-use crate::engine::{Lane, Tenant};
 use crate::generate::GeneratedImage;
 use crate::http::authorize::{Authorized, authorize};
 use crate::http::caller::Caller;
@@ -128,7 +127,7 @@ pub(in crate::http) async fn process(
     let fetch = if was_fetched || generated.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
     let deadline = received + state.config.request_deadline;
-    let call = Call { lane: Lane::Interactive, tenant: Tenant::of(&caller.account), deadline, limits };
+    let call = Call::of_request(&caller.account, deadline, limits);
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };

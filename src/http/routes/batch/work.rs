@@ -4,7 +4,6 @@
 
 use super::row::{Item, Row, RowInput};
 use crate::codec::Limits;
-use crate::engine::{Lane, Tenant};
 use crate::http::app::App;
 use crate::http::error::ApiError;
 use crate::http::fair_queue::{FairQueue, Place};
@@ -137,12 +136,7 @@ impl BatchContext {
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
         let digest = self.earlier.compare(index, fetched).await?;
         turn.wait_for_fetches().await;
-        let call = Call {
-            lane: Lane::Interactive,
-            tenant: Tenant::of(&self.account),
-            deadline: began + self.deadline,
-            limits: self.limits,
-        };
+        let call = Call::of_request(&self.account, began + self.deadline, self.limits);
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
         let place = self.queue.place(&self.account)?;
         let turn = place.turn_before(call.deadline).await?;
