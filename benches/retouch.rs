@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use backdrop::image::{Buffer, Frame, Size};
-use backdrop::model::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
+use backdrop::model::{CpuRetoucher, FACE_SIDE, FaceCrop, FaceSearch, Factor, Retoucher};
 use backdrop_kernels::conv::Isa;
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// A ball on a shaded background; with a soft edge to transparency unless `opaque`.
 fn frame(width: u32, height: u32, opaque: bool) -> Frame {
@@ -31,7 +31,7 @@ fn faces(c: &mut Criterion) {
         for (width, height) in [(320, 320), (4000, 3000)] {
             let frame = frame(width, height, true);
             group.bench_function(BenchmarkId::new(name, format!("{width}x{height}")), |b| {
-                b.iter(|| retoucher.faces(black_box(&frame)).expect("the CPU does not fail"));
+                b.iter(|| retoucher.faces(black_box(&frame), FaceSearch::All).expect("the CPU does not fail"));
             });
         }
     }
@@ -61,7 +61,11 @@ fn upscale(c: &mut Criterion) {
             for factor in Factor::ALL {
                 let id = BenchmarkId::new(name, format!("1024x1024/{kind}/x{}", factor.get()));
                 group.bench_function(id, |b| {
-                    b.iter(|| retoucher.enlarged(black_box(&frame), factor).expect("the CPU does not fail"));
+                    b.iter_batched(
+                        || frame.clone(),
+                        |frame| retoucher.enlarged(black_box(frame), factor).expect("the CPU does not fail"),
+                        BatchSize::LargeInput,
+                    );
                 });
             }
         }

@@ -19,4 +19,5 @@ pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
 #[cfg(feature = "gpu")]
 pub use segment::GpuSegmenter;
 pub use segment::{CpuSegmenter, Precision, SegmentError, Segmenter, UnsupportedPrecision};
+pub use upscale::{Band, Enlargement};
 pub use upscale_factor::Factor;

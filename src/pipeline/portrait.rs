@@ -78,7 +78,7 @@ pub(super) async fn find(
     let search = if portrait.is_some() { FaceSearch::LargeElseSmall } else { FaceSearch::Large };
     let find = move || {
         let size = frame.size();
-        let faces = retoucher.search_faces(&frame, search)?;
+        let faces = retoucher.faces(&frame, search)?;
         let own = faces.iter().filter(|face| usable(face, size) && coverage.share_of(&frame, face) >= LEAST_SHARE);
         let face = main_face(own, size).copied();
         if let Some(face) = face.filter(|_| portrait.is_some_and(|portrait| portrait.restore_face)) {

@@ -16,7 +16,7 @@ use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
 use crate::engine::{Engine, Slot};
 use crate::face::{enlarged, restored, usable};
 use crate::image::{Face, Frame, OutputFormat, Rect, Size, Subject};
-use crate::model::{Factor, Retoucher};
+use crate::model::{Enlargement, FaceSearch, Factor, Retoucher};
 use crate::recipe::Retouch;
 use std::time::{Duration, Instant};
 
@@ -90,10 +90,16 @@ fn larger(size: Size, factor: Option<Factor>, limit: CanvasLimit) -> Result<Size
     limit.check(size).map(|()| size)
 }
 
+/// `frame`, enlarged, and how long that took.
 async fn enlarge(workers: &Workers<'_>, frame: Frame, factor: Factor) -> Result<(Frame, Duration), PipelineError> {
-    let retoucher = workers.engine.retoucher().clone();
-    let (enlarged, took) = workers.run("enlarge", move || retoucher.enlarged(&frame, factor)).await?;
-    Ok((enlarged?, took))
+    let mut picture = Enlargement::new(frame, factor)?;
+    let mut worked = Duration::ZERO;
+    while !picture.is_complete() {
+        let retoucher = workers.engine.retoucher().clone();
+        let enlarge = move || retoucher.enlarge_band(&mut picture).map(|()| picture);
+        picture = workers.timed("enlarge", &mut worked, enlarge).await??;
+    }
+    Ok((picture.into_frame(), worked))
 }
 
 /// `frame` with all its faces restored, larger before that if it is to be; and the largest of them.
@@ -105,7 +111,7 @@ async fn faces(
 ) -> Result<(Frame, Face, Duration), PipelineError> {
     let retoucher = workers.engine.retoucher().clone();
     let find = move || {
-        let found = retoucher.faces(&frame);
+        let found = retoucher.faces(&frame, FaceSearch::All);
         (frame, found)
     };
     let ((frame, found), mut worked) = workers.run("faces", find).await?;

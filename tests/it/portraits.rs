@@ -6,8 +6,8 @@ use crate::support::pictures;
 use backdrop::codec::{self, Limits};
 use backdrop::compose::OutputTooLarge;
 use backdrop::engine::{Engine, EngineError};
-use backdrop::image::{Buffer, BufferPool, Face, Frame, OutputFormat, Rect, Size};
-use backdrop::model::{FaceCrop, Factor, Retoucher, SegmentError};
+use backdrop::image::{BufferPool, Face, Frame, OutputFormat, Rect, Size};
+use backdrop::model::{Band, Enlargement, FaceCrop, FaceSearch, Factor, Retoucher, SegmentError};
 use backdrop::pipeline::{self, FaceFound, Output, PipelineError, Warning};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ struct FakeRetoucher {
 }
 
 impl Retoucher for FakeRetoucher {
-    fn faces(&self, _: &Frame) -> Result<Vec<Face>, SegmentError> {
+    fn faces(&self, _: &Frame, _: FaceSearch) -> Result<Vec<Face>, SegmentError> {
         Ok(self.faces.clone())
     }
 
@@ -32,13 +32,16 @@ impl Retoucher for FakeRetoucher {
         Ok(FaceCrop(vec![[0.1; 3]; face.0.len()]))
     }
 
-    fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
+    fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
         self.enlarged.fetch_add(1, Ordering::SeqCst);
-        let Size { width, height } = frame.size();
-        let size = Size::new(width * by.get(), height * by.get());
-        let pixel = |x: u32, y: u32| frame.pixel(x / by.get(), y / by.get());
-        let pixels: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Ok(Frame::new(size, Buffer::from(pixels)))
+        picture.compute(u32::MAX, |Band { frame, factor, rows, pixels }| {
+            let by = factor.get();
+            let pixel = |x: u32, y: u32| frame.pixel(x / by, y / by);
+            let (rows, columns) = (rows.start * by..rows.end * by, 0..frame.size().width * by);
+            let found = rows.flat_map(|y| columns.clone().map(move |x| pixel(x, y)));
+            pixels.as_chunks_mut::<4>().0.iter_mut().zip(found).for_each(|(to, pixel)| *to = pixel);
+            Ok(())
+        })
     }
 
     fn restores_with(&self) -> String {
@@ -55,7 +58,7 @@ impl Retoucher for FakeRetoucher {
 struct FailingRetoucher;
 
 impl Retoucher for FailingRetoucher {
-    fn faces(&self, _: &Frame) -> Result<Vec<Face>, SegmentError> {
+    fn faces(&self, _: &Frame, _: FaceSearch) -> Result<Vec<Face>, SegmentError> {
         Err(SegmentError::Device("lost".to_owned()))
     }
 
@@ -63,7 +66,7 @@ impl Retoucher for FailingRetoucher {
         Err(SegmentError::Device("lost".to_owned()))
     }
 
-    fn enlarged(&self, _: &Frame, _: Factor) -> Result<Frame, SegmentError> {
+    fn enlarge_band(&self, _: &mut Enlargement) -> Result<(), SegmentError> {
         Err(SegmentError::Device("lost".to_owned()))
     }
 

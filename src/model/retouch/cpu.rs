@@ -10,7 +10,7 @@ use crate::model::face::{self, CpuFaceDetector, FaceSearch};
 use crate::model::restore_cpu::CpuRestorer;
 use crate::model::upscale::{self, CpuUpscaler};
 use crate::model::weights::{BuiltIn, Weights, WeightsError};
-use crate::model::{Factor, SegmentError};
+use crate::model::{Enlargement, Factor, SegmentError};
 
 /// The embedded auxiliary networks on the CPU kernels; each is unpacked on first use.
 ///
@@ -68,11 +68,7 @@ impl CpuRetoucher {
 }
 
 impl Retoucher for CpuRetoucher {
-    fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
-        self.search_faces(frame, FaceSearch::All)
-    }
-
-    fn search_faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
+    fn faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
         face::detect(frame, self.face(), search)
     }
 
@@ -81,7 +77,7 @@ impl Retoucher for CpuRetoucher {
         Ok(FaceCrop(self.restore().run(&face.0)))
     }
 
-    fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
-        upscale::enlarged(frame, self.upscale(by))
+    fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
+        upscale::enlarge_band(picture, self.upscale(picture.factor()))
     }
 }

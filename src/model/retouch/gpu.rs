@@ -19,7 +19,7 @@ use crate::model::upscale::{self, Source, Upscaler};
 use crate::model::weights::architecture::face::CELL;
 use crate::model::weights::architecture::upscale::{RECEPTIVE_RADIUS, tail_channels};
 use crate::model::weights::{BuiltIn, Weights};
-use crate::model::{Factor, SegmentError};
+use crate::model::{Enlargement, Factor, SegmentError};
 use crate::telemetry::panic_message;
 
 /// Largest difference to the CPU that counts as rounding: of residuals of pixels, and of the values of a cell, which are some
@@ -98,11 +98,7 @@ impl GpuRetoucher {
 }
 
 impl Retoucher for GpuRetoucher {
-    fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
-        self.search_faces(frame, FaceSearch::All)
-    }
-
-    fn search_faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
+    fn faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
         face::detect(frame, self.face()?, search)
     }
 
@@ -111,8 +107,8 @@ impl Retoucher for GpuRetoucher {
         self.restore()?.run(&face.0).map(FaceCrop)
     }
 
-    fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
-        upscale::enlarged(frame, self.upscale(by)?)
+    fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
+        upscale::enlarge_band(picture, self.upscale(picture.factor())?)
     }
 }
 
@@ -400,8 +396,10 @@ mod tests {
         let rgba = pixels.flat_map(|(x, y)| [0, 1, 2, 3].map(|channel| (wave(x, y, channel) * 255.0) as u8));
         let frame = Frame::new(size, Buffer::from(rgba.collect::<Vec<u8>>()));
         let net = built(BuiltIn::Upscale(Factor::Two), GpuUpscaler::new);
-        let found = upscale::enlarged(&frame, &net).expect("the host computes");
-        let expected = CpuRetoucher::default().enlarged(&frame, Factor::Two).expect("the host computes");
+        let expected = CpuRetoucher::default().enlarged(frame.clone(), Factor::Two).expect("the host computes");
+        let mut picture = Enlargement::new(frame, Factor::Two).expect("it has pixels");
+        upscale::enlarge_band(&mut picture, &net).expect("the host computes");
+        let found = picture.into_frame();
         assert_eq!(found.size(), expected.size());
         for (one, other) in found.pixels().as_chunks::<4>().0.iter().zip(expected.pixels().as_chunks::<4>().0) {
             let alpha = u16::from(one[3]);

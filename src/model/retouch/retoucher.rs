@@ -3,25 +3,17 @@
 use super::FaceCrop;
 use crate::image::{Face, Frame};
 use crate::model::weights::{BuiltIn, manifest};
-use crate::model::{FaceSearch, Factor, SegmentError};
+use crate::model::{Enlargement, FaceSearch, Factor, SegmentError};
 
 /// Detects faces, restores them, and upscales pictures. Shared by any number of threads; parallel work runs on the calling
 /// thread's rayon pool.
 pub trait Retoucher: Send + Sync + std::fmt::Debug {
-    /// All faces in `frame` that the network finds, at most [`FaceSearch::MAX_FACES`], the largest first. Transparent pixels
-    /// count as grey.
+    /// The faces in `frame` that `search` is for, at most [`FaceSearch::MAX_FACES`], the largest first. Transparent pixels count
+    /// as grey.
     ///
     /// # Errors
     /// [`SegmentError`] when the device fails.
-    fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError>;
-
-    /// The faces in `frame` that a search is for, the largest first; by default [`all`](Self::faces) of them.
-    ///
-    /// # Errors
-    /// [`SegmentError`] when the device fails.
-    fn search_faces(&self, frame: &Frame, _search: FaceSearch) -> Result<Vec<Face>, SegmentError> {
-        self.faces(frame)
-    }
+    fn faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError>;
 
     /// The residual that, added to an aligned face, makes it sharp and clean. Close to zero where it is already.
     ///
@@ -29,11 +21,23 @@ pub trait Retoucher: Send + Sync + std::fmt::Debug {
     /// [`SegmentError`] when the device fails.
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError>;
 
-    /// `frame`, upscaled. Alpha is upscaled as well; colours under alpha 0 are zero.
+    /// Computes the next band of an enlargement that is not complete. Alpha is upscaled as well; colours under alpha 0 are zero.
     ///
     /// # Errors
-    /// [`SegmentError`] when the device fails.
-    fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError>;
+    /// [`SegmentError`] when the device fails; the band is then missing.
+    fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError>;
+
+    /// `frame`, upscaled, all bands of it.
+    ///
+    /// # Errors
+    /// [`SegmentError`] when the device fails, and those of [`Enlargement::new`].
+    fn enlarged(&self, frame: Frame, by: Factor) -> Result<Frame, SegmentError> {
+        let mut picture = Enlargement::new(frame, by)?;
+        while !picture.is_complete() {
+            self.enlarge_band(&mut picture)?;
+        }
+        Ok(picture.into_frame())
+    }
 
     /// Name and version of the embedded weights that restore faces, as reported in `x-service-model`.
     fn restores_with(&self) -> String {

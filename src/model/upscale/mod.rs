@@ -1,4 +1,4 @@
-//! Upscaling: bicubic enlargement plus a residual from the network, tile by tile.
+//! Upscaling: bicubic enlargement plus a residual from the network, tile by tile in bands of rows.
 //!
 //! Each tile is computed with the pixels around it that its result depends on, so there are no seams: the result does not
 //! depend on the tiling. Outside the picture its border is repeated, for bicubic and for the network: the zeros that
@@ -16,8 +16,11 @@
 mod alpha_bleed;
 mod bicubic;
 mod cpu;
+mod enlargement;
 mod picture;
 mod upscaler;
+
+use std::ops::Range;
 
 use backdrop_kernels::conv::Tile;
 use rayon::prelude::*;
@@ -26,64 +29,62 @@ use self::alpha_bleed::OpaqueColours;
 use self::bicubic::{Phase, REACH, ROWS, blend, phases};
 use self::picture::Picture;
 use super::SegmentError;
-use crate::image::{Buffer, Frame, Size};
+use crate::image::Size;
 
 pub(super) use cpu::CpuUpscaler;
+pub use enlargement::{Band, Enlargement};
 pub(super) use upscaler::{Source, Upscaler};
 
-/// Rounds of tiles at most.
-const ROUNDS: usize = 8;
+/// Bands of a picture at most. In few, because a picture waits between them for the work of other requests.
+const BANDS: usize = 8;
 
-/// `frame`, upscaled.
-pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, SegmentError> {
-    let Size { width, height } = frame.size();
-    if frame.size().area() == 0 {
-        return Err(SegmentError::Device("a frame without pixels".to_owned()));
-    }
-    let factor = upscaler.factor().get();
-    let (Some(wide), Some(high)) = (width.checked_mul(factor), height.checked_mul(factor)) else {
-        return Err(SegmentError::Device(format!("{} cannot be enlarged {factor} times", frame.size())));
-    };
-    let size = Size::new(wide, high);
-    let mut pixels = vec![0; size.area() * 4];
-    let picture = Picture::new(frame);
-    let phases = phases(upscaler.factor());
-    let tiles = split_tiles(&mut pixels, picture.extent, upscaler.tile(picture.extent), phases.len());
-    let run = |(tile, rows)| TileTask { picture: &picture, phases: &phases, tile, rows }.run(upscaler);
-    match upscaler.waiting() {
-        None => {
-            // In rounds: a worker begins other pictures' work only when there are no more tiles to take over. In few, because
-            // this picture then waits for what its own worker has begun.
-            let in_round = tiles.len().div_ceil(ROUNDS).max(2 * rayon::current_num_threads());
-            let mut tiles = tiles.into_iter().peekable();
-            while tiles.peek().is_some() {
-                let round: Vec<_> = tiles.by_ref().take(in_round).collect();
-                round.into_par_iter().try_for_each(run)?;
-            }
-        }
-        Some(threads) => {
-            let waiting = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            let waiting = waiting.map_err(|error| SegmentError::Device(error.to_string()))?;
-            waiting.install(|| tiles.into_par_iter().try_for_each(run))?;
-        }
-    }
-    Ok(Frame::new(size, Buffer::from(pixels)))
+/// Tiles of a band for each that is computed at the same time, at least.
+const SHARE: usize = 2;
+
+/// Computes the next band of `enlargement`.
+pub(super) fn enlarge_band(enlargement: &mut Enlargement, upscaler: &dyn Upscaler) -> Result<(), SegmentError> {
+    assert_eq!(enlargement.factor(), upscaler.factor(), "the network upscales by another factor");
+    let Size { width, height } = enlargement.frame().size();
+    let extent = [width as usize, height as usize];
+    let tile = upscaler.tile(extent);
+    let rows = band_rows(extent, tile, upscaler.waiting().unwrap_or_else(rayon::current_num_threads));
+    enlargement.compute(rows as u32, |band| {
+        let picture = Picture::new(band.frame);
+        let phases = phases(band.factor);
+        let rows = band.rows.start as usize..band.rows.end as usize;
+        let tiles = split_tiles(band.pixels, width as usize, rows, tile, phases.len());
+        let run = |(tile, rows)| TileTask { picture: &picture, phases: &phases, tile, rows }.run(upscaler);
+        let Some(threads) = upscaler.waiting() else {
+            return tiles.into_par_iter().try_for_each(run);
+        };
+        let waiting = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let waiting = waiting.map_err(|error| SegmentError::Device(error.to_string()))?;
+        waiting.install(|| tiles.into_par_iter().try_for_each(run))
+    })
 }
 
-/// The tiles of a picture, each with its rows of the upscaled one.
+/// Rows of a band: whole tiles, of a height with which there are at most [`BANDS`] bands of at least [`SHARE`] tiles for each of
+/// `parallel` threads.
+fn band_rows([width, height]: [usize; 2], [columns, rows]: [usize; 2], parallel: usize) -> usize {
+    let bands = height.div_ceil(rows).div_ceil(BANDS);
+    let enough = (SHARE * parallel).div_ceil(width.div_ceil(columns));
+    (bands.max(enough) * rows).min(height)
+}
+
+/// The tiles of `band`, rows of a picture `width` pixels wide, each with its rows of the upscaled one.
 fn split_tiles(
     pixels: &mut [u8],
-    [width, height]: [usize; 2],
+    width: usize,
+    band: Range<usize>,
     [columns, rows]: [usize; 2],
     factor: usize,
 ) -> Vec<(Tile, Vec<&mut [u8]>)> {
     let mut tiles = Vec::new();
     let row = width * factor * 4;
-    for (band, pixels) in pixels.chunks_mut(rows * factor * row).enumerate() {
+    for (top, pixels) in band.clone().step_by(rows).zip(pixels.chunks_mut(rows * factor * row)) {
         let first = tiles.len();
-        let top = band * rows;
         for left in (0..width).step_by(columns) {
-            let tile = Tile { left, top, width: columns.min(width - left), height: rows.min(height - top) };
+            let tile = Tile { left, top, width: columns.min(width - left), height: rows.min(band.end - top) };
             tiles.push((tile, Vec::with_capacity(tile.height * factor)));
         }
         for row in pixels.chunks_exact_mut(row) {

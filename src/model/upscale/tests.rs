@@ -3,6 +3,7 @@
 use backdrop_kernels::conv::Isa;
 
 use super::*;
+use crate::image::{Buffer, Frame};
 use crate::model::Factor;
 use crate::model::weights::{BuiltIn, Weights};
 
@@ -77,7 +78,11 @@ fn transparent(width: u32, height: u32) -> Frame {
 }
 
 fn enlarge(frame: &Frame, upscaler: &dyn Upscaler) -> Frame {
-    enlarged(frame, upscaler).expect("the CPU does not fail")
+    let mut picture = Enlargement::new(frame.clone(), upscaler.factor()).expect("it has pixels");
+    while !picture.is_complete() {
+        enlarge_band(&mut picture, upscaler).expect("the CPU does not fail");
+    }
+    picture.into_frame()
 }
 
 fn isas() -> impl Iterator<Item = Isa> {
@@ -160,6 +165,54 @@ fn tiles_leave_no_seam() {
 }
 
 #[test]
+fn bands_are_at_most_eight_and_have_tiles_for_all_threads() {
+    // Of 16 tiles across each row of tiles is enough for eight threads; of two, eight rows are.
+    for ([width, height], parallel, expected) in [
+        ([2048, 2048], 8, 256),
+        ([256, 4096], 8, 1024),
+        ([40, 20], 64, 20),
+        ([128, 1025], 1, 256),
+        ([128, 1024], 1, 256),
+    ] {
+        let rows = band_rows([width, height], [128, 128], parallel);
+        assert_eq!(rows, expected, "{width}×{height}");
+        assert!(height.div_ceil(rows) <= BANDS, "{width}×{height}");
+    }
+}
+
+#[test]
+fn a_band_that_fails_is_computed_again() {
+    /// Fails after it has written pixels.
+    struct Failing<'a>(&'a CpuUpscaler);
+    impl Upscaler for Failing<'_> {
+        fn factor(&self) -> Factor {
+            self.0.factor()
+        }
+
+        fn tile(&self, _: [usize; 2]) -> [usize; 2] {
+            [64, 8]
+        }
+
+        fn rows(&self, tile: Tile, _: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
+            sink(tile.top, &vec![1.0; tile.width * 3 * 4]);
+            Err(SegmentError::Device("out of memory".to_owned()))
+        }
+    }
+    let net = net(Factor::Two, Isa::detect());
+    let tiles = WithTiles(&net, [64, 8]);
+    let picture = transparent(40, 200);
+    let mut parts = Enlargement::new(picture.clone(), Factor::Two).expect("it has pixels");
+    let mut bands = 0;
+    while !parts.is_complete() {
+        enlarge_band(&mut parts, &Failing(&net)).expect_err("it fails");
+        enlarge_band(&mut parts, &tiles).expect("the CPU does not fail");
+        bands += 1;
+    }
+    assert!(bands > 1, "one band proves little");
+    assert!(parts.into_frame().pixels() == enlarge(&picture, &tiles).pixels());
+}
+
+#[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     for isa in isas() {
         let net = net(Factor::Two, isa);
@@ -185,7 +238,7 @@ fn awkward_sizes_are_upscaled() {
             }
         }
         let nothing = Frame::new(Size::new(0, 4), Buffer::from(Vec::new()));
-        assert!(matches!(enlarged(&nothing, &net), Err(SegmentError::Device(_))));
+        assert!(matches!(Enlargement::new(nothing, factor), Err(SegmentError::Device(_))));
     }
 }
 

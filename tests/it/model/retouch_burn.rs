@@ -59,7 +59,7 @@ fn the_burn_restorer_agrees_with_pytorch() {
 
 #[test]
 fn retouching_on_an_adapter_agrees_with_the_cpu() {
-    use backdrop::model::{CpuRetoucher, Factor, GpuRetoucher, Retoucher};
+    use backdrop::model::{CpuRetoucher, FaceSearch, Factor, GpuRetoucher, Retoucher};
 
     use crate::model::retouch_support::{crop, small_picture};
 
@@ -67,14 +67,14 @@ fn retouching_on_an_adapter_agrees_with_the_cpu() {
     let (gpu, cpu) = (GpuRetoucher::new(&adapter), CpuRetoucher::default());
     let picture = small_picture();
     for by in Factor::ALL {
-        let found = gpu.enlarged(&picture, by).expect("the adapter passes its own test");
-        let expected = cpu.enlarged(&picture, by).expect("the CPU computes");
+        let found = gpu.enlarged(picture.clone(), by).expect("the adapter passes its own test");
+        let expected = cpu.enlarged(picture.clone(), by).expect("the CPU computes");
         assert_eq!(found.size(), expected.size());
         let pairs = found.pixels().iter().zip(expected.pixels());
         assert!(pairs.clone().all(|(one, other)| one.abs_diff(*other) <= 1), "{by:?}");
     }
     let added = |retoucher: &dyn Retoucher| thinned(&retoucher.restoration(&crop()).expect("both compute"));
     assert_alike(&added(&gpu), &added(&cpu), "restoration on an adapter");
-    let faces = |retoucher: &dyn Retoucher| retoucher.faces(&picture).expect("both compute").len();
+    let faces = |retoucher: &dyn Retoucher| retoucher.faces(&picture, FaceSearch::All).expect("both compute").len();
     assert_eq!(faces(&gpu), faces(&cpu));
 }

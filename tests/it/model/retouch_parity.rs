@@ -2,7 +2,7 @@
 //! before decoding.)
 
 use backdrop::image::Size;
-use backdrop::model::{CpuRetoucher, FaceCrop, Factor, Retoucher};
+use backdrop::model::{CpuRetoucher, FaceCrop, FaceSearch, Factor, Retoucher};
 use backdrop_kernels::conv::Isa;
 
 use crate::model::retouch_support::{crop, enlarged, largest_difference, restoration, small_picture, spread, thinned};
@@ -22,8 +22,7 @@ fn retouchers() -> impl Iterator<Item = (Isa, CpuRetoucher)> {
 fn the_upscaler_agrees_with_pytorch() {
     for (isa, retoucher) in retouchers() {
         for factor in Factor::ALL {
-            let picture = small_picture();
-            let large = retoucher.enlarged(&picture, factor).expect("the CPU does not fail");
+            let large = retoucher.enlarged(small_picture(), factor).expect("the CPU does not fail");
             assert_eq!(large.size(), Size::new(24 * factor.get(), 20 * factor.get()));
             let rgb = large.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
             let actual: Vec<f32> = rgb.map(|value| f32::from(value) / 255.0).collect();
@@ -64,9 +63,8 @@ fn a_face_of_another_size_is_refused() {
 fn a_retoucher_can_be_used_by_several_threads_at_once() {
     let retoucher = CpuRetoucher::default();
     let run = || {
-        let picture = small_picture();
-        let large = retoucher.enlarged(&picture, Factor::Two).expect("the CPU does not fail");
-        let faces = retoucher.faces(&large).expect("the CPU does not fail");
+        let large = retoucher.enlarged(small_picture(), Factor::Two).expect("the CPU does not fail");
+        let faces = retoucher.faces(&large, FaceSearch::All).expect("the CPU does not fail");
         (large.pixels().to_vec(), faces, retoucher.restoration(&crop()).expect("the CPU does not fail"))
     };
     let alone = run();

@@ -1,0 +1,132 @@
+//! The device in use: the selected GPU, or the CPU while that has failed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backdrop_kernels::conv::Isa;
+
+use super::gpu::Gpu;
+use super::next_trial::NextTrial;
+use crate::model::Precision;
+use crate::model::device::choice::{DeviceChoice, DeviceError};
+use crate::model::device::select::{SelectedDevice, select};
+use crate::telemetry::metrics;
+
+/// The device that all networks of one engine run on. Clones share it.
+#[derive(Clone)]
+pub struct ActiveDevice(pub(super) Arc<State>);
+
+pub(super) struct State {
+    pub(super) gpu: Option<Arc<dyn Gpu>>,
+    /// The instruction set of the segmentation network on the CPU.
+    pub(super) isa: Isa,
+    /// Whether a GPU that cannot be used is replaced by the CPU: under `auto`.
+    pub(super) falls_back: bool,
+    /// When the GPU is tested again, while the segmentation network has fallen back to the CPU, and the others with it.
+    fallback: Mutex<Option<NextTrial>>,
+}
+
+impl State {
+    fn new(gpu: Option<Arc<dyn Gpu>>, isa: Isa, falls_back: bool) -> Self {
+        Self { gpu, isa, falls_back, fallback: Mutex::default() }
+    }
+
+    pub(super) fn fallback(&self) -> MutexGuard<'_, Option<NextTrial>> {
+        self.fallback.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ActiveDevice {
+    /// The device selected for `choice`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when an explicitly configured device is not there.
+    pub fn select(choice: &DeviceChoice) -> Result<Self, DeviceError> {
+        match select(choice)? {
+            SelectedDevice::Cpu => Ok(Self::new(choice, None)),
+            #[cfg(feature = "gpu")]
+            SelectedDevice::Gpu(adapter) => Ok(Self::new(choice, Some(Arc::new(adapter)))),
+        }
+    }
+
+    /// As [`select`](Self::select), with the segmentation network in `precision`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] also when the processor does not have the precision, or a GPU was selected for another than f32.
+    pub fn select_in(choice: &DeviceChoice, precision: Precision) -> Result<Self, DeviceError> {
+        let device = Self::select(choice)?;
+        if precision != Precision::F32 && device.gpu().is_some() {
+            return Err(DeviceError::PrecisionOnGpu(choice.clone()));
+        }
+        let State { gpu, falls_back, .. } = &*device.0;
+        Ok(Self(Arc::new(State::new(gpu.clone(), precision.isa()?, *falls_back))))
+    }
+
+    /// `gpu`, or the CPU if there is none, as the device selected for `choice`.
+    #[must_use]
+    pub fn new(choice: &DeviceChoice, gpu: Option<Arc<dyn Gpu>>) -> Self {
+        Self(Arc::new(State::new(gpu, Isa::detect(), *choice == DeviceChoice::Auto)))
+    }
+
+    /// The GPU, unless there is none or the networks fell back to the CPU.
+    pub(super) fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.0.gpu.as_ref().filter(|_| self.0.fallback().is_none())
+    }
+
+    /// Moves all networks to the CPU. The GPU is tested again after `wait`, unless it has failed before.
+    pub(super) fn fall_back(&self, reason: &str, wait: Duration) {
+        let mut fallback = self.0.fallback();
+        if fallback.is_none() {
+            *fallback = Some(NextTrial::after(wait));
+            metrics::device_fell_back(true);
+            tracing::warn!(
+                reason,
+                "the GPU cannot be used; all networks run on the CPU until it passes its self-test again"
+            );
+        }
+    }
+
+    /// Moves them back.
+    pub(super) fn recover(&self) {
+        let recovered = self.0.fallback().take().is_some();
+        if recovered {
+            metrics::device_fell_back(false);
+            tracing::info!(device = %self, "the GPU passed its self-test; the networks run on it again");
+        }
+    }
+
+    /// What is left of the wait until the GPU is tested again.
+    pub(super) fn until_trial(&self) -> Option<Duration> {
+        let next = *self.0.fallback();
+        next.map(|next| next.left())
+    }
+
+    /// Begins the wait for the next trial, `longer` times that for the last one.
+    pub(super) fn postpone_trial(&self, longer: u32) {
+        if let Some(next) = &mut *self.0.fallback() {
+            next.postpone(longer);
+        }
+    }
+}
+
+impl fmt::Display for ActiveDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gpu() {
+            Some(gpu) => write!(f, "{gpu}"),
+            None => f.write_str("CPU"),
+        }
+    }
+}
+
+impl fmt::Debug for ActiveDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ActiveDevice({self})")
+    }
+}
+
+/// Reports that the CPU does what the GPU failed to do this time: out of memory, or values that are none.
+pub(super) fn report_failure(reason: &str) {
+    metrics::network_failed();
+    tracing::warn!(reason, "a network failed on the device; it runs on the CPU for this work");
+}

@@ -1,0 +1,173 @@
+//! The segmentation network on the GPU, or on the CPU until a GPU that failed passes its self-test.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use backdrop_kernels::conv::Isa;
+use backdrop_kernels::watchdog::Watchdog;
+
+use super::active_device::{ActiveDevice, report_failure};
+use super::gpu::Gpu;
+use crate::image::{Frame, RawMask};
+use crate::model::weights::Weights;
+use crate::model::{CpuSegmenter, SegmentError, Segmenter};
+
+impl ActiveDevice {
+    /// Loads the segmentation network, ready for batches of up to `max_batch`. The CPU needs no warm-up.
+    ///
+    /// # Errors
+    /// [`SegmentError`] when the device cannot be used and there is no fallback.
+    pub fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        match &self.0.gpu {
+            None => cpu_segmenter(weights, self.0.isa),
+            Some(gpu) if self.0.falls_back => {
+                Ok(Box::new(FallbackSegmenter::load(self, Arc::clone(gpu), weights, max_batch)?))
+            }
+            Some(gpu) => load(gpu, weights, max_batch),
+        }
+    }
+}
+
+fn cpu_segmenter(weights: &Weights, isa: Isa) -> Result<Box<dyn Segmenter>, SegmentError> {
+    let segmenter = CpuSegmenter::new(weights, isa);
+    Ok(Box::new(segmenter.map_err(|error| SegmentError::Unusable(error.to_string()))?))
+}
+
+/// The segmentation network on `gpu`, loaded and tested in bounded time.
+fn load(gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+    let (on, weights) = (Arc::clone(gpu), weights.clone());
+    let loaded = Watchdog::new(gpu.load_limit()).call(move || on.segmenter(&weights, max_batch));
+    loaded.unwrap_or_else(|error| Err(SegmentError::Unusable(format!("{gpu}: loading: {error}"))))
+}
+
+/// The segmentation network under `auto`: on the GPU, and on the CPU from when that fails until it passes its self-test again.
+pub(super) struct FallbackSegmenter {
+    pub(super) device: ActiveDevice,
+    pub(super) gpu: Arc<dyn Gpu>,
+    pub(super) weights: Weights,
+    pub(super) max_batch: usize,
+    pub(super) running: Box<dyn Segmenter>,
+    /// While the CPU stands in.
+    pub(super) retrial: Option<Retrial>,
+    /// For batches that fail on a GPU that goes on.
+    pub(super) cpu: Option<Box<dyn Segmenter>>,
+}
+
+impl FallbackSegmenter {
+    fn load(
+        device: &ActiveDevice,
+        gpu: Arc<dyn Gpu>,
+        weights: &Weights,
+        max_batch: usize,
+    ) -> Result<Self, SegmentError> {
+        let loaded = device.gpu().map(|gpu| load(gpu, weights, max_batch));
+        let (running, retrial) = match loaded {
+            Some(Ok(running)) => (running, None),
+            failed => {
+                if let Some(Err(error)) = failed {
+                    device.fall_back(&error.into_reason(), gpu.retry_after());
+                }
+                (cpu_segmenter(weights, device.0.isa)?, Some(Retrial::begin(device, &gpu, weights, max_batch)))
+            }
+        };
+        Ok(Self { device: device.clone(), gpu, weights: weights.clone(), max_batch, running, retrial, cpu: None })
+    }
+}
+
+impl Segmenter for FallbackSegmenter {
+    fn model(&self) -> &str {
+        self.running.model()
+    }
+
+    fn device(&self) -> String {
+        let device = self.running.device();
+        if self.retrial.is_some() { format!("{device}, because {} failed", self.gpu) } else { device }
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+        if let Some(recovered) = self.retrial.as_ref().and_then(Retrial::recovered) {
+            (self.running, self.retrial) = (recovered, None);
+            self.device.recover();
+        }
+        match self.running.segment(frames) {
+            Err(SegmentError::Unusable(reason)) if self.retrial.is_none() => {
+                self.device.fall_back(&reason, self.gpu.retry_after());
+                self.running = cpu_segmenter(&self.weights, self.device.0.isa)?;
+                self.retrial = Some(Retrial::begin(&self.device, &self.gpu, &self.weights, self.max_batch));
+                self.running.segment(frames)
+            }
+            Err(SegmentError::Device(reason)) if self.retrial.is_none() => {
+                report_failure(&reason);
+                let cpu = match self.cpu.take() {
+                    Some(cpu) => cpu,
+                    None => cpu_segmenter(&self.weights, self.device.0.isa)?,
+                };
+                self.cpu.insert(cpu).segment(frames)
+            }
+            done => done,
+        }
+    }
+}
+
+/// Interval at which a thread that waits for a trial reads when it is due.
+const POLL: Duration = Duration::from_secs(1);
+
+/// A thread that loads and tests a failed GPU when the device's [`NextTrial`] is due, until it passes or the segmenter that waits
+/// for it is dropped.
+pub(super) struct Retrial {
+    device: ActiveDevice,
+    recovered: mpsc::Receiver<Box<dyn Segmenter>>,
+    /// The thread ends when it is dropped.
+    _stop: mpsc::Sender<()>,
+}
+
+impl Retrial {
+    fn begin(device: &ActiveDevice, gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Self {
+        let ((stop, stopped), (found, recovered)) = (mpsc::channel::<()>(), mpsc::channel());
+        let (of, gpu, weights) = (device.clone(), Arc::clone(gpu), weights.clone());
+        let run = move || {
+            // None is left where the trial of another segmenter, dropped meanwhile, has passed.
+            let left = || of.until_trial().unwrap_or_default();
+            while stopped.recv_timeout(left().min(POLL)) == Err(RecvTimeoutError::Timeout) {
+                if !left().is_zero() {
+                    continue;
+                }
+                // A driver that hangs keeps the thread of each attempt.
+                // Before the attempt: a segmenter that is loaded meanwhile does not begin one beside it.
+                of.postpone_trial(2);
+                match load(&gpu, &weights, max_batch) {
+                    Ok(segmenter) => {
+                        // An error means that the segmenter was dropped during the attempt; the next one finds a GPU that works.
+                        if found.send(segmenter).is_err() {
+                            of.recover();
+                        }
+                        return;
+                    }
+                    Err(error) => {
+                        let reason = error.into_reason();
+                        tracing::debug!(reason, "the GPU still cannot be used");
+                        of.fall_back(&reason, gpu.retry_after());
+                    }
+                }
+                of.postpone_trial(1);
+            }
+        };
+        let thread = std::thread::Builder::new().name("gpu-retrial".to_owned()).spawn(run);
+        thread.expect("the system has threads left");
+        Self { device: device.clone(), recovered, _stop: stop }
+    }
+
+    fn recovered(&self) -> Option<Box<dyn Segmenter>> {
+        self.recovered.try_recv().ok()
+    }
+}
+
+impl Drop for Retrial {
+    fn drop(&mut self) {
+        // It passed and no batch came since, so that the next segmenter is loaded on it.
+        if self.recovered().is_some() {
+            self.device.recover();
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! Tests of the fallback, with GPUs that fail.
+
+use super::segmenter::FallbackSegmenter;
+use super::{ActiveDevice, Gpu};
+use crate::image::{Buffer, Face, Frame, RawMask, Size};
+use crate::model::device::choice::DeviceChoice;
+use crate::model::weights::Weights;
+use crate::model::{
+    CpuRetoucher, Enlargement, FACE_SIDE, FaceCrop, FaceSearch, Factor, Retoucher, SegmentError, Segmenter,
+};
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// A GPU that cannot be used.
+#[derive(Debug, Default)]
+struct Broken {
+    loads: AtomicUsize,
+    panics: bool,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broken adapter")
+    }
+}
+
+impl Gpu for Broken {
+    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics, "the driver crashed");
+        Err(SegmentError::Unusable("broken adapter failed its self-test".to_owned()))
+    }
+
+    fn retoucher(&self) -> Arc<dyn Retoucher> {
+        Arc::new(BrokenRetoucher)
+    }
+}
+
+#[derive(Debug)]
+struct BrokenRetoucher;
+
+impl Retoucher for BrokenRetoucher {
+    fn faces(&self, _: &Frame, _: FaceSearch) -> Result<Vec<Face>, SegmentError> {
+        Err(SegmentError::Unusable("broken adapter failed its self-test of the face network".to_owned()))
+    }
+
+    fn restoration(&self, _: &FaceCrop) -> Result<FaceCrop, SegmentError> {
+        Err(SegmentError::Device("out of memory".to_owned()))
+    }
+
+    /// Enlarges to nothing but transparent pixels.
+    fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
+        picture.compute(u32::MAX, |_| Ok(()))
+    }
+}
+
+/// The log lines that `work` writes on this thread.
+fn logged(work: impl FnOnce()) -> String {
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(lines, work);
+    let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    String::from_utf8(bytes).expect("the log is UTF-8")
+}
+
+/// A GPU whose network answers until it is lost, and which then fails its self-test a few times.
+#[derive(Debug)]
+struct Unsteady {
+    lost: Arc<AtomicBool>,
+    /// Loads that hang.
+    hangs: AtomicUsize,
+    loads: AtomicUsize,
+}
+
+impl fmt::Display for Unsteady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unsteady adapter")
+    }
+}
+
+impl Gpu for Unsteady {
+    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        if self.loads.fetch_add(1, Ordering::Relaxed) > 0
+            && self.hangs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        self.lost.store(false, Ordering::Relaxed);
+        Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
+    }
+
+    fn retoucher(&self) -> Arc<dyn Retoucher> {
+        Arc::new(BrokenRetoucher)
+    }
+
+    /// Short for a load that hangs; one that answers must not be taken for it on a loaded machine.
+    fn load_limit(&self) -> Duration {
+        let hangs = self.loads.load(Ordering::Relaxed) > 0 && self.hangs.load(Ordering::Relaxed) > 0;
+        if hangs { Duration::from_millis(100) } else { Duration::from_secs(60) }
+    }
+
+    fn retry_after(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+}
+
+struct UnsteadySegmenter(Arc<AtomicBool>);
+
+impl Segmenter for UnsteadySegmenter {
+    fn model(&self) -> &str {
+        "unsteady"
+    }
+
+    fn device(&self) -> String {
+        "unsteady adapter".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+        if self.0.load(Ordering::Relaxed) {
+            return Err(SegmentError::Unusable("a call did not return within 30s".to_owned()));
+        }
+        Ok(frames.iter().map(|_| RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")).collect())
+    }
+}
+
+#[test]
+fn a_gpu_that_is_lost_is_replaced_and_takes_over_again_when_it_passes_its_test() {
+    let lost = Arc::new(AtomicBool::new(false));
+    let gpu = Arc::new(Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(1), loads: AtomicUsize::new(0) });
+    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+    let mut segmenter = device.segmenter(&Weights::embedded(), 1).expect("it works");
+    assert_eq!(segmenter.segment(&[&picture()]).expect("it answers")[0].size(), Size::new(1, 1));
+    lost.store(true, Ordering::Relaxed);
+    let log = logged(|| {
+        let mask = segmenter.segment(&[&picture()]).expect("the CPU takes over").remove(0);
+        assert!(mask.size().width > 1, "the CPU's");
+        assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+        assert!(segmenter.device().ends_with("because unsteady adapter failed"), "{}", segmenter.device());
+        assert_eq!(format!("{device:?}"), "ActiveDevice(CPU)");
+        let began = std::time::Instant::now();
+        while segmenter.segment(&[&picture()]).expect("one of them answers")[0].size().width > 1 {
+            assert!(began.elapsed() < Duration::from_secs(30), "it is not tried again");
+        }
+    });
+    assert_eq!(log.matches("WARN").count(), 1, "{log}");
+    assert!(log.contains("run on it again"), "{log}");
+    assert!(gpu.loads.load(Ordering::Relaxed) >= 3, "the first, one that hung, and one that passed");
+    assert_eq!(segmenter.device(), "unsteady adapter");
+    assert_eq!(format!("{device:?}"), "ActiveDevice(unsteady adapter)");
+}
+
+#[test]
+fn the_wait_for_the_next_trial_goes_on_while_the_segmenter_is_unloaded() {
+    let gpu = Arc::new(Broken::default());
+    let (device, weights) = (device(&DeviceChoice::Auto, &gpu), Weights::embedded());
+    assert_eq!(device.until_trial(), None);
+    drop(device.segmenter(&weights, 1).expect("the CPU takes over"));
+    let left = device.until_trial().expect("it failed");
+    assert!(left <= gpu.retry_after() && left > gpu.retry_after() / 2, "{left:?}");
+    let pause = Duration::from_millis(20);
+    std::thread::sleep(pause);
+    drop(device.segmenter(&weights, 1).expect("the CPU computes"));
+    assert!(device.until_trial().is_some_and(|now| now <= left - pause), "the wait began anew");
+    assert_eq!(gpu.loads.load(Ordering::Relaxed), 1);
+
+    // It becomes due while no segmenter is loaded: the next one begins with it.
+    device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
+    let segmenter = device.segmenter(&weights, 1).expect("the CPU computes");
+    let began = Instant::now();
+    while gpu.loads.load(Ordering::Relaxed) < 2 {
+        assert!(began.elapsed() < Duration::from_secs(30), "it is not tried again");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let left = device.until_trial().expect("it failed again");
+    assert!(left > gpu.retry_after(), "the wait is not longer: {left:?}");
+    drop(segmenter);
+    assert_eq!(gpu.loads.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_gpu_that_passes_its_test_before_an_unload_has_the_next_segmenter() {
+    let lost = Arc::new(AtomicBool::new(false));
+    let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
+    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::new(gpu)));
+    let loaded = || device.segmenter(&Weights::embedded(), 1).expect("one of them computes");
+    let mut segmenter = loaded();
+    lost.store(true, Ordering::Relaxed);
+    segmenter.segment(&[&picture()]).expect("the CPU takes over");
+    assert!(device.until_trial().is_some());
+    let began = Instant::now();
+    while device.until_trial().is_some() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the GPU is never used again");
+        // Unloaded without another batch.
+        std::thread::sleep(Duration::from_millis(20));
+        drop(segmenter);
+        segmenter = loaded();
+    }
+    drop(segmenter);
+    assert_eq!(loaded().device(), "unsteady adapter");
+}
+
+/// A GPU that is lost once; the second load takes until `pass` sends.
+struct Gated {
+    lost: Arc<AtomicBool>,
+    loads: AtomicUsize,
+    pass: Mutex<mpsc::Receiver<()>>,
+}
+
+impl fmt::Display for Gated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("gated adapter")
+    }
+}
+
+impl Gpu for Gated {
+    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        if self.loads.fetch_add(1, Ordering::Relaxed) == 1 {
+            self.pass.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("it may pass in the end");
+            self.lost.store(false, Ordering::Relaxed);
+        }
+        Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
+    }
+
+    fn retoucher(&self) -> Arc<dyn Retoucher> {
+        Arc::new(BrokenRetoucher)
+    }
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_gpu_that_passes_after_the_segmenter_was_unloaded_and_loaded_again_takes_over() {
+    let (passes, pass) = mpsc::channel();
+    let lost = Arc::new(AtomicBool::new(false));
+    let gpu = Arc::new(Gated { lost: Arc::clone(&lost), loads: AtomicUsize::new(0), pass: Mutex::new(pass) });
+    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+    let mut first = device.segmenter(&Weights::embedded(), 1).expect("it works");
+    lost.store(true, Ordering::Relaxed);
+    first.segment(&[&picture()]).expect("the CPU takes over");
+    device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
+    wait_for("it is not tried again", || gpu.loads.load(Ordering::Relaxed) == 2);
+    drop(first);
+    let mut second = device.segmenter(&Weights::embedded(), 1).expect("the CPU computes");
+    assert!(second.device().starts_with("CPU ("), "{}", second.device());
+    passes.send(()).expect("the trial goes on");
+    let on_gpu = || second.segment(&[&picture()]).expect("one of them answers")[0].size() == Size::new(1, 1);
+    wait_for("the second segmenter stays on the CPU", on_gpu);
+    assert_eq!(second.device(), "unsteady adapter");
+    assert_eq!(device.until_trial(), None);
+}
+
+#[test]
+fn an_explicit_gpu_that_is_lost_is_an_error() {
+    let lost = Arc::new(AtomicBool::new(false));
+    let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
+    let device = ActiveDevice::new(&DeviceChoice::Gpu, Some(Arc::new(gpu)));
+    let mut segmenter = device.segmenter(&Weights::embedded(), 1).expect("it works");
+    lost.store(true, Ordering::Relaxed);
+    assert!(matches!(segmenter.segment(&[&picture()]), Err(SegmentError::Unusable(_))));
+}
+
+fn device(choice: &DeviceChoice, gpu: &Arc<Broken>) -> ActiveDevice {
+    ActiveDevice::new(choice, Some(Arc::clone(gpu) as Arc<dyn Gpu>))
+}
+
+fn explicit() -> [DeviceChoice; 2] {
+    [DeviceChoice::Gpu, DeviceChoice::Named("broken".to_owned())]
+}
+
+/// The device that enlarges: [`BrokenRetoucher`] stands for the GPU.
+fn enlarged_by(retoucher: &dyn Retoucher) -> &'static str {
+    let large = retoucher.enlarged(picture(), Factor::Two).expect("one of them answers");
+    assert_eq!(large.size(), Size::new(16, 16));
+    if large.pixel(8, 8)[3] == 0 { "GPU" } else { "CPU" }
+}
+
+fn picture() -> Frame {
+    Frame::new(Size::new(8, 8), Buffer::from(vec![128; 8 * 8 * 4]))
+}
+
+#[test]
+fn auto_falls_back_to_the_cpu_with_one_warning() {
+    for panics in [false, true] {
+        let gpu = Arc::new(Broken { panics, ..Broken::default() });
+        let (device, weights) = (device(&DeviceChoice::Auto, &gpu), Weights::embedded());
+        let log = logged(|| {
+            for _ in 0..2 {
+                let segmenter = device.segmenter(&weights, 1).expect("the CPU takes over");
+                assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+            }
+        });
+        assert_eq!(log.matches("WARN").count(), 1, "{log}");
+        assert!(log.contains("all networks run on the CPU") && log.contains("broken adapter"), "{log}");
+        assert_eq!(gpu.loads.load(Ordering::Relaxed), 1, "a GPU that failed is not tried again");
+        assert_eq!(format!("{device:?}"), "ActiveDevice(CPU)");
+    }
+}
+
+#[test]
+fn a_gpu_configured_explicitly_is_an_error_and_not_replaced() {
+    for choice in explicit() {
+        let gpu = Arc::new(Broken::default());
+        let (device, weights) = (device(&choice, &gpu), Weights::embedded());
+        for _ in 0..2 {
+            let error = device.segmenter(&weights, 1).err().expect("it is broken").to_string();
+            assert_eq!(error, "the device cannot be used: broken adapter failed its self-test", "{choice}");
+        }
+        assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "every load tries the configured GPU");
+    }
+}
+
+#[test]
+fn the_retoucher_follows_the_segmenter_to_the_cpu() {
+    let device = device(&DeviceChoice::Auto, &Arc::default());
+    let retoucher = device.retoucher();
+    assert_eq!(enlarged_by(&*retoucher), "GPU");
+    device.segmenter(&Weights::embedded(), 1).expect("the CPU takes over");
+    assert_eq!(enlarged_by(&*retoucher), "CPU");
+    let log = logged(|| assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []));
+    assert!(!log.contains("WARN"), "the segmenter has warned already: {log}");
+}
+
+#[test]
+fn a_network_of_the_retoucher_that_fails_its_test_moves_it_to_the_cpu_under_auto() {
+    let retoucher = device(&DeviceChoice::Auto, &Arc::default()).retoucher();
+    let face = FaceCrop(vec![[0.5; 3]; FACE_SIDE * FACE_SIDE]);
+    let log = logged(|| {
+        retoucher.restoration(&face).expect("the CPU restores it");
+        assert_eq!(enlarged_by(&*retoucher), "GPU");
+    });
+    assert!(log.contains("out of memory"), "{log}");
+    let log = logged(|| {
+        for _ in 0..2 {
+            assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []);
+        }
+    });
+    assert_eq!(log.matches("WARN").count(), 1, "{log}");
+    assert_eq!(enlarged_by(&*retoucher), "CPU");
+}
+
+/// A GPU whose auxiliary networks fail their test the first time.
+#[derive(Debug, Default)]
+struct Recovering(AtomicUsize);
+
+impl fmt::Display for Recovering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("recovering adapter")
+    }
+}
+
+impl Gpu for Recovering {
+    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        Err(SegmentError::Unusable("it has none".to_owned()))
+    }
+
+    fn retoucher(&self) -> Arc<dyn Retoucher> {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => Arc::new(BrokenRetoucher),
+            _ => Arc::new(CpuRetoucher::default()),
+        }
+    }
+
+    fn retry_after(&self) -> Duration {
+        Duration::from_millis(20)
+    }
+}
+
+#[test]
+fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
+    let gpu = Arc::new(Recovering::default());
+    let retoucher = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>)).retoucher();
+    let loads = || gpu.0.load(Ordering::Relaxed);
+    assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []);
+    let began = Instant::now();
+    while loads() < 2 {
+        assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers"), []);
+        assert!(began.elapsed() < Duration::from_secs(30), "they are not tested again");
+    }
+    assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the GPU answers"), []);
+    assert_eq!(loads(), 2, "they passed");
+}
+
+#[test]
+fn a_batch_that_fails_on_a_gpu_that_goes_on_is_segmented_by_the_cpu() {
+    struct OutOfMemory;
+    impl Segmenter for OutOfMemory {
+        fn model(&self) -> &str {
+            "small"
+        }
+
+        fn device(&self) -> String {
+            "small adapter".to_owned()
+        }
+
+        fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+            if frames.len() > 1 {
+                return Err(SegmentError::Device("out of memory".to_owned()));
+            }
+            Ok(vec![RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")])
+        }
+    }
+    let mut segmenter = FallbackSegmenter {
+        device: ActiveDevice::new(&DeviceChoice::Auto, None),
+        gpu: Arc::new(Broken::default()),
+        weights: Weights::embedded(),
+        max_batch: 2,
+        running: Box::new(OutOfMemory),
+        retrial: None,
+        cpu: None,
+    };
+    let sizes = |masks: Vec<RawMask>| masks.iter().map(RawMask::size).collect::<Vec<_>>();
+    let log = logged(|| {
+        for _ in 0..2 {
+            let masks = sizes(segmenter.segment(&[&picture(), &picture()]).expect("the CPU's masks"));
+            assert!(masks.len() == 2 && masks[0].width > 1, "{masks:?}");
+            assert_eq!(sizes(segmenter.segment(&[&picture()]).expect("the GPU's mask")), [Size::new(1, 1)]);
+        }
+    });
+    assert_eq!(log.matches("out of memory").count(), 2, "{log}");
+    assert_eq!(segmenter.device(), "small adapter");
+}
+
+#[test]
+fn a_network_of_the_retoucher_that_fails_its_test_is_an_error_on_an_explicit_gpu() {
+    for choice in explicit() {
+        let retoucher = device(&choice, &Arc::default()).retoucher();
+        let log = logged(|| {
+            for _ in 0..2 {
+                let error = retoucher.faces(&picture(), FaceSearch::All).expect_err("it is broken");
+                assert!(matches!(error, SegmentError::Unusable(_)), "{error}");
+            }
+        });
+        assert_eq!(log.matches("ERROR").count(), 1, "{log}");
+        assert_eq!(enlarged_by(&*retoucher), "GPU");
+    }
+}
+
+#[test]
+fn the_cpu_is_used_without_a_gpu() {
+    for choice in [DeviceChoice::Auto, DeviceChoice::Cpu] {
+        let device = ActiveDevice::new(&choice, None);
+        let segmenter = device.segmenter(&Weights::embedded(), 1).expect("the CPU computes");
+        assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+        assert_eq!(device.retoucher().faces(&picture(), FaceSearch::All).expect("the CPU computes"), []);
+    }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn an_adapter_that_cannot_be_opened_falls_back_under_auto_only() {
+    use crate::model::device::adapter::{Adapter, AdapterKind, Api};
+    let (name, kind, api) = ("absent".to_owned(), AdapterKind::Virtual, Api::Vulkan);
+    let gpu: Arc<dyn Gpu> = Arc::new(Adapter { name, kind, api, index: 9 });
+    let load = |choice| ActiveDevice::new(&choice, Some(Arc::clone(&gpu))).segmenter(&Weights::embedded(), 1);
+    let segmenter = load(DeviceChoice::Auto).expect("the CPU takes over");
+    assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+    assert!(matches!(load(DeviceChoice::Gpu).err(), Some(SegmentError::Unusable(_))));
+}

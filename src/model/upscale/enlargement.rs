@@ -1,0 +1,104 @@
+//! A picture that is upscaled a band of rows at a time.
+
+use std::ops::Range;
+
+use crate::image::{Buffer, Frame, Size};
+use crate::model::{Factor, SegmentError};
+
+/// A picture, and the rows of its enlargement that are computed so far, from the top.
+///
+/// Each band is a task of its own, so that cancellation takes effect and other requests are not delayed. Bands may be computed on
+/// different devices.
+#[derive(Debug)]
+pub struct Enlargement {
+    frame: Frame,
+    factor: Factor,
+    /// The size of the enlarged picture.
+    size: Size,
+    /// Its RGBA pixels; zeros where they are not computed.
+    pixels: Vec<u8>,
+    /// Rows of `frame` whose enlargement is computed.
+    rows: u32,
+}
+
+/// Rows of a picture, and the pixels that they become.
+#[derive(Debug)]
+pub struct Band<'a> {
+    /// The whole picture.
+    pub frame: &'a Frame,
+    /// Columns and rows of the result for each of the picture.
+    pub factor: Factor,
+    /// The rows of `frame`.
+    pub rows: Range<u32>,
+    /// The RGBA pixels of the result, zeros at first: `factor` rows for each of `rows`.
+    pub pixels: &'a mut [u8],
+}
+
+impl Enlargement {
+    /// Of `frame`, `factor` times as wide and as high.
+    ///
+    /// # Errors
+    /// [`SegmentError::Device`] for a frame without pixels, and where a side would exceed a `u32`.
+    pub fn new(frame: Frame, factor: Factor) -> Result<Self, SegmentError> {
+        let Size { width, height } = frame.size();
+        if frame.size().area() == 0 {
+            return Err(SegmentError::Device("a frame without pixels".to_owned()));
+        }
+        let (Some(wide), Some(high)) = (width.checked_mul(factor.get()), height.checked_mul(factor.get())) else {
+            let factor = factor.get();
+            return Err(SegmentError::Device(format!("{} cannot be enlarged {factor} times", frame.size())));
+        };
+        let size = Size::new(wide, high);
+        Ok(Self { frame, factor, size, pixels: vec![0; size.area() * 4], rows: 0 })
+    }
+
+    /// The picture.
+    #[must_use]
+    pub const fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// Columns and rows of the enlargement for each of the picture.
+    #[must_use]
+    pub const fn factor(&self) -> Factor {
+        self.factor
+    }
+
+    /// Whether all rows are computed.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.rows == self.frame.size().height
+    }
+
+    /// Computes the next rows of the picture by `work`, at most `rows` of them; none when all are computed. The band counts as
+    /// computed where `work` succeeds; otherwise its pixels are zeros again.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn compute(
+        &mut self,
+        rows: u32,
+        work: impl FnOnce(Band<'_>) -> Result<(), SegmentError>,
+    ) -> Result<(), SegmentError> {
+        let end = self.rows.saturating_add(rows).min(self.frame.size().height);
+        let bytes_per_row = self.size.width as usize * 4 * self.factor.get() as usize;
+        let pixels = &mut self.pixels[self.rows as usize * bytes_per_row..end as usize * bytes_per_row];
+        let band = Band { frame: &self.frame, factor: self.factor, rows: self.rows..end, pixels: &mut *pixels };
+        let done = work(band);
+        match done {
+            Ok(()) => self.rows = end,
+            Err(_) => pixels.fill(0),
+        }
+        done
+    }
+
+    /// The enlarged picture.
+    ///
+    /// # Panics
+    /// When it is not [complete](Self::is_complete).
+    #[must_use]
+    pub fn into_frame(self) -> Frame {
+        assert!(self.is_complete(), "rows from {} on are missing", self.rows);
+        Frame::new(self.size, Buffer::from(self.pixels))
+    }
+}
