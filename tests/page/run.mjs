@@ -504,6 +504,21 @@ test("a clip has progress, a player and a download", async (page) => {
   assert.deepEqual([...bytes.subarray(0, 4)], [0x1a, 0x45, 0xdf, 0xa3], "EBML");
 });
 
+test("a result in a folder `results` of an object store is linked there", async (page) => {
+  const address = "https://bucket.s3.example.org/results/clip.webm?X-Amz-Expires=3600&X-Amz-Signature=0123abcd";
+  await open(page);
+  await page.route("**/jobs/*", async (route) => {
+    const response = await route.fetch();
+    const job = await response.json();
+    await route.fulfill({ response, json: job.status === "done" ? { ...job, result_url: address } : job });
+  });
+  await page.setInputFiles("#files", clip("clip.mp4", 6));
+  await page.click("#run");
+  await page.waitForSelector("#stage a.button", LONG);
+  assert.equal(await page.getAttribute("#stage a.button", "href"), address);
+  assert.equal(await page.locator("#stage video").count(), 1, "nothing of another server is shown");
+});
+
 test("a clip can be cancelled, and started again", async (page) => {
   await open(page);
   await page.setInputFiles("#files", clip("long.mp4", 240));
@@ -719,6 +734,21 @@ test("a preset of the API keeps its values, alone and in a preset made from it",
   await page.waitForFunction(() => document.querySelectorAll("#presets option").length === 1, null, LONG);
   assert.doesNotMatch(await program(page), /preset/);
   assert.equal(await page.inputValue("#field-padding"), "10%");
+});
+
+test("a setting of a preset can be cleared", async (page) => {
+  const params = { angle: 45, max_dim: 300 };
+  const { id } = await api("POST", "/presets", { name: "Small", endpoint: "/shadow", params });
+  await open(page, "/shadow");
+  await page.locator("#presets summary").click();
+  await page.selectOption("#presets select", id);
+  assert.equal(await page.inputValue("#field-max_dim"), "300");
+  await page.fill("#field-max_dim", "");
+  const request = await program(page);
+  assert.match(request, /angle=45/);
+  assert.doesNotMatch(request, /preset|max_dim/);
+  await page.fill("#field-max_dim", "200");
+  assert.match(await program(page), new RegExp(`preset=${id}[^]*max_dim=200`));
 });
 
 test("a link does not replace the key without a question, or with a wrong one", async (page) => {

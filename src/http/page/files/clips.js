@@ -97,11 +97,12 @@ export function clipPanel({ clip, endpoint, onchange, onend, onother }) {
   return { element, start, abort };
 }
 
-/** Results that this daemon keeps are under its own address, whatever public name it has. */
+/** Results that this daemon keeps are under its own address, whatever public name it has. An object store may have a folder `results` too, and signs otherwise. */
 function addressOf(job) {
   const url = new URL(job.result_url, document.baseURI);
   const at = url.pathname.indexOf("/results/");
-  return at < 0 ? job.result_url : url.pathname.slice(at + 1) + url.search;
+  const isOwn = at >= 0 && ["expires", "signature"].every((name) => url.searchParams.has(name));
+  return isOwn ? url.pathname.slice(at + 1) + url.search : job.result_url;
 }
 
 function shown(job, clip) {

@@ -27,7 +27,7 @@ const LEVEL_OF_TRUE = { bg_blur: 50 };
 /** Whether a value means `true`: presets keep values as they were sent. */
 export const isTrue = (value) => Number(value) > 0 || /^(true|yes|on)$/i.test(value);
 
-/** A control: `field`, `element`, `value()` (`undefined` where nothing is sent), `valid()`, `base(value)`. */
+/** A control: `field`, `element`, `value()` (`undefined` where nothing is sent), `isCleared()`, `valid()`, `base(value)`. */
 export function control(field, onchange) {
   const id = `field-${field.name}`;
   const help = field.description ? h("p", { class: "help", id: `${id}-help` }, marked(firstSentence(field.description))) : null;
@@ -44,6 +44,8 @@ export function control(field, onchange) {
       const value = made.read();
       return value === "" || (value === base && !touched) ? undefined : value;
     },
+    /** Whether a person emptied it. */
+    isCleared: () => touched && made.read() === "",
     valid() {
       const bad = made.inputs.find((input) => !input.checkValidity());
       made.element.classList.toggle("wrong", Boolean(bad));

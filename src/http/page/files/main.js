@@ -154,6 +154,14 @@ function onSetting() {
   drawCost();
 }
 
+/** What holds where nothing is sent: the values of the chosen preset, as pairs, less those whose control was cleared. One without an
+ *  endpoint may have values that this endpoint does not take. */
+function presetValues() {
+  const { controls, preset } = page.form;
+  const cleared = controls.filter((one) => one.isCleared()).map(({ field }) => field.name);
+  return Object.entries(preset?.params ?? {}).filter(([name]) => page.endpoint.names.includes(name) && !cleared.includes(name));
+}
+
 /** The settings to send, as pairs, files apart; and a text that differs where they do. */
 function settings() {
   const { controls, preset } = page.form;
@@ -161,7 +169,12 @@ function settings() {
   const isFile = ([, value]) => value instanceof File;
   const files = values.filter(isFile);
   const fields = values.filter((pair) => !isFile(pair));
-  if (preset) fields.unshift(["preset", preset.id]);
+  // A request cannot take back a value of its preset: without one that was cleared, the others are sent in the preset's place.
+  const isCleared = controls.some((one) => one.isCleared() && preset?.params[one.field.name] !== undefined);
+  if (isCleared) {
+    const kept = presetValues().filter(([name]) => !values.some(([sent]) => sent === name));
+    fields.unshift(...kept.map(([name, value]) => [name, String(value)]));
+  } else if (preset) fields.unshift(["preset", preset.id]);
   const fingerprint = JSON.stringify([fields, files.map(([name, file]) => [name, file.name, file.size, file.lastModified])]);
   return { fields, files, fingerprint };
 }
@@ -170,7 +183,7 @@ const allValid = () => page.form.controls.every((one) => one.valid());
 
 /** The name of the format in which the result comes. */
 function formatOf(endpoint, { fields, files }) {
-  const values = { ...page.form.preset?.params, ...Object.fromEntries([...fields, ...files]) };
+  const values = Object.fromEntries([...presetValues(), ...fields, ...files]);
   const usual = values.bg_file || values.bg_url ? "jpg" : endpoint.fields.find(({ name }) => name === "format")?.default;
   const format = values.format ?? usual ?? "png";
   return format === "jpg" && isTrue(values.transparent) ? "png" : format;
@@ -202,11 +215,7 @@ function usePreset(preset) {
 
 function drawPresets() {
   const { endpoint, presets, form: { preset } } = page;
-  // One without an endpoint may have values that this endpoint does not take.
-  const params = () => {
-    const values = [...Object.entries(preset?.params ?? {}), ...settings().fields];
-    return Object.fromEntries(values.filter(([name]) => name !== "preset" && endpoint.names.includes(name)));
-  };
+  const params = () => Object.fromEntries([...presetValues(), ...settings().fields].filter(([name]) => name !== "preset"));
   const place = find("presets");
   const wasOpen = place.querySelector("details")?.open ?? false;
   const hadFocus = place.contains(document.activeElement);
