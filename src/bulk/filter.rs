@@ -1,7 +1,8 @@
 //! Selects objects by their keys: include and exclude globs, or picture file extensions.
 
 use super::glob_alternatives::{TOO_LARGE, expand_alternatives, is_small};
-use glob::{MatchOptions, Pattern};
+use super::path_glob::PathGlob;
+use glob::{Pattern, PatternError};
 
 /// Extensions of picture files, the default filter. How a file is decoded depends on its content alone.
 const EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "heic", "heif"];
@@ -27,7 +28,7 @@ pub struct GlobError {
 
 #[derive(Clone, Debug, Default)]
 struct Globs {
-    keys: Vec<Pattern>,
+    keys: Vec<PathGlob>,
     names: Vec<Pattern>,
 }
 
@@ -36,14 +37,18 @@ impl Globs {
         let (mut parsed, mut texts) = (Self::default(), Vec::new());
         for glob in globs {
             let malformed = |reason| GlobError { glob: glob.clone(), reason };
-            let patterns = if glob.contains('/') { &mut parsed.keys } else { &mut parsed.names };
+            let malformed_at = |error: PatternError| malformed(error.msg);
             let expanded = expand_alternatives(glob).map_err(malformed)?;
             // Many small globs are bounded as one large glob is.
             if !is_small(texts.iter().chain(&expanded)) {
                 return Err(malformed(TOO_LARGE));
             }
             for text in &expanded {
-                patterns.push(Pattern::new(text).map_err(|error| malformed(error.msg))?);
+                if glob.contains('/') {
+                    parsed.keys.push(PathGlob::new(text).map_err(malformed_at)?);
+                } else {
+                    parsed.names.push(Pattern::new(text).map_err(malformed_at)?);
+                }
             }
             texts.extend(expanded);
         }
@@ -51,9 +56,9 @@ impl Globs {
     }
 
     fn match_key(&self, key: &str) -> bool {
-        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
-        let matches = |patterns: &[Pattern], text| patterns.iter().any(|pattern| pattern.matches_with(text, options));
-        matches(&self.names, file_name(key)) || matches(&self.keys, key)
+        let components: Vec<_> = key.split('/').collect();
+        self.names.iter().any(|name| name.matches(file_name(key)))
+            || self.keys.iter().any(|glob| glob.matches(&components))
     }
 }
 

@@ -84,7 +84,7 @@ fn literal(c: char) -> String {
 }
 
 /// The rest of a character class, in which braces and commas are ordinary characters.
-fn class(chars: &mut Peekable<Chars<'_>>) -> String {
+pub(super) fn class(chars: &mut Peekable<Chars<'_>>) -> String {
     let mut class = String::from("[");
     if chars.next_if(|c| matches!(c, '!' | '^')).is_some() {
         class.push('!');

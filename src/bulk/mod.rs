@@ -28,6 +28,7 @@ mod key_template;
 mod listing;
 mod locations;
 mod options;
+mod path_glob;
 mod planner;
 mod previous_runs;
 mod processor;
