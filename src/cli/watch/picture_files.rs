@@ -35,7 +35,7 @@ struct PictureFile {
     /// Failed attempts at this version, and the reason of the last one.
     failures: usize,
     reason: Option<String>,
-    /// The result that is there is of another picture, which is gone.
+    /// The result that is there, however new, is of another picture, which is gone, or of this one before a change.
     is_result_stale: bool,
     seen: Instant,
 }
@@ -44,10 +44,28 @@ struct PictureFile {
 enum Stage {
     /// In [`PictureFiles::due`] at this time.
     Due(Instant),
-    /// In progress.
-    Running,
+    /// In progress. Never twice at once: the older result could replace the newer.
+    Running(AfterRun),
     /// Done, or failed for good.
     Final,
+}
+
+impl Stage {
+    /// Whether a time is set, also where the picture is still in progress.
+    fn is_due(self) -> bool {
+        matches!(self, Self::Due(_) | Self::Running(AfterRun::Repeat(_)))
+    }
+}
+
+/// What follows a picture in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterRun {
+    /// Its outcome is final.
+    Keep,
+    /// It has changed meanwhile, and is due again at this time.
+    Repeat(Instant),
+    /// It was removed meanwhile.
+    Forget,
 }
 
 /// A picture that is due.
@@ -56,10 +74,17 @@ pub(super) struct DuePicture {
     pub(super) path: PathBuf,
     pub(super) version: FileVersion,
     pub(super) result: PathBuf,
-    /// The result that is there is of another picture, however new it is.
+    /// The result that is there is of another picture or an earlier content, however new it is.
     pub(super) is_result_stale: bool,
     /// Why it cannot be processed: another picture has the same result.
     pub(super) conflict: Option<String>,
+}
+
+impl PictureFile {
+    /// Whether it was removed while it was in progress.
+    fn is_gone(&self) -> bool {
+        self.stage == Stage::Running(AfterRun::Forget)
+    }
 }
 
 impl PictureFiles {
@@ -90,7 +115,7 @@ impl PictureFiles {
     ) {
         for (path, version) in pictures {
             match self.files.get_mut(&path) {
-                Some(file) if file.version == version => file.seen = now,
+                Some(file) if file.version == version && !file.is_gone() => file.seen = now,
                 // Its change was not notified, as on a network.
                 _ => self.seen(&path, version, QUIET, now, &result_of),
             }
@@ -107,7 +132,7 @@ impl PictureFiles {
         }
         let (_, path) = self.due.pop_first()?;
         let file = self.files.get_mut(&path)?;
-        file.stage = Stage::Running;
+        file.stage = Stage::Running(AfterRun::Keep);
         let (version, result, is_result_stale) = (file.version, file.result.clone(), file.is_result_stale);
         let first = self.results.get(&result).and_then(|pictures| pictures.first());
         let conflict = first
@@ -123,16 +148,20 @@ impl PictureFiles {
 
     /// A picture was processed; `failure` is why it failed. Returns the pause before the next attempt, if there is one.
     pub(super) fn finished(&mut self, picture: &DuePicture, failure: Option<String>, now: Instant) -> Option<Duration> {
-        let Some(file) = self.files.get_mut(&picture.path) else {
-            // It was removed meanwhile.
-            self.release(&picture.path, &picture.result, now);
-            return None;
-        };
-        if file.version != picture.version || file.stage != Stage::Running {
-            // It changed meanwhile, and is due again.
-            return None;
-        }
+        let file = self.files.get_mut(&picture.path)?;
+        let Stage::Running(after) = file.stage else { return None };
         file.stage = Stage::Final;
+        match after {
+            AfterRun::Keep => {}
+            AfterRun::Repeat(at) => {
+                self.set_due(&picture.path, at);
+                return None;
+            }
+            AfterRun::Forget => {
+                self.forget(&picture.path, now);
+                return None;
+            }
+        }
         file.reason = failure;
         if file.reason.is_none() {
             file.is_result_stale = false;
@@ -173,13 +202,15 @@ impl PictureFiles {
         let is_known = self.files.contains_key(path);
         let file = self.files.entry(path.to_owned()).or_insert_with(new);
         file.seen = now;
-        if is_known && file.version == version {
-            if file.failures == 0 && matches!(file.stage, Stage::Due(_)) {
+        if is_known && file.version == version && !file.is_gone() {
+            if file.failures == 0 && file.stage.is_due() {
                 self.set_due(path, now + pause);
             }
             return;
         }
         (file.version, file.failures, file.reason) = (version, 0, None);
+        // A result that was written after the change may still be of the content before it.
+        file.is_result_stale |= is_known;
         let pictures = self.results.entry(file.result.clone()).or_default();
         if !pictures.iter().any(|picture| picture == path) {
             pictures.push(path.to_owned());
@@ -187,22 +218,35 @@ impl PictureFiles {
         self.set_due(path, now + pause);
     }
 
+    /// A picture in progress is due after its end, if that is later.
     fn set_due(&mut self, path: &Path, at: Instant) {
         let Some(file) = self.files.get_mut(path) else { return };
-        if let Stage::Due(before) = file.stage {
-            self.due.remove(&(before, path.to_owned()));
+        match file.stage {
+            Stage::Running(_) => {
+                file.stage = Stage::Running(AfterRun::Repeat(at));
+                return;
+            }
+            Stage::Due(before) => {
+                self.due.remove(&(before, path.to_owned()));
+            }
+            Stage::Final => {}
         }
         file.stage = Stage::Due(at);
         self.due.insert((at, path.to_owned()));
     }
 
     fn forget(&mut self, path: &Path, now: Instant) {
-        let Some(file) = self.files.remove(path) else { return };
+        let Some(file) = self.files.get_mut(path) else { return };
+        if let Stage::Running(after) = &mut file.stage {
+            // It may still write its result, so that the others wait for its end.
+            *after = AfterRun::Forget;
+            file.reason = None;
+            return;
+        }
         if let Stage::Due(at) = file.stage {
             self.due.remove(&(at, path.to_owned()));
         }
-        // A picture in progress may still write its result, so that the others wait for its end.
-        if file.stage != Stage::Running {
+        if let Some(file) = self.files.remove(path) {
             self.release(path, &file.result, now);
         }
     }
@@ -217,10 +261,10 @@ impl PictureFiles {
             self.results.remove(result);
         } else if was_first {
             for path in pictures.clone() {
-                let Some(file) = self.files.get_mut(&path) else { continue };
+                let Some(file) = self.files.get_mut(&path).filter(|file| !file.is_gone()) else { continue };
                 file.is_result_stale = true;
                 // One that is due may still be written.
-                if !matches!(file.stage, Stage::Due(_)) {
+                if !file.stage.is_due() {
                     (file.failures, file.reason) = (0, None);
                     self.set_due(&path, now + QUIET);
                 }
@@ -300,12 +344,38 @@ mod tests {
         let mut folder = Folder::new();
         folder.change(0, "a.jpg", Closed, 1);
         let picture = folder.due(2).unwrap();
-        folder.change(3, "a.jpg", Closed, 2);
-        assert_eq!(folder.finish(&picture, 4, Some("truncated")), None);
-        let again = folder.due(5).unwrap();
+        folder.change(3, "a.jpg", Written, 2);
+        folder.change(4, "a.jpg", Closed, 2);
+        assert_eq!(folder.due(99), None, "two runs would write one result");
+        assert_eq!(folder.finish(&picture, 5, Some("truncated")), None);
+        let again = folder.due(6).unwrap();
         assert_ne!(again.version, picture.version);
-        folder.finish(&again, 6, None);
-        assert_eq!(folder.files.failures(), []);
+        assert!(again.is_result_stale, "the result may be newer than the change");
+        folder.finish(&again, 7, None);
+        assert_eq!((folder.due(99), folder.files.failures()), (None, vec![]));
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_while_it_is_processed_is_processed_again() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Closed, 1);
+        let picture = folder.due(2).unwrap();
+        for version in [2, 1] {
+            folder.change(3, "a.jpg", Removed, 1);
+            folder.change(4, "a.jpg", Closed, version);
+        }
+        assert_eq!(folder.due(99), None, "two runs would write one result");
+        folder.finish(&picture, 100, None);
+        let again = folder.due(100).unwrap();
+        assert!(again.is_result_stale && again.conflict.is_none());
+        folder.finish(&again, 101, None);
+        // Removed again in progress, and found by a scan that shows it in the version before.
+        folder.change(102, "a.jpg", Closed, 3);
+        let picture = folder.due(104).unwrap();
+        folder.change(105, "a.jpg", Removed, 3);
+        folder.scan(106, 107, &[("a.jpg", 3)]);
+        folder.finish(&picture, 108, None);
+        assert_eq!(folder.due(109).map(|again| again.version), Some(FileVersion::test(3)));
     }
 
     #[test]
@@ -349,7 +419,7 @@ mod tests {
         folder.finish(&second, 14, None);
         folder.change(15, "a.webp", Closed, 2);
         let again = folder.due(17).unwrap();
-        assert_eq!((again.is_result_stale, again.conflict), (false, None));
+        assert_eq!((again.is_result_stale, again.conflict), (true, None));
     }
 
     #[test]
@@ -362,6 +432,7 @@ mod tests {
         folder.change(3, "a.jpg", Removed, 1);
         let third = folder.due(5).unwrap();
         assert!(third.conflict.as_deref().unwrap().contains("a.jpg"));
+        folder.finish(&third, 5, third.conflict.as_deref());
         assert_eq!(folder.due(99), None);
         folder.finish(&first, 100, None);
         let next = [folder.due(102).unwrap(), folder.due(102).unwrap()];
