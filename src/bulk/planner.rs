@@ -55,6 +55,12 @@ impl<'a> Planner<'a> {
         Self { locations, options, previous_runs, reserved_keys: ReservedKeys::default(), tasks: 0 }
     }
 
+    /// Counts a task that an interrupted listing has planned, so that no other object gets its result.
+    pub(super) fn add_planned(&mut self, row: &ReportRow) {
+        self.reserved_keys.reserve(hash(&[&row.output]));
+        self.tasks += 1;
+    }
+
     pub(super) fn classify(&mut self, meta: ObjectMeta) -> Action {
         let Locations { destination, source_prefix, destination_prefix, .. } = self.locations;
         let Some(Selected { source, result_key }) = self.locations.select(self.options, &meta) else {
@@ -116,12 +122,13 @@ mod tests {
     use crate::bulk::Selection;
     use crate::source::StorageLocation;
 
-    #[test]
-    fn a_result_key_that_is_too_long_is_rejected_with_a_short_row() {
+    fn locations() -> Locations {
         let location = |url: &str| StorageLocation::open(url, false).expect("a location");
-        let locations = Locations::new(location("s3://shop/in"), location("s3://shop/out")).expect("two places");
-        let selection = Selection { output: "{dir}".repeat(200) + "/{stem}.{ext}", ..Selection::default() };
-        let options = RunOptions {
+        Locations::new(location("s3://shop/in"), location("s3://shop/out")).expect("two places")
+    }
+
+    fn options(selection: &Selection) -> RunOptions {
+        RunOptions {
             filter: selection.filter().expect("a filter"),
             template: selection.template().expect("a template"),
             extension: "png",
@@ -130,14 +137,36 @@ mod tests {
             parameters: String::new(),
             model: String::new(),
             max_bytes: 100,
-        };
-        let previous_runs = PreviousRuns::default();
+        }
+    }
+
+    fn object(key: &str) -> ObjectMeta {
+        let location = Path::parse(key).expect("a key");
+        let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
+        ObjectMeta { location, last_modified, size: 1, e_tag: None, version: None }
+    }
+
+    #[test]
+    fn what_an_interrupted_listing_has_planned_keeps_its_result_and_counts_towards_the_limit() {
+        let (locations, previous_runs) = (locations(), PreviousRuns::default());
+        let options = RunOptions { limit: Some(2), ..options(&Selection::default()) };
+        let planner = || Planner::new(&locations, &options, &previous_runs);
+        let Action::Process(planned) = planner().classify(object("in/a.jpg")) else { panic!("it is a picture") };
+        let mut resumed = planner();
+        resumed.add_planned(&planned.row);
+        let Action::Reject(row) = resumed.classify(object("in/a.jpeg")) else { panic!("it has the same result") };
+        assert_eq!(row.code.as_deref(), Some("conflict"));
+        assert!(matches!(resumed.classify(object("in/b.jpg")), Action::Process(_)));
+        assert!(matches!(resumed.classify(object("in/c.jpg")), Action::LimitReached));
+    }
+
+    #[test]
+    fn a_result_key_that_is_too_long_is_rejected_with_a_short_row() {
+        let (locations, previous_runs) = (locations(), PreviousRuns::default());
+        let selection = Selection { output: "{dir}".repeat(200) + "/{stem}.{ext}", ..Selection::default() };
+        let options = options(&selection);
         let mut planner = Planner::new(&locations, &options, &previous_runs);
-        let mut classify = |folder: &str| {
-            let location = Path::parse(format!("in/{folder}/a.jpg")).expect("a key");
-            let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
-            planner.classify(ObjectMeta { location, last_modified, size: 1, e_tag: None, version: None })
-        };
+        let mut classify = |folder: &str| planner.classify(object(&format!("in/{folder}/a.jpg")));
         // `out/`, the folder 200 times, and `/a.png`: 1,010 bytes, and 1,210.
         assert!(matches!(classify("short"), Action::Process(_)));
         let Action::Reject(row) = classify("longer") else { panic!("it has a result key") };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::cursor::Cursor;
 use crate::store::{Job, UnixSeconds};
 
 /// A job as its owner sees it.
@@ -19,19 +20,17 @@ pub struct JobView {
 pub struct Page {
     /// Newest first.
     pub jobs: Vec<JobView>,
-    /// Cursor of the next page; `None` on the last one.
-    pub next: Option<String>,
-    /// Place of its last job; `None` on the last page.
-    pub(super) from: Option<i64>,
     /// Place of the last job of the page before; `None` on the first page.
-    pub(super) before: Option<i64>,
+    pub after: Option<Cursor>,
+    /// Place of its own last job, from which the next page continues; `None` on the last page.
+    pub next: Option<Cursor>,
 }
 
 impl Page {
-    /// Whether a job that is listed beside these belongs to this page, by its creation in milliseconds since 1970.
+    /// Whether a job that is listed beside these belongs to this page.
     #[must_use]
-    pub fn covers(&self, created_ms: i64) -> bool {
-        self.from.is_none_or(|from| from <= created_ms) && self.before.is_none_or(|before| created_ms < before)
+    pub fn covers(&self, job: &Cursor) -> bool {
+        self.next.as_ref().is_none_or(|last| last <= job) && self.after.as_ref().is_none_or(|after| job < after)
     }
 }
 
@@ -62,4 +61,27 @@ impl JobView {
 /// Whether its owner still sees a job: deletion may be late.
 pub(super) fn is_visible(job: &Job, now: UnixSeconds) -> bool {
     !job.state.is_final() || now < job.expires_at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_what_is_listed_beside_it_after_the_page_before_and_down_to_its_last_job() {
+        let at = |place, id: &str| Cursor { place, id: id.to_owned() };
+        let page = Page { jobs: Vec::new(), after: Some(at(30, "job_b")), next: Some(at(10, "job_a")) };
+        for (job, expected) in [
+            (at(31, "bulk_a"), false),
+            (at(30, "job_b"), false),
+            (at(30, "bulk_a"), true),
+            (at(11, "bulk_a"), true),
+            (at(10, "job_a"), true),
+            // With the next page, whose cursor is greater.
+            (at(10, "bulk_a"), false),
+        ] {
+            assert_eq!(page.covers(&job), expected, "{job}");
+        }
+        assert!(Page::default().covers(&at(0, "bulk_a")));
+    }
 }

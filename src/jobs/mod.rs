@@ -21,6 +21,7 @@ mod bulk_places;
 mod checkpoints;
 mod config;
 mod create;
+mod cursor;
 mod deps;
 mod disk_space;
 mod error;
@@ -47,6 +48,7 @@ mod webhook_schedule;
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
 pub use bulk_places::BulkPlaces;
 pub use config::JobsConfig;
+pub use cursor::Cursor;
 pub use deps::{
     DeliveryOutcome, Deps, ResultStore, ResultStoreError, WebhookTransport, WorkCheckpoint, WorkError, WorkOutput,
     Worker,

@@ -110,28 +110,7 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
         }
         return;
     };
-    let started = shared.change(Change::StartJob { id: id.clone(), at: shared.now() }).await;
-    let job = match started.map(|rows| rows.jobs.into_iter().next()) {
-        Ok(Some(job)) => job,
-        // Cancelled before it started.
-        Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {
-            return shared.clear(&job).await;
-        }
-        Err(WriteError::Change(ChangeError::JobElsewhere(_))) => return adoption::leave(&shared, &job, &handle).await,
-        outcome @ (Ok(None) | Err(_)) => {
-            tracing::error!(
-                job = id,
-                reason = outcome.err().map(|error| with_causes(&error)),
-                "a job cannot be started"
-            );
-            requeue(&shared, &id).await;
-            tokio::select! {
-                () = stopped(&mut stop) => {}
-                () = sleep(shared.tuning.pause) => {}
-            }
-            return;
-        }
-    };
+    let Some(job) = record_start(&shared, job, &handle, &mut stop).await else { return };
     tracing::info!(job = id, key = job.key_id, "a job starts");
     let started_at = Instant::now();
     let ended = execute(&shared, &job, &handle, &mut stop).await;
@@ -166,6 +145,60 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
         }
     };
     record_end(&shared, &job, &handle, end, started_at.elapsed(), &mut stop).await;
+}
+
+/// Records the start of a job; nothing where it was cancelled, belongs to another daemon or is back in the queue.
+async fn record_start(shared: &Shared, job: Job, handle: &JobHandle, stop: &mut watch::Receiver<bool>) -> Option<Job> {
+    let mut may_be_recorded = false;
+    loop {
+        let started = shared.change(Change::StartJob { id: job.id.clone(), at: shared.now() }).await;
+        let error = match started.map(|rows| rows.jobs.into_iter().next()) {
+            Ok(Some(job)) => return Some(job),
+            Ok(None) => None,
+            // Recorded by an attempt that was reported as failed.
+            Err(WriteError::Change(ChangeError::JobState { state: JobState::Processing, .. })) if may_be_recorded => {
+                return Some(Job { state: JobState::Processing, ..job });
+            }
+            // Cancelled before it started.
+            Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {
+                shared.clear(&job).await;
+                return None;
+            }
+            Err(WriteError::Change(ChangeError::JobElsewhere(_))) => {
+                adoption::leave(shared, &job, handle).await;
+                return None;
+            }
+            Err(error) => Some(error),
+        };
+        let reason = error.as_ref().map(|error| with_causes(error));
+        tracing::error!(job = job.id, reason, "a job cannot be started");
+        may_be_recorded |= matches!(error, Some(WriteError::Change(ChangeError::Storage(_))));
+        if !may_be_recorded {
+            requeue(shared, &job.id).await;
+            tokio::select! {
+                () = stopped(stop) => {}
+                () = sleep(shared.tuning.pause) => {}
+            }
+            return None;
+        }
+        // The queue may not have it any more.
+        tokio::select! {
+            biased;
+            () = handle.cancel.notified() => {
+                shared.clear(&job).await;
+                return None;
+            }
+            () = handle.adopted.notified() => {
+                adoption::leave(shared, &job, handle).await;
+                return None;
+            }
+            () = stopped(stop) => {
+                requeue(shared, &job.id).await;
+                return None;
+            }
+            () = sleep(shared.tuning.pause) => {}
+        }
+    }
 }
 
 /// Executes a started job until it ends in one of the ways of [`Ended`].

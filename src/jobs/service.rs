@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::cursor::Cursor;
 use super::deps::Deps;
 use super::error::JobsError;
 use super::job_folders::IncomingClip;
@@ -82,32 +83,37 @@ impl Jobs {
     /// # Errors
     /// When the cursor is invalid, or the store cannot be read.
     pub async fn list(&self, key_id: &str, cursor: Option<&str>, limit: usize) -> Result<Page, JobsError> {
-        let after = cursor.map(|text| parse_cursor(text).ok_or(JobsError::Cursor)).transpose()?;
-        let before = after.as_ref().map(|(place, _)| *place);
+        let after = cursor.map(|text| Cursor::parse(text).ok_or(JobsError::Cursor)).transpose()?;
         let limit = limit.clamp(1, MAX_PAGE);
         // Before the records: see `running_jobs`.
         let progress = self.0.running.progress_of(key_id);
-        let of = key_id.to_owned();
+        let (of, from) = (key_id.to_owned(), after.clone());
         let read = move |store: &dyn StateStore| {
-            let after = after.as_ref().map(|(place, id)| (*place, id.as_str()));
             // One more shows whether there is another page.
-            store.jobs(&of, after, limit + 1)
+            store.jobs(&of, from.as_ref().map(Cursor::parts), limit + 1)
         };
         let mut jobs = self.0.read(read).await?;
         let is_last = jobs.len() <= limit;
         jobs.truncate(limit);
-        let last = jobs.last().filter(|_| !is_last);
-        let (from, next) = last.map(|job| (job.place, format!("{}.{}", job.place, job.id))).unzip();
+        let next = jobs.last().filter(|_| !is_last).map(Cursor::of);
         let now = self.0.now();
         let visible = jobs.into_iter().filter(|job| is_visible(job, now));
-        Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), next, from, before })
+        Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), after, next })
     }
 
-    /// Whether a job of this daemon is queued or running, or a webhook is still to be sent. True when the store cannot
-    /// be read.
+    /// Whether a job of this daemon is queued or running, a webhook is still to be sent, or a result to be deleted. True when
+    /// the store cannot be read.
     pub async fn has_unfinished(&self) -> bool {
-        let webhooks = self.0.read(|store| store.webhook_jobs(1)).await;
-        !self.0.running.is_empty() || webhooks.map_or(true, |jobs| !jobs.is_empty())
+        // Before the records: see `unfinished_jobs`.
+        if !self.0.running.is_empty() {
+            return true;
+        }
+        let has_object = |job: &Job| job.result.as_ref().is_some_and(|result| result.object.is_some());
+        let read = self.0.read(move |store| {
+            let expiring = store.expiring_jobs(usize::MAX)?;
+            Ok(expiring.iter().any(|(_, job)| has_object(job)) || !store.webhook_jobs(1)?.is_empty())
+        });
+        read.await.unwrap_or(true)
     }
 
     /// Cancels a queued or running job of the key, also one of another daemon on the database; deletes a finished one.
@@ -169,10 +175,4 @@ async fn remove(shared: &Shared, key_id: &str, id: &str) -> Result<Option<Remove
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-fn parse_cursor(text: &str) -> Option<(i64, String)> {
-    let (place, id) = text.split_once('.')?;
-    let place = place.parse().ok()?;
-    Job::is_id(id).then(|| (place, id.to_owned()))
 }

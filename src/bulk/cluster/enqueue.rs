@@ -1,6 +1,7 @@
 //! Lists the objects of a run and queues those to process in chunks.
 //!
-//! A listing that was interrupted begins anew and leaves out the objects that are queued already.
+//! A listing that was interrupted begins anew and leaves out the objects that are queued already. Their results stay reserved:
+//! an object that appeared meanwhile may precede the one whose result it would have.
 
 use super::queue::Queue;
 use super::queued_tasks;
@@ -74,9 +75,9 @@ pub async fn enqueue(
     queue.call(move |queue| queue.begin(&begun, lister)).await?;
     // From here on no other command adds chunks.
     let mut chunks = Chunks { queue, run: &run.id, lister, next: 0 };
-    let queued_before = chunks.read_existing().await?;
-    let mut enqueued = Enqueued { objects: queued_before.len() as u64, ..Enqueued::default() };
     let mut planner = Planner::new(locations, options, report.previous_runs());
+    let queued_before = chunks.read_existing(&mut planner).await?;
+    let mut enqueued = Enqueued { objects: queued_before.len() as u64, ..Enqueued::default() };
     let (mut tasks, mut rejected) = (Vec::new(), Vec::new());
     let listing = locations.source.store.list(Some(&locations.source.prefix));
     let mut listing = pin!(listing.take_until(stop.requested()));
@@ -118,8 +119,8 @@ struct Chunks<'a> {
 }
 
 impl Chunks<'_> {
-    /// Hashes of the sources that are in chunks.
-    async fn read_existing(&mut self) -> Result<HashSet<Hash>, RunError> {
+    /// Hashes of the sources that are in chunks, whose tasks `planner` counts.
+    async fn read_existing(&mut self, planner: &mut Planner<'_>) -> Result<HashSet<Hash>, RunError> {
         let mut sources = HashSet::new();
         loop {
             let (run, from) = (self.run.to_owned(), self.next);
@@ -129,8 +130,10 @@ impl Chunks<'_> {
             for NewChunk { tasks, report, .. } in &chunks {
                 match tasks.as_deref() {
                     Some(tasks) => {
-                        let tasks = queued_tasks::decode(tasks)?;
-                        sources.extend(tasks.iter().map(|task| hash(&[&task.row.source])));
+                        for task in queued_tasks::decode(tasks)? {
+                            planner.add_planned(&task.row);
+                            sources.insert(hash(&[&task.row.source]));
+                        }
                     }
                     None => {
                         let mut rows = ReportReader::new(Path::new("the queue"), report.as_slice());

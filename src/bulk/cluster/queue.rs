@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 pub struct Queue {
     queue: Arc<BulkQueue>,
     /// The connection has one call at a time. The others wait for their turn here, where a cancelled one costs nothing, and not
-    /// each on a thread.
+    /// each on a thread. Where one fails because the database does not answer, those that waited for it fail at once.
     turn: Arc<Mutex<()>>,
 }
 

@@ -179,13 +179,13 @@ impl<P: Prepare> Worker<'_, P> {
         });
         let mut silent = Silent;
         let mut execution = pin!(executor.execute(actions, ready(None), &counters, &mut silent));
-        let mut heartbeats = pin!(self.send_heartbeats(claim, &path));
-        let mut is_wanted = true;
+        let mut heartbeats = pin!(self.send_heartbeats(claim, &path, &stop));
+        let mut is_held = true;
         let (summary, fatal) = loop {
             tokio::select! {
                 executed = &mut execution => break executed,
-                () = &mut heartbeats, if is_wanted => {
-                    is_wanted = false;
+                () = &mut heartbeats, if is_held => {
+                    is_held = false;
                     stop.request();
                 }
                 () = self.stop.requested(), if !stop.is_requested() => stop.request(),
@@ -208,16 +208,17 @@ impl<P: Prepare> Worker<'_, P> {
         fatal.map_or(Ok(()), Err)
     }
 
-    /// Renews the lease and stores the rows so far, again and again. Returns when the chunk is not to be continued: its run
-    /// was paused, cancelled or removed, or another worker has it.
-    async fn send_heartbeats(&self, claim: &Claim, report: &Path) {
+    /// Renews the lease and stores the rows so far, again and again. Requests `stop` when the run is paused or cancelled: pictures
+    /// in progress then need the lease until they are finished. Returns when the run was removed or another worker has the chunk.
+    async fn send_heartbeats(&self, claim: &Claim, report: &Path, stop: &StopSignal) {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             let Ok(progress) = read_progress(report).await else { continue };
             let beating = claim.clone();
             match self.queue.call(move |queue| queue.heartbeat(&beating, &progress)).await {
                 Ok(Some(BulkRunState::Running)) => {}
-                Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled) | None) => return,
+                Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled)) => stop.request(),
+                Ok(None) => return,
                 // The work goes on. Whether another worker has the chunk afterwards is up to the lease.
                 Err(error) => tracing::warn!(error = with_causes(&error), "a heartbeat failed"),
             }

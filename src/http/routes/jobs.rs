@@ -8,9 +8,9 @@ use crate::http::json::{self, Object};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
-use crate::jobs::{BulkPlaces, JobState, JobView, MAX_PAGE, Removed, job_json};
+use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, Removed, job_json};
 use crate::recipe::FieldError;
-use crate::store::{BULK_ID_PREFIX, BulkJob, BulkRunState, UnixSeconds};
+use crate::store::{BULK_ID_PREFIX, BulkJob, BulkQueue, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
@@ -39,22 +39,33 @@ pub(in crate::http) async fn list(
             return Err(FieldError::Repeated { param: name.into_owned() }.into());
         }
     }
-    let page = state.app.jobs.list(&caller.key_id, cursor.as_deref(), limit.unwrap_or(MAX_PAGE)).await?;
+    let limit = limit.unwrap_or(MAX_PAGE);
+    let page = state.app.jobs.list(&caller.key_id, cursor.as_deref(), limit).await?;
     let mut jobs = Vec::with_capacity(page.jobs.len());
     for shown in &page.jobs {
-        jobs.push((shown.job.place, job_document(state, context, shown).await?));
+        jobs.push((Cursor::of(&shown.job), job_document(state, context, shown).await?));
     }
+    let mut next = page.next.clone();
     if let Some(runs) = &state.app.bulk {
-        let key_id = caller.key_id.clone();
-        let bulk_jobs = runs.queue.call(move |queue| queue.jobs(&key_id)).await?;
-        let in_page = bulk_jobs.iter().filter(|job| page.covers(job.created_ms));
-        jobs.extend(in_page.map(|job| (job.created_ms, bulk_document::job_document(job))));
-        jobs.sort_by_key(|(created, _)| std::cmp::Reverse(*created));
+        let (key_id, after) = (caller.key_id.clone(), page.after.clone());
+        // One more shows whether there is another page.
+        let read = move |queue: &BulkQueue| queue.jobs(&key_id, after.as_ref().map(Cursor::parts), limit + 1);
+        for run in runs.queue.call(read).await? {
+            let place = Cursor { place: run.created_ms, id: run.id.clone() };
+            if page.covers(&place) {
+                jobs.push((place, bulk_document::job_document(&run)));
+            }
+        }
+        jobs.sort_by(|(one, _), (other, _)| other.cmp(one));
+        if jobs.len() > limit {
+            jobs.truncate(limit);
+            next = jobs.last().map(|(place, _)| place.clone());
+        }
     }
     let jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
     let mut body = json!({ "jobs": jobs });
-    if let Some(next) = page.next {
-        body["next_cursor"] = next.into();
+    if let Some(next) = next {
+        body["next_cursor"] = next.to_string().into();
     }
     Ok(reply::json(StatusCode::OK, &body))
 }

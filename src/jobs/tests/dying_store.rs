@@ -33,6 +33,8 @@ pub(super) struct DyingStore {
 /// Whether the disk of the store is full, and the changes that were refused for that.
 #[derive(Debug, Default)]
 pub(super) struct FullDisk {
+    /// Makes the next change, also on a full disk, and reports it as failed.
+    pub(super) hides_next: AtomicBool,
     pub(super) is_full: AtomicBool,
     pub(super) refused: AtomicUsize,
 }
@@ -43,6 +45,10 @@ impl StateStore for DyingStore {
     }
 
     fn submit(&self, change: Change, done: OnCommit) {
+        if self.full.hides_next.swap(false, Ordering::SeqCst) {
+            drop(super::support::submit(&self.store, change));
+            return done(Err(ChangeError::Storage("the disk failed".into())));
+        }
         if self.full.is_full.load(Ordering::SeqCst) {
             self.full.refused.fetch_add(1, Ordering::SeqCst);
             return done(Err(ChangeError::Unavailable("no space left on device".into())));

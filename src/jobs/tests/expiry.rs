@@ -51,6 +51,24 @@ async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
 }
 
 #[tokio::test]
+async fn a_daemon_has_unfinished_work_until_the_last_result_is_deleted() {
+    let env = TestEnv::new();
+    let daemon = env.run();
+    let delete_expired =
+        async || expiry::delete_expired(&daemon.jobs.0, UnixSeconds(env.now.load(Ordering::SeqCst))).await;
+    // The record of the first one, whose result is deleted already, expires before the result of the second one.
+    for age in [RECORD_SECONDS - 1, RESULT_SECONDS] {
+        daemon.ended(&daemon.create_new(new_job("make")).await.job.id).await;
+        until(async || daemon.jobs.0.running.is_empty()).await;
+        assert!(daemon.jobs.has_unfinished().await, "its result is stored");
+        env.advance(age);
+        delete_expired().await;
+        assert!(env.results.names().is_empty() && !daemon.jobs.has_unfinished().await);
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_hundred_failed_deletions_do_not_block_later_ones() {
     let env = TestEnv::new();
     let daemon = env.start();

@@ -137,6 +137,30 @@ async fn a_worker_resumes_after_the_existing_segments() {
 }
 
 #[tokio::test]
+async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_store_can_write_again() {
+    let env = TestEnv::new();
+    let full = Arc::new(FullDisk::default());
+    let store = DyingStore {
+        store: env.store(),
+        life: AtomicI64::new(i64::MAX),
+        writes_last: false,
+        dead: Arc::default(),
+        full: Arc::clone(&full),
+    };
+    let mut daemon = env.start_on(store);
+    let id = daemon.create_new(new_job("make")).await.job.id;
+    full.hides_next.store(true, Ordering::SeqCst);
+    full.is_full.store(true, Ordering::SeqCst);
+    daemon.start_tasks();
+    until(async || full.refused.load(Ordering::SeqCst) >= 3).await;
+    assert_eq!(daemon.view(&id).await.job.state, JobState::Processing);
+    full.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
+    assert_eq!(env.worker.started.lock().expect("no panic").len(), 1);
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_finished_job_is_recorded_and_billed_once_when_the_store_can_write_again() {
     let env = TestEnv::new();
     let full = Arc::new(FullDisk::default());

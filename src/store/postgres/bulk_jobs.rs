@@ -10,14 +10,12 @@ use tokio_postgres::Row;
 use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, delete_removed, number, state_of};
 use super::bulk_removal::mark_removed;
 use super::locks::{CREATION_LOCK, LOCKS};
+use super::reads::limit_of;
 use crate::store::storage_fault::Fault;
 use crate::store::{JobError, JobState, OpenError, UnixSeconds};
 
 /// The beginning of every id.
 pub const BULK_ID_PREFIX: &str = "bulk_";
-
-/// Jobs of a key that are listed, the newest ones.
-const MOST_LISTED: i64 = 100;
 
 /// A run to begin for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,14 +116,16 @@ pub struct BulkJobEnd {
 
 /// A run in a row of its job, with what its chunks add up to until it has ended.
 const JOBS: &str = "SELECT j.id, j.state, j.source, j.destination, j.report, \
-       (extract(epoch FROM j.created_at) * 1000)::bigint, extract(epoch FROM j.updated_at)::bigint, r.state, \
+       (extract(epoch FROM j.created_at) * 1000)::bigint AS created_ms, extract(epoch FROM j.updated_at)::bigint, r.state, \
        coalesce(r.is_listed, j.is_listed), coalesce(c.objects, j.objects), coalesce(c.finished, j.finished), j.failed, \
        extract(epoch FROM j.ends_at)::bigint, j.summary, j.error_code, j.error_message \
      FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id LEFT JOIN LATERAL ( \
        SELECT sum(objects)::bigint AS objects, sum(least(finished, objects))::bigint AS finished \
        FROM bulk_chunks WHERE run = j.id AND j.state IN ('queued', 'processing') \
      ) c ON true \
-     WHERE j.key_id = $1 AND ($2::text IS NULL OR j.id = $2) ORDER BY j.created_at DESC, j.id LIMIT $3";
+     WHERE j.key_id = $1 AND ($2::text IS NULL OR j.id = $2) \
+       AND ((extract(epoch FROM j.created_at) * 1000)::bigint, j.id) < ($3, $4) \
+     ORDER BY created_ms DESC, j.id DESC LIMIT $5";
 
 impl BulkQueue {
     /// Begins a run for a key that has fewer than `at_most` runs, or continues one that ended without its report.
@@ -176,19 +176,30 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub fn job(&self, key_id: &str, id: &str) -> Result<Option<BulkJob>, OpenError> {
-        Ok(self.jobs_of(key_id, Some(id))?.pop())
+        Ok(self.jobs_of(key_id, Some(id), None, 1)?.pop())
     }
 
-    /// The runs of a key, newest first.
+    /// Up to `limit` runs of a key, newest first, after the creation in milliseconds and the id `after`.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn jobs(&self, key_id: &str) -> Result<Vec<BulkJob>, OpenError> {
-        self.jobs_of(key_id, None)
+    pub fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<BulkJob>, OpenError> {
+        self.jobs_of(key_id, None, after, limit)
     }
 
-    fn jobs_of(&self, key_id: &str, id: Option<&str>) -> Result<Vec<BulkJob>, OpenError> {
-        self.transaction(|queries| queries.rows(JOBS, &[&key_id, &id, &MOST_LISTED])?.iter().map(job_of).collect())
+    fn jobs_of(
+        &self,
+        key_id: &str,
+        id: Option<&str>,
+        after: Option<(i64, &str)>,
+        limit: usize,
+    ) -> Result<Vec<BulkJob>, OpenError> {
+        // No id and no time sorts behind these.
+        let (created_ms, last) = after.unwrap_or((i64::MAX, "\u{10ffff}"));
+        let limit = limit_of(limit);
+        self.transaction(|queries| {
+            queries.rows(JOBS, &[&key_id, &id, &created_ms, &last, &limit])?.iter().map(job_of).collect()
+        })
     }
 
     /// Claims the lead of a run that no daemon leads: of the key with the fewest led runs, the oldest. Runs in `excluded` are left

@@ -1,16 +1,16 @@
 //! Runs of `backdrop bulk` as chunks of objects in a PostgreSQL database, which workers claim under a lease.
 //!
-//! A chunk is claimed with `FOR UPDATE SKIP LOCKED`, so that workers do not wait for each other. Each claim has a number, the
-//! attempt: progress and the end are written only by the newest one, and a worker that lost its lease is refused. The
-//! lease is measured by the server's clock alone. Everything that is written twice after an unknown outcome has the same
-//! effect as once.
+//! A chunk is claimed with `FOR UPDATE SKIP LOCKED`, so that workers do not wait for each other. Each claim has the time at which
+//! its run began and a number, the attempt: progress and the end are written only by the newest one, and a worker that lost its
+//! lease is refused. The lease is measured by the server's clock alone. Everything that is written twice after an unknown outcome
+//! has the same effect as once.
 //!
 //! Tasks and report rows are the texts of `bulk`; this module does not read them. The calls block.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
 
@@ -23,6 +23,10 @@ use crate::store::storage_fault::Fault;
 /// How long a claim lasts after its last heartbeat.
 pub const BULK_LEASE: Duration = Duration::from_secs(15);
 
+/// How long calls fail at once after the server could not be reached or did not answer. Those that waited for their turn would
+/// otherwise wait for its time limits one after the other.
+const OUTAGE: Duration = Duration::from_secs(1);
+
 /// The lister of a run that is being removed.
 pub(super) const REMOVED: i64 = -1;
 
@@ -30,8 +34,15 @@ pub(super) const REMOVED: i64 = -1;
 #[derive(Debug)]
 pub struct BulkQueue {
     server: Server,
+    slot: Mutex<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
     /// `None` after an error.
-    connection: Mutex<Option<Connection>>,
+    connection: Option<Connection>,
+    /// When the server last could not be reached or did not answer, and the reason.
+    outage: Option<(Instant, String)>,
 }
 
 /// A run as it was begun.
@@ -146,6 +157,8 @@ pub struct NewChunk {
 pub struct Claim {
     /// The run.
     pub run: String,
+    /// When the run began, in microseconds since 1970. A later run may have the same name and chunks of the same numbers.
+    pub run_began_us: i64,
     /// The chunk.
     pub number: i64,
     /// The number of this claim.
@@ -190,7 +203,7 @@ impl BulkQueue {
 
     /// Connects with the first call.
     pub(super) const fn unconnected(server: Server) -> Self {
-        Self { server, connection: Mutex::new(None) }
+        Self { server, slot: Mutex::new(Slot { connection: None, outage: None }) }
     }
 
     /// The database for messages, without user and password.
@@ -279,7 +292,7 @@ impl BulkQueue {
                    SELECT run, count(*) AS claimed FROM bulk_chunks \
                    WHERE state = 'claimed' AND lease_until >= now() GROUP BY run \
                  ), next AS ( \
-                   SELECT r.id AS run, chunk.number, chunk.state FROM bulk_runs r \
+                   SELECT r.id AS run, r.created_at, chunk.number, chunk.state FROM bulk_runs r \
                    LEFT JOIN load ON load.run = r.id CROSS JOIN LATERAL ( \
                      SELECT number, state FROM bulk_chunks \
                      WHERE run = r.id AND state <> 'done' AND (state = 'queued' OR lease_until < now()) \
@@ -292,15 +305,17 @@ impl BulkQueue {
                    lost = c.lost + CASE next.state WHEN 'claimed' THEN 1 ELSE 0 END, \
                    lease_until = now() + make_interval(secs => $3) \
                  FROM next WHERE c.run = next.run AND c.number = next.number \
-                 RETURNING c.run, c.number, c.attempt, c.lost, c.tasks, c.report";
+                 RETURNING c.run, (extract(epoch FROM next.created_at) * 1000000)::bigint, c.number, c.attempt, c.lost, \
+                   c.tasks, c.report";
             let row = queries.row(text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()])?;
             Ok(row.map(|row| Claim {
                 run: row.get(0),
-                number: row.get(1),
-                attempt: row.get(2),
-                lost: row.get::<_, i64>(3).unsigned_abs(),
-                tasks: row.get(4),
-                report: row.get(5),
+                run_began_us: row.get(1),
+                number: row.get(2),
+                attempt: row.get(3),
+                lost: row.get::<_, i64>(4).unsigned_abs(),
+                tasks: row.get(5),
+                report: row.get(6),
             }))
         })
     }
@@ -316,10 +331,11 @@ impl BulkQueue {
                    report = $5, finished = $6 \
                  FROM bulk_runs r \
                  WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state = 'claimed' AND r.id = c.run \
+                   AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
                  RETURNING r.state";
+            let Claim { run, run_began_us, number: chunk, attempt, .. } = claim;
             let (lease, finished) = (BULK_LEASE.as_secs_f64(), number(progress.finished));
-            let row =
-                queries.row(text, &[&claim.run, &claim.number, &claim.attempt, &lease, &progress.report, &finished])?;
+            let row = queries.row(text, &[run, chunk, attempt, &lease, &progress.report, &finished, run_began_us])?;
             row.map(|row| state_of(row.get(0))).transpose()
         })
     }
@@ -332,15 +348,19 @@ impl BulkQueue {
     pub fn end(&self, claim: &Claim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
         self.transaction(|queries| {
             // A chunk that this very claim ended already, with an answer that was lost, matches too.
-            let text = "UPDATE bulk_chunks SET state = $4, owner = NULL, lease_until = NULL, \
+            let text = "UPDATE bulk_chunks c SET state = $4, owner = NULL, lease_until = NULL, \
                    report = $5, finished = $6 \
-                 WHERE run = $1 AND number = $2 AND attempt = $3 AND state IN ('claimed', $4) RETURNING 1";
+                 FROM bulk_runs r \
+                 WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state IN ('claimed', $4) AND r.id = c.run \
+                   AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
+                 RETURNING 1";
             let state = match end {
                 ChunkEnd::Done => "done",
                 ChunkEnd::Released => "queued",
             };
+            let Claim { run, run_began_us, number: chunk, attempt, .. } = claim;
             let finished = number(progress.finished);
-            queries.has(text, &[&claim.run, &claim.number, &claim.attempt, &state, &progress.report, &finished])
+            queries.has(text, &[run, chunk, attempt, &state, &progress.report, &finished, run_began_us])
         })
     }
 
@@ -407,13 +427,20 @@ impl BulkQueue {
         &self,
         work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>,
     ) -> Result<T, OpenError> {
-        let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut connection = match slot.take() {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, reason)) = &slot.outage
+            && at.elapsed() < OUTAGE
+        {
+            return Err(read_error(&self.server, Fault::Server(reason.clone())));
+        }
+        let mut connection = match slot.connection.take() {
             Some(connection) => connection,
             None => {
-                let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
-                require_usable(&self.server, &mut connection)?;
-                connection
+                let connected = self.connect();
+                if let Err(OpenError::Io { source, .. }) = &connected {
+                    slot.outage = Some((Instant::now(), source.to_string()));
+                }
+                connected?
             }
         };
         let worked = connection.writing().and_then(|mut queries| {
@@ -421,11 +448,19 @@ impl BulkQueue {
             queries.commit()?;
             Ok(value)
         });
-        // A connection whose session was ended may fail once more before it counts as closed.
-        if worked.is_ok() {
-            *slot = Some(connection);
+        match &worked {
+            Ok(_) => slot.connection = Some(connection),
+            Err(fault) if connection.has_timed_out() => slot.outage = Some((Instant::now(), fault.to_string())),
+            // A connection whose session was ended may fail once more before it counts as closed.
+            Err(_) => {}
         }
         worked.map_err(|fault| read_error(&self.server, fault))
+    }
+
+    fn connect(&self) -> Result<Connection, OpenError> {
+        let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
+        require_usable(&self.server, &mut connection)?;
+        Ok(connection)
     }
 }
 

@@ -302,7 +302,12 @@ impl Connection {
 
     /// Whether it is of no use any more.
     pub(super) fn is_broken(&self) -> bool {
-        self.client.is_closed() || self.driver.timed_out.get()
+        self.client.is_closed() || self.has_timed_out()
+    }
+
+    /// Whether the server did not answer in time.
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.driver.timed_out.get()
     }
 
     /// Whether a statement ended because it waited for a lock for longer than `lock_timeout`.

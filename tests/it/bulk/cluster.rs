@@ -486,6 +486,25 @@ fn a_stale_attempt_can_neither_renew_nor_end_its_claim() {
 }
 
 #[test]
+fn a_claim_of_an_earlier_run_of_the_same_name_can_neither_be_renewed_nor_ended() {
+    let Some((_server, _, queue)) = queue() else { return };
+    let stale = claimed(&queue).unwrap();
+    // Its worker is cut off; the run ends meanwhile, and the same command begins it again.
+    queue.remove("run").unwrap();
+    queue.begin(&BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() }, 2).unwrap();
+    assert!(queue.add_chunk("run", 2, &chunk(0)).unwrap());
+    let claim = claimed(&queue).unwrap();
+    assert_eq!((claim.number, claim.attempt), (stale.number, stale.attempt));
+    assert_eq!(queue.heartbeat(&stale, &progress("stale")).unwrap(), None);
+    for end in [ChunkEnd::Done, ChunkEnd::Released] {
+        assert!(!queue.end(&stale, &progress("stale"), end).unwrap());
+    }
+    assert_eq!(queue.heartbeat(&claim, &progress("a")).unwrap(), Some(BulkRunState::Running));
+    assert!(queue.end(&claim, &progress("ab"), ChunkEnd::Done).unwrap());
+    assert_eq!(queue.reports("run", &[], false, 9).unwrap(), [(0, b"ab".to_vec())]);
+}
+
+#[test]
 fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
     let Some((server, url, queue)) = queue() else { return };
     let run = BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() };

@@ -12,7 +12,7 @@ use backdrop::store::{BulkJobCreated, BulkJobEnd, BulkRun, BulkRunState, JobErro
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::process::Command;
 use std::time::Duration;
@@ -322,6 +322,30 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
 }
 
 #[test]
+fn runs_are_listed_in_pages() {
+    let Some(scene) = Scene::new() else { return };
+    fill(&scene.path("in"), 1);
+    let mut daemons = Daemons::start(&scene, 1);
+    let begin = |number: u32| {
+        let (status, _, created) = daemons.post(0, &daemons.run(&format!("out-{number}")));
+        assert_eq!(status, 202, "{created}");
+        created["job_id"].as_str().unwrap().to_owned()
+    };
+    let made: BTreeSet<String> = (0..5).map(begin).collect();
+    let (mut listed, mut path) = (Vec::new(), "/jobs?limit=2".to_owned());
+    loop {
+        let page = daemons.get(0, &path);
+        let jobs = page["jobs"].as_array().unwrap();
+        listed.extend(jobs.iter().map(|job| job["job_id"].as_str().unwrap().to_owned()));
+        assert!(jobs.len() <= 2 && listed.len() <= 5, "{path}: {page}");
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        path = format!("/jobs?limit=2&cursor={next}");
+    }
+    assert_eq!((listed.len(), listed.into_iter().collect::<BTreeSet<_>>()), (5, made));
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+#[test]
 fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are_allowed() {
     let Some(scene) = Scene::new() else { return };
     fill(&scene.path("in"), 3);
@@ -506,11 +530,11 @@ fn a_stale_leader_can_neither_renew_nor_end_a_run() {
     assert_eq!(queue.lead(4, &[]).unwrap(), None);
     assert_eq!(queue.job("key_2", "bulk_1").unwrap(), None, "another key's");
     queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
-    assert_eq!(queue.jobs("key_1").unwrap().len(), 1);
+    assert_eq!(queue.jobs("key_1", None, 9).unwrap().len(), 1);
     queue.remove_job("key_2", "bulk_1").unwrap();
-    assert_eq!(queue.jobs("key_1").unwrap().len(), 1);
+    assert_eq!(queue.jobs("key_1", None, 9).unwrap().len(), 1);
     queue.remove_job("key_1", "bulk_1").unwrap();
-    assert_eq!(queue.jobs("key_1").unwrap(), []);
+    assert_eq!(queue.jobs("key_1", None, 9).unwrap(), []);
 }
 
 #[test]
@@ -545,7 +569,7 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
     server.sql(name_of(&url), "UPDATE bulk_jobs SET updated_at = now() - interval '2 hours'");
     queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
     assert_eq!(
-        (queue.run("bulk_1").unwrap(), queue.jobs("key_1").unwrap().len()),
+        (queue.run("bulk_1").unwrap(), queue.jobs("key_1", None, 9).unwrap().len()),
         (None, 1),
         "an unfinished one stays"
     );
@@ -561,7 +585,7 @@ fn a_report_is_written_by_one_run_at_a_time() {
     for other in [with_report("bulk_2"), of_other_key] {
         assert_eq!(queue.create_job(&other, 9).unwrap(), BulkJobCreated::ReportInUse);
     }
-    assert_eq!((queue.run("bulk_2").unwrap(), queue.jobs("key_1").unwrap().len()), (None, 1));
+    assert_eq!((queue.run("bulk_2").unwrap(), queue.jobs("key_1", None, 9).unwrap().len()), (None, 1));
     let lead = queue.lead(1, &[]).unwrap().unwrap();
     assert!(queue.end_job(&lead, &reported()).unwrap());
     assert_eq!(queue.create_job(&with_report("bulk_2"), 9).unwrap(), BulkJobCreated::Queued);

@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod http;
 #[cfg(target_os = "linux")]
 pub(crate) mod idle_exit;
+pub(crate) mod in_process;
 pub(crate) mod listing;
 pub(crate) mod s3;
 pub(crate) mod support;

@@ -53,7 +53,7 @@ pub(crate) fn bulk(from: &Path, to: &Path, report: &Path, arguments: &[&str]) ->
         .expect("the binary runs")
 }
 
-/// Every file below a folder, hidden ones too.
+/// Every file below a folder, hidden ones too, but for those of writes that a kill interrupted.
 pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(folder: &Path, root: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -62,7 +62,10 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
                 walk(&path, root, into);
             } else {
                 let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-                into.insert(name, fs::read(&path).unwrap());
+                let is_staged = path.file_name().unwrap().to_str().unwrap().starts_with(".backdrop-");
+                if !is_staged {
+                    into.insert(name, fs::read(&path).unwrap());
+                }
             }
         }
     }
