@@ -5,8 +5,8 @@
 //! - Listings are sorted by name in each folder, so that two runs have the same order. Hidden files and linked folders
 //!   are left out, as by `backdrop remove`; a name that no key can have, because it is not Unicode or has control
 //!   characters, is listed as unaddressable with what is below it, and does not end the listing.
-//! - An object is written under a hidden name derived from its own, then renamed: writing it again after a crash
-//!   replaces the incomplete file.
+//! - An object is written under a hidden random name, then renamed: of several writes at once, in this process or in others
+//!   that share the folder, the last one is the object. A write that a crash interrupts leaves its hidden file.
 //! - An object's version is its size and modification time, without the inode, so that a copied folder is unchanged.
 //! - Media types and metadata, which files do not have, are dropped instead of refused.
 
@@ -20,7 +20,6 @@ use object_store::{
     Attributes, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
@@ -235,13 +234,9 @@ fn walk(folder: &FilePath, key: &Key, listed: &mpsc::Sender<Result<ObjectMeta>>)
 fn write(path: &FilePath, payload: &PutPayload) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidFilename)?;
     fs::create_dir_all(folder)?;
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    // A hash, because the name may already have the maximum length.
-    let hash: String =
-        Sha256::digest(name.as_encoded_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let staged = folder.join(format!("{TEMPORARY_PREFIX}{hash}.part"));
-    let finish = || {
-        let mut file = File::create(&staged)?;
+    let staged = folder.join(format!("{TEMPORARY_PREFIX}{:016x}.part", rand::random::<u64>()));
+    let mut file = File::create_new(&staged)?;
+    let mut finish = || {
         payload.iter().try_for_each(|chunk| file.write_all(chunk))?;
         // Without these syncs a crash of the machine could leave an empty file, or none.
         file.sync_data()?;
@@ -311,16 +306,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writing_again_replaces_an_incomplete_file_of_a_crash() {
+    async fn writing_again_replaces_the_file_and_leaves_no_other() {
         let root = tempfile::tempdir().unwrap();
         let folder = LocalStore::new(root.path()).unwrap();
         let key = Path::from("a/b c.png");
         folder.put(&key, "one".into()).await.unwrap();
-        let hash: String = Sha256::digest("b c.png").iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        fs::write(root.path().join(format!("a/.backdrop-{hash}.part")), "half").unwrap();
         folder.put(&key, "two".into()).await.unwrap();
         assert_eq!(fs::read_dir(root.path().join("a")).unwrap().count(), 1);
         assert_eq!(folder.get(&key).await.unwrap().bytes().await.unwrap(), "two");
+    }
+
+    #[test]
+    fn of_two_writes_at_once_one_is_the_object() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("object");
+        let contents = [vec![1_u8; 8 << 20], vec![2; 8 << 20]];
+        let start = std::sync::Barrier::new(contents.len());
+        for round in 0..20 {
+            std::thread::scope(|scope| {
+                for content in &contents {
+                    let (payload, start, path) = (PutPayload::from(content.clone()), &start, &path);
+                    scope.spawn(move || {
+                        start.wait();
+                        write(path, &payload).unwrap();
+                    });
+                }
+            });
+            let written = fs::read(&path).unwrap();
+            assert!(contents.contains(&written), "round {round}: a mixture of {} bytes", written.len());
+        }
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
     }
 
     #[tokio::test]

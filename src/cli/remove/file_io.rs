@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -46,21 +45,15 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let partial = PartialFile(partial_name(folder, path));
-    let mut file = File::create(&partial.0)?;
+    // Hidden, so that it is not listed as an input, and random, because another process or machine may write the same result.
+    let partial = folder.join(format!(".{:016x}.part", rand::random::<u64>()));
+    let mut file = File::create_new(&partial)?;
+    let partial = PartialFile(partial);
     file.write_all(bytes)?;
     // Without this a crash of the machine could leave an empty file, which would count as done.
     file.sync_data()?;
     drop(file);
     fs::rename(&partial.0, path)
-}
-
-/// A hidden name, which is not listed as an input, unique per process.
-fn partial_name(folder: &Path, path: &Path) -> PathBuf {
-    // A hash, because the name may already have the maximum length.
-    let mut hasher = DefaultHasher::new();
-    path.file_name().hash(&mut hasher);
-    folder.join(format!(".{:016x}.{}.part", hasher.finish(), std::process::id()))
 }
 
 /// Removes an unfinished file; after the rename there is nothing to remove.
