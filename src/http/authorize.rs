@@ -144,6 +144,11 @@ impl Authorized {
         }
     }
 
+    /// Refuses (503) a request whose bill is known to fail, where its pictures are answered before they are billed.
+    pub(super) fn require_billable(&self) -> Result<(), ApiError> {
+        self.reservation.as_ref().map_or(Ok(()), Reservation::require_billable).map_err(ApiError::from)
+    }
+
     /// What the picture at `index` costs once it is made, in microdollars; 0 where it was billed before.
     pub(super) fn cost_of(&self, index: usize) -> u64 {
         if self.earlier.is_billed(index) { 0 } else { self.unit_price }

@@ -1,10 +1,11 @@
 //! Shares the engine among accounts: how many pictures of one may be in flight, and whose comes next.
 //!
-//! A picture takes a place, or is refused at once (429). One account may hold at most eight times what remains free, and always
-//! [`FEW`]: alone it gets eight ninths of the places, one of two accounts eight seventeenths, and some are always left for
-//! another one (the dynamic thresholds of `upload_memory`, with α = 8). Where more pictures have places than the engine works
-//! on at once, they wait, and the accounts take turns ([`FairSemaphore`]), then as well as later, for memory and for a worker. An
-//! account with one picture waits for at most one of each other account, however many they have sent.
+//! A picture takes a place, or is refused at once (429); a row of a batch first waits for those before it. One account may hold
+//! at most eight times what remains free, and always [`FEW`]: alone it gets eight ninths of the places, one of two accounts
+//! eight seventeenths, and some are always left for another one (the dynamic thresholds of `upload_memory`, with α = 8). Where
+//! more pictures have places than the engine works on at once, they wait, and the accounts take turns ([`FairSemaphore`]), then
+//! as well as later, for memory and for a worker. An account with one picture waits for at most one of each other account,
+//! however many they have sent.
 
 use super::error::{ApiError, ErrorCode};
 use crate::engine::{Capacity, EngineError, FairSemaphore, Permit, Tenant};
@@ -56,11 +57,16 @@ impl FairQueue {
 
     /// A place for a picture of `account`, or 429.
     pub(super) fn place(&self, account: &str) -> Result<Place, ApiError> {
+        self.try_place(account).map_err(refusal)
+    }
+
+    /// A place for a picture of `account`, or why there is none. A picture that then waits for one is not counted as refused.
+    pub(super) fn try_place(&self, account: &str) -> Result<Place, &'static str> {
         let mut state = self.state();
         let held = state.held.get(account).copied().unwrap_or_default() + 1;
-        let free = state.free.checked_sub(1).ok_or_else(|| refusal("too many requests are in flight"))?;
+        let free = state.free.checked_sub(1).ok_or("too many requests are in flight")?;
         if held > FEW.max(free.saturating_mul(TIMES_FREE)) {
-            return Err(refusal("too many requests of this account are in flight"));
+            return Err("too many requests of this account are in flight");
         }
         let account: Arc<str> = account.into();
         state.free = free;

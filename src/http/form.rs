@@ -12,7 +12,8 @@ use bytes::{Bytes, BytesMut};
 /// The longest value of any other field.
 const MAX_VALUE: usize = 4 * 1024;
 
-/// Bytes of fields and part heads beside the files; more than a form with all fields needs.
+/// Bytes of fields and part heads beside the files, and of the values of all fields alone; more than a form with all fields
+/// needs.
 pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
 
 /// The parts of a form that hold files, each with its greatest number.
@@ -72,6 +73,8 @@ pub(super) async fn read<C: Chunks>(
     let max_file = memory.max_file();
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input, max_file));
     let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
+    // A list may have any number of parts, and values are not counted in the memory for uploads.
+    let mut values_left = MAX_OVERHEAD;
     while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
         let name = canonical(&sent).to_owned();
         let max_count =
@@ -99,6 +102,7 @@ pub(super) async fn read<C: Chunks>(
             form.files.push(Upload { name, filename, bytes, refused });
         } else if endpoint.field(&name).is_some() {
             let value = read_value(&mut multipart, &name).await?;
+            values_left = values_left.checked_sub(value.len()).ok_or(MultipartError::BodyTooLarge)?;
             form.fields.push(&name, &value)?;
         } else if name == URL && endpoint.input.is_single() {
             let value = read_value(&mut multipart, &name).await?;
@@ -171,5 +175,38 @@ fn file_read_error(error: MultipartError, input: Input, max_file: usize) -> ApiE
     match error {
         MultipartError::BodyTooLarge => body_too_large(input, max_file),
         MultipartError::Malformed(_) | MultipartError::Body(BodyError::TooSlow | BodyError::Broken(_)) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::upload_memory::UploadMemory;
+    use crate::recipe::ENDPOINTS;
+    use futures_util::FutureExt;
+    use std::collections::VecDeque;
+
+    /// A part of the field `point`, as one piece of the body.
+    fn point(value: &str) -> Bytes {
+        format!("--XyZ\r\nContent-Disposition: form-data; name=\"point\"\r\n\r\n{value}\r\n").into()
+    }
+
+    #[test]
+    fn the_values_of_a_list_are_bounded_in_all_and_not_by_the_room_for_files() {
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == "/remove-batch").expect("it is there");
+        let value = "1,2;".repeat(MAX_VALUE / 4);
+        let read = |parts: usize| {
+            let end = Bytes::from_static(b"--XyZ--\r\n");
+            let mut body: VecDeque<_> = std::iter::repeat_n(point(&value), parts).chain([end]).collect();
+            let memory = UploadMemory::new(1 << 20, 10 << 20).of("a");
+            let form = super::read(&mut body, "XyZ", endpoint, &memory).now_or_never().expect("all pieces are there");
+            (form, body.len())
+        };
+        let most = MAX_OVERHEAD / MAX_VALUE;
+        let (form, unread) = read(most);
+        assert_eq!((form.map(|form| form.fields.iter().count()).ok(), unread), (Some(1), 0));
+        let (form, unread) = read(100);
+        assert_eq!(form.expect_err("too much").code, ErrorCode::PayloadTooLarge);
+        assert!(unread >= 100 - most - 1, "it was read on: {unread} pieces are left");
     }
 }

@@ -139,7 +139,8 @@ impl Value for Points {
     });
 
     fn parse(text: &str) -> Option<Self> {
-        let points: Option<Vec<_>> = text.split(Kind::SEPARATOR).map(Point::parse).collect();
+        // One more than may be placed, so that the work does not grow with a text that is refused anyway.
+        let points: Option<Vec<_>> = text.split(Kind::SEPARATOR).take(MOST_POINTS + 1).map(Point::parse).collect();
         points.filter(|points| points.len() <= MOST_POINTS).map(Self)
     }
 }
@@ -211,5 +212,21 @@ impl Guidance {
             return FieldError::not_taken(error.param(), "the subject of a clip moves, and this is of one picture");
         }
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::params::parse;
+
+    #[test]
+    fn more_points_than_are_placed_are_refused_alike_however_many_they_are() {
+        let refusal = |count: usize| {
+            let text = vec!["1,2"; count].join(";");
+            parse::<Points>("point", &text).expect_err("too many").to_string()
+        };
+        assert_eq!(refusal(1 << 20), refusal(MOST_POINTS + 1));
+        assert_eq!(Points::parse(&vec!["1,2"; MOST_POINTS].join(";")).map(|points| points.0.len()), Some(MOST_POINTS));
     }
 }

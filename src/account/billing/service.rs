@@ -338,6 +338,16 @@ impl Reservation {
         write_change(&*billing.0.store, change, committed).await
     }
 
+    /// Whether a bill of all reserved images is not known to fail, for work that is answered before its bill.
+    ///
+    /// # Errors
+    /// Why the store cannot write, where no lease covers the images.
+    pub fn require_billable(&self) -> Result<(), WriteError> {
+        let Some(reason) = self.billing.0.store.fault() else { return Ok(()) };
+        let is_covered = self.lease_share(self.images).is_some_and(|held| held.share.images >= self.images);
+        if is_covered { Ok(()) } else { Err(ChangeError::Unavailable(reason).into()) }
+    }
+
     /// Takes what the key has leased for a bill of `images`.
     fn lease_share(&self, images: u64) -> Option<HeldShare> {
         let (billing, store) = (self.billing.clone(), &self.billing.0.store);

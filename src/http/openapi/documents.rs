@@ -155,6 +155,13 @@ fn batch() -> Object {
                 .extension()
                 .described("Only where no picture could be fetched. `reason` is present where all rows have the same."),
         ),
+        optional(
+            "billed",
+            boolean()
+                .with("const", false)
+                .extension()
+                .described("Only where the bill of the rows failed: their costs are not known to be charged."),
+        ),
     ])
 }
 

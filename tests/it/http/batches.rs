@@ -1,8 +1,12 @@
 //! Batches: each picture has a row of its own, independent of the failures of others.
 
 use crate::http::daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, refusal, until};
+use backdrop::engine::Capacity;
+use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
+use backdrop::recipe::InferenceMode;
+use backdrop::source::FetchConfig;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
@@ -237,6 +241,42 @@ async fn rows_run_concurrently_and_are_cancelled_with_their_request() {
     assert!(started < 10, "all ten at once would be all in memory at once");
     waiting.abort();
     until("the cancellation of the rows", || daemon.engine.cancelled.load(Ordering::SeqCst) >= started).await;
+}
+
+#[tokio::test]
+async fn rows_wait_for_each_other_where_the_engine_takes_fewer_pictures_than_a_batch_has() {
+    for in_flight in [1, 2] {
+        let (capacity, fetch) = (Capacity { in_flight, in_work: in_flight }, FetchConfig::default());
+        let (compat, model, config) = (CompatConfig::default(), InferenceMode::Standard, HttpConfig::default());
+        let daemon = Daemon::start_with_capacity(capacity, compat, model, &fetch, None, config, 10_000).await;
+        daemon.engine.set(Work::Wait);
+        let answer = tokio::spawn(daemon.post("/remove-batch").multipart(files(&[1; 10])).send());
+        for row in 0..10 {
+            until("the work of the next row", || daemon.engine.started() > row).await;
+            daemon.engine.release.notify_one();
+        }
+        let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
+        assert_eq!((&body["succeeded"], &body["failed"]), (&json!(10), &json!(0)), "{in_flight} in flight: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_fails_early_lets_no_later_one_into_the_engine_before_the_earlier_ones() {
+    let daemon = Daemon::start().await;
+    let urls = json!({ "urls": ["https://example.org/held", "https://example.org/gone", "https://example.org/20"] });
+    let answer = tokio::spawn(daemon.post("/remove-batch-url").json(&urls).send());
+    until("the fetches", || daemon.fetcher.fetches() == 3).await;
+    // In the time of another request the last row would have come to the engine.
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200);
+    let lengths = || -> Vec<_> {
+        let seen = daemon.engine.seen.lock().expect("no panic inside");
+        seen.iter().map(|(length, _)| *length).collect()
+    };
+    assert_eq!(lengths(), [b"the picture".len()]);
+    daemon.fetcher.release.notify_one();
+    let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(2), &json!(1)), "{body}");
+    assert_eq!(lengths().len(), 3);
 }
 
 fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {

@@ -5,7 +5,7 @@ use crate::support::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
 use backdrop::codec::{DecodeError, Header, Limits, probe};
-use backdrop::engine::{EngineError, EngineState};
+use backdrop::engine::{Capacity, EngineError, EngineState};
 use backdrop::generate::Providers;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
@@ -87,6 +87,7 @@ pub(crate) enum Work {
 /// Stands in for the engine and records its calls.
 #[derive(Debug)]
 pub(crate) struct FakeEngine {
+    capacity: Capacity,
     pub(crate) work: Mutex<Work>,
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
@@ -183,6 +184,10 @@ impl ImageProcessor for FakeEngine {
 
     fn header_of(&self, source: Bytes, call: Call) -> BoxFuture<'_, Result<Header, PipelineError>> {
         Box::pin(async move { Ok(probe(&source, &call.limits)?) })
+    }
+
+    fn capacity(&self) -> Capacity {
+        self.capacity
     }
 
     fn model(&self) -> String {
@@ -285,6 +290,8 @@ pub(crate) struct FakeFetcher {
     urls: Mutex<Vec<String>>,
     /// Added to every byte of its pictures. Before the first edition, there is no picture at `later`.
     pub(crate) edition: AtomicU8,
+    /// Lets the fetch of the picture at `held` end.
+    pub(crate) release: Notify,
 }
 
 impl FakeFetcher {
@@ -312,6 +319,10 @@ impl Fetch for FakeFetcher {
                 "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
                 "gone" => Err(FetchError::Status(StatusCode::GONE)),
                 "never" => std::future::pending().await,
+                "held" => {
+                    self.release.notified().await;
+                    picture(10).await
+                }
                 "photo.png" => {
                     room.reserve(PHOTO.len()).await.map_err(|OutOfMemory| FetchError::OutOfMemory)?;
                     Ok(Bytes::from_static(PHOTO))
@@ -530,8 +541,22 @@ impl Daemon {
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
+        Self::start_with_capacity(Capacity::UNBOUNDED, compat, model, fetch, tls, config, rate_per_minute).await
+    }
+
+    /// With an engine that takes so many pictures at once.
+    pub(crate) async fn start_with_capacity(
+        capacity: Capacity,
+        compat: CompatConfig,
+        model: InferenceMode,
+        fetch: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
         assert!(config.validate().is_empty());
         let engine = Arc::new(FakeEngine {
+            capacity,
             work: Mutex::default(),
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),

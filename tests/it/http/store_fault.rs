@@ -1,10 +1,10 @@
 //! A store that cannot write: the daemon is unready with the reason, requests get 503, and it recovers without a restart.
 
-use crate::http::daemon::{Daemon, KEY, refusal};
+use crate::http::daemon::{Daemon, KEY, LONG, TEST, Work, refusal, until};
 use backdrop::store::{
     Change, ChangeError, Day, Job, KeyDay, OnCommit, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,7 +114,7 @@ async fn a_store_that_cannot_write_makes_the_daemon_unready_until_it_can() {
     let refused = refusal(daemon.send("/remove", &[]).await).await;
     refused.is(503, "unavailable", None);
     assert!(refused.headers.contains_key("retry-after") && !refused.message.contains(REASON), "{}", refused.message);
-    let body = serde_json::json!({ "name": "p2", "params": { "width": 7 } });
+    let body = json!({ "name": "p2", "params": { "width": 7 } });
     let saved = daemon.post("/presets").json(&body).send().await.expect("an answer");
     refusal(saved).await.is(503, "unavailable", None);
     let listed: Value = presets().await.json().await.expect("JSON");
@@ -125,4 +125,41 @@ async fn a_store_that_cannot_write_makes_the_daemon_unready_until_it_can() {
     assert_eq!(daemon.send("/remove", &[]).await.status(), 200);
     let account = daemon.client.get(daemon.url("/account")).bearer_auth(KEY).send().await.expect("an answer");
     assert_eq!(account.json::<Value>().await.expect("JSON")["used"], 1, "what was refused is not billed");
+}
+
+#[tokio::test]
+async fn a_batch_is_refused_while_the_store_cannot_write_unless_it_is_not_billed() {
+    let daemon = Daemon::start().await;
+    daemon.disk.is_full.store(true, Ordering::SeqCst);
+    let urls = json!({ "urls": ["https://example.org/5", "https://example.org/6"] });
+    let send = async |key: &str| {
+        let request = daemon.client.post(daemon.url("/remove-batch-url")).bearer_auth(key).timeout(LONG);
+        request.json(&urls).send().await.expect("an answer")
+    };
+    let refused = refusal(send(KEY).await).await;
+    refused.is(503, "unavailable", None);
+    assert!(refused.headers.contains_key("retry-after") && !refused.message.contains(REASON), "{}", refused.message);
+    assert_eq!((daemon.engine.started(), daemon.fetcher.fetches()), (0, 0));
+    let body: Value = send(TEST).await.json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], body.get("billed")), (&json!(2), None), "a sandbox key pays nothing");
+
+    daemon.disk.is_full.store(false, Ordering::SeqCst);
+    let body: Value = send(KEY).await.json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], body.get("billed")), (&json!(2), None));
+    assert_eq!(daemon.account(KEY).await["used"], 2, "it is billed before its end");
+}
+
+#[tokio::test]
+async fn a_batch_whose_bill_fails_says_so_at_its_end() {
+    let daemon = Daemon::start().await;
+    daemon.engine.set(Work::Wait);
+    let request = daemon.post("/remove-batch-url").json(&json!({ "urls": ["https://example.org/5"] }));
+    let answer = tokio::spawn(request.send());
+    until("the work", || daemon.engine.started() == 1).await;
+    daemon.disk.is_full.store(true, Ordering::SeqCst);
+    daemon.engine.release.notify_one();
+    let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], &body["billed"]), (&json!(1), &json!(false)));
+    daemon.disk.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(daemon.account(KEY).await["used"], 0);
 }

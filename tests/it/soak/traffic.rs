@@ -358,12 +358,13 @@ impl Traffic {
             let Some(body) = self.json(what, &[200], &request).await else { return };
             let rows = body["results"].as_array().expect("rows");
             let statuses: Vec<_> = rows.iter().map(|row| row["status"].as_u64().expect("a status")).collect();
-            if statuses.iter().map(|status| *status == 200).eq(succeed.iter().copied()) {
+            let is_unbilled = body["billed"] == false && self.was_disk_full_since(at);
+            if !is_unbilled && statuses.iter().map(|status| *status == 200).eq(succeed.iter().copied()) {
                 self.answered().pictures += succeed.iter().filter(|succeeds| **succeeds).count() as u64;
                 return;
             }
             let is_busy = |status: u64| status == 429 || status == 503 && self.was_disk_full_since(at);
-            let again = statuses.iter().any(|status| is_busy(*status));
+            let again = is_unbilled || statuses.iter().any(|status| is_busy(*status));
             if !again || began.elapsed() > PATIENCE {
                 self.answered().unplanned.push(format!("{what}: {body}"));
                 return;

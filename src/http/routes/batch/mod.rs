@@ -1,7 +1,8 @@
 //! Endpoints of batches: up to ten pictures in, a row for each out.
 //!
 //! A few rows are processed at a time, through the same engine batches as all other requests, and written in order as
-//! they finish (`reply`). The reply begins once a picture is fetched, or no picture could be: that is a 424.
+//! they finish (`reply`). The reply begins once a picture is fetched, or no picture could be: that is a 424. The rows are billed
+//! together before the end of the reply, which says where that failed; a batch whose bill is known to fail is refused.
 
 mod accept;
 mod archive;
@@ -44,6 +45,7 @@ pub(in crate::http) async fn answer(
     let request = image_request::read(state, endpoint, caller, context).await?;
     let received = context.body.received();
     let (authorized, inputs) = authorize(state, endpoint, caller, &context.headers, request).await?;
+    authorized.require_billable()?;
     let recipe = authorized.recipe.clone();
     let Inputs { pictures, share, .. } = inputs;
     let memory = state.uploads.of(&caller.account);
@@ -78,7 +80,7 @@ pub(in crate::http) async fn answer(
     let costs = (0..count).map(|index| authorized.cost_of(index)).collect();
     let (pieces, read) = mpsc::channel(PIECES_AHEAD);
     let archived = fetched && accept::prefers_zip(&context.headers);
-    let writer = if archived { Writer::zip(pieces, costs) } else { Writer::json(pieces, costs) };
+    let mut writer = if archived { Writer::zip(pieces, costs) } else { Writer::json(pieces, costs) };
     let head = Head { count, format, error };
     let request_id = context.id.clone();
     let busy = context.busy.clone();
@@ -89,10 +91,14 @@ pub(in crate::http) async fn answer(
             made.lock().unwrap_or_else(PoisonError::into_inner).extend(digest);
         });
         // An error means that the client disconnected or was cut off for not reading: the other rows are dropped.
-        let _ = writer.write(head, rows, &request_id).await;
+        let written = writer.rows(head, rows).await;
         // Finished pictures are billed even if the client disconnected before reading them.
-        if let Err(error) = authorized.bill(&made.into_inner().unwrap_or_else(PoisonError::into_inner)).await {
+        let billed = authorized.bill(&made.into_inner().unwrap_or_else(PoisonError::into_inner)).await;
+        if let Err(error) = &billed {
             error.log();
+        }
+        if let Ok(counts) = written {
+            let _ = writer.finish(counts, billed.is_ok(), &request_id).await;
         }
         drop((busy, share, aux_share));
     });

@@ -42,6 +42,9 @@ struct Tail<'a> {
     succeeded: usize,
     failed: usize,
     request_id: &'a str,
+    /// `false` where the bill of the succeeded rows could not be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    billed: Option<bool>,
 }
 
 /// A successful row up to its picture.
@@ -123,6 +126,13 @@ impl RowError {
     }
 }
 
+/// How many rows are written.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RowCounts {
+    succeeded: usize,
+    failed: usize,
+}
+
 /// The client disconnected or does not read.
 pub(super) struct Disconnected;
 
@@ -155,32 +165,31 @@ impl Writer {
         Self { pieces, archive: Some(Archive::default()), costs }
     }
 
-    /// Writes the whole reply; an error where the client no longer reads it.
-    pub(super) async fn write(
-        mut self,
+    /// Writes the reply up to the last row; an error where the client no longer reads it.
+    pub(super) async fn rows(
+        &mut self,
         head: Head,
         rows: impl Stream<Item = Row> + Send,
-        request_id: &str,
-    ) -> Result<(), Disconnected> {
+    ) -> Result<RowCounts, Disconnected> {
         let mut rows = pin!(rows);
         self.document(format!("{},\"results\":[", json_prefix(&head))).await?;
-        let (mut succeeded, mut failed) = (0, 0);
+        let mut counts = RowCounts::default();
         loop {
             let row = tokio::select! {
                 row = rows.next() => row,
                 () = self.pieces.closed() => return Err(Disconnected),
             };
-            let Some(Row { index, label, outcome }) = row else { break };
+            let Some(Row { index, label, outcome }) = row else { return Ok(counts) };
             if index > 0 {
                 self.document(",").await?;
             }
             match outcome {
                 Ok((output, _)) => {
-                    succeeded += 1;
+                    counts.succeeded += 1;
                     self.picture(index, &label, output).await?;
                 }
                 Err(error) => {
-                    failed += 1;
+                    counts.failed += 1;
                     let status = error.code.status().as_u16();
                     let error_of_row = RowError::of(&error);
                     let row =
@@ -190,9 +199,6 @@ impl Writer {
                 }
             }
         }
-        let tail = json_prefix(&Tail { succeeded, failed, request_id });
-        self.document(format!("],{}}}", &tail[1..])).await?;
-        self.finish().await
     }
 
     async fn picture(&mut self, index: usize, label: &Label, output: Output) -> Result<(), Disconnected> {
@@ -255,7 +261,16 @@ impl Writer {
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<(), Disconnected> {
+    /// Writes what is behind the last row.
+    pub(super) async fn finish(
+        mut self,
+        RowCounts { succeeded, failed }: RowCounts,
+        is_billed: bool,
+        request_id: &str,
+    ) -> Result<(), Disconnected> {
+        let billed = (succeeded > 0 && !is_billed).then_some(false);
+        let tail = json_prefix(&Tail { succeeded, failed, request_id, billed });
+        self.document(format!("],{}}}", &tail[1..])).await?;
         let Some(archive) = &mut self.archive else { return Ok(()) };
         let document = std::mem::take(&mut archive.document);
         self.entry(RESULTS, document.into()).await?;

@@ -1,6 +1,6 @@
 //! Processes the rows of a batch, a few at a time, and yields them in order.
 //!
-//! Rows take their reply memory in order, so that a row that waits for memory never waits for a later one.
+//! Rows take their places and their reply memory in order, so that a row that waits for either never waits for a later one.
 
 use super::row::{Item, Row, RowInput};
 use crate::codec::Limits;
@@ -42,17 +42,17 @@ pub(super) struct BatchContext {
 
 /// The rows, in order.
 pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = Row> + Send {
-    let (mut last_done, mut last_fetched) = (None, None);
+    let (mut last_done, mut last_entered) = (None, None);
     stream::iter(items)
         .map(move |Item { index, label, input }| {
             let batch = batch.clone();
             let (done, is_done) = oneshot::channel();
-            let (fetched, is_fetched) = oneshot::channel();
+            let (entered, has_entered) = oneshot::channel();
             let turn = Turn {
                 previous_done: last_done.replace(is_done),
                 _done: done,
-                previous_fetched: last_fetched.replace(is_fetched),
-                fetched: Some(fetched),
+                previous_entered: last_entered.replace(has_entered),
+                entered: Some(entered),
             };
             // One task per row, so that it proceeds while earlier rows are being written.
             let work = AbortOnDrop(tokio::spawn(async move { batch.work(index, input, turn).await }));
@@ -77,23 +77,27 @@ impl Drop for AbortOnDrop {
 }
 
 /// The order in which rows enter the engine and take reply memory. A row that waits for an earlier one holds its slot of the
-/// engine, so it enters only when all earlier rows are fetched. Events are signalled by dropping the sender.
+/// engine, so it enters only when all earlier rows have entered. Events are signalled by dropping the sender.
 struct Turn {
     /// The previous row has its reply memory, or failed.
     previous_done: Option<oneshot::Receiver<Infallible>>,
     _done: oneshot::Sender<Infallible>,
-    /// The previous row is fetched, and those before it.
-    previous_fetched: Option<oneshot::Receiver<Infallible>>,
-    fetched: Option<oneshot::Sender<Infallible>>,
+    /// The previous row has a place in the engine, or failed, and those before it.
+    previous_entered: Option<oneshot::Receiver<Infallible>>,
+    entered: Option<oneshot::Sender<Infallible>>,
 }
 
 impl Turn {
-    /// Waits until all earlier rows are fetched, and signals that this one is.
-    async fn wait_for_fetches(&mut self) {
-        if let Some(previous) = self.previous_fetched.take() {
-            let Err(_fetched) = previous.await;
+    /// Waits until all earlier rows have entered the engine.
+    async fn wait_to_enter(&mut self) {
+        if let Some(previous) = self.previous_entered.take() {
+            let Err(_entered) = previous.await;
         }
-        self.fetched = None;
+    }
+
+    /// Lets the next row enter.
+    fn end_entry(&mut self) {
+        self.entered = None;
     }
 
     /// Waits until all earlier rows have their reply memory.
@@ -109,7 +113,9 @@ impl BatchContext {
     async fn work(&self, index: usize, input: RowInput, mut turn: Turn) -> Result<(Output, PictureDigest), ApiError> {
         let began = Instant::now();
         let finished = self.process(index, input, began, &mut turn).await;
-        turn.fetched = None;
+        // A row that failed before its entry does not let later ones pass those before it.
+        turn.wait_to_enter().await;
+        turn.end_entry();
         turn.wait_for_previous().await;
         let (Finished { mut output, slot }, place, digest) = finished?;
         let deadline = began + self.deadline;
@@ -135,13 +141,27 @@ impl BatchContext {
         };
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
         let digest = self.earlier.compare(index, fetched).await?;
-        turn.wait_for_fetches().await;
+        let place = self.enter(turn).await?;
         let call = Call::of_request(&self.account, began + self.deadline, self.limits);
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
-        let place = self.queue.place(&self.account)?;
         let turn = place.turn_before(call.deadline).await?;
         let finished = self.app.processor.run(files, &self.recipe, &call).await?;
         drop((turn, share));
         Ok((finished, place, digest))
+    }
+
+    /// A place in the engine, after all earlier rows. Where none is free, they may hold it: the batch was admitted whole, so this
+    /// row waits for them before it is refused.
+    async fn enter(&self, turn: &mut Turn) -> Result<Place, ApiError> {
+        turn.wait_to_enter().await;
+        let place = match self.queue.try_place(&self.account) {
+            Ok(place) => place,
+            Err(_) => {
+                turn.wait_for_previous().await;
+                self.queue.place(&self.account)?
+            }
+        };
+        turn.end_entry();
+        Ok(place)
     }
 }
