@@ -25,6 +25,9 @@ use crate::store::{Change, REQUEST_SECONDS, Request, Rows, StateStore, UnixSecon
 /// Old requests dropped from memory with each new one: more than arrive, and little work.
 const DROPPED_PER_CLAIM: usize = 4;
 
+/// Old requests dropped from the store in one change, for which all bills wait.
+const DROPPED_PER_CHANGE: usize = 5000;
+
 /// The keys of the last 24 hours. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct IdempotencyKeys(Arc<Shared>);
@@ -126,12 +129,17 @@ impl IdempotencyKeys {
     /// When the store cannot write.
     pub async fn drop_old(&self, now: UnixSeconds) -> Result<(), WriteError> {
         let before = oldest_kept(now);
-        // In batches, so that requests are served in between.
+        // Both in batches, so that requests are served and billed in between.
         while self.lock().drop_before(before, 1000) {
             tokio::task::yield_now().await;
         }
-        write_change(&*self.0.store, Change::ForgetRequests { before }, |_| ()).await?;
-        Ok(())
+        loop {
+            let change = Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
+            let dropped = write_change(&*self.0.store, change, |_| ()).await?.forgotten_requests;
+            if dropped < DROPPED_PER_CHANGE {
+                return Ok(());
+            }
+        }
     }
 
     /// The outcome, or a channel to wait for before the next attempt.
@@ -451,6 +459,18 @@ mod tests {
         keys.drop_old(at(DAY + 200)).await.expect("the store writes");
         assert_eq!(sizes(), (20, 20, 20));
         assert!(matches!(claim(&keys, "new0", 1, at(DAY + 200)), Some(Claim::Replay(_))));
+    }
+
+    #[tokio::test]
+    async fn more_old_requests_than_one_change_drops_are_dropped_by_several() {
+        let store = MemoryStore::default();
+        let (billing, keys, _) = store.start(50, NOW);
+        for number in 0..=DROPPED_PER_CHANGE {
+            bill(&billing, claim_new(&keys, &number.to_string(), 1, NOW)).await;
+        }
+        assert_eq!(store.requests(), DROPPED_PER_CHANGE + 1);
+        keys.drop_old(at(DAY + 1)).await.expect("the store writes");
+        assert_eq!((store.requests(), keys.lock().entries.len()), (0, 0));
     }
 
     #[tokio::test]

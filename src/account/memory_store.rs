@@ -128,7 +128,13 @@ impl State {
                 self.generated = self.generated.with_one_more(day);
                 rows.generated = Some(self.generated);
             }
-            Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
+            Change::ForgetKeyDays { before } => self.key_days.retain(|(_, day, _), _| *day >= before),
+            Change::ForgetRequests { before, at_most } => {
+                let old = self.requests.iter().filter(|(_, request)| request.at < before);
+                let old: Vec<_> = old.take(at_most).map(|(place, _)| place.clone()).collect();
+                rows.forgotten_requests = old.len();
+                old.iter().for_each(|place| drop(self.requests.remove(place)));
+            }
             Change::ReplacePreset { preset } => {
                 if !self.presets.contains_key(&(preset.account.clone(), preset.id.clone())) {
                     return Err(ChangeError::NoSuchPreset(preset.id));
@@ -157,7 +163,6 @@ impl State {
             | Change::RotateKey { .. }
             | Change::SetKey { .. }
             | Change::LeaseImages { .. }
-            | Change::ForgetKeyDays { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
             | Change::AdoptJobs { .. }

@@ -108,7 +108,7 @@ impl Presets {
     pub async fn save(
         &self,
         account: &str,
-        draft: Draft,
+        mut draft: Draft,
         now: UnixSeconds,
         check: impl FnOnce(&Draft) -> Result<(), FieldError>,
     ) -> Result<Preset, PresetError> {
@@ -119,6 +119,9 @@ impl Presets {
             return Err(FieldError::invalid("params", &params, "at most 16 KB of JSON").into());
         }
         check(&draft)?;
+        if let Some(id) = draft.id.take_if(|id| !may_refer(id)) {
+            return Err(PresetError::NotFound(id));
+        }
         let is_new = draft.id.is_none();
         let id = draft.id.unwrap_or_else(|| format!("preset_{}", random_text(ID_LENGTH)));
         let preset = Preset {
@@ -141,6 +144,9 @@ impl Presets {
     /// # Errors
     /// When the account has no such preset, or the store cannot write.
     pub async fn delete(&self, account: &str, id: &str) -> Result<(), PresetError> {
+        if !may_refer(id) {
+            return Err(PresetError::NotFound(id.to_owned()));
+        }
         let change = Change::DeletePreset { account: account.to_owned(), id: id.to_owned() };
         write_change(&*self.store, change, |_| ()).await?;
         Ok(())
@@ -151,6 +157,9 @@ impl Presets {
     /// # Errors
     /// When the store cannot be read.
     pub async fn find(&self, account: &str, id: &str) -> Result<Option<Preset>, PresetError> {
+        if !may_refer(id) {
+            return Ok(None);
+        }
         let (account, id) = (account.to_owned(), id.to_owned());
         self.read(move |store| store.preset(&account, &id)).await
     }
@@ -160,6 +169,9 @@ impl Presets {
     /// # Errors
     /// When the store cannot be read.
     pub async fn find_named(&self, account: &str, name: &str) -> Result<Option<Preset>, PresetError> {
+        if !may_refer(name) {
+            return Ok(None);
+        }
         let (account, name) = (account.to_owned(), name.to_owned());
         self.read(move |store| store.preset_named(&account, &name)).await
     }
@@ -174,6 +186,9 @@ impl Presets {
         id_or_name: &str,
         first: LookupBy,
     ) -> Result<Option<Preset>, PresetError> {
+        if !may_refer(id_or_name) {
+            return Ok(None);
+        }
         let (account, reference) = (account.to_owned(), id_or_name.to_owned());
         self.read(move |store| {
             let find = |by| match by {
@@ -195,6 +210,9 @@ impl Presets {
     /// # Errors
     /// When the store cannot be read.
     pub async fn list(&self, account: &str, cursor: Option<&str>, limit: usize) -> Result<Page, PresetError> {
+        if cursor.is_some_and(|id| !may_refer(id)) {
+            return Ok(Page::default());
+        }
         let (account, cursor) = (account.to_owned(), cursor.map(str::to_owned));
         let limit = limit.clamp(1, MAX_PAGE);
         // One more shows whether there is another page.
@@ -214,6 +232,12 @@ impl Presets {
         let outcome = tokio::task::spawn_blocking(move || read(&*store)).await;
         Ok(outcome.map_err(|_| PresetError::Write(WriteError::Closed))??)
     }
+}
+
+/// Whether a text may be the id or the name of a preset: neither has a control character. A query with U+0000 would be an error
+/// of PostgreSQL.
+fn may_refer(text: &str) -> bool {
+    !text.chars().any(char::is_control)
 }
 
 /// The parameters of a preset, which are stored as the text of a JSON object; a damaged one is empty.

@@ -15,7 +15,7 @@ const USES_EVERY: Duration = Duration::from_secs(10);
 /// How often calls are exchanged with other daemons.
 const CALLS_EVERY: Duration = Duration::from_millis(500);
 
-/// How often old requests are dropped, in multiples of [`USES_EVERY`]: once an hour.
+/// How often old requests are dropped, in multiples of [`USES_EVERY`]: once an hour, beginning with the first turn.
 const TURNS_PER_CLEANUP: u32 = 360;
 
 /// Everything about accounts. Clones share one state.
@@ -51,8 +51,18 @@ impl Services {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_shared(store: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let Rows { accounts, keys, usage, key_days, requests, presets: _, leases: _, jobs: _, generated } =
-            store.load()?;
+        let Rows {
+            accounts,
+            keys,
+            usage,
+            key_days,
+            requests,
+            presets: _,
+            leases: _,
+            jobs: _,
+            generated,
+            forgotten_requests: _,
+        } = store.load()?;
         let services = Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             billing: Billing::new(Arc::clone(&store), usage, key_days, free_images_per_month),
@@ -115,29 +125,74 @@ impl Services {
         Ok(())
     }
 
-    /// Writes the last use of keys every ten seconds, drops old requests every hour and old usage by key once a day, until
-    /// it is dropped. Run it beside the daemon, and [`Keys::write_uses`] once more at its end.
+    /// Writes the last use of keys every ten seconds, drops old requests every hour and old usage by key once a day, both for
+    /// the first time after ten seconds, until it is dropped. Run it beside the daemon, and [`Keys::write_uses`] once more at
+    /// its end.
     pub async fn run_maintenance(&self) {
-        let mut turns = 0;
-        let mut cleaned_on = None;
+        let mut done = Maintained::default();
         loop {
             tokio::time::sleep(USES_EVERY).await;
-            if let Err(error) = self.keys.write_uses().await {
-                tracing::warn!(%error, "could not write when keys were last used");
+            self.maintain(&mut done, UnixSeconds::now()).await;
+        }
+    }
+
+    /// One turn of [`Self::run_maintenance`].
+    async fn maintain(&self, done: &mut Maintained, now: UnixSeconds) {
+        if let Err(error) = self.keys.write_uses().await {
+            tracing::warn!(%error, "could not write when keys were last used");
+        }
+        // From the first turn on: a daemon may never run for an hour.
+        let is_cleanup_due = done.turns.is_multiple_of(TURNS_PER_CLEANUP);
+        done.turns += 1;
+        if !is_cleanup_due {
+            return;
+        }
+        if let Err(error) = self.idempotency.drop_old(now).await {
+            tracing::warn!(%error, "could not drop old requests");
+        }
+        if done.cleaned_on != Some(Day::of(now)) {
+            match self.drop_old_key_days(now).await {
+                Ok(()) => done.cleaned_on = Some(Day::of(now)),
+                Err(error) => tracing::warn!(%error, "could not drop the old usage of keys"),
             }
-            turns = (turns + 1) % TURNS_PER_CLEANUP;
-            if turns == 0
-                && let Err(error) = self.idempotency.drop_old(UnixSeconds::now()).await
-            {
-                tracing::warn!(%error, "could not drop old requests");
-            }
-            let now = UnixSeconds::now();
-            if turns == 0 && cleaned_on != Some(Day::of(now)) {
-                match self.drop_old_key_days(now).await {
-                    Ok(()) => cleaned_on = Some(Day::of(now)),
-                    Err(error) => tracing::warn!(%error, "could not drop the old usage of keys"),
-                }
-            }
+        }
+    }
+}
+
+/// What [`Services::run_maintenance`] has done.
+#[derive(Debug, Default)]
+struct Maintained {
+    turns: u32,
+    /// The day on which the old usage of keys was last dropped.
+    cleaned_on: Option<Day>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::memory_store::MemoryStore;
+    use crate::store::{Bill, KeyUse, Month, Request};
+
+    #[tokio::test]
+    async fn the_first_turn_of_maintenance_drops_what_is_old_and_the_next_one_does_not() {
+        let store = MemoryStore::default();
+        let services = Services::load(store.clone(), 50).expect("it loads");
+        let mut done = Maintained::default();
+        for left in [0, 1] {
+            let at = UnixSeconds(1);
+            let request = Request { fingerprint: [1; 32], images: 1, at, pictures: Vec::new() };
+            let bill = Change::Bill(Bill {
+                account: "a".into(),
+                month: Month::of(at),
+                images: 1,
+                microdollars: 0,
+                request: Some(("k".into(), request)),
+                by: Some(KeyUse { key_id: "key_1".into(), day: Day::of(at), milliseconds: 0 }),
+                check: None,
+            });
+            write_change(&store, bill, |_| ()).await.expect("it writes");
+            services.maintain(&mut done, UnixSeconds::now()).await;
+            assert_eq!((store.requests(), store.load().expect("it reads").key_days.len()), (left, left));
         }
     }
 }

@@ -3,6 +3,8 @@
 //! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
 //! other changes of the same group commit.
 
+use std::collections::BTreeMap;
+
 use super::apply_bill::{add_bill, apply_bill};
 use super::quota_check::{check_quota, lease_images};
 use super::storage_fault::ApplyError;
@@ -67,9 +69,9 @@ impl Applier<'_> {
                 self.0.put_generated(counted)?;
                 Ok(Rows { generated: Some(counted), ..Rows::default() })
             }
-            Change::ForgetRequests { before } => {
-                self.0.forget_requests(before)?;
-                Ok(Rows::default())
+            Change::ForgetRequests { before, at_most } => {
+                let forgotten_requests = self.0.forget_requests(before, at_most)?;
+                Ok(Rows { forgotten_requests, ..Rows::default() })
             }
             Change::PutPreset { preset } => {
                 require_account(self.0, &preset.account)?;
@@ -189,16 +191,21 @@ impl Applier<'_> {
     }
 
     fn touch_keys(&mut self, used: Vec<(String, UnixSeconds)>) -> Result<Rows, ApplyError> {
-        let mut rows = Rows::default();
+        let mut latest = BTreeMap::new();
         for (id, at) in used {
-            let Some((hash, key)) = self.0.find_key(&id)? else { continue };
-            if key.last_used_at < Some(at) {
-                let key = Key { last_used_at: Some(at), ..key };
-                self.0.put_key(hash, &key)?;
-                rows.keys.push((hash, key));
-            }
+            let last = latest.entry(id).or_insert(at);
+            *last = at.max(*last);
         }
-        Ok(rows)
+        let ids: Vec<&str> = latest.keys().map(String::as_str).collect();
+        let mut keys = self.0.find_keys(&ids)?;
+        keys.retain_mut(|(_, key)| {
+            let used_at = latest.get(&key.id).copied();
+            let is_later = key.last_used_at < used_at;
+            key.last_used_at = key.last_used_at.max(used_at);
+            is_later
+        });
+        self.0.put_keys(&keys)?;
+        Ok(Rows { keys, ..Rows::default() })
     }
 
     /// The job of this id, unless another daemon has it.

@@ -88,10 +88,13 @@ pub enum Change {
         /// The day on which it was generated.
         day: Day,
     },
-    /// Drops the requests billed before a time. It delays other changes in proportion to what it drops: better often.
+    /// Drops the oldest of the requests billed before a time; [`Rows::forgotten_requests`](super::Rows::forgotten_requests) is
+    /// how many. It delays other changes in proportion to what it drops.
     ForgetRequests {
         /// The oldest time to keep.
         before: UnixSeconds,
+        /// Maximum of requests to drop.
+        at_most: usize,
     },
     /// Adds a preset, or overwrites the one of the same account and id, which keeps its creation time.
     PutPreset {

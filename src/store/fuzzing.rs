@@ -227,7 +227,7 @@ pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
         }
         _ => match input.int_in_range(0..=3_u8)? {
             0 => Change::RevokeKey { id, at },
-            1 => Change::ForgetRequests { before: at },
+            1 => Change::ForgetRequests { before: at, at_most: 3 },
             2 => Change::CountGenerated { day: Day(u32::from(number)) },
             _ => Change::SetAccount { account, plan: Some(Plan::Paid), generates: Some(number > 1), model: None },
         },

@@ -45,12 +45,16 @@ pub struct Rows {
     pub jobs: Vec<Job>,
     /// Backdrops of the last day on which one was generated; `None` before the first.
     pub generated: Option<GeneratedCount>,
+    /// How many requests a [`Change::ForgetRequests`] dropped.
+    #[serde(skip)]
+    pub forgotten_requests: usize,
 }
 
 impl Rows {
     /// Appends the rows of a later change.
     pub(super) fn append(&mut self, later: Self) {
-        let Self { accounts, keys, usage, key_days, requests, presets, leases, jobs, generated } = later;
+        let Self { accounts, keys, usage, key_days, requests, presets, leases, jobs, generated, forgotten_requests } =
+            later;
         self.accounts.extend(accounts);
         self.keys.extend(keys);
         self.usage.extend(usage);
@@ -60,6 +64,7 @@ impl Rows {
         self.leases.extend(leases);
         self.jobs.extend(jobs);
         self.generated = generated.or(self.generated);
+        self.forgotten_requests += forgotten_requests;
     }
 }
 

@@ -71,7 +71,17 @@ pub(super) trait WriteTables: BillTables {
     /// One key by its id.
     fn find_key(&mut self, id: &str) -> Result<Option<(KeyHash, Key)>, Fault>;
 
+    /// Those of these keys that there are.
+    fn find_keys(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, Key)>, Fault> {
+        ids.iter().filter_map(|id| self.find_key(id).transpose()).collect()
+    }
+
     fn put_key(&mut self, hash: KeyHash, key: &Key) -> Result<(), Fault>;
+
+    /// Writes keys, each once.
+    fn put_keys(&mut self, keys: &[(KeyHash, Key)]) -> Result<(), Fault> {
+        keys.iter().try_for_each(|(hash, key)| self.put_key(*hash, key))
+    }
 
     /// Removes a row whose key is put under another hash in the same change.
     fn remove_key(&mut self, hash: KeyHash) -> Result<(), Fault>;
@@ -114,8 +124,8 @@ pub(super) trait WriteTables: BillTables {
     /// Whether there is a row of the account and `Idempotency-Key`.
     fn has_request(&mut self, account: &str, key: &str) -> Result<bool, Fault>;
 
-    /// Drops the requests before a time.
-    fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault>;
+    /// Drops up to `at_most` requests from before a time, oldest first; returns how many.
+    fn forget_requests(&mut self, before: UnixSeconds, at_most: usize) -> Result<usize, Fault>;
 
     /// One job.
     fn job(&mut self, id: &str) -> Result<Option<Job>, Fault>;

@@ -1,8 +1,8 @@
 //! Discovery file of a running daemon: address and token of its admin listener, `admin.token` in the data directory.
 //!
 //! Readable by the daemon's user only: read access to the data directory is what grants administration. The file is
-//! written atomically and deleted when the daemon ends. One left behind by a killed daemon is harmless: its token is no
-//! longer valid, and it is read only while the store is locked.
+//! written atomically and deleted when the daemon ends. One left behind by a killed daemon is deleted by the next one as soon
+//! as that has the store: commands read the file while the store is locked, and its address may be another program's by then.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -50,6 +50,14 @@ impl AdminEndpoint {
         Ok(Self { address, token: AdminToken::from_file(token) })
     }
 
+    /// Deletes the file of a daemon that was killed. Call it once the store is open.
+    ///
+    /// # Errors
+    /// When it cannot be deleted.
+    pub fn remove_left_over(data_dir: &Path) -> io::Result<()> {
+        remove_if_there(&Self::file_in(data_dir))
+    }
+
     /// Writes the file, replacing one of an earlier run. Call it once the listener is bound to `address`.
     ///
     /// # Errors
@@ -62,11 +70,7 @@ impl AdminEndpoint {
             token: self.token.expose().to_owned(),
         })?;
         // A new file, so that the mode below applies: opening an existing file would keep its mode.
-        if let Err(error) = fs::remove_file(&fresh)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
+        remove_if_there(&fresh)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -74,6 +78,13 @@ impl AdminEndpoint {
         options.open(&fresh)?.write_all(&content)?;
         fs::rename(&fresh, &path)?;
         Ok(PublishedEndpoint { path })
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -110,6 +121,16 @@ mod tests {
         assert_eq!((read.address.to_string(), read.token.expose()), ("127.0.0.1:9090".into(), token.as_str()));
         drop(published);
         assert_eq!(AdminEndpoint::read(folder.path()).expect_err("gone").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_file_of_a_killed_daemon_is_removed_and_a_missing_one_is_no_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(AdminEndpoint::file_in(folder.path()), "left over").expect("the folder is writable");
+        for _ in 0..2 {
+            AdminEndpoint::remove_left_over(folder.path()).expect("the folder is writable");
+            assert!(!AdminEndpoint::file_in(folder.path()).exists());
+        }
     }
 
     #[cfg(unix)]

@@ -6,19 +6,22 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::store::{Day, KeyDay, Month, Rows, Usage};
 
+/// Months of an account or a key that are held: the present one, the one before it, in which reservations may end, and later ones of
+/// a clock that was ahead.
+const MONTHS_HELD: usize = 4;
+
 /// The counters of all accounts and keys.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Of each account the newest two months, and older ones with open reservations.
-    accounts: HashMap<String, Vec<MonthCounter>>,
-    /// Of each key, by its public id, that was used in the newest two months.
+    /// Of each account [`MONTHS_HELD`] months, and further ones with open reservations.
+    accounts: HashMap<String, BTreeMap<Month, MonthCounter>>,
+    /// Of each used key, by its public id.
     keys: HashMap<String, KeyCounter>,
 }
 
 /// One account in one month.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct MonthCounter {
-    month: Month,
     billed: Usage,
     reserved: u64,
 }
@@ -26,8 +29,8 @@ struct MonthCounter {
 /// One key.
 #[derive(Debug, Default)]
 struct KeyCounter {
-    /// Images by day, of the newest two months.
-    billed: BTreeMap<(Month, Day), u64>,
+    /// Images by day, of [`MONTHS_HELD`] months, and further ones with open reservations.
+    billed: BTreeMap<Month, BTreeMap<Day, u64>>,
     reserved: BTreeMap<Month, u64>,
 }
 
@@ -36,7 +39,9 @@ impl Counters {
     pub(super) fn load(usage: Vec<(String, Month, Usage)>, key_days: Vec<(String, Day, String, KeyDay)>) -> Self {
         let mut counters = Self::default();
         for (account, month, billed) in usage {
-            counters.accounts.entry(account).or_default().push(MonthCounter { month, billed, reserved: 0 });
+            let months = counters.accounts.entry(account).or_default();
+            months.insert(month, MonthCounter { billed, reserved: 0 });
+            drop_old_months(months, month, |_, _| false);
         }
         for (_, day, key_id, used) in key_days {
             counters.keys.entry(key_id).or_default().record(day, used.images);
@@ -90,36 +95,30 @@ impl Counters {
         if let Some(key) = key_id.and_then(|id| self.keys.get_mut(id)) {
             key.release(month, images);
         }
-        // A month whose last reservation ended late.
-        if let Some(counters) = self.accounts.get_mut(account)
-            && counters.iter().filter(|counter| counter.month > month).count() >= 2
-        {
-            counters.retain(|counter| counter.month != month || counter.reserved > 0);
-        }
     }
 
     /// Months of an account that are held in memory.
     #[cfg(test)]
     pub(super) fn months(&self, account: &str) -> usize {
-        self.accounts.get(account).map_or(0, Vec::len)
+        self.accounts.get(account).map_or(0, BTreeMap::len)
     }
 
     fn account(&self, account: &str, month: Month) -> Option<&MonthCounter> {
-        self.accounts.get(account).and_then(|counters| counters.iter().find(|counter| counter.month == month))
+        self.accounts.get(account).and_then(|months| months.get(&month))
     }
 }
 
 impl KeyCounter {
     fn total(&self, month: Month) -> u64 {
-        let days = self.billed.range((month, Day(0))..=(month, Day(u32::MAX))).map(|(_, images)| *images);
-        days.chain(self.reserved.get(&month).copied()).fold(0, u64::saturating_add)
+        let days = self.billed.get(&month).into_iter().flat_map(BTreeMap::values);
+        days.chain(self.reserved.get(&month)).copied().fold(0, u64::saturating_add)
     }
 
     /// Copies the stored count of a day.
     fn record(&mut self, day: Day, images: u64) {
-        let current = day.month();
-        self.billed.insert((current, day), images);
-        self.billed.retain(|(month, _), _| *month >= current.previous());
+        let (month, reserved) = (day.month(), &self.reserved);
+        self.billed.entry(month).or_default().insert(day, images);
+        drop_old_months(&mut self.billed, month, |month, _| reserved.contains_key(&month));
     }
 
     fn release(&mut self, month: Month, images: u64) {
@@ -134,23 +133,26 @@ impl KeyCounter {
 
 /// The counter of an account in a month, created if missing.
 fn month_counter<'a>(
-    accounts: &'a mut HashMap<String, Vec<MonthCounter>>,
+    accounts: &'a mut HashMap<String, BTreeMap<Month, MonthCounter>>,
     account: &str,
     month: Month,
 ) -> &'a mut MonthCounter {
     if !accounts.contains_key(account) {
-        accounts.insert(account.to_owned(), Vec::new());
+        accounts.insert(account.to_owned(), BTreeMap::new());
     }
-    let counters = accounts.get_mut(account).expect("it was inserted if it was not there");
-    if !counters.iter().any(|counter| counter.month == month) {
-        counters.push(MonthCounter { month, billed: Usage::default(), reserved: 0 });
-        drop_old_months(counters, month);
-    }
-    counters.iter_mut().find(|counter| counter.month == month).expect("it was pushed if it was not there")
+    let months = accounts.get_mut(account).expect("it was inserted if it was not there");
+    months.entry(month).or_default();
+    drop_old_months(months, month, |_, counter| counter.reserved > 0);
+    months.entry(month).or_default()
 }
 
-/// Keeps the month before `current`, it and later ones, and months with open reservations. Later ones are of a clock that was
-/// ahead: the month of a request must not be dropped for them.
-fn drop_old_months(counters: &mut Vec<MonthCounter>, current: Month) {
-    counters.retain(|counter| counter.month >= current.previous() || counter.reserved > 0);
+/// Drops the oldest months beyond [`MONTHS_HELD`], except `current` and those with open reservations. Their number is bounded, not
+/// their distance from `current`: a clock that is ahead for a moment must not drop the present month.
+fn drop_old_months<T>(months: &mut BTreeMap<Month, T>, current: Month, is_open: impl Fn(Month, &T) -> bool) {
+    while months.len() > MONTHS_HELD {
+        let is_droppable = |month: Month, counted: &T| month != current && !is_open(month, counted);
+        let oldest = months.iter().find(|&(month, counted)| is_droppable(*month, counted)).map(|(month, _)| *month);
+        let Some(oldest) = oldest else { return };
+        months.remove(&oldest);
+    }
 }

@@ -106,7 +106,7 @@ async fn a_new_month_starts_at_zero_and_a_bill_belongs_to_the_month_of_its_reser
 }
 
 #[tokio::test]
-async fn an_account_keeps_two_months_in_memory() {
+async fn an_account_keeps_four_months_in_memory() {
     let store = MemoryStore::default();
     let billing = billing(&store, 10);
     let held = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("enough");
@@ -115,9 +115,12 @@ async fn an_account_keeps_two_months_in_memory() {
         billing.reserve("a", Plan::Free, 1, now).expect("enough").bill(1, 0, None).await.expect("it writes");
         now = Month::of(now).ends();
     }
-    assert_eq!(billing.lock().months("a"), 3, "two, and the one with an open reservation");
     held.bill(1, 0, None).await.expect("it writes");
-    assert_eq!(billing.lock().months("a"), 2);
+    assert_eq!(billing.lock().months("a"), 4);
+    assert_eq!(used(&billing, NOVEMBER), 1, "a month with an open reservation is kept");
+    drop(billing.reserve("a", Plan::Free, 1, now).expect("a new month"));
+    assert_eq!(billing.lock().months("a"), 4);
+    assert_eq!(used(&billing, NOVEMBER), 0, "it had none any more");
     assert_eq!(store.usage("a")[0], (Month(202_611), Usage { images: 1, microdollars: 0 }));
 }
 
@@ -133,6 +136,26 @@ async fn a_clock_that_was_months_ahead_gives_no_images_back() {
     reserve(NOVEMBER).expect("one is left").bill(1, 0, None).await.expect("it writes");
     assert_eq!(used(&billing, NOVEMBER), 2);
     assert!(reserve(NOVEMBER).is_err());
+}
+
+#[tokio::test]
+async fn a_clock_that_was_years_ahead_leaves_the_quotas_of_plan_and_key_as_they_are_also_after_a_restart() {
+    let store = MemoryStore::default();
+    let running = billing(&store, 4);
+    let key = payer("k1", Some(3));
+    let bill = async |now| {
+        let reservation = running.reserve_for(&key, 1, now).expect("there is room");
+        reservation.bill(1, 0, None).await.expect("it writes");
+    };
+    // The first seconds of January and February 2030.
+    let ahead = [1_893_456_000, 1_896_134_400].map(UnixSeconds);
+    // On two days of November: a bill copies the sum of its day only.
+    for now in [UnixSeconds(NOVEMBER.0 - 86_400), ahead[0], ahead[1], NOVEMBER, ahead[1]] {
+        bill(now).await;
+    }
+    for billing in [running, store.start(4, NOVEMBER).0] {
+        assert_eq!((used(&billing, NOVEMBER), billing.remaining(&key, NOVEMBER)), (2, Some(1)));
+    }
 }
 
 #[tokio::test]
@@ -354,7 +377,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             let usage = billing.usage(account, Plan::Free, now);
             let sums = billed.get(&(account, Month::of(now))).copied().unwrap_or_default();
             prop_assert_eq!((usage.used, usage.microdollars), sums);
-            prop_assert!(billing.lock().months(account) <= 2 + held.len());
+            prop_assert!(billing.lock().months(account) <= 4 + held.len());
         }
     }
     for account in ACCOUNTS {

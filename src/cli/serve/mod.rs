@@ -46,6 +46,9 @@ use tokio::time::{Instant, timeout_at};
 /// Disk space reserved for the store's growth: some ten thousand billing records.
 const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
+/// How long a daemon waits at its start for a command that has the store's file open, such as `backdrop keys`.
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How often a waiting daemon tries to open the database, and a running one tests whether its copy is stale.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -164,7 +167,11 @@ async fn serve(config: Config) -> Result<(), Failure> {
         && is_generated
     {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        stdout::print_line(&welcome(&created, address, scheme, config.server.page))?;
+        if let Err(error) = stdout::print_line(&welcome(&created, address, scheme, config.server.page)) {
+            keys.revoke(&created.key.id).await?;
+            let error = telemetry::with_causes(&error);
+            tracing::error!(error, "the first key could not be printed; create one with `backdrop keys create`");
+        }
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
@@ -370,7 +377,9 @@ async fn open_services(config: &Config, database: Option<PostgresStore>) -> Resu
             .map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
         let own = DaemonSecret::open(&data_dir);
         let Some(store) = database else {
-            let store = RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?;
+            let file = store::file_in(&data_dir);
+            let store = RedbStore::open_with_reserve(&file, STORE_RESERVE_BYTES, STORE_TIMEOUT)?;
+            AdminEndpoint::remove_left_over(&data_dir)?;
             return Ok((Services::load(store, free_images)?, own?));
         };
         // The first daemon gives its secret to all others, so that links stay valid after a move from a file.

@@ -135,11 +135,11 @@ impl Queries<'_> {
         Ok(commits)
     }
 
-    /// Drops some of the commits that are older than the log is kept, but for the last one.
-    pub(super) fn drop_old_commits(&mut self) -> Result<(), Fault> {
+    /// Drops some of the commits that are older than the log is kept, but for the last one; returns whether there may be more.
+    pub(super) fn drop_old_commits(&mut self) -> Result<bool, Fault> {
         let text = "DELETE FROM commits WHERE number IN (SELECT number FROM commits \
              WHERE at < now() - $1::text::interval AND number < (SELECT number FROM meta WHERE name = 'commits') \
              ORDER BY number LIMIT $2)";
-        self.execute(text, &[&KEPT, &DROPPED])
+        Ok(self.count_changed(text, &[&KEPT, &DROPPED])? == DROPPED.unsigned_abs())
     }
 }

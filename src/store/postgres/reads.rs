@@ -92,11 +92,15 @@ impl Queries<'_> {
     }
 
     pub(super) fn execute(&mut self, text: &'static str, parameters: Parameters<'_>) -> Result<(), Fault> {
-        let executed = self.driver.run(async {
+        self.count_changed(text, parameters).map(drop)
+    }
+
+    /// Runs a statement; returns how many rows it changed.
+    pub(super) fn count_changed(&mut self, text: &'static str, parameters: Parameters<'_>) -> Result<u64, Fault> {
+        self.driver.run(async {
             let statement = self.statements.get(&self.transaction, text).await?;
             self.transaction.execute(&statement, parameters).await
-        });
-        executed.map(drop)
+        })
     }
 
     /// Runs statements without parameters.
@@ -296,7 +300,7 @@ impl Queries<'_> {
     }
 }
 
-fn limit_of(limit: usize) -> i64 {
+pub(super) fn limit_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

@@ -15,7 +15,7 @@ use super::locks::{Locking, lock_alone, lock_shared, unlock};
 use super::migrations::Migration;
 use super::reads::Queries;
 use super::schema::{Upgrade, apply_missing_alone, path, read_error, require_own, require_usable, upgrade};
-use super::writer::{Health, Writer};
+use super::writer::{Health, Writer, clean_up};
 use crate::store::export_import::{TransferError, import};
 use crate::store::integrity_check::RowCounts;
 use crate::store::storage_fault::Fault;
@@ -77,6 +77,16 @@ impl PostgresServer {
     pub fn for_next_version(mut self, migration: &'static str, is_additive: bool) -> Self {
         self.0.migrations = self.0.migrations.with(Migration { text: migration, is_additive });
         self
+    }
+
+    /// What a daemon does once a minute: drops old commits, ended leases and daemons that are gone. For tests, which do not wait
+    /// for it.
+    ///
+    /// # Errors
+    /// When the database cannot be used.
+    pub fn clean_up(&self) -> Result<(), OpenError> {
+        let cleaned = self.0.connect().and_then(|mut connection| clean_up(&mut connection));
+        cleaned.map_err(|fault| read_error(&self.0, fault))
     }
 
     /// Opens the database, creating or upgrading its tables. A migration that is not breaking happens beside other processes.

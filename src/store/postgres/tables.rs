@@ -1,7 +1,7 @@
 //! The tables of a PostgreSQL transaction, as changes and imports use them.
 
 use super::bill_batch::BillBatch;
-use super::reads::{Queries, account, count, job, key, stored};
+use super::reads::{Queries, account, count, job, key, limit_of, stored};
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record};
 use crate::store::storage_fault::Fault;
 use crate::store::write_tables::{BillTables, ImagesInMonth, WriteTables};
@@ -96,6 +96,20 @@ impl WriteTables for Queries<'_> {
         self.execute(text, &[&key.id, &hash.0.as_slice(), &record])
     }
 
+    fn find_keys(&mut self, ids: &[&str]) -> Result<Vec<(KeyHash, Key)>, Fault> {
+        let text = "SELECT hash, record FROM keys WHERE id = ANY ($1) ORDER BY id";
+        self.rows(text, &[&ids])?.iter().map(key).collect()
+    }
+
+    fn put_keys(&mut self, keys: &[(KeyHash, Key)]) -> Result<(), Fault> {
+        let ids: Vec<&str> = keys.iter().map(|(_, key)| key.id.as_str()).collect();
+        let hashes: Vec<&[u8]> = keys.iter().map(|(hash, _)| hash.0.as_slice()).collect();
+        let records: Vec<Vec<u8>> = keys.iter().map(|(_, key)| KeyRecord::from_latest(key.clone()).encode()).collect();
+        let text = "INSERT INTO keys (id, hash, record) SELECT * FROM unnest($1::text[], $2::bytea[], $3::bytea[]) \
+             ON CONFLICT (id) DO UPDATE SET hash = excluded.hash, record = excluded.record";
+        self.execute(text, &[&ids, &hashes, &records])
+    }
+
     fn remove_key(&mut self, hash: KeyHash) -> Result<(), Fault> {
         self.execute("DELETE FROM keys WHERE hash = $1", &[&hash.0.as_slice()])
     }
@@ -160,8 +174,13 @@ impl WriteTables for Queries<'_> {
         self.has("SELECT 1 FROM requests WHERE account = $1 AND key = $2", &[&account, &key])
     }
 
-    fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault> {
-        self.execute("DELETE FROM requests WHERE at < $1", &[&before.0])
+    fn forget_requests(&mut self, before: UnixSeconds, at_most: usize) -> Result<usize, Fault> {
+        // By their places: joined by their keys, a table that was small when the connection made its plan is read as a whole. No
+        // row moves in between, since commits have one order.
+        let text = "DELETE FROM requests WHERE ctid = ANY (ARRAY \
+             (SELECT ctid FROM requests WHERE at < $1 ORDER BY at, account, key LIMIT $2))";
+        let forgotten = self.count_changed(text, &[&before.0, &limit_of(at_most)])?;
+        Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
     }
 
     fn job(&mut self, id: &str) -> Result<Option<Job>, Fault> {

@@ -53,6 +53,9 @@ const DAEMON_LEASE: Duration = Duration::from_secs(15);
 /// How often a daemon drops old commits from the log.
 const CLEANUP: Duration = Duration::from_secs(60);
 
+/// Transactions that then drop some of them, at most: together more than are written meanwhile, in a second or two.
+const DROPS_PER_CLEANUP: usize = 20;
+
 /// How often a new connection tries to take the locks: the server needs a moment to end the session of a broken one.
 const LOCK_TRIES: u32 = 10;
 
@@ -613,9 +616,16 @@ fn read_log(connection: &mut Connection, place: LogPlace) -> Result<Vec<LoggedCo
 }
 
 /// Drops old commits, ended leases, and daemons that have not been back for a week.
-fn clean_up(connection: &mut Connection) -> Result<(), Fault> {
+pub(super) fn clean_up(connection: &mut Connection) -> Result<(), Fault> {
+    for _ in 0..DROPS_PER_CLEANUP {
+        let mut queries = connection.writing()?;
+        let may_be_more = queries.drop_old_commits()?;
+        queries.commit()?;
+        if !may_be_more {
+            break;
+        }
+    }
     let mut queries = connection.writing()?;
-    queries.drop_old_commits()?;
     queries.drop_ended_leases()?;
     queries.execute("DELETE FROM daemons WHERE lease_until < now() - interval '7 days'", &[])?;
     queries.commit()

@@ -90,13 +90,17 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Drops the requests before a time.
-    pub(in crate::store) fn forget(&mut self, before: UnixSeconds) -> Result<(), Fault> {
-        while let Some((at, account, key)) = self.oldest()?.filter(|&(at, ..)| at < before) {
+    /// Drops up to `at_most` requests from before a time, oldest first; returns how many.
+    pub(in crate::store) fn forget(&mut self, before: UnixSeconds, at_most: usize) -> Result<usize, Fault> {
+        let mut forgotten = 0;
+        while forgotten < at_most
+            && let Some((at, account, key)) = self.oldest()?.filter(|&(at, ..)| at < before)
+        {
             self.times.remove((at.0, account.as_str(), key.as_str()))?;
             self.requests.remove((account.as_str(), key.as_str()))?;
+            forgotten += 1;
         }
-        Ok(())
+        Ok(forgotten)
     }
 
     fn oldest(&self) -> Result<Option<(UnixSeconds, String, String)>, Fault> {

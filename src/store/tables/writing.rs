@@ -119,8 +119,8 @@ impl WriteTables for Writing<'_> {
         Ok(self.requests.get(account, key)?.is_some())
     }
 
-    fn forget_requests(&mut self, before: UnixSeconds) -> Result<(), Fault> {
-        self.requests.forget(before)
+    fn forget_requests(&mut self, before: UnixSeconds, at_most: usize) -> Result<usize, Fault> {
+        self.requests.forget(before, at_most)
     }
 
     fn job(&mut self, id: &str) -> Result<Option<Job>, Fault> {

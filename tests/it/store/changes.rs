@@ -246,8 +246,13 @@ fn a_billed_request_is_kept_for_a_day() {
     // Billed again after its day: one row, with the new time.
     apply(&store, bill(month, 1, Some(("old", request(2, NOW.0 - 5))))).expect("the account is there");
     assert_eq!(keys(&store), ["edge", "old", "new"]);
-    apply(&store, Change::ForgetRequests { before: NOW }).expect("the disk writes");
-    assert_eq!(keys(&store), ["new"]);
+    let forget = || {
+        let rows = apply(&store, Change::ForgetRequests { before: NOW, at_most: 1 }).expect("the disk writes");
+        (rows.forgotten_requests, keys(&store).join(" "))
+    };
+    assert_eq!(forget(), (1, "old new".into()), "the oldest first");
+    assert_eq!(forget(), (1, "new".into()));
+    assert_eq!(forget(), (0, "new".into()));
     let report = store.check().expect("the store reads");
     assert!(report.is_sound(), "{:?}", report.findings);
     assert_eq!((report.rows.requests, report.rows.usage), (1, 1));

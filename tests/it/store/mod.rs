@@ -10,6 +10,7 @@ pub(crate) mod jobs;
 pub(crate) mod model;
 pub(crate) mod open;
 pub(crate) mod postgres;
+pub(crate) mod preset_references;
 pub(crate) mod private_files;
 pub(crate) mod queue;
 pub(crate) mod records;

@@ -22,7 +22,7 @@ const ACCOUNTS: [&str; 3] = ["a", "a-", "missing"];
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Bill { account: usize, month: usize, images: u64, request: Option<(u8, u8, i64)> },
-    Forget { before: i64 },
+    Forget { before: i64, at_most: usize },
     Put { account: usize, id: u8, name: u8, params: String, replace: bool },
     Delete { account: usize, id: u8 },
     Count { day: u32 },
@@ -45,7 +45,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0..3_usize, 0..4_usize, 0..5_u64, request)
             .prop_map(|(account, month, images, request)| Op::Bill { account, month, images, request }),
-        1 => seconds().prop_map(|before| Op::Forget { before }),
+        1 => (seconds(), 0..4_usize).prop_map(|(before, at_most)| Op::Forget { before, at_most }),
         5 => (0..3_usize, 0..5_u8, 0..5_u8, "[a-z]{0,40}", any::<bool>()).prop_map(|(account, id, name, text, replace)| {
             Op::Put { account, id, name, params: format!(r#"{{"text":"{text}"}}"#), replace }
         }),
@@ -84,7 +84,7 @@ fn change(op: &Op, at: i64) -> Change {
             by: Some(KeyUse { key_id: format!("key_{}", images % 2), day: day(*month), milliseconds: images * 3 }),
             check: None,
         }),
-        Op::Forget { before } => Change::ForgetRequests { before: UnixSeconds(*before) },
+        Op::Forget { before, at_most } => Change::ForgetRequests { before: UnixSeconds(*before), at_most: *at_most },
         Op::Put { account, id: number, name, params, replace } => {
             let preset = Preset {
                 params: params.clone(),
@@ -134,7 +134,12 @@ impl Model {
                 self.requests.extend(request.map(|(key, request)| ((account, key), request)));
             }
             Change::ForgetKeyDays { before } => self.key_days.retain(|(_, day, _), _| *day >= before),
-            Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
+            Change::ForgetRequests { before, at_most } => {
+                let old = self.requests.iter().filter(|(_, request)| request.at < before);
+                let mut old: Vec<_> = old.map(|(key, request)| (request.at, key.clone())).collect();
+                old.sort_unstable();
+                old.iter().take(at_most).for_each(|(_, key)| drop(self.requests.remove(key)));
+            }
             Change::PutPreset { preset } => {
                 let Preset { account, id, name, .. } = &preset;
                 if account == "missing" {

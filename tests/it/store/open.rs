@@ -8,6 +8,8 @@ use backdrop::store::{self, Account, AccountModel, Change, OpenError, Plan, Redb
 use redb::{Database, ReadableDatabase, TableDefinition, TableHandle};
 use tempfile::TempDir;
 
+#[cfg(unix)]
+use crate::cli::serve::Daemon;
 use crate::store::records::bytes;
 use crate::store::support::{apply, bootstrapped, open, preset};
 
@@ -150,6 +152,17 @@ fn opening_with_a_timeout_waits_for_the_lock_until_the_timeout() {
     });
     RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the file was released");
     other.join().expect("it only sleeps");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_daemon_that_starts_waits_for_a_command_that_has_the_store_open() {
+    let (folder, file) = folder();
+    let command = RedbStore::open(&file).expect("a new store");
+    let mut daemon = Daemon::start(folder.path());
+    std::thread::sleep(Duration::from_secs(1));
+    drop(command);
+    daemon.address();
 }
 
 /// Creates a file in the place of a store.

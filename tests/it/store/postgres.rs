@@ -158,6 +158,39 @@ fn a_bill_whose_values_the_server_refuses_fails_alone() {
     assert_eq!(database.sql("SELECT string_agg(key, ' ' ORDER BY key) FROM requests").trim(), "four one three two");
 }
 
+#[test]
+fn a_change_forgets_the_same_requests_in_both_stores_up_to_its_limit() {
+    let Some(database) = Postgres::create() else { return };
+    let file = Redb::new();
+    let billed = |at: i64| {
+        let Change::Bill(plain) = bill(1) else { unreachable!("it is one") };
+        let request = Request { fingerprint: [1; 32], images: 1, at: UnixSeconds(at), pictures: Vec::new() };
+        Change::Bill(Bill { request: Some((format!("order-{at}"), request)), ..plain })
+    };
+    let forget = Change::ForgetRequests { before: UnixSeconds(4), at_most: 2 };
+    let mut changes = vec![account("acme")];
+    changes.extend((1..=4).map(billed));
+    changes.extend(std::iter::repeat_n(forget, 3));
+    let outcomes = apply_all(&file.open(), changes.clone());
+    assert_eq!(apply_all(&database.open(), changes), outcomes);
+    let forgotten: Vec<usize> = outcomes.iter().flatten().map(|rows| rows.forgotten_requests).collect();
+    assert_eq!(forgotten, [0, 0, 0, 0, 0, 2, 1, 0]);
+    assert_eq!(database.sql("SELECT key FROM requests").trim(), "order-4");
+}
+
+#[test]
+fn one_clean_up_drops_all_old_commits_but_the_last() {
+    let Some(database) = Postgres::create() else { return };
+    drop(database.open());
+    database.sql(
+        "INSERT INTO commits (number, process, token, at, rows) \
+         SELECT number, 1, 1, now() - interval '2 hours', '{}' FROM generate_series(1, 25000) AS number; \
+         UPDATE meta SET number = 25000 WHERE name = 'commits'",
+    );
+    database.configured().clean_up().expect("it writes");
+    assert_eq!(database.sql("SELECT number FROM commits").trim(), "25000");
+}
+
 fn hash(number: u8) -> KeyHash {
     KeyHash([number; 32])
 }
@@ -265,6 +298,30 @@ fn accounts_and_keys_are_the_same_in_both_stores_and_move_both_ways() {
     let empty = database.another();
     assert!(empty.configured().import(cut_off).is_err());
     assert_eq!(empty.open().load().expect("it reads"), Rows::default(), "half an import is none");
+}
+
+#[test]
+fn the_uses_of_500_keys_in_one_change_are_all_stored_as_in_a_file() {
+    let Some(database) = Postgres::create() else { return };
+    let file = Redb::new();
+    let (in_file, in_database) = (file.open(), database.open());
+    let id = |number: u16| format!("key_{number}");
+    let create = |number: u16| {
+        let mut bytes = [0; 32];
+        bytes[..2].copy_from_slice(&number.to_be_bytes());
+        Change::CreateKey { hash: KeyHash(bytes), key: key("acme", &id(number)) }
+    };
+    let used = (0..500).map(|number| (id(number), UnixSeconds(i64::from(number)))).collect();
+    let mut changes = vec![account("acme")];
+    changes.extend((0..500).map(create));
+    changes.push(Change::TouchKeys { used });
+    let outcomes = apply_all(&in_file, changes.clone());
+    assert!(outcomes.last().is_some_and(|last| last.as_ref().is_ok_and(|rows| rows.keys.len() == 500)));
+    assert_eq!(apply_all(&in_database, changes), outcomes);
+    let now = UnixSeconds(1_767_225_600);
+    let stored = ContractStore::load_at(&in_database, now);
+    assert!(stored.keys.iter().all(|(_, key)| key.last_used_at.is_some()));
+    assert_eq!(stored, ContractStore::load_at(&in_file, now));
 }
 
 fn bill(images: u64) -> Change {

@@ -385,12 +385,21 @@ fn leased_images_are_billed_once_the_database_is_back() {
         assert_eq!(bill_order(&other).expect("its lease has room"), Billed::Now);
         assert_eq!(bill_one(&runtime, &one, &payer).expect("its lease has room"), Billed::Now);
         assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+        let require_billable = |services: &Services, images| {
+            services.billing.reserve_for(&payer, images, now()).expect("room").require_billable()
+        };
+        require_billable(&one, 1).expect("its lease has room");
         let replayed = runtime.block_on(one.idempotency.claim("acme", &name, [1; 32], now()));
         assert!(matches!(replayed, Claim::Replay(_)), "{replayed:?}");
         if is_gone {
             // A server that stands still is noticed later.
             let refused = bill_one(&runtime, &cold, &payer).expect_err("it has no lease");
             assert!(matches!(refused, BillingError::Write(_)), "{refused}");
+            for (services, images) in [(&cold, 1), (&one, 200)] {
+                wait_until(|| services.store.fault().is_some());
+                let unbillable = require_billable(services, images).expect_err("no lease covers them");
+                assert!(matches!(unbillable, WriteError::Change(ChangeError::Unavailable(_))), "{unbillable}");
+            }
             database.server.resume(&[]);
         } else {
             database.server.signal("CONT");

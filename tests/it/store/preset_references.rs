@@ -1,0 +1,50 @@
+//! References that no preset can have: an unknown preset on every store, not an error of the database.
+
+use backdrop::account::presets::{Draft, LookupBy, Page, PresetError};
+use backdrop::account::{Presets, Services};
+use backdrop::store::{Preset, UnixSeconds};
+use tokio::runtime::Runtime;
+
+use crate::store::backend::{Backend, Postgres, Redb};
+use crate::store::support::{account, apply};
+
+/// A control character of each kind; PostgreSQL refuses the first one in a text.
+const REFERENCES: [&str; 3] = ["\0", "sho\u{1b}p", "preset_\u{85}"];
+
+async fn save(presets: &Presets, id: Option<&str>) -> Result<Preset, PresetError> {
+    let draft = Draft { id: id.map(str::to_owned), name: "shop".into(), ..Draft::default() };
+    presets.save("acme", draft, UnixSeconds(1), |_| Ok(())).await
+}
+
+async fn check(presets: &Presets) {
+    save(presets, None).await.expect("a new name");
+    for reference in REFERENCES {
+        assert_eq!(presets.find("acme", reference).await.expect("it reads"), None);
+        assert_eq!(presets.find_named("acme", reference).await.expect("it reads"), None);
+        for first in [LookupBy::Id, LookupBy::Name] {
+            assert_eq!(presets.find_by("acme", reference, first).await.expect("it reads"), None);
+        }
+        assert_eq!(presets.list("acme", Some(reference), 10).await.expect("it reads"), Page::default());
+        let is_unknown = |error: PresetError| matches!(error, PresetError::NotFound(id) if id == reference);
+        assert!(is_unknown(presets.delete("acme", reference).await.expect_err("it is unknown")));
+        assert!(is_unknown(save(presets, Some(reference)).await.expect_err("it is unknown")));
+    }
+    assert_eq!(presets.list("acme", None, 10).await.expect("it reads").presets.len(), 1);
+}
+
+fn no_preset_has_a_control_character(backend: &impl Backend) {
+    let services = Services::load(backend.open(), 50).expect("it loads");
+    apply(&*services.store, account("acme")).expect("a new name");
+    Runtime::new().expect("a runtime").block_on(check(&services.presets));
+}
+
+#[test]
+fn a_reference_with_a_control_character_is_of_no_preset_in_a_file() {
+    no_preset_has_a_control_character(&Redb::new());
+}
+
+#[test]
+fn a_reference_with_a_control_character_is_of_no_preset_in_a_database() {
+    let Some(database) = Postgres::create() else { return };
+    no_preset_has_a_control_character(&database);
+}
