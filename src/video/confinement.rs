@@ -46,7 +46,7 @@ const FOLDER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 });
 /// Open files of a process.
 const MAX_FILES: u64 = 512;
-/// Processes and threads of the user in addition to those that run already.
+/// Processes and threads of the user in addition to those that run already, outside of containers. Root is exempt.
 const MAX_TASKS: u64 = 512;
 
 /// What the system offered to confine ffmpeg.
@@ -187,9 +187,8 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     folder.map(Path::to_owned).into_iter().chain(beside.into_iter().flatten()).chain(configured).collect()
 }
 
-fn resources(limits: ResourceLimits) -> [(Resource, Rlimit); 6] {
-    // The system counts all tasks of the user, the daemon's threads among them. It exempts root.
-    let tasks = tasks_of_user() + MAX_TASKS;
+fn resources(limits: ResourceLimits) -> Vec<(Resource, Rlimit)> {
+    let tasks = is_pid_namespace_initial().then(|| tasks_of_user() + MAX_TASKS);
     [
         // The hard limit on processor time kills a process that ignores the soft one's signal.
         (Resource::Cpu, limits.cpu, limits.cpu + 5),
@@ -197,13 +196,21 @@ fn resources(limits: ResourceLimits) -> [(Resource, Rlimit); 6] {
         (Resource::Fsize, limits.file, limits.file),
         (Resource::Core, 0, 0),
         (Resource::Nofile, MAX_FILES, MAX_FILES),
-        (Resource::Nproc, tasks, tasks),
     ]
+    .into_iter()
+    .chain(tasks.map(|tasks| (Resource::Nproc, tasks, tasks)))
     .map(|(resource, soft, hard)| {
         // The hard limit of this process is the highest that it may set.
         let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         (resource, Rlimit { current: Some(soft.min(most)), maximum: Some(hard.min(most)) })
     })
+    .collect()
+}
+
+/// Whether `/proc` shows every task that the system counts: it counts those of the user, the daemon's threads among them, in all
+/// namespaces. In a container it does not; containers have a limit of their own. The number is `PROC_PID_INIT_INO` of Linux.
+fn is_pid_namespace_initial() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xEFFF_FFFC)
 }
 
 /// Processes and threads of this user.
@@ -230,6 +237,14 @@ mod tests {
             ["landlock's rules for TCP", "landlock's scope for signals", "a network namespace"]
         );
         assert_eq!(missing(0, false), ["landlock", "a network namespace"]);
+    }
+
+    #[test]
+    fn tasks_are_limited_where_all_of_the_users_are_visible() {
+        let limits = resources(ResourceLimits { cpu: 20, memory: 1 << 30, file: 0 });
+        let is_limited = limits.iter().any(|(resource, _)| matches!(resource, Resource::Nproc));
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+        assert_eq!(is_limited, namespace == Path::new("pid:[4026531836]"), "{}", namespace.display());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! The rate is made constant after all filters (`-fps_mode cfr`): a clip that changes its frame size, which makes
 //! ffmpeg rebuild its filters, keeps its timing. Time zero is the start of the file, where its sound begins; a video
-//! stream that starts later is extended backwards to it.
+//! stream that starts later is extended backwards to it. Frames at irregular times are sampled before that (filter
+//! `fps`): at the end of such a clip ffmpeg 5 repeats the last frame as often as the ones before it.
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames, tolerance};
@@ -80,13 +81,18 @@ impl Decoder {
     ///
     /// # Errors
     /// [`VideoError::Unreadable`] when there was no frame at all, [`VideoError::Exhausted`], [`VideoError::Tool`] when the decoder
-    /// was killed.
+    /// was killed or the system had no threads or memory for it.
     pub(super) async fn finish(self) -> Result<Vec<String>, VideoError> {
         let Self { process, output, decoded_frames, clip, .. } = self;
         drop(output);
         let exit = process.wait(TIMEOUT).await?;
         // Its own failure may be the clip's; one from outside is not, and the clip must not be billed cut off.
         if !exit.status.success() && (exit.is_killed() || matches!(exit.failure(), VideoError::Exhausted(_))) {
+            return Err(exit.failure());
+        }
+        // No threads or no memory were to be had: that says nothing about the clip.
+        let lacking = ["Resource temporarily unavailable", "Cannot allocate memory"];
+        if decoded_frames == 0 && lacking.iter().any(|message| exit.messages.contains(message)) {
             return Err(exit.failure());
         }
         if decoded_frames == 0 {
@@ -144,6 +150,13 @@ fn arguments(clip: &Clip, source: &Source) -> Vec<OsString> {
 }
 
 fn filters(clip: &Clip, source: &Source) -> String {
+    // With `pass`, a last frame of less than the result's is kept.
+    let sampled = if source.is_sampled { format!(",fps={}:eof_action=pass", clip.rate) } else { String::new() };
+    format!("{}{sampled}", color_filters(clip, source))
+}
+
+/// To the clip's size and opaque RGBA.
+fn color_filters(clip: &Clip, source: &Source) -> String {
     let size = format!("w={}:h={}", clip.size.width, clip.size.height);
     // Alpha is dropped, not composited on black: segmentation runs on the full colours.
     let opaque = if source.has_alpha { ",format=rgb24,format=rgba" } else { ",format=rgba" };

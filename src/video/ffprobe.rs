@@ -1,6 +1,7 @@
 //! Runs ffprobe and parses its JSON: streams, sizes, rates, durations and colour tags.
 
 use super::container::Container;
+use super::frame_rate::MIN_SAMPLING_RATE;
 use super::input::{ColorCoding, input_arguments};
 use super::sandbox::ToolProcess;
 use super::tool_limits::{Files, ResourceLimits};
@@ -50,6 +51,7 @@ impl Format {
 }
 
 /// What the timestamps of all packets of a stream say.
+#[derive(Clone, Copy)]
 pub(super) struct Measured {
     /// Length in seconds.
     pub(super) seconds: f64,
@@ -57,6 +59,8 @@ pub(super) struct Measured {
     pub(super) average: f64,
     /// Where the last packet ends, in seconds on the file's clock.
     pub(super) end: f64,
+    /// Whether the last packet has a duration.
+    pub(super) ends: bool,
 }
 
 /// A stream's entry.
@@ -194,16 +198,16 @@ pub(super) async fn measure(
         }
     }
     drop(process);
-    let span = last - first;
-    match packets {
-        0 => Err(VideoError::Unreadable),
-        1 => Ok(Measured { seconds: 1.0, average: 1.0, end }),
-        _ if span <= 0.0 => Err(VideoError::Unreadable),
-        _ => {
-            let average = (packets - 1) as f64 / span;
-            Ok(Measured { seconds: packets as f64 / average, average, end })
-        }
-    }
+    let (span, ends) = (last - first, end > last);
+    let average = match packets {
+        0 => return Err(VideoError::Unreadable),
+        // A single frame has no rate.
+        1 => MIN_SAMPLING_RATE,
+        _ if span <= 0.0 => return Err(VideoError::Unreadable),
+        _ => (packets - 1) as f64 / span,
+    };
+    let seconds = if ends { end - first } else { packets as f64 / average };
+    Ok(Measured { seconds, average, end, ends })
 }
 
 impl Stream {

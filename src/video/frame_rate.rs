@@ -1,4 +1,6 @@
 //! Frame rate as a fraction: parsing, the choice of a constant rate for a clip, and exact timestamps.
+//!
+//! Clips with frames at irregular times, or with less than one a second, are sampled: frames are repeated and dropped.
 
 use std::fmt;
 
@@ -15,6 +17,10 @@ pub struct Rate {
 const STANDARD_RATES: &[(u32, u32)] =
     &[(24_000, 1001), (24, 1), (25, 1), (30_000, 1001), (30, 1), (48, 1), (50, 1), (60_000, 1001), (60, 1)];
 
+/// Lowest rate at which a clip is sampled, in frames per second. A picture of a slide show is shown within 50 ms of its time,
+/// where at the average rate its place would be wrong by half the time between two pictures.
+pub(super) const MIN_SAMPLING_RATE: f64 = 10.0;
+
 impl Rate {
     /// Parses `30000/1001`; `None` when it is not a positive rate.
     pub(super) fn parse(text: &str) -> Option<Self> {
@@ -23,21 +29,22 @@ impl Rate {
         (frames > 0 && seconds > 0).then(|| Self { frames, seconds }.reduced())
     }
 
-    /// The constant rate for a clip: the nominal rate of its file when nearly every frame is present, else a standard
-    /// rate close to its average, else the average to a hundredth of a frame.
-    pub(super) fn constant(average: f64, nominal: Option<Self>) -> Self {
+    /// The rate of a clip whose frames follow each other regularly, from one a second to 60: the nominal rate of its file when
+    /// nearly every frame is present, else a standard rate close to its average. `None` for other clips.
+    pub(super) fn regular(average: f64, nominal: Option<Self>) -> Option<Self> {
         let near = |rate: Self, by: f64| (average / rate.per_second() - 1.0).abs() < by;
-        if let Some(nominal) = nominal
-            && nominal.frames <= 60 * nominal.seconds
-            && near(nominal, 0.01)
-        {
-            return nominal;
-        }
+        let is_present = |nominal: &Self| {
+            let (frames, seconds) = (u64::from(nominal.frames), u64::from(nominal.seconds));
+            (seconds..=60 * seconds).contains(&frames) && near(*nominal, 0.01)
+        };
         let mut standard = STANDARD_RATES.iter().map(|&(frames, seconds)| Self { frames, seconds });
-        if let Some(standard) = standard.find(|&rate| near(rate, 0.0005)) {
-            return standard;
-        }
-        let hundredths = (average * 100.0).round().clamp(1.0, 6000.0);
+        nominal.filter(is_present).or_else(|| standard.find(|&rate| near(rate, 0.0005)))
+    }
+
+    /// The rate at which the other clips are sampled: their average to a hundredth of a frame, and at least
+    /// [`MIN_SAMPLING_RATE`].
+    pub(super) fn sampling(average: f64) -> Self {
+        let hundredths = (average.clamp(MIN_SAMPLING_RATE, 60.0) * 100.0).round();
         Self { frames: hundredths as u32, seconds: 100 }.reduced()
     }
 
@@ -101,12 +108,23 @@ mod tests {
     #[test]
     fn a_clip_with_nearly_every_frame_keeps_its_rate() {
         let nominal = Some(rate("30/1"));
-        assert_eq!(Rate::constant(29.9902, nominal), rate("30/1"));
-        assert_eq!(Rate::constant(11.988, Some(rate("12/1"))), rate("12/1"));
-        assert_eq!(Rate::constant(17.2, nominal), rate("86/5"));
-        assert_eq!(Rate::constant(29.97, Some(rate("90000/1"))), rate("30000/1001"));
-        assert_eq!(Rate::constant(0.001, None), rate("1/100"));
-        assert_eq!(Rate::constant(60.2, None), rate("60/1"));
+        assert_eq!(Rate::regular(29.9902, nominal), nominal);
+        assert_eq!(Rate::regular(11.988, Some(rate("12/1"))), Some(rate("12/1")));
+        assert_eq!(Rate::regular(1.0, Some(rate("1/1"))), Some(rate("1/1")));
+        assert_eq!(Rate::regular(29.97, Some(rate("90000/1"))), Some(rate("30000/1001")));
+    }
+
+    #[test]
+    fn a_clip_with_irregular_or_few_frames_is_sampled() {
+        assert_eq!(Rate::regular(17.2, Some(rate("30/1"))), None);
+        assert_eq!(Rate::sampling(17.2), rate("86/5"));
+        assert_eq!(Rate::sampling(60.2), rate("60/1"));
+        // A picture every two seconds, two pictures in a minute, and the slowest rate of a header.
+        for slow in ["1/2", "2/60", "1/100000000", "1/4294967295"] {
+            let slow = rate(slow);
+            assert_eq!(Rate::regular(slow.per_second(), Some(slow)), None, "{slow}");
+            assert_eq!(Rate::sampling(slow.per_second()), rate("10/1"), "{slow}");
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) struct Source {
     pub(super) video_stream: u32,
     /// Index of the audio stream.
     pub(super) audio_stream: Option<u32>,
+    /// Whether its frames are sampled at the clip's rate, because their times are irregular.
+    pub(super) is_sampled: bool,
     /// Whether the pixel format has alpha.
     pub(super) has_alpha: bool,
     /// How its colours are coded.

@@ -8,7 +8,7 @@ use super::decode::EXACT;
 use super::encode::{Codec, REPRODUCIBLE, written};
 use super::frame_rate::Rate;
 use super::input::Source;
-use super::sandbox::{PROTOCOLS, ToolProcess};
+use super::sandbox::{Exit, PROTOCOLS, ToolProcess};
 use super::tool_limits::{Files, ResourceLimits};
 use super::{Tools, VideoError, image_sequence};
 use crate::image::Size;
@@ -63,16 +63,17 @@ impl Mux<'_> {
             }
             Codec::Ffv1 => self.gif(&part).await?,
             Codec::Vp9 { .. } | Codec::ProRes { .. } | Codec::H264 => {
-                match (self.concat(&part, self.audio).await, self.audio) {
-                    (Ok(()), _) => {}
+                let exit = self.concat(&part, self.audio).await?;
+                match written(&exit) {
+                    Ok(()) => {}
                     // Unreadable sound is dropped. Another cause, such as a full disk, fails the second attempt as
-                    // well.
-                    (Err(VideoError::Tool(message)), Some(_)) => {
+                    // well; a process that was killed could have read the sound.
+                    Err(VideoError::Tool(message)) if self.audio.is_some() && !exit.is_killed() => {
                         tracing::debug!(message, "unreadable sound was dropped");
-                        self.concat(&part, None).await?;
+                        written(&self.concat(&part, None).await?)?;
                         warnings.push("the sound could not be read; the result is silent".to_owned());
                     }
-                    (Err(error), _) => return Err(error),
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -103,7 +104,7 @@ impl Mux<'_> {
     }
 
     /// Concatenates the segments without re-encoding, with the sound of `audio`.
-    async fn concat(&self, to: &Path, audio: Option<&Source>) -> Result<(), VideoError> {
+    async fn concat(&self, to: &Path, audio: Option<&Source>) -> Result<Exit, VideoError> {
         let mut arguments = words(&["-nostdin", "-hide_banner", "-v", "error"]);
         arguments.extend(words(&["-protocol_whitelist", PROTOCOLS, "-f", "concat", "-i"]));
         arguments.push(self.concat_list().await?);
@@ -159,7 +160,7 @@ impl Mux<'_> {
         first.extend(words(&REPRODUCIBLE));
         first.extend(words(&["-f", "image2", "-update", "1"]));
         first.extend(output_to(&palette));
-        self.run(first).await?;
+        written(&self.run(first).await?)?;
         let mut second = concat_input(self.concat_list().await?);
         second.extend(words(&["-i", "file:part-palette.png"]));
         // Exact timestamps from frame numbers: the containers' are rounded.
@@ -170,17 +171,16 @@ impl Mux<'_> {
         second.extend(words(&REPRODUCIBLE));
         second.extend(words(&["-f", "gif"]));
         second.extend(output_to(to));
-        self.run(second).await
+        written(&self.run(second).await?)
     }
 
-    async fn run(&self, arguments: Vec<OsString>) -> Result<(), VideoError> {
+    async fn run(&self, arguments: Vec<OsString>) -> Result<Exit, VideoError> {
         let limits = ResourceLimits { cpu: 3600, memory: 4 << 30, file: 16 << 30 };
         let input = self.audio.map(|source| source.file.as_path());
         let files = Files { input, folder: Some(self.checkpoint.folder()) };
         let mut process = ToolProcess::start(&self.tools.ffmpeg, arguments, files, limits)?;
         drop(process.output());
-        let exit = process.wait(TIMEOUT).await?;
-        written(&exit)
+        process.wait(TIMEOUT).await
     }
 }
 

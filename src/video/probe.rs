@@ -1,7 +1,7 @@
 //! Probes a clip: container, size, frame rate and duration, checked against the limits.
 
 use super::container::{Container, SNIFF_BYTES};
-use super::ffprobe::{self, Measured, seconds};
+use super::ffprobe::{self, seconds};
 use super::frame_rate::Rate;
 use super::input::Source;
 use super::{Clip, MAX_BYTES, Tools, VideoError};
@@ -42,29 +42,34 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
     let average = video.avg_frame_rate.as_deref().and_then(Rate::parse).map(Rate::per_second);
     let declared = video.duration().or_else(|| seconds(output.format.duration.as_deref()));
     let measured = ffprobe::measure(tools, &file, container, video.index).await;
-    let (length, average) = match (declared, average.filter(|average| *average <= MAX_RATE)) {
-        // A header may declare less than is decoded, and the quota is reserved by the length.
-        (Some(length), Some(average)) => {
-            let decoded = measured.map_or(length, |measured| measured.end - output.format.start());
-            (if decoded - length > tolerance(length, average) { decoded } else { length }, average)
-        }
+    let (measured, length, average) = match (declared, average.filter(|average| *average <= MAX_RATE), measured) {
+        (Some(length), Some(average), measured) => (measured.ok(), length, average),
         // Streaming recorders leave out the duration, and then the declared rate is a guess.
-        (Some(_) | None, Some(_) | None) => measured.map(|Measured { seconds, average, .. }| (seconds, average))?,
+        (_, _, Ok(measured)) => (Some(measured), measured.seconds, measured.average),
+        (_, _, Err(error)) => return Err(error),
     };
     if average > MAX_RATE {
         return Err(too_large(format!("there are {average:.1} frames a second, more than 60")));
     }
-    if length >= MAX_SECONDS + GRACE_SECONDS {
+    // A header may declare its recorder's rate where many frames are missing.
+    let is_present = |rate: &Rate| measured.is_none_or(|measured| measured.average > 0.9 * rate.per_second());
+    let regular = Rate::regular(average, nominal).filter(is_present);
+    let rate = regular.unwrap_or_else(|| Rate::sampling(average));
+    // A header may declare less than is decoded, and the quota is reserved by the length.
+    let decoded = measured.map_or(length, |measured| measured.end - output.format.start());
+    let length = if decoded - length > tolerance(length, rate.per_second()) { decoded } else { length };
+    let frames = (length * rate.per_second()).round().max(1.0) as u64;
+    if length >= MAX_SECONDS + GRACE_SECONDS || frames > max_frames(rate) {
         return Err(too_large(format!("it lasts {length:.1} seconds, more than 60")));
     }
-    let rate = Rate::constant(average, nominal);
-    let frames = (length * rate.per_second()).round().max(1.0) as u64;
     let audio = audio_streams().find(|stream| stream.disposition.default == 1).or_else(|| audio_streams().next());
     let clip = Clip { size, rate, seconds: rate.length(frames), has_audio: audio.is_some() };
     let source = Source {
         container,
         video_stream: video.index,
         audio_stream: audio.map(|stream| stream.index),
+        // Without the last frame's duration its filter drops that frame.
+        is_sampled: regular.is_none() && measured.is_some_and(|measured| measured.ends),
         has_alpha: video.has_alpha(),
         colors: video.color_coding(),
         file,

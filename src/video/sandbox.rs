@@ -23,6 +23,10 @@ pub(super) const PROTOCOLS: &str = "file,pipe";
 /// the last ones whether the file was completed.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
+/// Exit codes of ffmpeg after a signal that it catches, SIGTERM and SIGXCPU among them: it completes its output as it is, and after
+/// the fourth signal it does not even do that.
+const SIGNALLED: [i32; 2] = [255, 123];
+
 /// How long standard error may stay open after the process has ended.
 const MESSAGES_END: Duration = Duration::from_secs(5);
 
@@ -58,8 +62,12 @@ impl Exit {
         VideoError::Tool(format!("{} ended with {}: {message}", self.name, self.status))
     }
 
-    /// Whether it was killed from outside: by the system where memory ran out, or with the daemon's group of processes.
+    /// Whether it was killed from outside: by the system where memory ran out, or with the daemon's group of processes. Of ffmpeg,
+    /// which catches that signal, also by the limit on processor time.
     pub(super) fn is_killed(&self) -> bool {
+        if self.status.code().is_some_and(|code| SIGNALLED.contains(&code)) {
+            return true;
+        }
         #[cfg(unix)]
         {
             use rustix::process::Signal;
@@ -364,9 +372,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_killed_from_outside_is_distinguished_from_one_that_fails() {
-        for (script, is_killed) in
-            [("kill -9 $$", true), ("kill -15 $$", true), ("kill -11 $$", false), ("exit 1", false)]
-        {
+        for (script, is_killed) in [
+            ("kill -9 $$", true),
+            ("kill -15 $$", true),
+            ("exit 255", true),
+            ("exit 123", true),
+            ("kill -11 $$", false),
+            ("exit 1", false),
+        ] {
             let exit = run(script, AMPLE).await;
             assert!(exit.is_killed() == is_killed && matches!(exit.failure(), VideoError::Tool(_)), "{script}");
         }

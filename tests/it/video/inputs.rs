@@ -153,6 +153,50 @@ async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
 }
 
 #[tokio::test]
+async fn each_picture_of_a_slide_show_is_shown_for_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    // Red for a second, blue for ten; the last packet lasts 40 ms.
+    let slides = "color=c=0x465A78:s=64x36:r=25:d=11.04[blue];color=c=0xD22832:s=64x36:r=25:d=11.04[red];\
+         [blue][red]overlay=enable='lt(t,0.99)',select='eq(n,0)+eq(n,25)+eq(n,275)'";
+    // The header of mkv says 25 frames a second.
+    for (name, rate, count) in
+        [("slides.mp4", TEN, 110..=111), ("slides.mkv", Rate { frames: 25, seconds: 1 }, 276..=276)]
+    {
+        let options = "-fps_mode vfr -c:v libx264 -preset ultrafast -pix_fmt yuv420p";
+        let source = made(folder.path(), name, &[slides], options);
+        let clip = probed(&source).await.unwrap();
+        assert!(clip.rate == rate && (clip.seconds - 11.04).abs() < 0.06, "{name}: {clip:?}");
+        let (_kept, finished) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
+        assert!(count.contains(&finished.frames), "{name}: {} frames", finished.frames);
+        assert_eq!(finished.warnings, [""; 0], "{name}");
+        let reds = frames(&finished.file).iter().filter(|frame| frame.pixel(32, 18)[0] > 140).count();
+        assert_eq!(reds, rate.frames as usize, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_clip_of_half_a_frame_a_second_keeps_its_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(folder.path(), "slow.mkv", &[&boxed((160, 90), "1/2", 8)], "-c:v ffv1");
+    let clip = probed(&source).await.unwrap();
+    assert_eq!((clip.rate, clip.seconds), (TEN, 8.0));
+    assert_cut(&source, Size::new(160, 90), 80, (30, 45)).await;
+}
+
+#[tokio::test]
+async fn a_header_of_a_frame_in_years_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("years.mov");
+    // Two frames of 100,000,000 seconds each, in a clip of one.
+    let mut bytes = mov_of_samples(2);
+    let at = bytes.windows(4).position(|bytes| bytes == b"stts").unwrap() + 16;
+    bytes[at..at + 4].copy_from_slice(&200_000_000_u32.to_be_bytes());
+    fs::write(&source, bytes).unwrap();
+    let probed = probed(&source).await;
+    assert!(matches!(probed, Err(VideoError::TooLarge(_))), "{probed:?}");
+}
+
+#[tokio::test]
 async fn hdr_is_tone_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
