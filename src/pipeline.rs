@@ -138,6 +138,7 @@ async fn cut(
     let working_pixels = portrait::most_pixels(&scene, picture, size)
         + segment::most_pixels(window.size(), &cut)
         + copy
+        + probed.background_size().map_or(0, |background| scene.most_background_pixels(size, background))
         + backdrop.most_pixels();
     engine.reserve_pixels(&slot, call.tenant, probed.pixels() + working_pixels, call.deadline).await?;
 
@@ -147,7 +148,7 @@ async fn cut(
     let (for_scene, how) = (Arc::clone(&scene), cut.clone());
     let kept = located.area.map(|area| window::kept(area, size));
     let region = located.area.or_else(|| cut.region.map(|region| region.of(size)));
-    let decode = move || decode::decoded(probed, &buffers, &for_scene, (&how, &located, &inputs), picture);
+    let decode = move || decode::decoded(probed, &buffers, &for_scene, (&how, &located, &inputs));
     let Decoded { frame, given, materials } = workers.timed("decode", &mut timings.decode, decode).await??;
 
     // Frame → RawMask.

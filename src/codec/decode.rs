@@ -28,10 +28,11 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
         Some(workers) => workers.probe(container, bytes, limits)?,
         None => decoders::probe(container, bytes, limits)?,
     };
-    Ok(Header { container, size, limits: *limits })
+    Ok(Header { container, size, limits: *limits, applies_profile: true })
 }
 
-/// Decodes a probed file to an upright sRGB frame with straight alpha.
+/// Decodes a probed file to an upright sRGB frame with straight alpha; where `header` applies no profile, to the samples as they are
+/// stored.
 ///
 /// # Errors
 /// [`DecodeError::Corrupt`] when the content does not match the header, [`DecodeError::Worker`] when no decode worker can be

@@ -25,9 +25,9 @@ pub(super) fn probe(container: Container, bytes: &[u8], limits: &Limits) -> Resu
 pub(super) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     // The caller compares the decoded size with the probed one, so no further limit is needed.
     match header.container {
-        Container::Jpeg => jpeg::decode(bytes, header.size, pool),
-        Container::Png => png::decode(bytes, header.size, pool),
-        Container::WebP => webp::decode(bytes, header.size, pool),
+        Container::Jpeg => jpeg::decode(bytes, header, pool),
+        Container::Png => png::decode(bytes, header, pool),
+        Container::WebP => webp::decode(bytes, header, pool),
         #[cfg(feature = "heic")]
         Container::Heic => heic::decode(bytes, header, pool),
         #[cfg(not(feature = "heic"))]

@@ -1,6 +1,6 @@
 //! Fuzz targets of the picture files: container readers against decoders, HEIC's cost check, colour profiles.
 
-use super::icc::{self, Samples};
+use super::icc::{self, Samples, SixteenBitTransform};
 use super::{Limits, decode, probe};
 use crate::fuzzing::Meter;
 use crate::image::BufferPool;
@@ -51,13 +51,25 @@ pub fn profile(bytes: &[u8], meter: Meter<'_>) {
     let Some((&model, profile)) = bytes.split_first() else { return };
     let mut pixels: Vec<u8> = (0..=255_u8).flat_map(|n| [n, n.wrapping_mul(3), n.wrapping_mul(7), n]).collect();
     let peak = meter(&mut || match model % 3 {
-        0 => icc::to_srgb(&mut pixels, Samples::Rgb, Some(profile)),
-        1 => icc::to_srgb(&mut pixels, Samples::Grey, Some(profile)),
+        0 => {
+            icc::to_srgb(&mut pixels, Samples::Rgb, Some(profile));
+            apply_to_16_bits(Samples::Rgb, profile);
+        }
+        1 => {
+            icc::to_srgb(&mut pixels, Samples::Grey, Some(profile));
+            apply_to_16_bits(Samples::Grey, profile);
+        }
         _ => icc::cmyk_to_srgb(&mut pixels, Some(profile)),
     });
     assert!(peak <= PROFILE_BYTES, "a profile of {} bytes took {peak} bytes of memory", profile.len());
     for (n, pixel) in (0..=255_u8).zip(pixels.as_chunks::<4>().0) {
         assert_eq!(pixel[3], if model % 3 == 2 { 255 } else { n }, "alpha of pixel {n}");
+    }
+}
+
+fn apply_to_16_bits(samples: Samples, profile: &[u8]) {
+    if let Some(transform) = SixteenBitTransform::of(samples, profile) {
+        transform.apply(&[0, 0, 0, 7, 30_000, 30_000, 30_000, 0, u16::MAX, u16::MAX, u16::MAX, 9], &mut [0; 12]);
     }
 }
 

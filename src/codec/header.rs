@@ -38,4 +38,7 @@ pub struct Header {
     pub size: Size,
     /// The limits it was checked against.
     pub limits: Limits,
+    /// Whether decoding applies an embedded colour profile, as it does unless the caller says otherwise: a mask's samples are
+    /// coverage and no colours.
+    pub applies_profile: bool,
 }

@@ -4,6 +4,10 @@
 //! and the samples are taken as sRGB, as viewers do. A profile that changes no colour by more than one step (all variants
 //! of sRGB) is skipped, so that sRGB photos keep their bytes.
 
+mod sixteen_bit;
+
+pub(super) use sixteen_bit::SixteenBitTransform;
+
 use moxcms::{
     ColorProfile, DataColorSpace, Layout, ParsingOptions, Transform8BitExecutor, TransformExecutor, TransformOptions,
 };

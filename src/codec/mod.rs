@@ -5,8 +5,8 @@
 //! its pixels and bytes, never from its declared values. Third-party decoders run inside `catch_panic`: a panic in one is
 //! a damaged file and does not end a worker. [`sandbox`] runs decoders, by default HEIC's, in processes without any right.
 //!
-//! Colour: an embedded ICC profile is applied and the result is sRGB (`icc`). PNG's gAMA and cHRM are ignored, as
-//! Pillow does: files that have only these are mostly sRGB with a rounded gamma. So is cICP.
+//! Colour: an embedded ICC profile is applied and the result is sRGB (`icc`), but for masks, whose samples are coverage. PNG's
+//! gAMA and cHRM are ignored, as Pillow does: files that have only these are mostly sRGB with a rounded gamma. So is cICP.
 //!
 //! Peak memory of a decode in addition to the file, for a picture of P pixels: its frame (4 P bytes) and the decoder's
 //! memory. JPEGs are copied once without their metadata (at most the file). Sizes are for 4096×4096 with the frame; those

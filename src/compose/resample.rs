@@ -5,7 +5,9 @@
 //! because a filter sums light, and encoded values are not proportional to light.
 //!
 //! A 4096×4096 picture is 128 MB in 16 bits, so it is done in strips of output rows. A strip's source rows are
-//! converted together with the filter's reach above and below, which makes the seams invisible.
+//! converted together with the filter's reach above and below, which makes the seams invisible. Along the rows they are
+//! resampled in blocks, so that of a strongly reduced picture only short rows are held for the second pass; as every block
+//! has the same filter and sums are whole numbers, blocks change no value.
 
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Rect, Size};
@@ -16,9 +18,11 @@ use fast_image_resize::pixels::U16x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use rayon::prelude::*;
 
-/// Output rows of one strip: enough that the rows converted twice (six times the scale) stay below a tenth, few
+/// Output rows of one strip at most: enough that the rows converted twice (six times the scale) stay below a tenth, few
 /// enough that halving 4096 columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
+/// Source rows of one block: those of a strip at a quarter of the size.
+const BLOCK_ROWS: usize = 288;
 
 /// `rect` as a part of a picture.
 pub(super) fn part(rect: Rect) -> Part {
@@ -43,7 +47,36 @@ pub(super) fn resample_part(
     place: Rect,
 ) {
     let strips = Strips::new(source, source_size, part(from), place.size());
-    resample_in_strips(strips, canvas, canvas_size, place, STRIP_ROWS);
+    let rows = strip_rows(part(from), place.size());
+    resample_in_strips(strips, canvas, canvas_size, place, rows);
+}
+
+/// Source pixels per output pixel along a row and along a column, for `part` as `to` pixels.
+fn scales(part: Part, to: Size) -> [f64; 2] {
+    [part.width / f64::from(to.width), part.height / f64::from(to.height)]
+}
+
+/// Output rows of one strip of `part` as `to` pixels: fewer where the height is reduced much more than the width, as that of
+/// a stretched picture may be, because the first pass leaves every row of the source.
+pub(super) fn strip_rows(part: Part, to: Size) -> u32 {
+    let [across, down] = scales(part, to);
+    // Sides are whole pixels, so they are never reduced exactly alike.
+    let excess = down / across.max(1.0) / 2.0;
+    (f64::from(STRIP_ROWS) / excess).clamp(1.0, f64::from(STRIP_ROWS)) as u32
+}
+
+/// Upper bound on what a strip of `part` of a picture of `size`, as `to` pixels, holds between the passes, in pixels of four
+/// bytes.
+pub(super) fn most_strip_pixels(size: Size, part: Part, to: Size) -> usize {
+    let [_, down] = scales(part, to);
+    // Both ends may lie inside of a pixel.
+    let rows = f64::from(strip_rows(part, to)) * down + 2.0 * (reach(down) + 1.0);
+    2 * to.width as usize * (rows.ceil() as usize).min(size.height as usize)
+}
+
+/// Source pixels that the filter reads to each side of an interval, at `scale` source pixels per output pixel.
+fn reach(scale: f64) -> f64 {
+    LOBES * scale.max(1.0) + 1.0
 }
 
 fn resample_in_strips(mut strips: Strips<'_>, canvas: &mut [u8], canvas_size: Size, place: Rect, strip_rows: u32) {
@@ -67,47 +100,64 @@ pub(super) struct Strips<'a> {
     part: Part,
     to: Size,
     resizer: Resizer,
+    /// A block of the source.
     linear: Vec<U16x4>,
+    /// The source rows of a strip, resampled along the rows.
+    narrowed: Vec<U16x4>,
     resized: Vec<U16x4>,
 }
 
 impl<'a> Strips<'a> {
     /// `part` of `source` as `to` pixels. The part must lie in the source.
     pub(super) fn new(source: &'a [u8], size: Size, part: Part, to: Size) -> Self {
-        Self { source, size, part, to, resizer: Resizer::new(), linear: Vec::new(), resized: Vec::new() }
+        let (linear, narrowed, resized) = (Vec::new(), Vec::new(), Vec::new());
+        Self { source, size, part, to, resizer: Resizer::new(), linear, narrowed, resized }
     }
 
     /// `rows` rows from `first` on, in premultiplied linear light.
     pub(super) fn rows(&mut self, first: u32, rows: u32) -> &[U16x4] {
-        let scale = self.part.height / f64::from(self.to.height);
-        let top = self.part.top + f64::from(first) * scale;
-        let vertical = Span::new(top, f64::from(rows) * scale, scale, self.size.height);
-        let scale = self.part.width / f64::from(self.to.width);
-        let horizontal = Span::new(self.part.left, self.part.width, scale, self.size.width);
+        let Self { source, size, part, to, resizer, linear, narrowed, resized } = self;
+        let [across, down] = scales(*part, *to);
+        let top = part.top + f64::from(first) * down;
+        let vertical = Span::new(top, f64::from(rows) * down, down, size.height);
+        let horizontal = Span::new(part.left, part.width, across, size.width);
 
-        let width = horizontal.len();
-        self.linear.resize(vertical.len() * width, U16x4::default());
-        let source_row = self.size.width as usize * 4;
-        let needed = &self.source[vertical.first as usize * source_row..vertical.last as usize * source_row];
+        let (width, narrow) = (horizontal.len(), to.width as usize);
+        let source_row = size.width as usize * 4;
+        let needed = &source[vertical.first as usize * source_row..vertical.last as usize * source_row];
         let columns = horizontal.first as usize * 4..horizontal.last as usize * 4;
-        self.linear
-            .par_chunks_mut(width)
-            .zip(needed.par_chunks(source_row))
-            .for_each(|(to, from)| premultiply_row(&from[columns.clone()], to));
+        narrowed.resize(vertical.len() * narrow, U16x4::default());
+        let blocks = needed.chunks(BLOCK_ROWS * source_row).zip(narrowed.chunks_mut(BLOCK_ROWS * narrow));
+        for (from, to) in blocks {
+            let rows = from.len() / source_row;
+            linear.resize(rows * width, U16x4::default());
+            linear
+                .par_chunks_mut(width)
+                .zip(from.par_chunks(source_row))
+                .for_each(|(to, from)| premultiply_row(&from[columns.clone()], to));
+            let part = Part { left: horizontal.offset, top: 0.0, width: horizontal.length, height: rows as f64 };
+            convolve(resizer, (&linear[..], width), (to, narrow), part);
+        }
 
-        self.resized.clear();
-        self.resized.resize(rows as usize * self.to.width as usize, U16x4::default());
-        let from = TypedImageRef::new(width as u32, vertical.len() as u32, &self.linear)
-            .expect("as many pixels as rows times columns");
-        let mut to = TypedImage::from_pixels_slice(self.to.width, rows, &mut self.resized)
-            .expect("as many pixels as rows times columns");
-        let options = ResizeOptions::new()
-            .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
-            .crop(horizontal.offset, vertical.offset, horizontal.length, vertical.length)
-            .use_alpha(false);
-        self.resizer.resize_typed(&from, &mut to, &options).expect("the strip lies inside its own rows");
-        &self.resized
+        resized.resize(rows as usize * narrow, U16x4::default());
+        let part = Part { left: 0.0, top: vertical.offset, width: narrow as f64, height: vertical.length };
+        convolve(resizer, (&narrowed[..], narrow), (&mut resized[..], narrow), part);
+        resized
     }
+}
+
+/// Resamples `part` of the pixels `from` to all pixels of `to`, both in rows of so many.
+fn convolve(resizer: &mut Resizer, from: (&[U16x4], usize), to: (&mut [U16x4], usize), part: Part) {
+    let size = |pixels: usize, width: usize| (width as u32, (pixels / width) as u32);
+    let ((width, height), (to_width, to_height)) = (size(from.0.len(), from.1), size(to.0.len(), to.1));
+    let from = TypedImageRef::new(width, height, from.0).expect("as many pixels as rows times columns");
+    let mut to =
+        TypedImage::from_pixels_slice(to_width, to_height, to.0).expect("as many pixels as rows times columns");
+    let options = ResizeOptions::new()
+        .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
+        .crop(part.left, part.top, part.width, part.height)
+        .use_alpha(false);
+    resizer.resize_typed(&from, &mut to, &options).expect("the part lies inside of its rows");
 }
 
 /// The source pixels of one axis that an interval of the output needs.
@@ -123,7 +173,7 @@ struct Span {
 impl Span {
     /// `length` pixels from `start`, of `side` in all, at `scale` source pixels per output pixel.
     fn new(start: f64, length: f64, scale: f64, side: u32) -> Self {
-        let reach = LOBES * scale.max(1.0) + 1.0;
+        let reach = reach(scale);
         let first = ((start - reach).floor().max(0.0) as u32).min(side - 1);
         let last = ((start + length + reach).ceil() as u32).clamp(first + 1, side);
         let all = f64::from(last - first);
@@ -193,6 +243,51 @@ mod tests {
                 assert!(largest_difference(source, target, rows) <= 1, "{source} to {target} in strips of {rows}");
             }
         }
+    }
+
+    #[test]
+    fn passes_in_blocks_equal_those_of_the_whole_picture() {
+        for (source, target) in [
+            (Size::new(301, 700), Size::new(30, 70)),
+            (Size::new(64, 1000), Size::new(64, 125)),
+            (Size::new(40, 300), Size::new(121, 600)),
+            (Size::new(50, 600), Size::new(21, 600)),
+        ] {
+            let pixels = picture(source);
+            let mut linear = vec![U16x4::default(); source.area()];
+            premultiply_row(&pixels, &mut linear);
+            let mut whole = vec![U16x4::default(); target.area()];
+            let (from, to) = ((&linear[..], source.width as usize), (&mut whole[..], target.width as usize));
+            convolve(&mut Resizer::new(), from, to, part(Rect::whole(source)));
+            let mut strips = Strips::new(&pixels, source, part(Rect::whole(source)), target);
+            assert!(strips.rows(0, target.height) == whole, "{source} to {target}");
+        }
+    }
+
+    #[test]
+    fn a_strong_reduction_holds_few_pixels() {
+        let (source, target) = (Size::new(128, 8192), Size::new(2, 128));
+        let pixels = picture(source);
+        let mut strips = Strips::new(&pixels, source, part(Rect::whole(source)), target);
+        strips.rows(64, 64);
+        assert!(strips.linear.capacity() <= BLOCK_ROWS * 128, "{}", strips.linear.capacity());
+        // Of each row as many pixels as the result has.
+        let most = most_strip_pixels(source, part(Rect::whole(source)), target);
+        assert!(strips.narrowed.len() * 2 <= most && most <= 2 * 72 * 128, "{most}");
+    }
+
+    #[test]
+    fn a_picture_that_is_stretched_has_lower_strips() {
+        let rows = |width, height| {
+            let (size, to) = (Size::new(4096, 4096), Size::new(width, height));
+            let whole = part(Rect::whole(size));
+            (strip_rows(whole, to), most_strip_pixels(size, whole, to))
+        };
+        assert_eq!(rows(64, 64).0, 64);
+        assert_eq!(rows(4096, 2048).0, 64);
+        // 128 rows of the source for the output's, and 6 times 64 around them.
+        assert_eq!(rows(4096, 64), (2, 2 * 4096 * (128 + 384 + 4)));
+        assert_eq!(rows(8192, 1), (1, 2 * 8192 * 4096));
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct SolvedMatte<'a> {
     speck_pixels: usize,
     /// Pixels that the caller knows: nothing changes them.
     known: Option<&'a Trimap>,
+    /// Whether it is the caller's mask as it was sent, which has no traces of matting: only a hard edge changes it.
+    as_sent: bool,
 }
 
 impl<'a> SolvedMatte<'a> {
@@ -48,7 +50,9 @@ impl<'a> SolvedMatte<'a> {
     pub(super) fn of_clean(frame: &Frame, guide: Guide<'a>, mask: CleanMask, options: &Options) -> Self {
         let matte = match (options.method, guide) {
             (Method::ClosedForm, _) => return Self::closed_form(frame, &mask, options),
-            (Method::None, Guide::Mask(mask)) => mask.clone(),
+            (Method::None, Guide::Mask(mask)) => {
+                return Self { matte: mask.clone(), pyramid: None, speck_pixels: 0, known: None, as_sent: true };
+            }
             (Method::None, Guide::Network { .. } | Guide::Trimap(_)) => upsampled(mask.values(), mask.size(), frame),
         };
         Self::of_matte(matte, &mask, frame.size())
@@ -67,7 +71,7 @@ impl<'a> SolvedMatte<'a> {
 
     /// A `matte` of a picture of `size` that was made of the clean `mask`.
     pub(super) fn of_matte(matte: AlphaMatte, mask: &CleanMask, size: Size) -> Self {
-        Self { matte, pyramid: None, speck_pixels: speck_pixels(mask, size), known: None }
+        Self { matte, pyramid: None, speck_pixels: speck_pixels(mask, size), known: None, as_sent: false }
     }
 
     fn of_trimap(frame: &Frame, trimap: &'a Trimap, options: &Options) -> Self {
@@ -75,13 +79,14 @@ impl<'a> SolvedMatte<'a> {
             Method::ClosedForm => closed_form::estimate_alpha(frame, trimap, &Priors { mask: None, temporal: None }),
             Method::None => AlphaMatte::new(trimap.size(), trimap.labels().to_vec()),
         };
-        Self { matte, pyramid: None, speck_pixels: 0, known: Some(trimap) }
+        Self { matte, pyramid: None, speck_pixels: 0, known: Some(trimap), as_sent: false }
     }
 
     pub(super) fn finalized(self, frame: &Frame, options: &Options) -> Result<AlphaMatte, NoSubject> {
-        let Self { matte, speck_pixels, known, .. } = self;
+        let Self { matte, speck_pixels, known, as_sent, .. } = self;
         let matte = match (options.opaque, options.edge) {
             (true, Edge::Soft | Edge::Hard) => edge::hardened_at(&matte, opaque::crossing(frame, &matte)),
+            (false, Edge::Soft) if as_sent => matte,
             (false, Edge::Soft) => edge::without_traces(matte),
             (false, Edge::Hard) => edge::hardened(&matte),
         };

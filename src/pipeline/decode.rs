@@ -7,7 +7,7 @@ use super::per_file::PerFile;
 use super::probe::Probed;
 use crate::compose::{self, Materials, Scene};
 use crate::image::{BufferPool, Frame};
-use crate::recipe::{Cut, Located, MASK_FILE, MaskSource, Picture, RequiredInputs};
+use crate::recipe::{Cut, Located, MASK_FILE, MaskSource, RequiredInputs};
 
 /// The decoded source, where its subject comes from, and the materials of its scene.
 pub(super) struct Decoded {
@@ -22,7 +22,6 @@ pub(super) fn decoded(
     buffers: &BufferPool,
     scene: &Scene,
     (cut, located, inputs): (&Cut, &Located, &RequiredInputs),
-    picture: Picture,
 ) -> Result<Decoded, PipelineError> {
     let PerFile { source: mut frame, background, mark, mask } = probed.decoded(buffers)?;
     let transparent = frame.has_transparency();
@@ -34,8 +33,8 @@ pub(super) fn decoded(
         Given::of(mask.as_ref().zip(cut.guidance.mask), located, param)?
     };
     let plate = scene.plate(&frame);
-    if transparent && !own_alpha && picture != Picture::Source {
-        // Matting has to use the colours that the network's input has, and not those under transparent pixels.
+    if transparent && !own_alpha {
+        // Cleaning and matting have to use the colours that the network's input has, and not those under transparent pixels.
         compose::flatten_onto_white(&mut frame);
     }
     Ok(Decoded { frame, given, materials: Materials { background, plate, mark } })

@@ -47,7 +47,8 @@ impl Probed {
         let probe = move || {
             files.try_map(|which, bytes| {
                 let limits = if which == Some(AuxImage::Background) { &background_limits } else { &limits };
-                let header = codec::probe(&bytes, limits)?;
+                let applies_profile = which != Some(AuxImage::Mask);
+                let header = Header { applies_profile, ..codec::probe(&bytes, limits)? };
                 Ok(ProbedFile::Encoded { bytes, header })
             })
         };
@@ -62,6 +63,11 @@ impl Probed {
     /// Size of the source.
     pub(super) const fn size(&self) -> Size {
         self.0.source.size()
+    }
+
+    /// Size of the background picture.
+    pub(super) fn background_size(&self) -> Option<Size> {
+        self.0.background.as_ref().map(ProbedFile::size)
     }
 
     /// Size of the caller's mask.

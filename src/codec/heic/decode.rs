@@ -53,7 +53,7 @@ pub(in crate::codec) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, Dec
 /// Decodes a probed file.
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     // A cropped picture is stored larger than shown, so the probed size would be too strict a limit.
-    let &Header { size: probed, ref limits, .. } = header;
+    let &Header { size: probed, ref limits, applies_profile, .. } = header;
     cost::check_cost(bytes, limits)?;
     let time = time_limit(probed);
     let expired = deadline(time);
@@ -65,8 +65,10 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
         }
         let mut pixels = pool.take(probed.area() * 4);
         samples(&handle, probed, &mut pixels).map_err(|error| if expired() { too_long(time) } else { error })?;
-        let profile = handle.color_profile_raw().map(|profile| profile.data).or_else(|| nclx_profile(&handle));
-        icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref());
+        if applies_profile {
+            let profile = handle.color_profile_raw().map(|profile| profile.data).or_else(|| nclx_profile(&handle));
+            icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref());
+        }
         Ok(Frame::new(probed, pixels))
     })
 }

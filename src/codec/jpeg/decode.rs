@@ -8,25 +8,26 @@
 
 use super::layout::{Layout, MAX_SCANS};
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
+use crate::codec::header::Header;
 use crate::codec::icc::{self, Samples};
 use crate::codec::limits::limits_of;
 use crate::codec::pixel_format;
-use crate::image::{BufferPool, Frame, Size};
+use crate::image::{BufferPool, Frame};
 use rayon::prelude::*;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Decodes a file whose upright size was probed as `probed`.
-pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
-    let layout = Layout::read(bytes, &limits_of(probed))?;
+/// Decodes a probed file.
+pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);
     let format = {
         let reduced = layout.reduced(bytes);
         catch_panic("JPEG", || samples(&reduced, &layout, &mut pixels))?
     };
-    let profile = layout.profile(bytes);
+    let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
     match format {
         SampleFormat::Rgba => icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref()),
         SampleFormat::Grey => icc::to_srgb(&mut pixels, Samples::Grey, profile.as_deref()),

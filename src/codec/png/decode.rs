@@ -1,32 +1,44 @@
 //! Decodes PNG with the png crate, row by row into the frame.
 //!
-//! All depths and colour types become RGBA8; 16 bits are rounded to the nearest 8-bit value, not truncated. An animation
-//! yields its default image (IDAT), as in viewers without animation. Data after the last row, text and profile chunks are
-//! not inflated here, so a decompression bomb in them costs nothing.
+//! All depths and colour types become RGBA8; 16 bits are rounded to the nearest 8-bit value, not truncated, after a profile
+//! has been applied to them. An animation yields its default image (IDAT), as in viewers without animation. Data after the
+//! last row, text and profile chunks are not inflated here, so a decompression bomb in them costs nothing.
 
 use super::layout::Layout;
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
-use crate::codec::icc::{self, Samples};
+use crate::codec::header::Header;
+use crate::codec::icc::{self, Samples, SixteenBitTransform};
 use crate::codec::limits::limits_of;
-use crate::image::{BufferPool, Frame, Size};
+use crate::image::{BufferPool, Frame};
 use png::{BitDepth, ColorType, Decoder, InterlaceInfo, Reader, Transformations};
 use std::io::Cursor;
 
 /// Allocation limit of the png crate: rows, and one chunk of at most the file's size.
 const MAX_DECODER_BYTES: usize = 64 << 20;
 
-/// Decodes a file whose upright size was probed as `probed`.
-pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
-    let layout = Layout::read(bytes, &limits_of(probed))?;
+/// Decodes a probed file.
+pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    let layout = Layout::read(bytes, &limits_of(header.size))?;
+    let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
+    let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
+    let deep = profile.as_deref().filter(|_| layout.sixteen_bits);
+    let transform = deep.and_then(|profile| SixteenBitTransform::of(samples, profile));
     // Rows are written one by one, each of them or an error.
     let mut pixels = pool.take_for_overwrite(layout.size.area() * 4);
-    catch_panic("PNG", || rows(bytes, &layout, &mut pixels))?;
-    let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
-    icc::to_srgb(&mut pixels, samples, layout.profile(bytes).as_deref());
+    catch_panic("PNG", || rows(bytes, &layout, transform.as_ref(), &mut pixels))?;
+    if transform.is_none() {
+        icc::to_srgb(&mut pixels, samples, profile.as_deref());
+    }
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 
-fn rows(bytes: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeError> {
+/// Decodes all rows to `pixels`; those of 16 bits by `transform`, where there is one.
+fn rows(
+    bytes: &[u8],
+    layout: &Layout,
+    transform: Option<&SixteenBitTransform>,
+    pixels: &mut [u8],
+) -> Result<(), DecodeError> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
@@ -44,7 +56,10 @@ fn rows(bytes: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeEr
             }
         }
         (channels, interlaced) => {
-            let convert = converter(channels)?;
+            let mut convert: ConvertRow<'_> = match transform {
+                Some(transform) if channels.1 == BitDepth::Sixteen => Box::new(converter_by(transform, channels.0)),
+                Some(_) | None => converter(channels)?,
+            };
             let channels_bytes = channels.0.samples() * if channels.1 == BitDepth::Sixteen { 2 } else { 1 };
             if interlaced {
                 let mut line = vec![0; stride];
@@ -79,10 +94,10 @@ fn next_row(reader: &mut Reader<Cursor<&[u8]>>, row: &mut [u8]) -> Result<(), De
 }
 
 /// Converts a row of the decoder's samples to RGBA8.
-type ConvertRow = fn(&[u8], &mut [u8]);
+type ConvertRow<'a> = Box<dyn FnMut(&[u8], &mut [u8]) + 'a>;
 
-fn converter(channels: (ColorType, BitDepth)) -> Result<ConvertRow, DecodeError> {
-    Ok(match channels {
+fn converter(channels: (ColorType, BitDepth)) -> Result<ConvertRow<'static>, DecodeError> {
+    let convert: fn(&[u8], &mut [u8]) = match channels {
         (ColorType::Rgba, BitDepth::Eight) => |from, to| to.copy_from_slice(from),
         (ColorType::GrayscaleAlpha, BitDepth::Eight) => |from, to| {
             for (&[grey, alpha], pixel) in from.as_chunks::<2>().0.iter().zip(to.as_chunks_mut::<4>().0) {
@@ -91,22 +106,42 @@ fn converter(channels: (ColorType, BitDepth)) -> Result<ConvertRow, DecodeError>
         },
         (ColorType::Rgba, BitDepth::Sixteen) => |from, to| {
             for (&sample, byte) in from.as_chunks::<2>().0.iter().zip(to) {
-                *byte = to_8_bits(sample);
+                *byte = to_8_bits(u16::from_be_bytes(sample));
             }
         },
         (ColorType::GrayscaleAlpha, BitDepth::Sixteen) => |from, to| {
             for (&[g1, g2, a1, a2], pixel) in from.as_chunks::<4>().0.iter().zip(to.as_chunks_mut::<4>().0) {
-                let grey = to_8_bits([g1, g2]);
-                *pixel = [grey, grey, grey, to_8_bits([a1, a2])];
+                let [grey, alpha] = [[g1, g2], [a1, a2]].map(|sample| to_8_bits(u16::from_be_bytes(sample)));
+                *pixel = [grey, grey, grey, alpha];
             }
         },
         (color, depth) => return Err(corrupt(format_args!("an unknown pixel layout, {color:?} of {depth:?} bits"))),
-    })
+    };
+    Ok(Box::new(convert))
 }
 
-/// The nearest 8-bit value of a big-endian 16-bit sample.
-fn to_8_bits(sample: [u8; 2]) -> u8 {
-    ((u32::from(u16::from_be_bytes(sample)) * 255 + 32_767) / 65_535) as u8
+/// Converts a row of big-endian 16-bit samples by `transform`, then rounds it to RGBA8.
+fn converter_by(transform: &SixteenBitTransform, color: ColorType) -> impl FnMut(&[u8], &mut [u8]) {
+    let (mut stored, mut converted) = (Vec::<u16>::new(), Vec::<u16>::new());
+    move |row: &[u8], pixels: &mut [u8]| {
+        stored.clear();
+        if color == ColorType::GrayscaleAlpha {
+            stored.extend(row.as_chunks::<4>().0.iter().flat_map(|&[g1, g2, a1, a2]| {
+                let [grey, alpha] = [[g1, g2], [a1, a2]].map(u16::from_be_bytes);
+                [grey, grey, grey, alpha]
+            }));
+        } else {
+            stored.extend(row.as_chunks::<2>().0.iter().map(|&sample| u16::from_be_bytes(sample)));
+        }
+        converted.resize(stored.len(), 0);
+        transform.apply(&stored, &mut converted);
+        pixels.iter_mut().zip(&converted).for_each(|(byte, &sample)| *byte = to_8_bits(sample));
+    }
+}
+
+/// The nearest 8-bit value of a 16-bit sample.
+fn to_8_bits(sample: u16) -> u8 {
+    ((u32::from(sample) * 255 + 32_767) / 65_535) as u8
 }
 
 #[cfg(test)]
@@ -117,7 +152,7 @@ mod tests {
     fn sixteen_bits_are_rounded_to_the_nearest_eight() {
         for value in 0..=u16::MAX {
             let right = (f64::from(value) / 257.0).round();
-            assert_eq!(f64::from(to_8_bits(value.to_be_bytes())), right, "{value}");
+            assert_eq!(f64::from(to_8_bits(value)), right, "{value}");
         }
     }
 }

@@ -19,6 +19,8 @@ pub(in crate::codec) struct Layout {
     pub(super) size: Size,
     /// Whether the colour type is grey, with or without alpha.
     pub(super) grey: bool,
+    /// Whether samples have 16 bits.
+    pub(super) sixteen_bits: bool,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
 }
@@ -32,8 +34,9 @@ impl Layout {
         }
         let size = Size::new(u32_be(bytes, 16)?, u32_be(bytes, 20)?);
         check_size(size, limits)?;
-        let colour_type = u8_at(bytes, 25)?;
-        let mut layout = Self { size, grey: colour_type & 2 == 0, exif: None, profile: None };
+        let (depth, colour_type) = (u8_at(bytes, 24)?, u8_at(bytes, 25)?);
+        let (grey, sixteen_bits) = (colour_type & 2 == 0, depth == 16);
+        let mut layout = Self { size, grey, sixteen_bits, exif: None, profile: None };
         let (mut at, mut data) = (8 + CHUNK_OVERHEAD + 13, false);
         loop {
             let len = usize::try_from(u32_be(bytes, at)?).map_err(|_| truncated())?;

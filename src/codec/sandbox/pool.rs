@@ -81,7 +81,8 @@ impl Workers {
     /// # Errors
     /// See [`DecodeError`].
     pub fn probe(&self, container: Container, bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> {
-        let request = Request { container, limits: *limits, len: bytes.len(), decode: None };
+        // No profile matters for the size.
+        let request = Request { container, limits: *limits, len: bytes.len(), decode: None, applies_profile: true };
         let time = (self.tuning.time_limit)(None);
         self.run(request, bytes, time, |size, _| {
             check_size(size, limits)?;

@@ -17,6 +17,8 @@ pub(super) struct Request {
     pub(super) len: usize,
     /// The probed size, to decode; `None` to probe.
     pub(super) decode: Option<Size>,
+    /// Whether an embedded colour profile is applied.
+    pub(super) applies_profile: bool,
 }
 
 /// How a file was answered.
@@ -51,7 +53,7 @@ impl Request {
         let size = self.decode.unwrap_or(Size::new(0, 0));
         let mut bytes = [0; REQUEST_BYTES];
         bytes[0] = container;
-        bytes[1] = u8::from(self.decode.is_some());
+        bytes[1] = u8::from(self.decode.is_some()) | u8::from(!self.applies_profile) << 1;
         bytes[2..10].copy_from_slice(&(self.len as u64).to_le_bytes());
         bytes[10..18].copy_from_slice(&(self.limits.max_bytes as u64).to_le_bytes());
         let words = [self.limits.max_side, self.limits.max_megapixels, size.width, size.height];
@@ -74,7 +76,8 @@ impl Request {
         let word = |at: usize| bytes[at..].first_chunk().map(|word| u32::from_le_bytes(*word));
         let limits = Limits { max_bytes: long(10)?, max_side: word(18)?, max_megapixels: word(22)? };
         let size = Size::new(word(26)?, word(30)?);
-        Some(Self { container, limits, len: long(2)?, decode: (bytes[1] == 1).then_some(size) })
+        let (decode, applies_profile) = ((bytes[1] & 1 != 0).then_some(size), bytes[1] & 2 == 0);
+        Some(Self { container, limits, len: long(2)?, decode, applies_profile })
     }
 }
 
@@ -141,7 +144,8 @@ impl Refusal {
 impl From<&Header> for Request {
     /// To decode a file that was probed; its length is the caller's to set.
     fn from(header: &Header) -> Self {
-        Self { container: header.container, limits: header.limits, len: 0, decode: Some(header.size) }
+        let &Header { container, size, limits, applies_profile } = header;
+        Self { container, limits, len: 0, decode: Some(size), applies_profile }
     }
 }
 
@@ -154,11 +158,14 @@ mod tests {
         let limits = Limits { max_bytes: 10 << 20, max_side: 4096, max_megapixels: 17 };
         for container in [Container::Jpeg, Container::Png, Container::WebP, Container::Heic] {
             for decode in [None, Some(Size::new(7, 4_000_000_000))] {
-                let request = Request { container, limits, len: 123_456, decode };
-                assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
+                for applies_profile in [true, false] {
+                    let request = Request { container, limits, len: 123_456, decode, applies_profile };
+                    assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
+                }
             }
         }
-        let mut unknown = Request { container: Container::Heic, limits, len: 1, decode: None }.to_bytes();
+        let (container, decode, applies_profile) = (Container::Heic, None, true);
+        let mut unknown = Request { container, limits, len: 1, decode, applies_profile }.to_bytes();
         unknown[0] = 4;
         assert_eq!(Request::from_bytes(&unknown), None);
     }

@@ -19,6 +19,7 @@ const PHOTO: &[u8] = include_bytes!("../../../tests/photos/coffee.jpg");
 const TURNED: &[u8] = include_bytes!("../../../tests/fixtures/codec/orientation_6.jpg");
 #[cfg(feature = "heic")]
 const HEIC: &[u8] = include_bytes!("../../../tests/fixtures/codec/grid.heic");
+const DISPLAY_P3: &[u8] = include_bytes!("../../../tests/fixtures/codec/display_p3.png");
 const SIZE: Size = Size { width: 64, height: 32 };
 
 #[test]
@@ -113,7 +114,7 @@ fn probe(workers: &Workers, bytes: &[u8]) -> Result<Size, DecodeError> {
 fn decode(workers: &Workers, bytes: &[u8], pool: &BufferPool) -> Result<Frame, DecodeError> {
     let container = detect_container(bytes).unwrap_or(Container::Heic);
     let size = detect_container(bytes).ok().and_then(|_| probe(workers, bytes).ok()).unwrap_or(SIZE);
-    workers.decode(bytes, &Header { container, size, limits: Limits::default() }, pool)
+    workers.decode(bytes, &Header { container, size, limits: Limits::default(), applies_profile: true }, pool)
 }
 
 fn message(result: Result<impl std::fmt::Debug, DecodeError>) -> String {
@@ -134,7 +135,7 @@ fn pictures_are_the_same_and_their_pixels_are_not_copied() {
         let limits = Limits::default();
         let size = decoders::probe(container, bytes, &limits).unwrap();
         assert_eq!(workers.probe(container, bytes, &limits).unwrap(), size);
-        let header = Header { container, size, limits };
+        let header = Header { container, size, limits, applies_profile: true };
         let (own, shared) = (BufferPool::new(1 << 30), BufferPool::new(1 << 30));
         let expected = decoders::decode(bytes, &header, &own).unwrap();
         let frame = workers.decode(bytes, &header, &shared).unwrap();
@@ -156,6 +157,19 @@ fn mapping_of(address: usize) -> String {
         (number(from)..number(to)).contains(&address)
     };
     maps.lines().find(contains).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_worker_applies_a_profile_only_where_the_header_says_so() {
+    let (workers, pool, limits) = (workers(1, 1000), BufferPool::new(0), Limits::default());
+    let size = decoders::probe(Container::Png, DISPLAY_P3, &limits).unwrap();
+    let [colors, samples] = [true, false].map(|applies_profile| {
+        let header = Header { container: Container::Png, size, limits, applies_profile };
+        let frame = workers.decode(DISPLAY_P3, &header, &pool).unwrap();
+        assert_eq!(frame.pixels(), decoders::decode(DISPLAY_P3, &header, &pool).unwrap().pixels());
+        frame
+    });
+    assert_ne!(colors.pixels(), samples.pixels());
 }
 
 #[test]

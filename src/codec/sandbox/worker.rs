@@ -70,11 +70,11 @@ fn answered(
 
 /// Probes or decodes a file with the decoder of its container.
 pub(super) fn decoded(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decoded, DecodeError> {
-    let &Request { container, limits, decode, .. } = request;
+    let &Request { container, limits, decode, applies_profile, .. } = request;
     let Some(size) = decode else {
         return Ok((decoders::probe(container, bytes, &limits)?, None));
     };
-    let frame = decoders::decode(bytes, &Header { container, size, limits }, pool)?;
+    let frame = decoders::decode(bytes, &Header { container, size, limits, applies_profile }, pool)?;
     if frame.size().area() == 0 {
         return Err(corrupt("no pixels"));
     }

@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
+use crate::codec::header::Header;
 use crate::codec::icc::{self, Samples};
 use crate::codec::limits::limits_of;
 use crate::codec::pixel_format;
@@ -12,12 +13,13 @@ use std::io::Cursor;
 /// Allocation limit of image-webp for metadata, none of which is read.
 const MAX_METADATA_BYTES: usize = 1 << 20;
 
-/// Decodes a file whose upright size was probed as `probed`.
-pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
-    let layout = Layout::read(bytes, &limits_of(probed))?;
+/// Decodes a probed file.
+pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);
     catch_panic("WebP", || samples(&layout.with_flags_met(bytes), layout.size, &mut pixels))?;
-    icc::to_srgb(&mut pixels, Samples::Rgb, layout.profile(bytes));
+    let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
+    icc::to_srgb(&mut pixels, Samples::Rgb, profile);
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 

@@ -19,8 +19,8 @@ pub(in crate::codec) struct Layout {
     pub(super) size: Size,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
-    /// The flags of an extended file whose chunks it does not have.
-    unmet_flags: u8,
+    /// The flags of an extended file by the chunks that it has.
+    flags: Option<u8>,
 }
 
 impl Layout {
@@ -37,16 +37,17 @@ impl Layout {
         };
         check_size(size, limits)?;
         let declared = usize::try_from(u32_le(bytes, 4)?).map_err(|_| truncated())?.saturating_add(8);
-        let flags = if first == b"VP8X" { u8_at(bytes, FLAGS)? } else { 0 };
-        let mut layout = Self { size, exif: None, profile: None, unmet_flags: flags & (ALPHA | EXIF | XMP) };
-        let (mut at, mut data) = (12, false);
+        let flags = if first == b"VP8X" { Some(u8_at(bytes, FLAGS)?) } else { None };
+        let mut layout = Self { size, exif: None, profile: None, flags: None };
+        let mut unmet = ALPHA | EXIF | XMP;
+        let (mut at, mut data, mut coverage, mut alpha) = (12, false, false, false);
         // Some writers leave out the last chunk's padding byte.
         while at + 1 < declared {
             let name = slice(bytes, at, 4)?;
             let len = usize::try_from(u32_le(bytes, at + 4)?).map_err(|_| truncated())?;
             slice(bytes, at + 8, len)?;
             let place = at + 8..at + 8 + len;
-            layout.unmet_flags &= match name {
+            unmet &= match name {
                 // Lossless data and frames have alpha within them.
                 b"ALPH" | b"VP8L" | b"ANMF" => !ALPHA,
                 b"EXIF" => !EXIF,
@@ -54,8 +55,10 @@ impl Layout {
                 _ => u8::MAX,
             };
             match name {
+                b"ALPH" => coverage = true,
                 b"VP8 " | b"VP8L" if !is_animated => {
                     check_equal(size, data_size(name, bytes, place.start)?)?;
+                    alpha |= if name == b"VP8L" { has_alpha(bytes, place.start)? } else { coverage };
                     data = true;
                 }
                 // Of an animation the first frame is decoded.
@@ -69,16 +72,17 @@ impl Layout {
             }
             at += 8 + len + len % 2;
         }
+        layout.flags = flags.map(|flags| flags & !unmet | if alpha { ALPHA } else { 0 });
         // Chunks after the declared end of the file do not count, though a decoder may read them.
         if data { Ok(layout) } else { Err(truncated()) }
     }
 
-    /// `bytes` without the flags of absent chunks: some writers set them anyway, libwebp ignores them, and image-webp refuses the
-    /// file.
+    /// `bytes` without the flags of absent chunks, and with that of alpha where a still picture has it. Some writers set flags
+    /// otherwise: libwebp goes by the chunks, where image-webp refuses the file or drops its alpha.
     pub(super) fn with_flags_met<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut bytes = Cow::Borrowed(bytes);
-        if self.unmet_flags != 0 {
-            bytes.to_mut()[FLAGS] &= !self.unmet_flags;
+        if let Some(flags) = self.flags.filter(|flags| bytes[FLAGS] != *flags) {
+            bytes.to_mut()[FLAGS] = flags;
         }
         bytes
     }
@@ -152,12 +156,21 @@ fn lossy_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
     Ok(Size::new(u32::from(u16_le(header, 6)? & 0x3fff), u32::from(u16_le(header, 8)? & 0x3fff)))
 }
 
-/// A signature byte, then 14 bits a side, less one.
 fn lossless_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
+    let bits = lossless_header(bytes, at)?;
+    Ok(Size::new((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+}
+
+/// Whether lossless data at `at` have alpha.
+fn has_alpha(bytes: &[u8], at: usize) -> Result<bool, DecodeError> {
+    Ok(lossless_header(bytes, at)? >> 28 & 1 != 0)
+}
+
+/// What follows a signature byte: 14 bits a side, less one, then a bit for alpha.
+fn lossless_header(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
     let header = slice(bytes, at, 5)?;
     if header[0] != 0x2f {
         return Err(corrupt("no lossless signature"));
     }
-    let bits = u32_le(header, 1)?;
-    Ok(Size::new((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+    u32_le(header, 1)
 }

@@ -3,7 +3,7 @@
 //! It is resampled in bands of rows, so that the whole resampled picture is never in memory.
 
 use crate::compose::Fit;
-use crate::compose::resample::{Strips, part, unpremultiply_row};
+use crate::compose::resample::{Strips, part, strip_rows, unpremultiply_row};
 use crate::image::color::Color;
 use crate::image::{Frame, Rect, Size};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Under};
@@ -26,6 +26,11 @@ impl<'a> FittedBackground<'a> {
         let (part, place) = fitted(size, fit, canvas);
         let strips = Strips::new(picture.pixels(), size, part, place.size());
         Self { picture, part, place, behind, strips, band: Vec::new() }
+    }
+
+    /// Rows of a band that are resampled together.
+    pub(super) fn band(&self) -> u32 {
+        strip_rows(self.part, self.place.size())
     }
 
     /// `rows` rows of a canvas that is `width` wide, packed RGBA8.

@@ -7,9 +7,6 @@ use crate::image::Frame;
 use crate::image::color::Color;
 use backdrop_kernels::dst_over::cpu::Under;
 
-/// Rows of a band that are composited together.
-const BAND: u32 = 64;
-
 /// The background of a canvas, ready to be read row by row.
 pub(in crate::compose) enum BackgroundLayer<'a> {
     Clear,
@@ -54,10 +51,10 @@ impl<'a> BackgroundLayer<'a> {
         matches!(self, Self::Clear)
     }
 
-    /// Rows per band for a canvas of this height.
-    pub(in crate::compose) const fn band(&self, height: u32) -> u32 {
+    /// Rows of a band that are composited together, for a canvas of this height.
+    pub(in crate::compose) fn band(&self, height: u32) -> u32 {
         match self {
-            Self::Picture(_) => BAND,
+            Self::Picture(fitted) => fitted.band(),
             Self::Clear | Self::Color(_) | Self::Blurred(_) => height,
         }
     }

@@ -1,7 +1,10 @@
 //! Upper bounds, over all subjects, of the canvas and of the memory that compositing needs.
 
 use crate::compose::anchor::AxisAnchor;
-use crate::compose::{Anchor, Background, CanvasLimit, Framing, Layout, Plate, Scene, Shadow, ground_shadow, shadow};
+use crate::compose::resample::{most_strip_pixels, part};
+use crate::compose::{
+    Anchor, Background, CanvasLimit, Fit, Framing, Layout, Plate, Scene, Shadow, ground_shadow, shadow,
+};
 use crate::image::{Rect, Size};
 
 impl Scene {
@@ -28,6 +31,16 @@ impl Scene {
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
         let ground_shadow = if self.grounding.is_some() { ground_shadow::MAX_PIXELS } else { 0 };
         outline + shadow + ground_shadow + plate + mark + if unchanged { 0 } else { canvas }
+    }
+
+    /// Upper bound on what [`flatten`](crate::compose::flatten) needs to stretch a `background` of that size behind `source`, in
+    /// pixels of four bytes. Any other fit reduces both sides alike, and its strips are small.
+    #[must_use]
+    pub fn most_background_pixels(&self, source: Size, background: Size) -> usize {
+        let Background::Picture { fit: Fit::Stretch, .. } = self.background else { return 0 };
+        // Backgrounds are stretched behind whole pictures, whose canvas is that of every subject.
+        let layout = self.layout(source, Rect::whole(source));
+        layout.map_or(0, |layout| most_strip_pixels(background, part(Rect::whole(background)), layout.canvas))
     }
 
     /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond a canvas of `canvas` pixels,

@@ -1,8 +1,8 @@
 //! Layouts of every framing, size and anchor.
 
 use crate::compose::{
-    Anchor, Aspect, BorderContact, Framing, Grounding, Head, Layout, Light, MAX_SIDE, Outline, Padding, Resize, Scene,
-    Shadow, ground_shadow, shadow,
+    Anchor, Aspect, Background, BorderContact, Fit, Framing, Grounding, Head, Layout, Light, MAX_SIDE, Outline,
+    Padding, Resize, Scene, Shadow, ground_shadow, shadow,
 };
 use crate::image::color::Color;
 use crate::image::{Rect, Size};
@@ -576,4 +576,16 @@ fn an_unchanged_picture_needs_no_memory() {
     // The subject may be as narrow as one column.
     assert_eq!(trimmed(0.0, 0, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 8192);
     assert_eq!(trimmed(0.0, 0, resize(20, 0, 50)).most_pixels(PORTRAIT), 50 * 50);
+}
+
+#[test]
+fn only_a_stretched_background_needs_memory_for_its_strips() {
+    let needed = |fit| {
+        let background = Background::Picture { fit, behind: Color::WHITE };
+        let scene = Scene { background, ..scene(Framing::Whole, resize(400, 10, 0)) };
+        scene.most_background_pixels(PORTRAIT, Size::new(100, 1000))
+    };
+    assert_eq!([Fit::Cover, Fit::Contain].map(needed), [0; 2]);
+    // One row of the canvas is a hundred of the background's, with three hundred above and below.
+    assert_eq!(needed(Fit::Stretch), 2 * 400 * (100 + 600 + 4));
 }

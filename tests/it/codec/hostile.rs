@@ -22,7 +22,8 @@ fn refusal(bytes: &[u8]) -> String {
     }
 }
 
-fn chunk(name: &[u8; 4], data: &[u8]) -> Vec<u8> {
+/// A chunk of a PNG.
+pub(crate) fn chunk(name: &[u8; 4], data: &[u8]) -> Vec<u8> {
     let mut checksum = !0_u32;
     for byte in name.iter().chain(data) {
         checksum ^= u32::from(*byte);
@@ -40,7 +41,7 @@ fn png_header(width: u32, height: u32) -> Vec<u8> {
     [&b"\x89PNG\r\n\x1a\n"[..], &chunk(b"IHDR", &header)].concat()
 }
 
-fn with_png_chunk(bytes: &[u8], chunk: &[u8]) -> Vec<u8> {
+pub(crate) fn with_png_chunk(bytes: &[u8], chunk: &[u8]) -> Vec<u8> {
     let behind_header = 8 + 12 + 13;
     [&bytes[..behind_header], chunk, &bytes[behind_header..]].concat()
 }

@@ -1,5 +1,5 @@
 //! WebP files whose header contradicts their chunks: those of another size are refused by the probe, before pixels are allocated,
-//! and flags of absent chunks are ignored.
+//! flags of absent chunks are ignored, and alpha is decoded without its flag.
 
 use crate::codec::support::{decode, fixture};
 use backdrop::codec::{self, DecodeError, Limits};
@@ -141,6 +141,22 @@ fn flags_of_absent_chunks_do_not_matter() {
     let expected = decode(&with_alpha).expect("a valid file");
     with_alpha[20] |= 0x0c;
     assert!(decode(&with_alpha).expect("a valid picture").pixels() == expected.pixels());
+}
+
+#[test]
+fn alpha_is_decoded_where_its_flag_is_missing() {
+    // A file of one chunk, and the same chunk in an extended file without flags.
+    let plain = fixture("lossless_alpha.webp");
+    assert_eq!(plain[12..16], *b"VP8L");
+    let expected = decode(&plain).expect("a valid file");
+    assert!(expected.has_transparency());
+    let extended = file(&[canvas(expected.size(), STILL), plain[12..].to_vec()]);
+    assert!(decode(&extended).expect("a valid picture").pixels() == expected.pixels(), "lossless");
+    let mut lossy = fixture("lossy_alpha.webp");
+    let expected = decode(&lossy).expect("a valid file");
+    assert!(expected.has_transparency());
+    lossy[20] &= !0x10;
+    assert!(decode(&lossy).expect("a valid picture").pixels() == expected.pixels(), "lossy");
 }
 
 #[test]

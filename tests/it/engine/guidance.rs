@@ -8,6 +8,7 @@ use backdrop::image::Size;
 use backdrop::pipeline::{self, AuxImage, Files, Output, PipelineError};
 use backdrop::recipe::{ENDPOINTS, Fields, MASK_FILE, Recipe};
 use bytes::Bytes;
+use moxcms::ColorProfile;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -149,6 +150,44 @@ async fn a_mask_in_place_of_the_networks_decides_what_stays_without_the_network(
     for (x, y) in everywhere() {
         let white = (43..93).contains(&x) && (63..123).contains(&y);
         assert_eq!(alpha_of(x, y), if white { 255 } else { 0 }, "at {x},{y}");
+    }
+}
+
+#[tokio::test]
+async fn a_mask_without_matting_is_the_coverage_as_it_was_sent() {
+    // A ramp, and a dot and a hole that would be specks of the network's mask.
+    let value = |x: u32, y: u32| match (x, y) {
+        (10..12, 20..23) => 255,
+        (220..222, 90) => 0,
+        _ => ((x.saturating_sub(40) * 255 + 80) / 160).min(255) as u8,
+    };
+    let output = run("mask", &[("matting", "none")], Some(mask(value))).await.expect("a subject");
+    let same = alpha(&output);
+    for (x, y) in everywhere() {
+        assert_eq!(same(x, y), value(x, y), "at {x},{y}");
+    }
+    let hard = run("mask", &[("matting", "none"), ("edge", "hard")], Some(mask(value))).await.expect("a subject");
+    let hard = alpha(&hard);
+    assert_eq!([hard(60, 60), hard(180, 60)], [0, 255]);
+}
+
+#[tokio::test]
+async fn a_colour_profile_does_not_change_a_mask() {
+    let ramp = |profile: Option<Vec<u8>>| {
+        let mut info = png::Info::with_size(SIZE.width, SIZE.height);
+        info.icc_profile = profile.map(Into::into);
+        let mut file = Vec::new();
+        let mut writer = png::Encoder::with_info(&mut file, info).expect("a picture").write_header().expect("a header");
+        let row: Vec<u8> = (0..SIZE.width).map(|x| x as u8).collect();
+        writer.write_image_data(&row.repeat(SIZE.height as usize)).expect("grey pixels");
+        writer.finish().expect("an end");
+        Bytes::from(file)
+    };
+    let linear = ColorProfile::new_gray_with_gamma(1.0).encode().expect("a profile");
+    for fields in [&[("matting", "none")][..], &[("matting", "closed-form")]] {
+        let [plain, tagged] = [None, Some(linear.clone())].map(|profile| run("mask", fields, Some(ramp(profile))));
+        let (plain, tagged) = (plain.await.expect("a subject"), tagged.await.expect("a subject"));
+        assert!(plain.image.bytes == tagged.image.bytes, "{fields:?}: the masks differ");
     }
 }
 

@@ -8,7 +8,7 @@ use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, SegmenterFactory
 use backdrop::image::{EdgeKinds, Frame, Size};
 use backdrop::matting::{Edge, Method};
 use backdrop::pipeline::{self, Call, Output, PipelineError, Warning};
-use backdrop::recipe::{Cut, CutEngine, Detect, InferenceMode, Recipe};
+use backdrop::recipe::{Cut, CutEngine, Detect, ENDPOINTS, Fields, InferenceMode, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -150,6 +150,32 @@ async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
     assert_eq!(seen.load(Ordering::SeqCst), before + 2);
     let (_, pixels) = decoded(&output);
     assert_eq!((&pixels[..4], &pixels[60 * 4..61 * 4]), (&[255; 4][..], &[0; 4][..]));
+}
+
+#[tokio::test]
+async fn the_crop_of_a_picture_with_a_translucent_pixel_is_that_of_an_opaque_one() {
+    let (engine, _) = bright(&config(4, 4));
+    let smart_crop = ENDPOINTS.iter().find(|known| known.name == "smart-crop").expect("an endpoint");
+    // One pixel of the block is white, which it stays on white.
+    let file = |ground: u8, stray: u8| {
+        png(Size::new(240, 180), move |x, y| match (x, y) {
+            (100, 90) => [255, 255, 255, stray],
+            (80..160, 60..120) => [240, 200, 90, 255],
+            _ => [20, 24, 30, ground],
+        })
+    };
+    // Within the picture, and higher than it.
+    for fields in [&[][..], &[("aspect", "1:2")]] {
+        let mut sent = Fields::default();
+        fields.iter().for_each(|(name, value)| sent.push(name, value).expect("a field"));
+        let recipe = smart_crop.recipe(&sent).expect("valid fields");
+        let run = async |file: Bytes| pipeline::run(&engine, file, &recipe, &call()).await.unwrap();
+        let (opaque, stray, cutout) = (run(file(255, 255)).await, run(file(255, 254)).await, run(file(0, 255)).await);
+        assert_eq!(stray.subject, opaque.subject, "{fields:?}");
+        assert!(stray.image.bytes == opaque.image.bytes, "{fields:?}: the files differ");
+        let (_, pixels) = decoded(&cutout);
+        assert_eq!(pixels[..4], [0; 4], "{fields:?}: the crop of a cutout keeps its transparency");
+    }
 }
 
 /// A network that segments the left half of the first picture of a batch and the right half of the second; reports the

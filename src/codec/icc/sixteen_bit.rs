@@ -1,0 +1,107 @@
+//! Converts rows of 16-bit samples to sRGB, before they are rounded to 8 bits: in 8 bits the shadows of linear light have
+//! few levels.
+
+use super::{Samples, catch_panic, changes_colours, parse, transform_to_srgb};
+use moxcms::{ColorProfile, DataColorSpace, Layout, Transform16BitExecutor, TransformOptions};
+use std::sync::Arc;
+
+/// The conversion by an embedded profile.
+pub(in crate::codec) enum SixteenBitTransform {
+    /// Of colours.
+    Rgb(Arc<Transform16BitExecutor>),
+    /// The colour of each level of grey.
+    Grey(Vec<[u16; 3]>),
+}
+
+impl SixteenBitTransform {
+    /// The conversion of `samples` by `profile`; `None` for the profiles that 8-bit samples are not converted by.
+    pub(in crate::codec) fn of(samples: Samples, profile: &[u8]) -> Option<Self> {
+        let profile = parse(profile)?;
+        match (profile.color_space, samples) {
+            (DataColorSpace::Rgb, Samples::Rgb | Samples::Grey) => {
+                transform_to_srgb(&profile, Layout::Rgba, Layout::Rgba).filter(changes_colours)?;
+                transform(&profile, Layout::Rgba, Layout::Rgba).map(Self::Rgb)
+            }
+            (DataColorSpace::Gray, Samples::Grey) => {
+                let transform = transform(&profile, Layout::Gray, Layout::Rgb)?;
+                let levels: Vec<u16> = (0..=u16::MAX).collect();
+                let mut curve = vec![0; 3 * levels.len()];
+                catch_panic(|| transform.transform(&levels, &mut curve).ok())?;
+                Some(Self::Grey(curve.as_chunks::<3>().0.to_vec()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Converts the RGBA samples `from`, in which grey is repeated, to `to`; alpha is unchanged. A row that fails keeps its samples.
+    pub(in crate::codec) fn apply(&self, from: &[u16], to: &mut [u16]) {
+        match self {
+            Self::Rgb(transform) => {
+                if catch_panic(|| transform.transform(from, to).ok()).is_none() {
+                    to.copy_from_slice(from);
+                }
+                let pixels = to.as_chunks_mut::<4>().0.iter_mut().zip(from.as_chunks::<4>().0);
+                pixels.for_each(|(to, from)| to[3] = from[3]);
+            }
+            Self::Grey(curve) => {
+                for (to, from) in to.as_chunks_mut::<4>().0.iter_mut().zip(from.as_chunks::<4>().0) {
+                    let [red, green, blue] = curve[usize::from(from[0])];
+                    *to = [red, green, blue, from[3]];
+                }
+            }
+        }
+    }
+}
+
+fn transform(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<Transform16BitExecutor>> {
+    let srgb = ColorProfile::new_srgb();
+    catch_panic(|| from.create_transform_16bit(source, &srgb, target, TransformOptions::default()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(profile: &ColorProfile) -> Vec<u8> {
+        profile.encode().expect("a profile")
+    }
+
+    /// 65535ths of sRGB for 65535ths of linear light.
+    fn exact(level: u16) -> f64 {
+        let light = f64::from(level) / 65535.0;
+        let encoded = if light <= 0.003_130_8 { 12.92 * light } else { 1.055 * light.powf(1.0 / 2.4) - 0.055 };
+        encoded * 65535.0
+    }
+
+    #[test]
+    fn linear_light_keeps_its_shadows() {
+        let grey = ColorProfile::new_gray_with_gamma(1.0);
+        let mut rgb = ColorProfile::new_srgb();
+        rgb.cicp = None;
+        for curve in [&mut rgb.red_trc, &mut rgb.green_trc, &mut rgb.blue_trc] {
+            curve.clone_from(&grey.gray_trc);
+        }
+        for (samples, profile) in [(Samples::Grey, encoded(&grey)), (Samples::Rgb, encoded(&rgb))] {
+            let transform = SixteenBitTransform::of(samples, &profile).expect("it changes colours");
+            for level in (0..=u16::MAX).step_by(131) {
+                let mut seen = [0; 4];
+                transform.apply(&[level, level, level, 77], &mut seen);
+                // A twentieth of a step of 8 bits.
+                assert!(
+                    seen[..3].iter().all(|&seen| (f64::from(seen) - exact(level)).abs() < 13.0),
+                    "{level}: {seen:?}"
+                );
+                assert_eq!(seen[3], 77);
+            }
+        }
+    }
+
+    #[test]
+    fn profiles_that_change_no_colour_or_do_not_fit_are_skipped() {
+        let srgb = encoded(&ColorProfile::new_srgb());
+        let grey = encoded(&ColorProfile::new_gray_with_gamma(1.0));
+        assert!(SixteenBitTransform::of(Samples::Rgb, &srgb).is_none());
+        assert!(SixteenBitTransform::of(Samples::Rgb, &grey).is_none());
+        assert!(SixteenBitTransform::of(Samples::Rgb, b"not a profile").is_none());
+    }
+}
