@@ -320,14 +320,18 @@ clients-generate: ## Write the parts of clients/ that follow from schemas/openap
 	@$(PACKAGES_TOOLS)
 	$(PACKAGES)/venv/bin/python clients/generate.py
 
-# The clients are installed as users install them; their tools come from PyPI and npm (needs node 20.16 or later).
+# The clients are installed as users install them; their tools come from PyPI and npm (needs node 20.16 or later). The condition
+# only downloads, the parts of the clients' own builds too: a client that cannot be built is a failure.
 clients-test: conformance-packages build ## Test the Python and TypeScript clients of clients/
 	@if $(PACKAGES_TOOLS) \
-	  && $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check ./clients/python \
-	  && npm install --silent --no-audit --no-fund --prefix $(PACKAGES)/npm typescript@5.9.3 @types/node@20.19.43 pyright@1.1.414 \
-	    $(CURDIR)/clients/typescript \
-	  && npm run --silent --prefix clients/typescript build; then \
-	  $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
+	  && $(PACKAGES)/venv/bin/pip download --quiet --disable-pip-version-check --no-deps --dest $(PACKAGES)/download hatchling httpx tqdm \
+	  && npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(PACKAGES)/npm \
+	    typescript@5.9.3 @types/node@20.19.43 pyright@1.1.414 \
+	  && npm exec --silent --yes --package=typescript@5.9.3 -- tsc --version >/dev/null; then \
+	  $(PACKAGES)/venv/bin/pip install --quiet --disable-pip-version-check ./clients/python \
+	  && npm install --silent --no-audit --no-fund --prefix $(PACKAGES)/npm $(CURDIR)/clients/typescript \
+	  && npm run --silent --prefix clients/typescript build \
+	  && $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract ***\n\n'; \
 	else exit 1; fi

@@ -435,6 +435,35 @@ test("cancelling closes the connection and repeats nothing", async () => {
   assert.equal((await scenario.log()).length, 1);
 });
 
+test("cancelling the stream of a result closes its connection and repeats nothing", async () => {
+  const scenario = new Scenario("stall");
+  const document = { job_id: "job_1", status: "done", progress: 100, result_url: `${scenario.url}/results/one` };
+  const answered: typeof fetch = async (url, init) => String(url).includes("/jobs/") ? Response.json(document) : fetch(url, init);
+  const job = await new Client({ url: scenario.url, fetch: answered }).job("job_1");
+  const reader = job.stream().getReader();
+  const piece = reader.read();
+  await until(async () => (await scenario.log()).length === 1);
+  await reader.cancel();
+  assert.equal((await piece).done, true);
+  await until(async () => (await scenario.log())[0]?.disconnected === true);
+  assert.equal((await scenario.log()).length, 1);
+});
+
+test("a result is written completely where the system takes a part of each piece", async () => {
+  const path = join(folder, "partial");
+  const handle = await open(path, "w");
+  const prototype = Object.getPrototypeOf(handle) as { write(bytes: Uint8Array, offset?: number, length?: number): Promise<unknown> };
+  await handle.close();
+  const { write } = prototype;
+  prototype.write = function (bytes) {
+    return write.call(this, bytes, 0, 1);
+  };
+  const bytes = new Uint8Array(100_000).fill(7);
+  const partial = new Client({ fetch: async () => new Response(bytes) });
+  await partial.download("/results/one", path).finally(() => (prototype.write = write));
+  assert.deepEqual(new Uint8Array(await readFile(path)), bytes);
+});
+
 test("the key is needed and not shown", async () => {
   const { inspect } = await import("node:util");
   assert(!inspect(client, { depth: 9, showHidden: true }).includes(variable("BACKDROP_KEY")));

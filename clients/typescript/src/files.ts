@@ -26,7 +26,8 @@ export async function writePieces(path: string, pieces: AsyncIterable<Uint8Array
   try {
     const file = await open(part, "w");
     try {
-      for await (const piece of pieces) await file.write(piece);
+      // Appends, and unlike `write` all of the piece: a disk that gets full takes a part of it.
+      for await (const piece of pieces) await file.writeFile(piece);
     } finally {
       await file.close();
     }

@@ -1,7 +1,7 @@
 import type { JobDocument, JobDocumentBulk } from "./contract.js";
 import { BackdropError, JobFailedError, WaitTimeoutError } from "./errors.js";
 import { writePieces } from "./files.js";
-import { type Transport, jsonOf, pause, retryAfterOf } from "./transport.js";
+import { type Transport, either, jsonOf, pause, retryAfterOf } from "./transport.js";
 
 const POLL_MS = 2000;
 
@@ -105,7 +105,8 @@ export class Job {
 
   /** The result of a clip as it arrives. */
   stream(signal?: AbortSignal): ReadableStream<Uint8Array<ArrayBuffer>> {
-    const pieces = this.#transport.pieces(this.#result(), signal);
+    const cancelled = new AbortController();
+    const pieces = this.#transport.pieces(this.#result(), either(cancelled.signal, signal));
     return new ReadableStream({
       async pull(controller) {
         const { done, value } = await pieces.next();
@@ -113,7 +114,9 @@ export class Job {
         else controller.enqueue(value);
       },
       async cancel() {
-        await pieces.return();
+        // A generator returns only after the piece that it waits for.
+        cancelled.abort();
+        await pieces.return().catch(() => undefined);
       },
     });
   }

@@ -6,7 +6,7 @@ interface Modules {
     openAsBlob(path: string): Promise<Blob>;
     promises: {
       writeFile(path: string, bytes: Uint8Array): Promise<void>;
-      open(path: string, flags: "w"): Promise<{ write(bytes: Uint8Array): Promise<unknown>; close(): Promise<void> }>;
+      open(path: string, flags: "w"): Promise<{ writeFile(bytes: Uint8Array): Promise<void>; close(): Promise<void> }>;
       rename(from: string, to: string): Promise<void>;
       rm(path: string, options: { force: true }): Promise<void>;
     };

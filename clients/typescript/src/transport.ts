@@ -108,7 +108,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
 }
 
 /** A signal that `limit` ends, or the caller's. */
-function either(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
+export function either(limit: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
   return signal ? AbortSignal.any([limit, signal]) : limit;
 }
 

@@ -12,10 +12,12 @@ use std::path::Path;
 /// Saturated and unlike skin, fur and wood, so that fringes of the old background are visible.
 const COLOUR: [u8; 3] = [38, 110, 190];
 
-/// Draws the pictures of `report` to a PNG; writes none where there is no picture.
+/// Most pictures of a sheet, which is drawn in memory: 360 MB.
+const MAX_PICTURES: usize = 1000;
+
+/// Draws the first pictures of `report` to a PNG; writes none where there is no picture.
 pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
-    // A pipe was read to its end.
-    let pairs: Vec<_> = report.pairs().filter(|(input, output)| input.is_file() && output.is_file()).collect();
+    let (pairs, left_out) = first(report.pairs());
     let cell = cell_size(pairs.len());
     let mut sheet = ContactSheet::new(pairs.len());
     for (input, output) in pairs {
@@ -32,7 +34,18 @@ pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
     };
     write_file(path, &png).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     print_stderr!("Before and after: {}", path.display());
+    if left_out > 0 {
+        print_stderr!("The contact sheet has the first {MAX_PICTURES} pictures; {left_out} are left out");
+    }
     Ok(())
+}
+
+/// The first [`MAX_PICTURES`] pairs of files, and how many more there are.
+fn first<'a>(pairs: impl Iterator<Item = (&'a Path, &'a Path)>) -> (Vec<(&'a Path, &'a Path)>, usize) {
+    // A pipe was read to its end.
+    let mut files = pairs.filter(|(input, output)| input.is_file() && output.is_file());
+    let first = files.by_ref().take(MAX_PICTURES).collect();
+    (first, files.count())
 }
 
 /// Decodes a file and fits it into a cell; an error names the file.
@@ -49,4 +62,23 @@ fn decode(path: &Path, cell: Size) -> Result<Frame, Failure> {
     let limits = Limits { max_bytes: usize::MAX, max_megapixels: u32::MAX, ..Limits::LOCAL };
     let header = codec::probe(&bytes, &limits)?;
     fit_to_cell(codec::decode(&bytes, &header, &BufferPool::new(0))?, cell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sheet_has_a_bounded_number_of_pictures() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (file, pipe) = (file.path(), Path::new("-"));
+        let pairs = |count| std::iter::repeat_n((file, file), count).chain([(pipe, file)]);
+        let counts = |count| {
+            let (first, left_out) = first(pairs(count));
+            (first.len(), left_out)
+        };
+        assert_eq!(counts(7), (7, 0));
+        assert_eq!(counts(MAX_PICTURES), (MAX_PICTURES, 0));
+        assert_eq!(counts(20_000), (MAX_PICTURES, 19_000));
+    }
 }

@@ -29,7 +29,7 @@ pub(in crate::cli) struct Remove {
     /// after a change of options
     #[arg(long)]
     force: bool,
-    /// Also write a PNG with each picture before and after, where both are files
+    /// Also write a PNG with the first 1,000 pictures before and after, where both are files
     #[arg(long, value_name = "FILE")]
     contact_sheet: Option<PathBuf>,
     /// Print a report as JSON
