@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use crate::support::command::{backdrop, http_client, photo};
+use crate::support::command::{backdrop, http_client, json, photo, stderr};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -117,6 +117,43 @@ fn only_the_first_start_prints_a_key_and_it_is_valid() {
     again.signal("INT");
     let (printed, code) = again.output_and_code();
     assert_eq!((key_in(&printed), code), (None, Some(0)), "{printed}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_first_key_that_cannot_be_printed_is_revoked_and_another_can_be_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    for (name, stdout) in [("full", Stdio::from(full)), ("closed", Stdio::from(closed))] {
+        let data_dir = folder.path().join(name);
+        let mut daemon = Daemon(
+            backdrop()
+                .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
+                .arg(&data_dir)
+                .env("BACKDROP_LOG_FORMAT", "json")
+                .stdout(stdout)
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let log = BufReader::new(daemon.0.stderr.take().unwrap());
+        let mut lines = log.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("`backdrop keys create`")), "{name}: it is logged");
+        assert!(lines.any(|line| line.contains("\"listening\"")), "{name}: it goes on");
+        std::thread::spawn(move || lines.for_each(drop));
+        let keys = |arguments: &[&str]| {
+            let output = backdrop().arg("keys").args(arguments).arg("--data-dir").arg(&data_dir).output().unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
+            json(&output)
+        };
+        let listed = keys(&["list", "--json"]);
+        assert!(listed["keys"][0]["revoked_at"].is_string() && listed["keys"][1].is_null(), "{name}: {listed}");
+        keys(&["create", "--json"]);
+        daemon.signal("TERM");
+        assert_eq!(daemon.0.wait().unwrap().code(), Some(0), "{name}");
+    }
 }
 
 #[test]
