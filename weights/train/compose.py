@@ -15,7 +15,6 @@ MAX_UNCERTAIN = 0.03        # of the subject's area; photos with more are not us
 CLOSE_MARGIN = (0.04, 0.2)  # of the subject's longer side, on each side of its box
 THUMBNAIL = (140, 300)      # sides of small product pictures, in pixels
 SCENE_AREA = (0.05, 0.25)   # of the canvas: the subject of a composed scene
-HELD_AREA = (0.08, 0.6)     # of the subject's area: a thing in front of it
 WHITE_FROM = 240            # a pixel whose darkest channel is above this is white background
 
 
@@ -226,8 +225,6 @@ def place(rng, cut: np.ndarray, size: int, scale: float, centre: tuple[float, fl
 
     At a random place it extends beyond the border by at most an eighth, about a centre by as much as that demands.
     """
-    if chance(rng, 0.5):
-        cut = np.ascontiguousarray(cut[:, ::-1])
     h, w = cut.shape[:2]
     factor = scale * size / max(h, w)
     if factor < 0.6:  # the affine map alone would alias
@@ -245,7 +242,8 @@ def place(rng, cut: np.ndarray, size: int, scale: float, centre: tuple[float, fl
         near = extent * 0.38  # up to an eighth of it may leave the frame
         target = rng.uniform(min(near, size / 2), max(size - near, size / 2)) if centre is None else centre[axis] * size
         matrix[axis, 2] += target - middle[axis]
-    return cv2.warpAffine(cut, matrix, (size, size)).astype(np.float32)
+    placed = cv2.warpAffine(cut, matrix, (size, size)).astype(np.float32)
+    return placed[:, ::-1] if chance(rng, 0.5) else placed
 
 
 def relight(rng, rgb: np.ndarray, alpha: np.ndarray) -> np.ndarray:
@@ -381,29 +379,7 @@ class Composer:
         if photo.teacher_mask is not None:
             share = options["teacher"]
             alpha = (1 - share) * alpha + share * planes[3].astype(np.float32) / 255
-        rgb, valid = planes[0].astype(np.float32), np.where(planes[2] == 255, 255, 0).astype(np.uint8)
-        if source.options.get("people") and chance(rng, options["held"]):
-            return self.with_held(rng, rgb, alpha, valid)
-        return rgb, alpha, valid
-
-    def with_held(self, rng, rgb: np.ndarray, alpha: np.ndarray, valid: np.ndarray):
-        """A thing in front of the subject, below its upper quarter, that belongs to it: what people hold, carry or wear."""
-        size = rgb.shape[0]
-        rows, columns = np.where(alpha > 0.5)
-        lower = rows >= np.quantile(rows, 0.25) if len(rows) >= MIN_SUBJECT_PIXELS else np.zeros(0, bool)
-        if not lower.any():
-            return rgb, alpha, valid
-        at = rng.choice(np.flatnonzero(lower))
-        cut = self.cut(rng, size)
-        scale = scale_of_area(cut, rng.uniform(*HELD_AREA) * float(alpha.mean()))
-        placed = place(rng, cut, size, scale, ((columns[at] + 0.5) / size, (rows[at] + 0.5) / size))
-        thing, a = placed[..., :3], placed[..., 3] / 255
-        behind = (a > 0.5) & (alpha < 0.5)
-        if behind.any() and chance(rng, self.mix["composite"]["near_tone"]):
-            thing = self.match_tone(rng, thing, a, float(rgb[behind].mean()) + rng.uniform(-10, 20))
-        elif chance(rng, 0.6):
-            thing = relight(rng, thing, a)
-        return self.over(rng, thing, a, rgb), alpha * (1 - a) + a, np.where(a > 0.5, 255, valid).astype(np.uint8)
+        return planes[0].astype(np.float32), alpha, np.where(planes[2] == 255, 255, 0).astype(np.uint8)
 
     def negative(self, rng, size: int) -> np.ndarray:
         if chance(rng, 0.25) or not self.backgrounds:

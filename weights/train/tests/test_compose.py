@@ -156,19 +156,6 @@ def test_crops_of_scenes_show_most_of_the_picture(composer):
     assert areas[True] < 0.8 * areas[False], areas
 
 
-def test_a_held_thing_overlaps_the_subject_and_belongs_to_it(composer):
-    alpha = np.zeros((128, 128), np.float32)
-    alpha[40:100, 30:80] = 1
-    valid = np.full((128, 128), 255, np.uint8)
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        _, held, _ = composer.with_held(rng, np.full((128, 128, 3), 90, np.float32), alpha, valid)
-        assert (held >= alpha - 1e-6).all(), seed
-        assert held.max() <= 1 + 1e-6 and held.mean() < 2 * alpha.mean(), seed
-    empty = np.zeros((128, 128), np.float32)
-    assert composer.with_held(rng, alpha[..., None] * 3, empty, valid)[1] is empty
-
-
 def test_the_mask_of_a_composed_scene_is_its_subject_alone(composer):
     """The area is the requested one but for rotation and the frame; distractors change pixels outside of the mask."""
     composer.photo_until = composer.composite_until = 0.0
