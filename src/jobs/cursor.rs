@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::store::{BULK_ID_PREFIX, Job};
+use crate::store::{BulkJob, Job};
 
 /// The place of a job in a listing, which begins with the greatest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,9 +24,7 @@ impl Cursor {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (place, id) = text.split_once('.')?;
         let place = place.parse().ok()?;
-        let run = id.strip_prefix(BULK_ID_PREFIX);
-        let is_run = run.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-        (is_run || Job::is_id(id)).then(|| Self { place, id: id.to_owned() })
+        (BulkJob::is_id(id) || Job::is_id(id)).then(|| Self { place, id: id.to_owned() })
     }
 
     /// Place and id.

@@ -7,7 +7,7 @@ use crate::cli::contact_sheet::fit_to_cell;
 use crate::cli::exit_code::Failure;
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::progress::Progress;
-use crate::codec::{self, Limits};
+use crate::codec::{self, Header, Limits};
 use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::matting::{self, Method, Options};
 use crate::pipeline::Segmentation;
@@ -103,7 +103,8 @@ fn score(
     cell: Option<Size>,
 ) -> Result<(Evaluated, Option<Cells>), Failure> {
     let Segmentation { frame, mask, uncertainty, .. } = segmentation;
-    let header = codec::probe(truth, limits)?;
+    // A truth is coverage and no colour.
+    let header = Header { applies_profile: false, ..codec::probe(truth, limits)? };
     let truth_frame = codec::decode(truth, &header, &BufferPool::new(0))?;
     let size = frame.size();
     if truth_frame.size() != size {

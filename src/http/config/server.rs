@@ -80,8 +80,8 @@ pub struct HttpConfig {
     /// How long requests in flight may take to end at shutdown; meanwhile others are answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub shutdown_grace: Duration,
-    /// After this time without a connection and without a job the daemon ends, to be started again by the next connection;
-    /// only with a socket from systemd. Unset, it stays.
+    /// After this time without a connection, a job and a clip's result to delete the daemon ends, to be started again by the
+    /// next connection; only with a socket from systemd. Unset, it stays.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
     pub idle_exit: Option<Duration>,
 }

@@ -10,7 +10,7 @@ use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, Removed, job_json};
 use crate::recipe::FieldError;
-use crate::store::{BULK_ID_PREFIX, BulkJob, BulkQueue, BulkRunState, UnixSeconds};
+use crate::store::{BulkJob, BulkQueue, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn deleted(id: &str) -> Reply {
 
 /// The bulk runs, where an id is that of one.
 fn bulk_runs<'a>(state: &'a ApiState, id: &str) -> Option<&'a BulkRuns> {
-    state.app.bulk.as_ref().filter(|_| id.starts_with(BULK_ID_PREFIX))
+    state.app.bulk.as_ref().filter(|_| BulkJob::is_id(id))
 }
 
 async fn bulk_job(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<BulkJob, ApiError> {

@@ -86,6 +86,15 @@ pub struct BulkJob {
     pub error: Option<JobError>,
 }
 
+impl BulkJob {
+    /// Whether a text has the form of a bulk run's id.
+    #[must_use]
+    pub fn is_id(text: &str) -> bool {
+        let hash = text.strip_prefix(BULK_ID_PREFIX);
+        hash.is_some_and(|hash| !hash.is_empty() && hash.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    }
+}
+
 /// The claim of a daemon to lead a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkLead {

@@ -303,6 +303,7 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
         assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(usize::from(expected == 200)), "{listed}");
     }
     assert_eq!(daemons.send_as(other, 0, Method::DELETE, &location, None).0, 404);
+    assert_eq!(daemons.send_as(KEY, 0, Method::GET, "/jobs/bulk_%00", None).0, 404, "no id has U+0000");
     let mut worker = scene.worker();
     let ended = daemons.ended(0, &location);
     assert_eq!(ended["status"], "done", "{ended}");
