@@ -3,7 +3,8 @@
 //! The rate is made constant after all filters (`-fps_mode cfr`): a clip that changes its frame size, which makes
 //! ffmpeg rebuild its filters, keeps its timing. Time zero is the start of the file, where its sound begins; a video
 //! stream that starts later is extended backwards to it. Frames at irregular times are sampled before that (filter
-//! `fps`): at the end of such a clip ffmpeg 5 repeats the last frame as often as the ones before it.
+//! `fps`), by filters that are not rebuilt: at the end of such a clip ffmpeg 5 repeats the last frame as often as the ones
+//! before it.
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames, tolerance};
@@ -127,6 +128,10 @@ fn arguments(clip: &Clip, source: &Source) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-nostdin", "-hide_banner", "-v", "error"].map(OsString::from).into();
     // Each decoder thread holds a frame in memory; eight are enough not to be the bottleneck.
     arguments.extend(["-threads", "8"].map(OsString::from));
+    if source.is_sampled {
+        // Filters that are rebuilt, where the frame size changes, drop the frame that `fps` holds; the scaler adapts by itself.
+        arguments.extend(["-reinit_filter", "0"].map(OsString::from));
+    }
     arguments.extend(source.arguments());
     let stream = format!("0:{}", source.video_stream);
     let (filters, rate) = (filters(clip, source), clip.rate.to_string());

@@ -60,7 +60,7 @@ pub(super) struct Measured {
     /// Where the last packet ends, in seconds on the file's clock.
     pub(super) end: f64,
     /// Whether the last packet has a duration.
-    pub(super) ends: bool,
+    pub(super) has_last_duration: bool,
 }
 
 /// A stream's entry.
@@ -198,7 +198,7 @@ pub(super) async fn measure(
         }
     }
     drop(process);
-    let (span, ends) = (last - first, end > last);
+    let (span, has_last_duration) = (last - first, end > last);
     let average = match packets {
         0 => return Err(VideoError::Unreadable),
         // A single frame has no rate.
@@ -206,8 +206,8 @@ pub(super) async fn measure(
         _ if span <= 0.0 => return Err(VideoError::Unreadable),
         _ => (packets - 1) as f64 / span,
     };
-    let seconds = if ends { end - first } else { packets as f64 / average };
-    Ok(Measured { seconds, average, end, ends })
+    let seconds = if has_last_duration { end - first } else { packets as f64 / average };
+    Ok(Measured { seconds, average, end, has_last_duration })
 }
 
 impl Stream {

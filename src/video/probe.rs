@@ -2,7 +2,7 @@
 
 use super::container::{Container, SNIFF_BYTES};
 use super::ffprobe::{self, seconds};
-use super::frame_rate::Rate;
+use super::frame_rate::{MIN_SAMPLING_RATE, Rate};
 use super::input::Source;
 use super::{Clip, MAX_BYTES, Tools, VideoError};
 use std::path::{Path, PathBuf};
@@ -53,8 +53,10 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
     }
     // A header may declare its recorder's rate where many frames are missing.
     let is_present = |rate: &Rate| measured.is_none_or(|measured| measured.average > 0.9 * rate.per_second());
-    let regular = Rate::regular(average, nominal).filter(is_present);
-    let rate = regular.unwrap_or_else(|| Rate::sampling(average));
+    let known = Rate::regular(average, nominal);
+    let is_regular = known.as_ref().is_some_and(is_present);
+    let is_fast = |rate: &Rate| rate.per_second() >= MIN_SAMPLING_RATE;
+    let rate = known.filter(|rate| is_regular || is_fast(rate)).unwrap_or_else(|| Rate::sampling(average));
     // A header may declare less than is decoded, and the quota is reserved by the length.
     let decoded = measured.map_or(length, |measured| measured.end - output.format.start());
     let length = if decoded - length > tolerance(length, rate.per_second()) { decoded } else { length };
@@ -69,7 +71,7 @@ pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoErr
         video_stream: video.index,
         audio_stream: audio.map(|stream| stream.index),
         // Without the last frame's duration its filter drops that frame.
-        is_sampled: regular.is_none() && measured.is_some_and(|measured| measured.ends),
+        is_sampled: !is_regular && measured.is_some_and(|measured| measured.has_last_duration),
         has_alpha: video.has_alpha(),
         colors: video.color_coding(),
         file,

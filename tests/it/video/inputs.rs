@@ -175,6 +175,35 @@ async fn each_picture_of_a_slide_show_is_shown_for_its_time() {
 }
 
 #[tokio::test]
+async fn each_picture_of_a_slide_show_of_several_sizes_is_shown_for_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut list = "ffconcat version 1.0\n".to_owned();
+    for (color, width) in [("0xD22832", 80), ("0x28D232", 96), ("0x3228D2", 112)] {
+        let options = "-c:v libx264 -preset ultrafast -pix_fmt yuv420p";
+        made(folder.path(), &format!("{width}.ts"), &[&format!("color=c={color}:s={width}x36:r=25:d=0.04")], options);
+        list += &format!("file {width}.ts\nduration 2\n");
+    }
+    let slides = folder.path().join("list.ffconcat");
+    fs::write(&slides, list).unwrap();
+    let source = remade(&slides, "sizes.mkv", "-c copy");
+    let (_kept, finished) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
+    let pictures = frames(&finished.file);
+    // The last packet lasts 40 ms.
+    assert!((pictures.len() as f64 / 25.0 - 4.04).abs() < 0.06, "{} frames", pictures.len());
+    let strongest = |at: usize| {
+        let [red, green, blue, _] = pictures[at].pixel(10, 10);
+        if red > green.max(blue) {
+            "red"
+        } else if green > blue {
+            "green"
+        } else {
+            "blue"
+        }
+    };
+    assert_eq!([1, 48, 52, 98, pictures.len() - 1].map(strongest), ["red", "red", "green", "green", "blue"]);
+}
+
+#[tokio::test]
 async fn a_clip_of_half_a_frame_a_second_keeps_its_length() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(folder.path(), "slow.mkv", &[&boxed((160, 90), "1/2", 8)], "-c:v ffv1");
