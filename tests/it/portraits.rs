@@ -11,15 +11,20 @@ use backdrop::model::{Band, Enlargement, FaceCrop, FaceSearch, Factor, Retoucher
 use backdrop::pipeline::{self, FaceFound, Output, PipelineError, Warning};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 /// Detects the given faces, restores by adding a tenth, and enlarges by repeating pixels.
 #[derive(Debug, Default)]
 struct FakeRetoucher {
     faces: Vec<Face>,
     restored: AtomicUsize,
+    /// Bands that were begun.
     enlarged: AtomicUsize,
+    /// Sends when the first band may end.
+    gate: Mutex<Option<mpsc::Receiver<()>>>,
 }
 
 impl Retoucher for FakeRetoucher {
@@ -34,7 +39,11 @@ impl Retoucher for FakeRetoucher {
 
     fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
         self.enlarged.fetch_add(1, Ordering::SeqCst);
-        picture.compute(u32::MAX, |Band { frame, factor, rows, pixels }| {
+        if let Some(gate) = self.gate.lock().expect("no panic").take() {
+            gate.recv().expect("the band may end");
+        }
+        let rows = picture.frame().size().height.div_ceil(4);
+        picture.compute(rows, |Band { frame, factor, rows, pixels }| {
             let by = factor.get();
             let pixel = |x: u32, y: u32| frame.pixel(x / by, y / by);
             let (rows, columns) = (rows.start * by..rows.end * by, 0..frame.size().width * by);
@@ -380,6 +389,29 @@ async fn scales_give_their_sizes_and_faces_are_restored_after_enlarging() {
     let touched = changed(&enlarged, &restored);
     assert!(touched.len() > 1000 && touched.contains(&(64, 60)) && !touched.contains(&(2, 2)));
     assert_eq!(fake.seen.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_picture_is_enlarged_band_by_band_until_its_request_is_dropped() {
+    let fake = FakeEngine::with(&[]).await;
+    let file = noise(Size::new(64, 60), |_, _| 255);
+    let bands = || fake.retoucher.enlarged.load(Ordering::SeqCst);
+    fake.done("upscale", &file, &[]).await;
+    assert_eq!(bands(), 4);
+    let (open, gate) = mpsc::channel();
+    *fake.retoucher.gate.lock().expect("no panic") = Some(gate);
+    {
+        let mut dropped = pin!(fake.run("upscale", &file, &[]));
+        while bands() == 4 {
+            tokio::select! {
+                _ = &mut dropped => panic!("its first band may not end"),
+                () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            }
+        }
+    }
+    open.send(()).expect("the band waits");
+    fake.done("upscale", &file, &[]).await;
+    assert_eq!(bands(), 4 + 1 + 4, "the dropped request's bands go on");
 }
 
 #[tokio::test]

@@ -15,10 +15,12 @@ pub struct Enlargement {
     factor: Factor,
     /// The size of the enlarged picture.
     size: Size,
-    /// Its RGBA pixels; zeros where they are not computed.
+    /// Its RGBA pixels, zeros where they are not computed; none before the first band.
     pixels: Vec<u8>,
     /// Rows of `frame` whose enlargement is computed.
     rows: u32,
+    /// Whether a GPU failed to compute a band.
+    has_failed: bool,
 }
 
 /// Rows of a picture, and the pixels that they become.
@@ -49,7 +51,7 @@ impl Enlargement {
             return Err(SegmentError::Device(format!("{} cannot be enlarged {factor} times", frame.size())));
         };
         let size = Size::new(wide, high);
-        Ok(Self { frame, factor, size, pixels: vec![0; size.area() * 4], rows: 0 })
+        Ok(Self { frame, factor, size, pixels: Vec::new(), rows: 0, has_failed: false })
     }
 
     /// The picture.
@@ -62,6 +64,16 @@ impl Enlargement {
     #[must_use]
     pub const fn factor(&self) -> Factor {
         self.factor
+    }
+
+    /// Whether a GPU failed to compute a band, so that the CPU has to compute the others.
+    pub(in crate::model) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Notes that a GPU failed to compute a band.
+    pub(in crate::model) const fn set_failed(&mut self) {
+        self.has_failed = true;
     }
 
     /// Whether all rows are computed.
@@ -80,6 +92,10 @@ impl Enlargement {
         rows: u32,
         work: impl FnOnce(Band<'_>) -> Result<(), SegmentError>,
     ) -> Result<(), SegmentError> {
+        // Here, because large pictures take time to be cleared.
+        if self.pixels.is_empty() {
+            self.pixels = vec![0; self.size.area() * 4];
+        }
         let end = self.rows.saturating_add(rows).min(self.frame.size().height);
         let bytes_per_row = self.size.width as usize * 4 * self.factor.get() as usize;
         let pixels = &mut self.pixels[self.rows as usize * bytes_per_row..end as usize * bytes_per_row];

@@ -38,8 +38,8 @@ pub(super) use upscaler::{Source, Upscaler};
 /// Bands of a picture at most. In few, because a picture waits between them for the work of other requests.
 const BANDS: usize = 8;
 
-/// Tiles of a band for each that is computed at the same time, at least.
-const SHARE: usize = 2;
+/// Tiles of a band for each thread, at least.
+const TILES_PER_THREAD: usize = 2;
 
 /// Computes the next band of `enlargement`.
 pub(super) fn enlarge_band(enlargement: &mut Enlargement, upscaler: &dyn Upscaler) -> Result<(), SegmentError> {
@@ -63,11 +63,11 @@ pub(super) fn enlarge_band(enlargement: &mut Enlargement, upscaler: &dyn Upscale
     })
 }
 
-/// Rows of a band: whole tiles, of a height with which there are at most [`BANDS`] bands of at least [`SHARE`] tiles for each of
+/// Rows of a band: whole tiles, of a height with which there are at most [`BANDS`] bands of at least [`TILES_PER_THREAD`] tiles for each of
 /// `parallel` threads.
 fn band_rows([width, height]: [usize; 2], [columns, rows]: [usize; 2], parallel: usize) -> usize {
     let bands = height.div_ceil(rows).div_ceil(BANDS);
-    let enough = (SHARE * parallel).div_ceil(width.div_ceil(columns));
+    let enough = (TILES_PER_THREAD * parallel).div_ceil(width.div_ceil(columns));
     (bands.max(enough) * rows).min(height)
 }
 

@@ -106,6 +106,15 @@ impl Retoucher for ActiveRetoucher {
     }
 
     fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
-        self.run(|retoucher| retoucher.enlarge_band(picture))
+        if picture.has_failed() {
+            return self.cpu.enlarge_band(picture);
+        }
+        self.run(|retoucher| {
+            let done = retoucher.enlarge_band(picture);
+            if done.is_err() {
+                picture.set_failed();
+            }
+            done
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The segmentation network on the GPU, or on the CPU until a GPU that failed passes its self-test.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use backdrop_kernels::conv::Isa;
@@ -144,6 +144,8 @@ impl Retrial {
                         }
                         return;
                     }
+                    // The segmenter was dropped, and one that is loaded meanwhile may run on the GPU.
+                    Err(_) if stopped.try_recv() == Err(TryRecvError::Disconnected) => return,
                     Err(error) => {
                         let reason = error.into_reason();
                         tracing::debug!(reason, "the GPU still cannot be used");

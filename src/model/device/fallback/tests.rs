@@ -214,11 +214,11 @@ fn a_gpu_that_passes_its_test_before_an_unload_has_the_next_segmenter() {
     assert_eq!(loaded().device(), "unsteady adapter");
 }
 
-/// A GPU that is lost once; the second load takes until `pass` sends.
+/// A GPU that is lost once; the second load takes until `passes` says whether it succeeds.
 struct Gated {
     lost: Arc<AtomicBool>,
     loads: AtomicUsize,
-    pass: Mutex<mpsc::Receiver<()>>,
+    passes: Mutex<mpsc::Receiver<bool>>,
 }
 
 impl fmt::Display for Gated {
@@ -229,10 +229,11 @@ impl fmt::Display for Gated {
 
 impl Gpu for Gated {
     fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
-        if self.loads.fetch_add(1, Ordering::Relaxed) == 1 {
-            self.pass.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("it may pass in the end");
-            self.lost.store(false, Ordering::Relaxed);
+        let number = self.loads.fetch_add(1, Ordering::Relaxed);
+        if number == 1 && !self.passes.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("it ends") {
+            return Err(SegmentError::Unusable("gated adapter failed its self-test".to_owned()));
         }
+        self.lost.store(false, Ordering::Relaxed);
         Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
     }
 
@@ -249,11 +250,12 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-#[test]
-fn a_gpu_that_passes_after_the_segmenter_was_unloaded_and_loaded_again_takes_over() {
-    let (passes, pass) = mpsc::channel();
+/// A device whose first segmenter was dropped during a trial of the lost GPU, which ends as the sender says, and its second one,
+/// which runs on the CPU.
+fn unloaded_during_a_trial() -> (mpsc::Sender<bool>, Arc<Gated>, ActiveDevice, Box<dyn Segmenter>) {
+    let (ends, passes) = mpsc::channel();
     let lost = Arc::new(AtomicBool::new(false));
-    let gpu = Arc::new(Gated { lost: Arc::clone(&lost), loads: AtomicUsize::new(0), pass: Mutex::new(pass) });
+    let gpu = Arc::new(Gated { lost: Arc::clone(&lost), loads: AtomicUsize::new(0), passes: Mutex::new(passes) });
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
     let mut first = device.segmenter(&Weights::embedded(), 1).expect("it works");
     lost.store(true, Ordering::Relaxed);
@@ -261,12 +263,29 @@ fn a_gpu_that_passes_after_the_segmenter_was_unloaded_and_loaded_again_takes_ove
     device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
     wait_for("it is not tried again", || gpu.loads.load(Ordering::Relaxed) == 2);
     drop(first);
-    let mut second = device.segmenter(&Weights::embedded(), 1).expect("the CPU computes");
+    let second = device.segmenter(&Weights::embedded(), 1).expect("the CPU computes");
     assert!(second.device().starts_with("CPU ("), "{}", second.device());
-    passes.send(()).expect("the trial goes on");
+    (ends, gpu, device, second)
+}
+
+#[test]
+fn a_gpu_that_passes_after_the_segmenter_was_unloaded_and_loaded_again_takes_over() {
+    let (passes, _gpu, device, mut second) = unloaded_during_a_trial();
+    passes.send(true).expect("the trial goes on");
     let on_gpu = || second.segment(&[&picture()]).expect("one of them answers")[0].size() == Size::new(1, 1);
     wait_for("the second segmenter stays on the CPU", on_gpu);
     assert_eq!(second.device(), "unsteady adapter");
+    assert_eq!(device.until_trial(), None);
+}
+
+#[test]
+fn a_trial_that_fails_after_another_one_has_passed_changes_nothing() {
+    let (passes, gpu, device, mut second) = unloaded_during_a_trial();
+    device.0.fallback().as_mut().expect("it failed").since -= 2 * gpu.retry_after();
+    let on_gpu = || second.segment(&[&picture()]).expect("one of them answers")[0].size() == Size::new(1, 1);
+    wait_for("the second segmenter stays on the CPU", on_gpu);
+    passes.send(false).expect("the trial goes on");
+    wait_for("the trial does not end", || Arc::strong_count(&gpu) == 3);
     assert_eq!(device.until_trial(), None);
 }
 
