@@ -59,26 +59,19 @@ impl RedbStore {
         Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none(), OUTCOME_TIMEOUT)
     }
 
-    /// As [`Self::open_with_timeout`], with preallocated disk space: the file can grow by `bytes` on a disk that other files have
-    /// filled. Nothing is allocated on a file system that cannot do so, or has too little space.
+    /// As [`Self::open`], with preallocated disk space: the file can grow by `bytes` on a disk that other files have filled.
+    /// Nothing is allocated on a file system that cannot do so, or has too little space.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_with_reserve(path: &Path, bytes: u64, timeout: Duration) -> Result<Self, OpenError> {
-        let start = Instant::now();
-        loop {
-            let opened = Self::open_with_opener(
-                Box::new(|path| builder().open(path)),
-                path,
-                compaction::IDLE,
-                DiskReserve::ahead_of(path, bytes),
-                OUTCOME_TIMEOUT,
-            );
-            if !matches!(opened, Err(OpenError::Locked { .. })) || start.elapsed() >= timeout {
-                return opened;
-            }
-            std::thread::sleep(LOCK_RETRY);
-        }
+    pub fn open_with_reserve(path: &Path, bytes: u64) -> Result<Self, OpenError> {
+        Self::open_with_opener(
+            Box::new(|path| builder().open(path)),
+            path,
+            compaction::IDLE,
+            DiskReserve::ahead_of(path, bytes),
+            OUTCOME_TIMEOUT,
+        )
     }
 
     pub(super) fn open_with_opener(
@@ -113,7 +106,14 @@ impl RedbStore {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with_timeout(path: &Path, timeout: Duration) -> Result<Self, OpenError> {
-        Self::open_with_reserve(path, 0, timeout)
+        let start = Instant::now();
+        loop {
+            let opened = Self::open(path);
+            if !matches!(opened, Err(OpenError::Locked { .. })) || start.elapsed() >= timeout {
+                return opened;
+            }
+            std::thread::sleep(LOCK_RETRY);
+        }
     }
 
     /// As [`StateStore::load`], at a given time.

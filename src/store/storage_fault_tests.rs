@@ -328,7 +328,7 @@ fn space_is_allocated_ahead_of_the_file() {
         return eprintln!("SKIPPED: this file system cannot allocate ahead: {error}");
     }
     let length = std::fs::metadata(&path).expect("it is there").len();
-    let store = RedbStore::open_with_reserve(&path, BYTES, Duration::ZERO).expect("it opens");
+    let store = RedbStore::open_with_reserve(&path, BYTES).expect("it opens");
     let file = std::fs::metadata(&path).expect("it is there");
     assert!(file.blocks() * 512 >= length + BYTES, "{} blocks", file.blocks());
     assert_sound(&store);

@@ -54,7 +54,7 @@ impl AdminEndpoint {
     ///
     /// # Errors
     /// When it cannot be deleted.
-    pub fn remove_left_over(data_dir: &Path) -> io::Result<()> {
+    pub fn remove_stale(data_dir: &Path) -> io::Result<()> {
         remove_if_there(&Self::file_in(data_dir))
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(AdminEndpoint::file_in(folder.path()), "left over").expect("the folder is writable");
         for _ in 0..2 {
-            AdminEndpoint::remove_left_over(folder.path()).expect("the folder is writable");
+            AdminEndpoint::remove_stale(folder.path()).expect("the folder is writable");
             assert!(!AdminEndpoint::file_in(folder.path()).exists());
         }
     }

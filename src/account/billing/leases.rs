@@ -108,6 +108,11 @@ impl Leases {
         }
     }
 
+    /// Whether the lease of `holder` has so many images.
+    pub(super) fn has_images_of(&self, holder: &Holder, images: u64, now: Instant) -> bool {
+        self.0.get(holder).is_some_and(|lease| lease.images >= images && lease.is_valid(now))
+    }
+
     /// Whether any lease has images.
     pub(super) fn has_images(&self, now: Instant) -> bool {
         self.0.values().any(|lease| lease.images > 0 && lease.is_valid(now))

@@ -344,17 +344,25 @@ impl Reservation {
     /// Why the store cannot write, where no lease covers the images.
     pub fn require_billable(&self) -> Result<(), WriteError> {
         let Some(reason) = self.billing.0.store.fault() else { return Ok(()) };
-        let is_covered = self.lease_share(self.images).is_some_and(|held| held.share.images >= self.images);
+        let is_covered = self
+            .lease_holder()
+            .is_some_and(|holder| self.billing.lock_leases().has_images_of(&holder, self.images, Instant::now()));
         if is_covered { Ok(()) } else { Err(ChangeError::Unavailable(reason).into()) }
+    }
+
+    /// Who leases images for this reservation; `None` where no lease can pay.
+    fn lease_holder(&self) -> Option<Holder> {
+        let store = &self.billing.0.store;
+        if !store.is_shared() || store.is_superseded() {
+            return None;
+        }
+        Some(Holder { account: self.account.clone(), key_id: self.key_id.clone()?, month: self.month })
     }
 
     /// Takes what the key has leased for a bill of `images`.
     fn lease_share(&self, images: u64) -> Option<HeldShare> {
-        let (billing, store) = (self.billing.clone(), &self.billing.0.store);
-        if images == 0 || !store.is_shared() || store.is_superseded() {
-            return None;
-        }
-        let holder = Holder { account: self.account.clone(), key_id: self.key_id.clone()?, month: self.month };
+        let holder = self.lease_holder().filter(|_| images > 0)?;
+        let billing = self.billing.clone();
         let taken = billing.lock_leases().take(holder.clone(), images, self.quota, Instant::now());
         let leases = &billing.0.leases;
         taken.map(|(share, until)| HeldShare { leases: Arc::clone(leases), holder, share, until })

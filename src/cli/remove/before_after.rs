@@ -17,7 +17,7 @@ const MAX_PICTURES: usize = 1000;
 
 /// Draws the first pictures of `report` to a PNG; writes none where there is no picture.
 pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
-    let (pairs, left_out) = first(report.pairs());
+    let (pairs, left_out) = first_pairs(report.pairs());
     let cell = cell_size(pairs.len());
     let mut sheet = ContactSheet::new(pairs.len());
     for (input, output) in pairs {
@@ -41,7 +41,7 @@ pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
 }
 
 /// The first [`MAX_PICTURES`] pairs of files, and how many more there are.
-fn first<'a>(pairs: impl Iterator<Item = (&'a Path, &'a Path)>) -> (Vec<(&'a Path, &'a Path)>, usize) {
+fn first_pairs<'a>(pairs: impl Iterator<Item = (&'a Path, &'a Path)>) -> (Vec<(&'a Path, &'a Path)>, usize) {
     // A pipe was read to its end.
     let mut files = pairs.filter(|(input, output)| input.is_file() && output.is_file());
     let first = files.by_ref().take(MAX_PICTURES).collect();
@@ -74,7 +74,7 @@ mod tests {
         let (file, pipe) = (file.path(), Path::new("-"));
         let pairs = |count| std::iter::repeat_n((file, file), count).chain([(pipe, file)]);
         let counts = |count| {
-            let (first, left_out) = first(pairs(count));
+            let (first, left_out) = first_pairs(pairs(count));
             (first.len(), left_out)
         };
         assert_eq!(counts(7), (7, 0));

@@ -37,6 +37,7 @@ use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
 #[cfg(unix)]
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -46,8 +47,16 @@ use tokio::time::{Instant, timeout_at};
 /// Disk space reserved for the store's growth: some ten thousand billing records.
 const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
-/// How long a daemon waits at its start for a command that has the store's file open, such as `backdrop keys`.
+/// How long a daemon waits at its start for a command that has the store's file open, such as `backdrop keys`, and how often it
+/// tries.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+const STORE_RETRY: Duration = Duration::from_millis(25);
+
+/// Where a daemon keeps its records.
+enum DaemonStore {
+    File(RedbStore),
+    Database(Box<PostgresStore>),
+}
 
 /// How often a waiting daemon tries to open the database, and a running one tests whether its copy is stale.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
@@ -136,6 +145,16 @@ async fn serve(config: Config) -> Result<(), Failure> {
         admin = after_waiting;
         queue = Some(Queue::from(server.bulk_queue_of_daemon()));
     }
+    let data_dir = &config.data_dir;
+    store::create_private_dir(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
+    // The API's listener is not bound yet here either.
+    let store = match database {
+        Some(database) => DaemonStore::Database(Box::new(database)),
+        None => tokio::select! {
+            opened = open_file(data_dir) => DaemonStore::File(opened?),
+            () = &mut stop => return Ok(()),
+        },
+    };
     let shared_config = Arc::new(config.clone());
     let bulk_runs = queue.clone().map(|queue| BulkRuns {
         queue,
@@ -155,7 +174,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     }
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
-    let (services, secret) = open_services(&config, database).await?;
+    let (services, secret) = open_services(&config, store).await?;
     let keys = services.keys.clone();
     let token = AdminToken::generate();
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
@@ -369,18 +388,37 @@ fn reload_on_hangup(tls: Option<Tls>) -> io::Result<()> {
     Ok(())
 }
 
-/// Loads the services and the secret of the daemon, from the database if there is one.
-async fn open_services(config: &Config, database: Option<PostgresStore>) -> Result<(Services, DaemonSecret), Failure> {
+/// Opens the store's file; waits for a command that has it open.
+async fn open_file(data_dir: &Path) -> Result<RedbStore, Failure> {
+    let (file, began) = (store::file_in(data_dir), Instant::now());
+    let mut is_reported = false;
+    loop {
+        let path = file.clone();
+        let open = move || RedbStore::open_with_reserve(&path, STORE_RESERVE_BYTES);
+        match tokio::task::spawn_blocking(open).await? {
+            Err(error @ OpenError::Locked { .. }) if began.elapsed() < STORE_TIMEOUT => {
+                if !is_reported {
+                    tracing::warn!(reason = telemetry::with_causes(&error), "waiting for the store");
+                    is_reported = true;
+                }
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// Loads the services and the secret of the daemon.
+async fn open_services(config: &Config, store: DaemonStore) -> Result<(Services, DaemonSecret), Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
     let open = move || -> Result<(Services, DaemonSecret), Failure> {
-        store::create_private_dir(&data_dir)
-            .map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
         let own = DaemonSecret::open(&data_dir);
-        let Some(store) = database else {
-            let file = store::file_in(&data_dir);
-            let store = RedbStore::open_with_reserve(&file, STORE_RESERVE_BYTES, STORE_TIMEOUT)?;
-            AdminEndpoint::remove_left_over(&data_dir)?;
-            return Ok((Services::load(store, free_images)?, own?));
+        let store = match store {
+            DaemonStore::File(store) => {
+                AdminEndpoint::remove_stale(&data_dir)?;
+                return Ok((Services::load(store, free_images)?, own?));
+            }
+            DaemonStore::Database(store) => *store,
         };
         // The first daemon gives its secret to all others, so that links stay valid after a move from a file.
         let secret = store.shared_secret(own?.expose())?;

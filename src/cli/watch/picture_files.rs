@@ -114,15 +114,19 @@ impl PictureFiles {
         result_of: impl Fn(&Path) -> PathBuf,
     ) {
         for (path, version) in pictures {
+            let is_notified_since = |file: &PictureFile| began.is_some_and(|began| file.seen > began);
             match self.files.get_mut(&path) {
+                // What the scan has read may be older.
+                Some(file) if is_notified_since(file) && !file.is_gone() => {}
                 Some(file) if file.version == version && !file.is_gone() => file.seen = now,
                 // Its change was not notified, as on a network.
                 _ => self.seen(&path, version, QUIET, now, &result_of),
             }
         }
-        let is_gone = |file: &PictureFile| began.is_some_and(|began| file.seen < began);
-        let gone: Vec<_> = self.files.iter().filter(|(_, file)| is_gone(file)).map(|(path, _)| path.clone()).collect();
-        gone.iter().for_each(|path| self.forget(path, now));
+        let is_missing = |file: &PictureFile| began.is_some_and(|began| file.seen < began);
+        let missing = self.files.iter().filter(|(_, file)| is_missing(file));
+        let missing: Vec<_> = missing.map(|(path, _)| path.clone()).collect();
+        missing.iter().for_each(|path| self.forget(path, now));
     }
 
     /// The next picture that is due; it is in progress from now on.
@@ -353,6 +357,19 @@ mod tests {
         assert!(again.is_result_stale, "the result may be newer than the change");
         folder.finish(&again, 7, None);
         assert_eq!((folder.due(99), folder.files.failures()), (None, vec![]));
+    }
+
+    #[test]
+    fn a_scan_that_read_a_file_before_its_change_does_not_bring_the_older_version_back() {
+        let mut folder = Folder::new();
+        folder.change(0, "a.jpg", Written, 1);
+        folder.change(2, "a.jpg", Closed, 2);
+        folder.scan(1, 3, &[("a.jpg", 1)]);
+        let picture = folder.due(4).unwrap();
+        assert_eq!(picture.version, FileVersion::test(2));
+        folder.finish(&picture, 5, None);
+        folder.scan(30, 31, &[("a.jpg", 2)]);
+        assert_eq!(folder.due(99), None, "it is processed once");
     }
 
     #[test]

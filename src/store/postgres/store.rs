@@ -79,13 +79,16 @@ impl PostgresServer {
         self
     }
 
-    /// What a daemon does once a minute: drops old commits, ended leases and daemons that are gone. For tests, which do not wait
-    /// for it.
+    /// What a daemon does once a minute, in turns: drops old commits, ended leases and daemons that are gone. For tests, which do
+    /// not wait for it.
     ///
     /// # Errors
     /// When the database cannot be used.
     pub fn clean_up(&self) -> Result<(), OpenError> {
-        let cleaned = self.0.connect().and_then(|mut connection| clean_up(&mut connection));
+        let cleaned = self.0.connect().and_then(|mut connection| {
+            while clean_up(&mut connection)? {}
+            Ok(())
+        });
         cleaned.map_err(|fault| read_error(&self.0, fault))
     }
 

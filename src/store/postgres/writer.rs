@@ -53,9 +53,6 @@ const DAEMON_LEASE: Duration = Duration::from_secs(15);
 /// How often a daemon drops old commits from the log.
 const CLEANUP: Duration = Duration::from_secs(60);
 
-/// Transactions that then drop some of them, at most: together more than are written meanwhile, in a second or two.
-const DROPS_PER_CLEANUP: usize = 20;
-
 /// How often a new connection tries to take the locks: the server needs a moment to end the session of a broken one.
 const LOCK_TRIES: u32 = 10;
 
@@ -285,17 +282,15 @@ impl WriterState {
             if is_lease_due {
                 renew_lease(connection)?;
             }
-            if is_cleanup_due {
-                clean_up(connection)?;
-            }
-            read_log(connection, self.place)
+            let is_cleaned_up = is_cleanup_due && !clean_up(connection)?;
+            Ok((read_log(connection, self.place)?, is_cleaned_up))
         });
         match read {
-            Ok(commits) => {
+            Ok((commits, is_cleaned_up)) => {
                 if is_lease_due {
                     self.lease_renewed = Instant::now();
                 }
-                if is_cleanup_due {
+                if is_cleaned_up {
                     self.cleaned_up = Instant::now();
                 }
                 self.pass_on(commits);
@@ -615,20 +610,19 @@ fn read_log(connection: &mut Connection, place: LogPlace) -> Result<Vec<LoggedCo
     Ok(commits)
 }
 
-/// Drops old commits, ended leases, and daemons that have not been back for a week.
-pub(super) fn clean_up(connection: &mut Connection) -> Result<(), Fault> {
-    for _ in 0..DROPS_PER_CLEANUP {
-        let mut queries = connection.writing()?;
-        let may_be_more = queries.drop_old_commits()?;
-        queries.commit()?;
-        if !may_be_more {
-            break;
-        }
+/// Drops some of the old commits, and without more of them ended leases and daemons that have not been back for a week; returns
+/// whether there may be more. They are dropped turn by turn: neither bills nor the renewal of the lease wait for all of them.
+pub(super) fn clean_up(connection: &mut Connection) -> Result<bool, Fault> {
+    let mut queries = connection.writing()?;
+    let may_be_more = queries.drop_old_commits()?;
+    queries.commit()?;
+    if may_be_more {
+        return Ok(true);
     }
     let mut queries = connection.writing()?;
     queries.drop_ended_leases()?;
     queries.execute("DELETE FROM daemons WHERE lease_until < now() - interval '7 days'", &[])?;
-    queries.commit()
+    queries.commit().map(|()| false)
 }
 
 /// Renews the lease of the connection's daemon.

@@ -59,7 +59,7 @@ fn on_a_small_disk() {
     let folder = child_input();
     let folder = Path::new(&folder);
     let file = store::file_in(folder);
-    let store = RedbStore::open_with_reserve(&file, RESERVE, Duration::ZERO).expect("a new store");
+    let store = RedbStore::open_with_reserve(&file, RESERVE).expect("a new store");
     apply(&store, account("a")).expect("there is room");
     let filler = folder.join("filler");
     small_disk::fill(&filler);

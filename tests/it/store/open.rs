@@ -1,5 +1,6 @@
 //! Opening a store: migration of older schemas, and refusals that change nothing.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -159,10 +160,19 @@ fn opening_with_a_timeout_waits_for_the_lock_until_the_timeout() {
 fn a_daemon_that_starts_waits_for_a_command_that_has_the_store_open() {
     let (folder, file) = folder();
     let command = RedbStore::open(&file).expect("a new store");
-    let mut daemon = Daemon::start(folder.path());
-    std::thread::sleep(Duration::from_secs(1));
+    let started = || {
+        let mut daemon = Daemon::start(folder.path());
+        let log = BufReader::new(daemon.0.stderr.take().expect("piped"));
+        let mut lines = log.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("waiting for the store")), "it does not wait");
+        (daemon, lines)
+    };
+    let (mut stopped, _lines) = started();
+    stopped.signal("TERM");
+    assert_eq!(stopped.0.wait().expect("it ends").code(), Some(0), "a daemon that waits ends at once");
+    let (_daemon, mut lines) = started();
     drop(command);
-    daemon.address();
+    assert!(lines.any(|line| line.contains("\"listening\"")), "it does not go on");
 }
 
 /// Creates a file in the place of a store.

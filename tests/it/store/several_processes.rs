@@ -388,11 +388,12 @@ fn leased_images_are_billed_once_the_database_is_back() {
         let require_billable = |services: &Services, images| {
             services.billing.reserve_for(&payer, images, now()).expect("room").require_billable()
         };
-        require_billable(&one, 1).expect("its lease has room");
         let replayed = runtime.block_on(one.idempotency.claim("acme", &name, [1; 32], now()));
         assert!(matches!(replayed, Claim::Replay(_)), "{replayed:?}");
         if is_gone {
             // A server that stands still is noticed later.
+            wait_until(|| one.store.fault().is_some());
+            require_billable(&one, 1).expect("its lease has room");
             let refused = bill_one(&runtime, &cold, &payer).expect_err("it has no lease");
             assert!(matches!(refused, BillingError::Write(_)), "{refused}");
             for (services, images) in [(&cold, 1), (&one, 200)] {
