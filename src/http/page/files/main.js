@@ -172,8 +172,9 @@ function settings() {
   // A request cannot take back a value of its preset: without one that was cleared, the others are sent in the preset's place.
   const isCleared = controls.some((one) => one.isCleared() && preset?.params[one.field.name] !== undefined);
   if (isCleared) {
-    const kept = presetValues().filter(([name]) => !values.some(([sent]) => sent === name));
-    fields.unshift(...kept.map(([name, value]) => [name, String(value)]));
+    // A mode of the preset without a mask is not used, but refused where it is sent.
+    const kept = presetValues().filter(([name]) => name !== "mask_mode" && !values.some(([sent]) => sent === name));
+    fields.unshift(...kept.map(([name, value]) => [name, [value].flat().join(";")]));
   } else if (preset) fields.unshift(["preset", preset.id]);
   const fingerprint = JSON.stringify([fields, files.map(([name, file]) => [name, file.name, file.size, file.lastModified])]);
   return { fields, files, fingerprint };
