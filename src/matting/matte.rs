@@ -51,7 +51,7 @@ impl<'a> SolvedMatte<'a> {
         let matte = match (options.method, guide) {
             (Method::ClosedForm, _) => return Self::closed_form(frame, &mask, options),
             (Method::None, Guide::Mask(mask)) => {
-                return Self { matte: mask.clone(), pyramid: None, speck_pixels: 0, known: None, as_sent: true };
+                return Self { as_sent: true, ..Self::of_caller(mask.clone()) };
             }
             (Method::None, Guide::Network { .. } | Guide::Trimap(_)) => upsampled(mask.values(), mask.size(), frame),
         };
@@ -74,12 +74,17 @@ impl<'a> SolvedMatte<'a> {
         Self { matte, pyramid: None, speck_pixels: speck_pixels(mask, size), known: None, as_sent: false }
     }
 
+    /// A `matte` that the caller's mask or trimap determines: whatever is in it was meant, so that it has no specks.
+    fn of_caller(matte: AlphaMatte) -> Self {
+        Self { matte, pyramid: None, speck_pixels: 0, known: None, as_sent: false }
+    }
+
     fn of_trimap(frame: &Frame, trimap: &'a Trimap, options: &Options) -> Self {
         let matte = match options.method {
             Method::ClosedForm => closed_form::estimate_alpha(frame, trimap, &Priors { mask: None, temporal: None }),
             Method::None => AlphaMatte::new(trimap.size(), trimap.labels().to_vec()),
         };
-        Self { matte, pyramid: None, speck_pixels: 0, known: Some(trimap), as_sent: false }
+        Self { known: Some(trimap), ..Self::of_caller(matte) }
     }
 
     pub(super) fn finalized(self, frame: &Frame, options: &Options) -> Result<AlphaMatte, NoSubject> {

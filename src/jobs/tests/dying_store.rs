@@ -30,6 +30,14 @@ pub(super) struct DyingStore {
     pub(super) full: Arc<FullDisk>,
 }
 
+impl DyingStore {
+    /// One whose process does not die, on a disk that may be full.
+    pub(super) fn on_disk(store: RedbStore, full: &Arc<FullDisk>) -> Self {
+        let life = AtomicI64::new(i64::MAX);
+        Self { store, life, writes_last: false, dead: Arc::default(), full: Arc::clone(full) }
+    }
+}
+
 /// Whether the disk of the store is full, and the changes that were refused for that.
 #[derive(Debug, Default)]
 pub(super) struct FullDisk {

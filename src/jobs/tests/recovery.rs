@@ -140,14 +140,7 @@ async fn a_worker_resumes_after_the_existing_segments() {
 async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_store_can_write_again() {
     let env = TestEnv::new();
     let full = Arc::new(FullDisk::default());
-    let store = DyingStore {
-        store: env.store(),
-        life: AtomicI64::new(i64::MAX),
-        writes_last: false,
-        dead: Arc::default(),
-        full: Arc::clone(&full),
-    };
-    let mut daemon = env.start_on(store);
+    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
     let id = daemon.create_new(new_job("make")).await.job.id;
     full.hides_next.store(true, Ordering::SeqCst);
     full.is_full.store(true, Ordering::SeqCst);
@@ -164,14 +157,7 @@ async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_stor
 async fn a_finished_job_is_recorded_and_billed_once_when_the_store_can_write_again() {
     let env = TestEnv::new();
     let full = Arc::new(FullDisk::default());
-    let store = DyingStore {
-        store: env.store(),
-        life: AtomicI64::new(i64::MAX),
-        writes_last: false,
-        dead: Arc::default(),
-        full: Arc::clone(&full),
-    };
-    let mut daemon = env.start_on(store);
+    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
     let reservation = daemon.reserve(9).expect("none is held");
     let id = daemon.create_new(NewJob { reservation: Some(reservation), ..new_job("hang and make") }).await.job.id;
     daemon.start_tasks();

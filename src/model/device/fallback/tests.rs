@@ -152,10 +152,8 @@ fn a_gpu_that_is_lost_is_replaced_and_takes_over_again_when_it_passes_its_test()
         assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
         assert!(segmenter.device().ends_with("because unsteady adapter failed"), "{}", segmenter.device());
         assert_eq!(format!("{device:?}"), "ActiveDevice(CPU)");
-        let began = std::time::Instant::now();
-        while segmenter.segment(&[&picture()]).expect("one of them answers")[0].size().width > 1 {
-            assert!(began.elapsed() < Duration::from_secs(30), "it is not tried again");
-        }
+        let on_gpu = || segmenter.segment(&[&picture()]).expect("one of them answers")[0].size().width == 1;
+        wait_for("it is not tried again", on_gpu);
     });
     assert_eq!(log.matches("WARN").count(), 1, "{log}");
     assert!(log.contains("run on it again"), "{log}");
@@ -181,11 +179,7 @@ fn the_wait_for_the_next_trial_goes_on_while_the_segmenter_is_unloaded() {
     // It becomes due while no segmenter is loaded: the next one begins with it.
     device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
     let segmenter = device.segmenter(&weights, 1).expect("the CPU computes");
-    let began = Instant::now();
-    while gpu.loads.load(Ordering::Relaxed) < 2 {
-        assert!(began.elapsed() < Duration::from_secs(30), "it is not tried again");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for("it is not tried again", || gpu.loads.load(Ordering::Relaxed) >= 2);
     let left = device.until_trial().expect("it failed again");
     assert!(left > gpu.retry_after(), "the wait is not longer: {left:?}");
     drop(segmenter);
@@ -411,11 +405,10 @@ fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
     let retoucher = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>)).retoucher();
     let loads = || gpu.0.load(Ordering::Relaxed);
     assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []);
-    let began = Instant::now();
-    while loads() < 2 {
+    wait_for("they are not tested again", || {
         assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers"), []);
-        assert!(began.elapsed() < Duration::from_secs(30), "they are not tested again");
-    }
+        loads() >= 2
+    });
     assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the GPU answers"), []);
     assert_eq!(loads(), 2, "they passed");
 }
