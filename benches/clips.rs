@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --profile release --bench clips -- CLIPS [CLIP…]` takes frames from `CLIPS/CLIP/image`, in the order of their names, and the
 //! masks of all or some of them from `CLIPS/CLIP/mask/STEM.png`. For each clip, in thousandths: IoU and boundary IoU at one half, mean over
-//! the frames with a mask, and the mean change of the error at a pixel between consecutive frames with masks, of 255. Without a
-//! folder it does nothing: `make bench` runs every bench.
+//! the frames with a mask, and the mean change of the error at a pixel between consecutive frames with masks, where 1 is full coverage.
+//! Without a folder it does nothing: `make bench` runs every bench.
 
 mod support;
 

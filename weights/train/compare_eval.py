@@ -1,11 +1,12 @@
-"""Compares two result files of `backdrop eval --details`, picture by picture.
+"""Measures a result file of `backdrop eval --details`, or compares two picture by picture.
 
+    python weights/train/compare_eval.py RESULTS.csv
     python weights/train/compare_eval.py BEFORE.csv AFTER.csv
 
 Measures: MAE, IoU, boundary IoU, and the shares of pictures that a person would keep (IoU of `KEPT` or more) and throw away (below
-`LOST`). For each set, for both halves of the development sets (every second picture by name) and for these together: the mean after, the
-mean difference (after minus before) and its 95 % interval by bootstrap over the pictures, in ten-thousandths. Files of
-several folders can be concatenated.
+`LOST`). For each set, for both halves of the development sets (every second picture by name) and for these together: the mean and
+its 95 % interval by bootstrap over the pictures; of two files the mean after, the mean difference (after minus before) and the
+difference's interval, in ten-thousandths. Files of several folders can be concatenated.
 """
 
 import csv
@@ -17,7 +18,7 @@ import numpy as np
 MEASURES = ("mae", "iou", "boundary_iou", "kept", "lost")
 KEPT = 0.95
 LOST = 0.6
-# Not used for any choice.
+# Of sources that are not trained on.
 HELD_OUT = "scenes"
 ROUNDS = 2000
 
@@ -48,23 +49,33 @@ def half_of(keys: Iterable[Key]) -> dict[tuple[str, str], str]:
     return halves
 
 
-def report(label: str, before: np.ndarray, after: np.ndarray, random: np.random.Generator) -> str:
-    """One line of the table."""
+def interval(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """The 95 % interval of each column's mean."""
+    count = len(values)
+    means = np.array([values[random.integers(0, count, count)].mean(0) for _ in range(ROUNDS)])
+    return np.percentile(means, [2.5, 97.5], axis=0)
+
+
+def measured(values: np.ndarray, random: np.random.Generator) -> list[str]:
+    """The means of one file."""
+    low, high = interval(values, random)
+    return [f"{name} {values[:, at].mean():.4f} [{low[at]:.4f}, {high[at]:.4f}]" for at, name in enumerate(MEASURES)]
+
+
+def compared(before: np.ndarray, after: np.ndarray, random: np.random.Generator) -> list[str]:
+    """The means of the second file and what they differ by from the first one's."""
     difference = (after - before) * 1e4
-    count = len(difference)
-    means = np.array([difference[random.integers(0, count, count)].mean(0) for _ in range(ROUNDS)])
-    low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    cells = [
+    low, high = interval(difference, random)
+    return [
         f"{name} {after[:, at].mean():.4f} {difference[:, at].mean():+6.1f} [{low[at]:+.0f}, {high[at]:+.0f}]"
         for at, name in enumerate(MEASURES)
     ]
-    return f"{label:28s} {count:4d}  " + "  ".join(cells)
 
 
 def main() -> None:
-    """Prints the comparison."""
-    before, after = (scores(path) for path in sys.argv[1:3])
-    keys = sorted(before.keys() & after.keys())
+    """Prints the table."""
+    tables = [scores(path) for path in sys.argv[1:3]]
+    keys = sorted(set.intersection(*(set(table) for table in tables)))
     halves = half_of(keys)
     random = np.random.default_rng(0)
     for of in ("mask", "matte"):
@@ -78,8 +89,9 @@ def main() -> None:
         print(of)
         for label, members in groups.items():
             if members:
-                values = [np.array([table[key] for key in members]) for table in (before, after)]
-                print(report(label, *values, random))
+                values = [np.array([table[key] for key in members]) for table in tables]
+                cells = measured(*values, random) if len(values) == 1 else compared(*values, random)
+                print(f"{label:28s} {len(members):4d}  " + "  ".join(cells))
 
 
 if __name__ == "__main__":

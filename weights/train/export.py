@@ -31,7 +31,7 @@ METADATA = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "
 
 def folded(state: dict[str, torch.Tensor], temperature: float = 1.0) -> dict[str, torch.Tensor]:
     model = FGNet().eval()
-    model.load_state_dict(state)
+    model.load(state)
     with torch.no_grad():
         model.head.weight /= temperature
         model.head.bias /= temperature
