@@ -6,7 +6,7 @@
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Flex, TensorMetadata};
-use burn::tensor::{DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
+use burn::tensor::{Bytes, DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -106,13 +106,33 @@ pub fn placed(part: Plane, place: [Range<usize>; 2], shape: [usize; 2]) -> Plane
     Plane::zeros(shape, (&part.device(), DType::U32)).slice_assign(place, part)
 }
 
-/// Uploads packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
+/// Uploads a copy of packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
 ///
 /// # Panics
 /// When `pixels` is not four bytes a pixel.
 #[must_use]
-pub fn upload(pixels: &[u8], width: usize, height: usize, device: &Device) -> Tensor<2, Int> {
+pub(crate) fn upload(pixels: &[u8], width: usize, height: usize, device: &Device) -> Plane {
     assert_eq!(pixels.len(), 4 * width * height, "packed RGBA8 is four bytes a pixel");
-    let data = TensorData::from_bytes_vec(pixels.to_vec(), [height, width], DType::U32);
-    Tensor::from_data(data, (device, DType::U32))
+    Tensor::from_data(TensorData::new(words_of_bytes(pixels), [height, width]), (device, DType::U32))
+}
+
+/// Uploads packed RGBA8 to `device` as `[H, W]`, one `u32` a pixel, from memory that lasts until the device has the pixels: nothing is
+/// copied before the driver takes them. On the host `pixels` itself is the tensor's memory, and has to be aligned as its words.
+///
+/// # Panics
+/// When `pixels` is not four bytes a pixel.
+#[must_use]
+pub fn upload_shared(pixels: Bytes, width: usize, height: usize, device: &Device) -> Plane {
+    Tensor::from_data(TensorData::from_bytes(pixels, [height, width], DType::U32), (device, DType::U32))
+}
+
+/// The values of `plane` on the host. burn leaves the copy to the first access, which panics where the device has failed and waits where
+/// it hangs: here the copy is complete when they are returned.
+///
+/// # Errors
+/// Why the device failed.
+pub fn download(plane: Plane) -> Result<TensorData, String> {
+    let data = plane.try_into_data().map_err(|error| error.to_string())?;
+    data.bytes().read(Default::default()).map_err(|error| error.to_string())?;
+    Ok(data)
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Stack of the thread of a call, of which address space only is taken before it is used: drivers compile shaders on it.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Why a call gave no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
@@ -87,7 +90,8 @@ impl Watchdog {
 fn worker() -> mpsc::Sender<Job> {
     let (jobs, inbox) = mpsc::channel::<Job>();
     let run = move || inbox.into_iter().for_each(|job| job());
-    std::thread::Builder::new().name("device-call".to_owned()).spawn(run).expect("the system has threads left");
+    let thread = std::thread::Builder::new().name("device-call".to_owned()).stack_size(STACK_BYTES);
+    thread.spawn(run).expect("the system has threads left");
     jobs
 }
 

@@ -1,8 +1,8 @@
 //! A copy of a picture's pixels in the memory of a GPU, and what has crossed the border between host and device for it.
 
-use super::{DeviceSession, Size, TransferCounter, Transferred};
-use backdrop_kernels::device::upload;
-use burn::tensor::{Int, Tensor};
+use super::{Buffer, DeviceSession, Size, TransferCounter, Transferred};
+use backdrop_kernels::device::{Plane, upload_shared};
+use burn::tensor::{AllocationProperty, Bytes, Device};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,22 +11,18 @@ use std::sync::Arc;
 pub struct DeviceCopy(Arc<Inner>);
 
 struct Inner {
-    words: Tensor<2, Int>,
+    words: Plane,
     session: DeviceSession,
     counter: Arc<TransferCounter>,
 }
 
 impl DeviceCopy {
-    /// Uploads `pixels`, packed RGBA8 of a picture of `size`, to the device of `session`.
-    ///
-    /// # Panics
-    /// When `pixels` is not four bytes a pixel.
-    #[must_use]
-    pub fn of(pixels: &[u8], size: Size, session: &DeviceSession) -> Self {
-        let words = upload(pixels, size.width as usize, size.height as usize, session.device());
-        let session = session.clone();
-        let copy = Self(Arc::new(Inner { words, session, counter: Arc::default() }));
-        copy.count(Transferred { up: pixels.len() as u64, down: 0 });
+    /// Uploads `pixels` to the device of `session`, and counts that.
+    pub(super) fn of(size: Size, pixels: Arc<Buffer>, session: &DeviceSession) -> Self {
+        let up = pixels.len() as u64;
+        let words = upload(size, pixels, session.device());
+        let copy = Self(Arc::new(Inner { words, session: session.clone(), counter: Arc::default() }));
+        copy.count(Transferred { up, down: 0 });
         copy
     }
 
@@ -38,7 +34,7 @@ impl DeviceCopy {
 
     /// The pixels, u32 `[H, W]`.
     #[must_use]
-    pub fn words(&self) -> Tensor<2, Int> {
+    pub fn words(&self) -> Plane {
         self.0.words.clone()
     }
 
@@ -65,5 +61,58 @@ impl fmt::Debug for DeviceCopy {
     /// Without the pixels, which would be downloaded for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceCopy({:?})", self.0.words.dims())
+    }
+}
+
+/// Pixels that a frame and an upload of them share.
+struct SharedPixels(Arc<Buffer>);
+
+impl AsRef<[u8]> for SharedPixels {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Uploads `pixels` to `device`, from their own memory: u32 `[H, W]`.
+pub(super) fn upload(size: Size, pixels: Arc<Buffer>, device: &Device) -> Plane {
+    let pixels = Bytes::from_shared(bytes::Bytes::from_owner(SharedPixels(pixels)), AllocationProperty::Other);
+    upload_shared(pixels, size.width as usize, size.height as usize, device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{BufferPool, Frame};
+
+    const SIZE: Size = Size::new(3, 2);
+
+    fn frame(pool: &BufferPool) -> Frame {
+        let mut pixels = pool.take(SIZE.area() * 4);
+        pixels.fill(7);
+        Frame::new(SIZE, pixels)
+    }
+
+    // On the host, memory that is uploaded becomes the tensor's own.
+    #[test]
+    fn pixels_are_uploaded_from_the_memory_of_their_frame() {
+        let pool = BufferPool::new(1 << 20);
+        let frame = frame(&pool);
+        let data = frame.uploaded(&Device::flex()).into_data();
+        assert_eq!(data.bytes().as_ptr(), frame.pixels().as_ptr());
+        drop(data);
+        assert_eq!(frame.into_pixels().len(), SIZE.area() * 4);
+        assert_eq!(pool.lent_bytes(), SIZE.area() as u64 * 4, "pixels were copied");
+    }
+
+    #[test]
+    fn a_frame_that_changes_does_not_change_its_upload() {
+        let pool = BufferPool::new(1 << 20);
+        let mut frame = frame(&pool);
+        let words = frame.uploaded(&Device::flex());
+        frame.pixels_mut()[0] = 200;
+        assert_eq!((frame.pixels()[0], frame.pixels()[1]), (200, 7));
+        assert!(words.into_data().bytes().iter().all(|&byte| byte == 7));
+        drop(frame);
+        assert_eq!(pool.kept_bytes(), 2 * SIZE.area() * 4, "both buffers return to the pool");
     }
 }

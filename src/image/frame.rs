@@ -1,9 +1,13 @@
 //! A decoded picture: RGBA pixels on the host, and a copy of them on the GPU that segmented it.
 
-#[cfg(feature = "gpu")]
-use super::DeviceCopy;
 use super::geometry::bounds_of;
 use super::{Buffer, Rect, Size, TransferCounter};
+#[cfg(feature = "gpu")]
+use super::{DeviceCopy, DeviceSession, device_copy};
+#[cfg(feature = "gpu")]
+use backdrop_kernels::device::Plane;
+#[cfg(feature = "gpu")]
+use burn::tensor::Device;
 use rayon::prelude::*;
 use std::sync::Arc;
 #[cfg(feature = "gpu")]
@@ -12,11 +16,12 @@ use std::sync::OnceLock;
 /// Pixels that a task of a scan looks at: 64 KiB.
 const SCANNED: usize = 16 << 10;
 
-/// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding.
+/// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding. Clones share the pixels until
+/// they change.
 #[derive(Clone, Debug)]
 pub struct Frame {
     size: Size,
-    pixels: Buffer,
+    pixels: Arc<Buffer>,
     #[cfg(feature = "gpu")]
     on_device: OnceLock<DeviceCopy>,
 }
@@ -31,7 +36,7 @@ impl Frame {
         assert_eq!(pixels.len(), size.area() * 4, "a frame of {size} needs four bytes a pixel");
         Self {
             size,
-            pixels,
+            pixels: Arc::new(pixels),
             #[cfg(feature = "gpu")]
             on_device: OnceLock::new(),
         }
@@ -49,11 +54,27 @@ impl Frame {
         &self.pixels
     }
 
-    /// The packed RGBA bytes, to change in place. A copy on a device is dropped: it would be of other pixels.
+    /// The packed RGBA bytes, to change in place; copied first where a clone or an upload that is not over shares them. A copy on a
+    /// device is dropped: it would be of other pixels.
     pub fn pixels_mut(&mut self) -> &mut [u8] {
         #[cfg(feature = "gpu")]
         self.on_device.take();
-        &mut self.pixels
+        Arc::<Buffer>::make_mut(&mut self.pixels)
+    }
+
+    /// Uploads the pixels to `device`, from the frame's own memory: u32 `[H, W]`.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn uploaded(&self, device: &Device) -> Plane {
+        device_copy::upload(self.size, Arc::clone(&self.pixels), device)
+    }
+
+    /// As [`Self::uploaded`], with what counts the transfers: work for a [`DeviceSession::call`], because a GPU that hangs never takes
+    /// them.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn copied_to(&self, session: &DeviceSession) -> DeviceCopy {
+        DeviceCopy::of(self.size, Arc::clone(&self.pixels), session)
     }
 
     /// Keeps a copy of the pixels on a device, for the stages that run there too, until the pixels change. The first one stays.
@@ -79,10 +100,13 @@ impl Frame {
         return None;
     }
 
-    /// The packed buffer itself.
+    /// The packed buffer itself; a copy where a clone or an upload that is not over shares it.
     #[must_use]
     pub fn into_pixels(self) -> Buffer {
-        self.pixels
+        // On the host the copy on a device shares the buffer.
+        #[cfg(feature = "gpu")]
+        drop(self.on_device);
+        Arc::unwrap_or_clone(self.pixels)
     }
 
     /// `len` bytes from the pool of the frame's own pixels, which may hold an earlier picture: only for work that writes each.

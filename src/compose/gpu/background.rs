@@ -4,21 +4,21 @@ use super::planes::{constant, on_canvas, part_of};
 use crate::compose::background::fitted;
 use crate::compose::{Background, Fit, Layout, Materials};
 use crate::image::color::Color;
-use crate::image::{AlphaMatte, Size};
+use crate::image::{AlphaMatte, Frame, Size};
 use backdrop_kernels::bilinear::{Tap, gpu::bilinear};
-use backdrop_kernels::device::{Plane, upload};
+use backdrop_kernels::device::Plane;
 use backdrop_kernels::dst_over::gpu::dst_over;
 use backdrop_kernels::layers::Paint;
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The bottom layer.
+/// The bottom layer, on the host until it is put on a canvas.
 pub(super) enum DeviceBackground {
     /// One colour everywhere; zero where it is transparent.
     Color(Color),
-    /// A picture, uploaded.
+    /// A picture.
     Picture {
-        /// Its pixels; boxed, because a tensor's handle is some hundred bytes.
-        picture: Box<Plane>,
+        /// Its pixels.
+        picture: Frame,
         /// How it fills the canvas.
         fit: Fit,
         /// The colour behind it.
@@ -26,8 +26,8 @@ pub(super) enum DeviceBackground {
     },
     /// A blurred plate, inpainted and blurred by the host: it has few cells.
     Blurred {
-        /// Its cells, f32 `[rows, columns, 4]`, uploaded.
-        samples: Box<Tensor<3>>,
+        /// Its cells, f32 `[rows, columns, 4]`.
+        samples: TensorData,
         /// Those behind each column of the canvas.
         columns: Vec<Tap>,
         /// Those behind each row.
@@ -36,26 +36,17 @@ pub(super) enum DeviceBackground {
 }
 
 impl DeviceBackground {
-    /// Uploads what `background` needs of `materials`, beneath a cutout of this `coverage`.
-    pub(super) fn of(
-        background: Background,
-        materials: &Materials,
-        coverage: &AlphaMatte,
-        layout: &Layout,
-        device: &Device,
-    ) -> Self {
+    /// What `background` needs of `materials`, beneath a cutout of this `coverage`.
+    pub(super) fn of(background: Background, materials: &Materials, coverage: &AlphaMatte, layout: &Layout) -> Self {
         let color = match (background, &materials.background, &materials.plate) {
             (Background::Picture { fit, behind }, Some(given), _) if given.size().area() > 0 => {
-                let Size { width, height } = given.size();
-                let picture = Box::new(upload(given.pixels(), width as usize, height as usize, device));
-                return Self::Picture { picture, fit, behind };
+                return Self::Picture { picture: given.clone(), fit, behind };
             }
             (Background::Blurred { behind, .. }, _, Some(plate)) => {
                 match plate.without(|at| coverage.coverage()[at] > 0, layout) {
                     Some(blurred) => {
                         let shape = [blurred.samples.len() / blurred.width, blurred.width, 4];
                         let samples = TensorData::new(blurred.samples.into_flattened(), shape);
-                        let samples = Box::new(Tensor::from_data(samples, device));
                         return Self::Blurred { samples, columns: blurred.columns, rows: blurred.rows };
                     }
                     None => behind,
@@ -73,27 +64,26 @@ impl DeviceBackground {
         matches!(self, Self::Color(Color([.., 0])))
     }
 
-    /// Bytes that were uploaded.
+    /// Bytes that are uploaded.
     pub(super) fn bytes(&self) -> u64 {
-        let words = match self {
+        let bytes = match self {
             Self::Color(_) => 0,
-            Self::Picture { picture, .. } => picture.dims().iter().product(),
-            Self::Blurred { samples, .. } => samples.dims().iter().product::<usize>(),
+            Self::Picture { picture, .. } => picture.pixels().len(),
+            Self::Blurred { samples, .. } => samples.as_bytes().len(),
         };
-        (words * size_of::<u32>()) as u64
+        bytes as u64
     }
 
-    /// Its pixels on a canvas of `size`: u32 `[H, W]`, or `[1, 1]` for one colour.
+    /// Uploads it: its pixels on a canvas of `size`, u32 `[H, W]`, or `[1, 1]` for one colour.
     pub(super) fn on(self, size: Size, device: &Device) -> Plane {
         match self {
             Self::Color(Color(color)) => constant(u32::from_le_bytes(color), device),
             Self::Picture { picture, fit, behind: Color(behind) } => {
-                let [height, width] = picture.dims();
-                let (part, place) = fitted(Size::new(width as u32, height as u32), fit, size);
-                let picture = on_canvas(part_of(*picture, part, place.size()), place, size);
+                let (part, place) = fitted(picture.size(), fit, size);
+                let picture = on_canvas(part_of(picture.uploaded(device), part, place.size()), place, size);
                 beneath(picture, None, constant(u32::from_le_bytes(behind), device))
             }
-            Self::Blurred { samples, columns, rows } => bilinear(*samples, columns, rows),
+            Self::Blurred { samples, columns, rows } => bilinear(Tensor::from_data(samples, device), columns, rows),
         }
     }
 }

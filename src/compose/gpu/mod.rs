@@ -93,7 +93,7 @@ pub(crate) fn flatten(
 ) -> Result<Option<Composed>, String> {
     let (bytes, _) = memory(coverage.size(), layout, scene, materials);
     let room = session.reserve(bytes).ok_or("the device is lost, or its memory stays taken")?;
-    let background = DeviceBackground::of(scene.background, materials, coverage, layout, session.device());
+    let background = DeviceBackground::of(scene.background, materials, coverage, layout);
     let up = background.bytes();
     let (layout, layers) = (*layout, scene.clone());
     let compose = move || {

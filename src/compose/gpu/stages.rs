@@ -11,7 +11,7 @@ use crate::compose::shadow::{Extension, GridPlan};
 use crate::compose::{Enhance, Layout, Outline, SUBJECT_ALPHA, Scene, Shadow};
 use crate::image::{Rect, Size, Transferred};
 use backdrop_kernels::coverage;
-use backdrop_kernels::device::Plane;
+use backdrop_kernels::device::{Plane, download};
 use backdrop_kernels::dilate::gpu::dilate;
 use backdrop_kernels::dst_over::gpu::dst_over;
 use backdrop_kernels::enhance::gpu::enhance;
@@ -64,7 +64,7 @@ pub(super) fn composed(
     };
     let layers = Layers { stroke, shade, paint: paint(scene.outline, shadow), ground };
     let canvas = layers.beneath(canvas, background, is_clear);
-    let pixels = canvas.try_into_data().map_err(|error| error.to_string())?;
+    let pixels = download(canvas)?;
     Ok(Some(Canvas { pixels, subject: bounds, grounding }))
 }
 

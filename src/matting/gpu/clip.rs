@@ -5,7 +5,7 @@
 
 use super::device_matte::DeviceMatte;
 use super::finish;
-use super::stages::{self, Grids, Past};
+use super::stages::{self, HostGrids, Past};
 use super::{DeviceCutout, has_room, kept, memory, report_failure, run, written};
 use crate::image::{AlphaMatte, Cutout, DeviceCopy, DeviceSession, Frame, Size, Transferred};
 use crate::matting::clean::CleanMask;
@@ -16,7 +16,7 @@ use crate::matting::matte::{SolvedMatte, speck_pixels};
 use crate::matting::options::{Edge, Options};
 use backdrop_kernels::coverage::gpu::bytes;
 use backdrop_kernels::device::Plane;
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::TensorData;
 
 /// The matte of `frame` by its clean `mask`, with the `previous` frame as prior, on the GPU that has a copy of the frame. `None` where
 /// there is no copy, no room, or the device fails.
@@ -36,12 +36,12 @@ fn solved(
     previous: Option<&PreviousFrame<'_>>,
 ) -> Result<DeviceMatte, String> {
     let (session, picture_words) = (picture.session(), picture.words());
+    let grids = HostGrids::of(mask, size, None);
+    let (past, past_bytes) = previous.map_or(Ok((None, 0)), |previous| past(previous, size, session))?;
     let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
-    let grids = Grids::of(mask, size, None, session.device());
-    let (past, past_bytes) = previous.map_or(Ok((None, 0)), |previous| uploaded(previous, size, session))?;
     let up = grids.bytes() + past_bytes;
     let solve = move || {
-        let alpha = stages::solved_alpha(picture_words, &grids, past);
+        let alpha = stages::solved_alpha(picture_words, grids, past);
         drop(room);
         alpha
     };
@@ -50,24 +50,18 @@ fn solved(
     Ok(DeviceMatte::new(alpha, session.clone(), mask.clone()))
 }
 
-/// The `previous` frame of one of `size` on the device of `session`, and the bytes that were uploaded for that: its motion, and its
-/// matte where that is on the host (after a resumed clip's first frame, and after a failure of the device).
-fn uploaded(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -> Result<(Option<Past>, u64), String> {
+/// The `previous` frame of one of `size`, and the bytes that are uploaded of it to the device of `session`: its motion, and its matte
+/// where that is on the host (after a resumed clip's first frame, and after a failure of the device) or on another device.
+fn past(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -> Result<(Option<Past>, u64), String> {
     let PreviousFrame { unfiltered, grid, flow, share } = *previous;
-    let device = session.device();
     let shape = [grid.height as usize, grid.width as usize];
-    let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
+    let values = |values: &[f32]| TensorData::new(values.to_vec(), shape);
     let cells = 3 * shape[0] * shape[1];
     let (matte, pixels) = match unfiltered {
-        FrameMatte::Device(matte) if matte.session().device() == device => (matte.alpha(), 0),
-        FrameMatte::Device(_) | FrameMatte::Host(_) => {
-            let matte = unfiltered.downloaded()?;
-            let words: Vec<u32> = matte.coverage().iter().map(|&coverage| coverage.into()).collect();
-            let shape = [size.height as usize, size.width as usize];
-            (Tensor::from_data(TensorData::new(words, shape), (device, DType::U32)), size.area())
-        }
+        FrameMatte::Device(matte) if matte.session().device() == session.device() => (unfiltered.clone(), 0),
+        FrameMatte::Device(_) | FrameMatte::Host(_) => (FrameMatte::Host(unfiltered.downloaded()?), size.area()),
     };
-    let past = Past { matte, flow: flow.map(upload), share: upload(share) };
+    let past = Past { matte, flow: flow.map(values), share: values(share) };
     Ok((Some(past), ((cells + pixels) * size_of::<u32>()) as u64))
 }
 

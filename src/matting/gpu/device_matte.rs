@@ -2,7 +2,7 @@
 
 use crate::image::{AlphaMatte, DeviceSession, Size};
 use crate::matting::clean::CleanMask;
-use backdrop_kernels::device::Plane;
+use backdrop_kernels::device::{Plane, download};
 use std::fmt;
 use std::sync::Arc;
 
@@ -44,8 +44,7 @@ impl DeviceMatte {
     pub fn downloaded(&self) -> Result<AlphaMatte, String> {
         let alpha = self.alpha();
         let [height, width] = alpha.dims();
-        let download = move || alpha.try_into_data().map_err(|error| error.to_string());
-        let data = self.session().call(download).map_err(|error| error.to_string())??;
+        let data = self.session().call(move || download(alpha)).map_err(|error| error.to_string())??;
         let words = data.try_into_vec::<u32>().map_err(|error| error.to_string())?;
         let coverage: Vec<u8> = words.into_iter().map(|word| word as u8).collect();
         Ok(AlphaMatte::new(Size::new(width as u32, height as u32), coverage))

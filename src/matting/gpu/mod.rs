@@ -26,7 +26,7 @@ use crate::telemetry::metrics;
 use backdrop_kernels::coverage::gpu::{bytes, filled};
 use backdrop_kernels::device::{self, Plane};
 use burn::tensor::{DType, TensorData};
-use stages::Grids;
+use stages::HostGrids;
 
 /// Bytes a pixel on the device. The solver has 56 on the finest level (its picture, three planes of labels, the start, five of
 /// its own, and four of lines); the levels of picture and labels add up to a third more of theirs, the coarser solution and the
@@ -112,7 +112,7 @@ impl DeviceCutout {
         surroundings: Option<&Surroundings>,
     ) -> Result<Cutout, NoSubject> {
         let (size, pixels) = (frame.size(), self.pixels.clone());
-        let download = move || pixels.try_into_data().map_err(|error| error.to_string());
+        let download = move || device::download(pixels);
         let data = self.picture.session().call(download).map_err(|error| error.to_string()).flatten();
         match data.and_then(|data| written(data, size)) {
             Ok(data) => {
@@ -212,13 +212,13 @@ fn solve<T: Send + 'static>(
     split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
 ) -> Result<(T, TensorData), String> {
     let (size, edge) = (frame.size(), options.edge);
-    let grids = Grids::of(mask, size, options.hair.as_ref(), picture.session().device());
+    let grids = HostGrids::of(mask, size, options.hair.as_ref());
     let up = grids.bytes();
     if !options.opaque {
-        return run(picture, size, up, move |words| stages::cutout(words, &grids, edge), split);
+        return run(picture, size, up, move |words| stages::cutout(words, grids, edge), split);
     }
     // Where the edge of an opaque subject lies depends on the background beside it, which the host measures.
-    let solve = move |words| stages::solved_alpha(words, &grids, None);
+    let solve = move |words| stages::solved_alpha(words, grids, None);
     let (alpha, data) =
         run(picture, size, up, solve, |alpha| (alpha.clone(), bytes(alpha.bitwise_left_shift_scalar(24))))?;
     let solved =
@@ -227,7 +227,7 @@ fn solve<T: Send + 'static>(
     run(picture, size, 0, move |words| stages::opaque_cutout(words, alpha, crossing), split)
 }
 
-/// The `cutout` of `picture`, of `size`, for which `up` bytes were uploaded: what `split` keeps of it, and what it downloads.
+/// The `cutout` of `picture`, of `size`, for which `up` bytes are uploaded: what `split` keeps of it, and what it downloads.
 fn run<T: Send + 'static>(
     picture: &DeviceCopy,
     size: Size,
@@ -239,7 +239,7 @@ fn run<T: Send + 'static>(
     let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
     let run = move || {
         let (kept, wanted) = split(cutout(words));
-        let data = wanted.try_into_data().map_err(|error| error.to_string())?;
+        let data = device::download(wanted)?;
         // Late calls keep their memory.
         drop(room);
         Ok::<_, String>((kept, data))

@@ -4,6 +4,7 @@
 use crate::image::Size;
 use crate::matting::clean::CleanMask;
 use crate::matting::closed_form::{COARSEST_SIDE, DECIDING_SIDE, steps};
+use crate::matting::frame_matte::FrameMatte;
 use crate::matting::hair::Hair;
 use crate::matting::options::Edge;
 use crate::matting::prior::MaskPrior;
@@ -15,51 +16,80 @@ use backdrop_kernels::mask_upsample::gpu::mask_upsample;
 use backdrop_kernels::pyramid::{Mix, gpu::halve};
 use backdrop_kernels::trimap::gpu::trimap;
 use backdrop_kernels::{foreground, linear_alpha, prolongation, temporal_prior};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-/// What matting needs of the mask, on its grid, f32 `[rows, columns]`.
+/// What matting needs of the mask, on its grid, f32 `[rows, columns]`, on the host.
+pub(crate) struct HostGrids {
+    mask: TensorData,
+    expected: TensorData,
+    /// What the band is widened by for hair.
+    raised: Option<TensorData>,
+}
+
+impl HostGrids {
+    /// Those for a picture of `size`.
+    pub(crate) fn of(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Self {
+        let shape = [mask.size().height as usize, mask.size().width as usize];
+        let grid = |values: Vec<f32>| TensorData::new(values, shape);
+        let raised = hair.map(|hair| grid(raised_by(hair, mask, size)));
+        let expected = grid(MaskPrior::of(mask).values().to_vec());
+        Self { mask: grid(mask.values().to_vec()), expected, raised }
+    }
+
+    /// Bytes that are uploaded.
+    pub(crate) fn bytes(&self) -> u64 {
+        let grids = [&self.mask, &self.expected].into_iter().chain(&self.raised);
+        grids.map(|grid| grid.as_bytes().len() as u64).sum()
+    }
+
+    /// Uploads them to `device`.
+    pub(crate) fn uploaded(self, device: &Device) -> Grids {
+        let upload = |grid: TensorData| Tensor::<2>::from_data(grid, device);
+        let raised = self.raised.map_or_else(|| Tensor::zeros([1, 1], device), upload);
+        Grids { mask: upload(self.mask), expected: upload(self.expected), raised }
+    }
+}
+
+/// The same on the device.
 pub(crate) struct Grids {
     mask: Tensor<2>,
     expected: Tensor<2>,
-    /// What the band is widened by for hair; a single 0 without.
+    /// A single 0 without hair.
     raised: Tensor<2>,
-}
-
-impl Grids {
-    /// Uploads them for a picture of `size`.
-    pub(crate) fn of(mask: &CleanMask, size: Size, hair: Option<&Hair>, device: &Device) -> Self {
-        let prior = MaskPrior::of(mask);
-        let shape = [mask.size().height as usize, mask.size().width as usize];
-        let upload = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
-        let raised = hair.map(|hair| upload(raised_by(hair, mask, size)));
-        let (mask, expected) = (upload(mask.values().to_vec()), upload(prior.values().to_vec()));
-        Self { mask, expected, raised: raised.unwrap_or_else(|| Tensor::zeros([1, 1], device)) }
-    }
-
-    /// Bytes that were uploaded.
-    pub(crate) fn bytes(&self) -> u64 {
-        let cells = |grid: &Tensor<2>| grid.dims().iter().product::<usize>();
-        let raised = cells(&self.raised);
-        let uploaded = 2 * cells(&self.mask) + if raised > 1 { raised } else { 0 };
-        (uploaded * size_of::<f32>()) as u64
-    }
 }
 
 /// The previous frame of a clip.
 pub(crate) struct Past {
-    /// Its coverage, u32 `[H, W]`.
-    pub(crate) matte: Plane,
-    /// The motion back to it, to the right and down, in cells, f32 `[rows, columns]`.
-    pub(crate) flow: [Tensor<2>; 2],
-    /// Its weight, f32 `[rows, columns]`.
-    pub(crate) share: Tensor<2>,
+    /// Its matte, on the same device or on the host.
+    pub(crate) matte: FrameMatte,
+    /// The motion back to it, to the right and down, in cells, f32 `[rows, columns]`, on the host.
+    pub(crate) flow: [TensorData; 2],
+    /// Its weight, f32 `[rows, columns]`, on the host.
+    pub(crate) share: TensorData,
+}
+
+impl Past {
+    /// Uploads what is on the host, and moves the matte along the motion: the prior of the current frame with these `labels`.
+    fn warped(self, labels: Plane) -> Plane {
+        let device = labels.device();
+        let matte = match self.matte {
+            FrameMatte::Device(matte) => matte.alpha(),
+            FrameMatte::Host(matte) => {
+                let words: Vec<u32> = matte.coverage().iter().map(|&coverage| coverage.into()).collect();
+                Plane::from_data(TensorData::new(words, labels.dims()), (&device, DType::U32))
+            }
+        };
+        let upload = |grid: TensorData| Tensor::<2>::from_data(grid, &device);
+        temporal_prior::gpu::warp(matte, self.flow.map(upload), upload(self.share), labels)
+    }
 }
 
 /// The packed cutout of `picture`, finalized by `edge`.
-pub(crate) fn cutout(picture: Plane, grids: &Grids, edge: Edge) -> Plane {
+pub(crate) fn cutout(picture: Plane, grids: HostGrids, edge: Edge) -> Plane {
+    let grids = grids.uploaded(&picture.device());
     let pictures = pyramid(picture);
-    let labels = labels(&pictures[0], grids);
-    let alpha = alpha(&pictures, labels, grids, None);
+    let labels = labels(&pictures[0], &grids);
+    let alpha = alpha(&pictures, labels, &grids, None);
     cutout_by(&pictures, alpha, edge)
 }
 
@@ -91,11 +121,12 @@ pub(crate) fn opaque_cutout(picture: Plane, alpha: Plane, crossing: f32) -> Plan
 }
 
 /// The coverage of `picture` before its edge is finalized, with a clip's previous frame as prior where there is one.
-pub(crate) fn solved_alpha(picture: Plane, grids: &Grids, past: Option<Past>) -> Plane {
+pub(crate) fn solved_alpha(picture: Plane, grids: HostGrids, past: Option<Past>) -> Plane {
+    let grids = grids.uploaded(&picture.device());
     let pictures = pyramid(picture);
-    let labels = labels(&pictures[0], grids);
-    let prior = past.map(|Past { matte, flow, share }| temporal_prior::gpu::warp(matte, flow, share, labels.clone()));
-    let alpha = alpha(&pictures, labels, grids, prior.as_ref());
+    let labels = labels(&pictures[0], &grids);
+    let prior = past.map(|past| past.warped(labels.clone()));
+    let alpha = alpha(&pictures, labels, &grids, prior.as_ref());
     match prior {
         Some(prior) => temporal_prior::gpu::blended(alpha, prior),
         None => alpha,

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::time::Duration;
 
 use backdrop_kernels::conv::Tile;
 use backdrop_kernels::parity;
-use backdrop_kernels::watchdog::CallError;
+use backdrop_kernels::watchdog::{CallError, Watchdog};
 use burn::tensor::{Tensor, TensorData};
 
 use super::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
@@ -20,7 +20,6 @@ use crate::model::weights::architecture::face::CELL;
 use crate::model::weights::architecture::upscale::{RECEPTIVE_RADIUS, tail_channels};
 use crate::model::weights::{BuiltIn, Weights};
 use crate::model::{Enlargement, Factor, SegmentError};
-use crate::telemetry::panic_message;
 
 /// Largest difference to the CPU that counts as rounding: of residuals of pixels, and of the values of a cell, which are some
 /// ten times as large.
@@ -31,60 +30,64 @@ const CELL_TOLERANCE: f32 = 2e-2;
 const TILE: usize = 256;
 /// Tiles of a picture on the device at once: one is uploaded, and one downloaded, while another is computed.
 const IN_FLIGHT: usize = 3;
-/// Stack of the thread of a self-test, as that of the engine's workers: drivers compile shaders on it.
-const STACK_BYTES: usize = 8 << 20;
 
 /// The embedded auxiliary networks on one adapter; each is loaded, and compared with the CPU, on first use. One that fails its
 /// self-test fails every call with [`SegmentError::Unusable`].
 pub struct GpuRetoucher {
     adapter: Adapter,
+    /// Time that loading and testing a network may take, with the compilation of all shaders.
+    load_limit: Duration,
     /// The reference of the self-tests.
-    cpu: CpuRetoucher,
+    cpu: Arc<CpuRetoucher>,
     face: OnceLock<Result<GpuFaceDetector, String>>,
     restore: OnceLock<Result<GpuRestorer, String>>,
     upscale: [OnceLock<Result<GpuUpscaler, String>>; 2],
 }
 
 impl GpuRetoucher {
-    /// Uses `adapter`, from the first call on.
+    /// Uses `adapter`, from the first call on. Loading and testing a network may take `load_limit`.
     #[must_use]
-    pub fn new(adapter: &Adapter) -> Self {
+    pub fn new(adapter: &Adapter, load_limit: Duration) -> Self {
         Self {
             adapter: adapter.clone(),
-            cpu: CpuRetoucher::default(),
+            load_limit,
+            cpu: Arc::default(),
             face: OnceLock::new(),
             restore: OnceLock::new(),
             upscale: [OnceLock::new(), OnceLock::new()],
         }
     }
 
-    /// A network that passed its self-test.
-    fn tested<'a, N: Send>(
+    /// A network that passed its self-test, loaded and tested in bounded time.
+    fn tested<'a, N: Send + 'static>(
         &self,
         slot: &'a OnceLock<Result<N, String>>,
         which: BuiltIn,
-        build: impl FnOnce(&Weights, DeviceSession) -> N + Send,
-        test: impl FnOnce(&N) -> Result<(), String> + Send,
+        build: impl FnOnce(&Weights, DeviceSession) -> N + Send + 'static,
+        test: impl FnOnce(&CpuRetoucher, &N) -> Result<(), String> + Send + 'static,
     ) -> Result<&'a N, SegmentError> {
-        let load = || {
-            let net = build(&Weights::built_in(which), self.adapter.session()?);
-            test(&net).map(|()| net)
-        };
         let loaded = slot.get_or_init(|| {
-            // A driver's error may be a panic in burn.
-            on_own_thread(load)
-                .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(&*panic))))
+            let (adapter, cpu) = (self.adapter.clone(), Arc::clone(&self.cpu));
+            let load = move || {
+                let net = build(&Weights::built_in(which), adapter.session()?);
+                test(&cpu, &net).map(|()| net)
+            };
+            // On the watchdog's thread parallel parts run in rayon's global pool. A worker of the caller's pool that waits for them
+            // would begin other jobs of the pool, and one of these may enter this lock, which then waits for itself.
+            let loaded = Watchdog::new(self.load_limit).call(load);
+            loaded
+                .unwrap_or_else(|error| Err(error.to_string()))
                 .map_err(|error| format!("{} failed its self-test of {}: {error}", self.adapter, which.file()))
         });
         loaded.as_ref().map_err(|error| SegmentError::Unusable(error.clone()))
     }
 
     fn face(&self) -> Result<&GpuFaceDetector, SegmentError> {
-        self.tested(&self.face, BuiltIn::Face, GpuFaceDetector::new, |net| same_cells(self.cpu.face(), net))
+        self.tested(&self.face, BuiltIn::Face, GpuFaceDetector::new, |cpu, net| same_cells(cpu.face(), net))
     }
 
     fn restore(&self) -> Result<&GpuRestorer, SegmentError> {
-        self.tested(&self.restore, BuiltIn::Restore, GpuRestorer::new, |net| same_restoration(self.cpu.restore(), net))
+        self.tested(&self.restore, BuiltIn::Restore, GpuRestorer::new, |cpu, net| same_restoration(cpu.restore(), net))
     }
 
     fn upscale(&self, by: Factor) -> Result<&GpuUpscaler, SegmentError> {
@@ -93,7 +96,8 @@ impl GpuRetoucher {
             Factor::Two => two,
             Factor::Four => four,
         };
-        self.tested(slot, BuiltIn::Upscale(by), GpuUpscaler::new, |net| same_residual(self.cpu.upscale(by), net))
+        let test = move |cpu: &CpuRetoucher, net: &GpuUpscaler| same_residual(cpu.upscale(by), net);
+        self.tested(slot, BuiltIn::Upscale(by), GpuUpscaler::new, test)
     }
 }
 
@@ -116,18 +120,6 @@ impl fmt::Debug for GpuRetoucher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GpuRetoucher({})", self.adapter)
     }
-}
-
-/// What `work` returns, or its panic. It runs on a thread of its own, for which the caller waits.
-///
-/// For work inside [`OnceLock::get_or_init`] that uses rayon: a worker of a pool that waits for parallel parts begins other jobs of
-/// the pool on the same stack, and one of these may enter the same lock, which then waits for itself. On a thread outside of all
-/// pools parallel parts run in rayon's global pool, and neither that thread nor the waiting caller begins other jobs meanwhile.
-fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> thread::Result<T> {
-    thread::scope(|scope| {
-        let builder = thread::Builder::new().name("self-test".to_owned()).stack_size(STACK_BYTES);
-        builder.spawn_scoped(scope, work).expect("the system has threads left").join()
-    })
 }
 
 /// Bytes a pixel of a network's input that it takes on the device: three planes of its widest layer (48 channels), its input and its
@@ -333,7 +325,6 @@ mod tests {
     use super::*;
     use crate::image::{Buffer, DeviceLimits, Size};
     use burn::tensor::Device;
-    use std::time::Duration;
 
     /// The host through burn: the same modules, the same way in and out, no adapter.
     fn host() -> DeviceSession {
@@ -382,11 +373,9 @@ mod tests {
                 let (one, two) = rayon::join(|| 1, || 2);
                 one + two
             };
-            *slot.get_or_init(|| on_own_thread(load).expect("it does not panic"))
+            *slot.get_or_init(|| Watchdog::new(Duration::from_secs(60)).call(load).expect("it does not panic"))
         });
         assert_eq!(read, 3);
-        let panicked = on_own_thread(|| -> u8 { panic!("the driver crashed") }).expect_err("it panics");
-        assert_eq!(panic_message(&*panicked), "the driver crashed");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 
 use super::edge_classifier::EdgeClassifier;
 use super::{CpuSegmenter, SegmentError, Segmenter};
-use crate::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
+use crate::image::{Buffer, DeviceSession, Frame, RawMask, Size, Transferred};
 use crate::model::burn_net::{BurnNet, Prediction};
 use crate::model::device::Adapter;
 use crate::model::weights::Weights;
@@ -109,15 +109,19 @@ impl Segmenter for GpuSegmenter {
             return Err(SegmentError::Unusable(format!("{} is lost", self.adapter)));
         }
         for batch in frames.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
-            let copies: Vec<_> =
-                batch.iter().map(|frame| DeviceCopy::of(frame.pixels(), frame.size(), &self.session)).collect();
-            let inputs: Vec<_> = copies.iter().map(|copy| model_input(copy.words(), self.side)).collect();
-            let (net, side) = (Arc::clone(&self.net), self.side);
-            let run = self.session.call(move || outputs(&net, inputs, side));
-            segmented.extend(run.map_err(|error| match error {
+            // Clones, which a call that is late keeps.
+            let pictures: Vec<Frame> = batch.iter().map(|&frame| frame.clone()).collect();
+            let (net, session, side) = (Arc::clone(&self.net), self.session.clone(), self.side);
+            let run = move || {
+                let copies: Vec<_> = pictures.iter().map(|picture| picture.copied_to(&session)).collect();
+                let inputs = copies.iter().map(|copy| model_input(copy.words(), side)).collect();
+                outputs(&net, inputs, side).map(|outputs| (outputs, copies))
+            };
+            let (outputs, copies) = self.session.call(run).map_err(|error| match error {
                 CallError::Late(_) => SegmentError::Unusable(format!("{}: {error}", self.adapter)),
                 CallError::Panicked(_) => SegmentError::Device(error.to_string()),
-            })??);
+            })??;
+            segmented.extend(outputs);
             for (frame, copy) in batch.iter().zip(copies) {
                 copy.count(Transferred { up: 0, down: ((self.side * self.side + FEATURES) * size_of::<f32>()) as u64 });
                 frame.keep_on_device(copy);
@@ -135,7 +139,9 @@ impl Segmenter for GpuSegmenter {
 impl Drop for GpuSegmenter {
     /// Releases the device's memory, as far as its allocator does.
     fn drop(&mut self) {
-        self.session.device().memory_cleanup();
+        let device = self.session.device().clone();
+        // One that is lost keeps its memory.
+        let _: Result<(), CallError> = self.session.call(move || device.memory_cleanup());
     }
 }
 

@@ -7,7 +7,7 @@ use crate::compose::{
     self, Background, Fit, Framing, Grounding, Head, Layout, Light, Materials, Outline, SUBJECT_ALPHA, Scene,
 };
 use crate::image::color::Color;
-use crate::image::{AlphaMatte, BufferPool, DeviceCopy, Frame, RawMask, Rect, Size, Subject, Transferred};
+use crate::image::{AlphaMatte, BufferPool, Frame, RawMask, Rect, Size, Subject, Transferred};
 use crate::matting::{Options, cut_out};
 use crate::pipeline::coverage::Coverage;
 use crate::pipeline::executor::{Composition, Finished, Task, finished};
@@ -260,7 +260,7 @@ fn a_device_that_fails_while_it_composes_costs_no_picture() {
 fn an_outline_without_a_half_covered_pixel_is_the_cpus() {
     let size = Size::new(40, 30);
     let faint = Frame::new(size, [200, 100, 50, 100].repeat(size.area()).into());
-    let copy = DeviceCopy::of(faint.pixels(), size, &session(&Device::flex(), LIMITS));
+    let copy = faint.copied_to(&session(&Device::flex(), LIMITS));
     let outline = Some(Outline { color: Color::WHITE, width: 3.0 });
     let (scene, take) = (Scene { outline, ..Scene::default() }, |len| vec![0; len].into());
     let (layout, materials) = (Layout::unchanged(size), Materials::default());

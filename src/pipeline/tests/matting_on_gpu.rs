@@ -6,11 +6,9 @@ use super::support::{
     LEAST_IOU, LIMITS, PICTURES, adapter, assert_alike, before_green, channel, device, iou, masks, off, on, picture,
     resident, session, small_picture,
 };
-use crate::image::{
-    AlphaMatte, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect, Size, Transferred, Trimap,
-};
+use crate::image::{AlphaMatte, DeviceLimits, DeviceSession, Frame, RawMask, Rect, Size, Transferred, Trimap};
 use crate::matting::clean::{CleanParams, Seeds, clean};
-use crate::matting::gpu::stages::{self, Grids};
+use crate::matting::gpu::stages::{self, HostGrids};
 use crate::matting::gpu::{self, cut_out};
 use crate::matting::prior::{MaskPrior, Priors};
 use crate::matting::{Edge, Guide, Hair, Method, Options};
@@ -20,9 +18,9 @@ use crate::model::weights::architecture::edge::FEATURES;
 use crate::model::weights::{Card, Weights};
 use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
-use backdrop_kernels::device::Plane;
+use backdrop_kernels::device::{Plane, download};
 use backdrop_kernels::{edge, linear_alpha};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{AllocationProperty, DType, Device, Int, Tensor, TensorData};
 
 fn upload(bytes: &[u8], size: Size, device: &Device) -> Plane {
     let words: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
@@ -43,7 +41,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
     for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
         let size = frame.size();
         let mask = clean(frame, &mask, &Seeds::default(), CleanParams::default()).expect("a subject");
-        let grids = Grids::of(&mask, size, None, &device);
+        let grids = HostGrids::of(&mask, size, None).uploaded(&device);
         let pictures = stages::pyramid(on(&device, frame).words());
 
         let expected = trimap::from_mask(&mask, size, None);
@@ -74,6 +72,15 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
         let actual: Vec<u8> = words.iter().map(|word| (word >> 24) as u8).collect();
         assert_alike(lit.coverage(), &actual, &format!("linear alpha of {name}"));
     }
+}
+
+#[test]
+fn a_download_is_complete_when_it_is_returned() {
+    let Some(device) = device() else { return };
+    let frame = Frame::new(Size::new(3, 2), vec![9; 24].into());
+    let data = download(on(&device, &frame).words()).expect("the device computes");
+    assert_ne!(data.bytes().property(), AllocationProperty::Device, "it is copied at the first access");
+    assert_eq!(data.as_bytes(), frame.pixels());
 }
 
 #[test]
@@ -214,7 +221,7 @@ fn a_picture_waits_for_memory_on_the_device_and_one_that_never_fits_is_the_cpus(
     // The host stands in for the device: what is held is the order, not the arithmetic.
     let cut = |session: &DeviceSession| {
         let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
-        frame.keep_on_device(DeviceCopy::of(frame.pixels(), frame.size(), session));
+        frame.keep_on_device(frame.copied_to(session));
         let copy = frame.on_device().expect("it was kept").clone();
         (cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame(), copy.transferred().down)
     };
@@ -243,7 +250,7 @@ fn a_picture_of_a_device_that_hangs_is_the_cpus() {
     let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
     let session = session(&Device::flex(), DeviceLimits { call: std::time::Duration::from_millis(20), ..LIMITS });
     assert!(session.call(|| std::thread::sleep(std::time::Duration::from_secs(3))).is_err(), "it hangs");
-    frame.keep_on_device(DeviceCopy::of(frame.pixels(), frame.size(), &session));
+    frame.keep_on_device(frame.copied_to(&session));
     let actual = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
     assert!(expected.pixels() == actual.pixels(), "not what the CPU makes of it");
 }

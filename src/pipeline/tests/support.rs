@@ -62,7 +62,7 @@ pub(crate) fn session(device: &Device, limits: DeviceLimits) -> DeviceSession {
 }
 
 pub(crate) fn on(device: &Device, frame: &Frame) -> DeviceCopy {
-    DeviceCopy::of(frame.pixels(), frame.size(), &session(device, LIMITS))
+    frame.copied_to(&session(device, LIMITS))
 }
 
 /// The same pixels with a copy on `device`.

@@ -64,7 +64,7 @@ fn retouching_on_an_adapter_agrees_with_the_cpu() {
     use crate::model::retouch_support::{crop, small_picture};
 
     let Some(adapter) = crate::model::gpu::adapter() else { return };
-    let (gpu, cpu) = (GpuRetoucher::new(&adapter), CpuRetoucher::default());
+    let (gpu, cpu) = (GpuRetoucher::new(&adapter, std::time::Duration::from_secs(1800)), CpuRetoucher::default());
     let picture = small_picture();
     for by in Factor::ALL {
         let found = gpu.enlarged(picture.clone(), by).expect("the adapter passes its own test");

@@ -1,6 +1,7 @@
 //! The device in use: the selected GPU, or the CPU while that has failed.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,11 +26,13 @@ pub(super) struct State {
     pub(super) falls_back: bool,
     /// When the GPU is tested again, while the segmentation network has fallen back to the CPU, and the others with it.
     fallback: Mutex<Option<NextTrial>>,
+    /// How many times the GPU took over again.
+    recoveries: AtomicU64,
 }
 
 impl State {
     fn new(gpu: Option<Arc<dyn Gpu>>, isa: Isa, falls_back: bool) -> Self {
-        Self { gpu, isa, falls_back, fallback: Mutex::default() }
+        Self { gpu, isa, falls_back, fallback: Mutex::default(), recoveries: AtomicU64::new(0) }
     }
 
     pub(super) fn fallback(&self) -> MutexGuard<'_, Option<NextTrial>> {
@@ -89,11 +92,20 @@ impl ActiveDevice {
 
     /// Moves them back.
     pub(super) fn recover(&self) {
-        let recovered = self.0.fallback().take().is_some();
-        if recovered {
-            metrics::device_fell_back(false);
-            tracing::info!(device = %self, "the GPU passed its self-test; the networks run on it again");
+        let mut fallback = self.0.fallback();
+        if fallback.take().is_none() {
+            return;
         }
+        // Under the lock: where the GPU is in use again, the new count is read.
+        self.0.recoveries.fetch_add(1, Ordering::Relaxed);
+        drop(fallback);
+        metrics::device_fell_back(false);
+        tracing::info!(device = %self, "the GPU passed its self-test; the networks run on it again");
+    }
+
+    /// How many times the networks were moved back. What was loaded on the GPU before the last time may be on a session that is lost.
+    pub(super) fn recoveries(&self) -> u64 {
+        self.0.recoveries.load(Ordering::Relaxed)
     }
 
     /// What is left of the wait until the GPU is tested again.

@@ -38,6 +38,6 @@ impl Gpu for Adapter {
     }
 
     fn retoucher(&self) -> Arc<dyn Retoucher> {
-        Arc::new(crate::model::GpuRetoucher::new(self))
+        Arc::new(crate::model::GpuRetoucher::new(self, self.load_limit()))
     }
 }

@@ -8,12 +8,14 @@ pub(super) struct NextTrial {
     /// From when `wait` counts.
     pub(super) since: Instant,
     wait: Duration,
+    /// The wait after the first failure.
+    first: Duration,
 }
 
 impl NextTrial {
     /// After `wait` from now.
     pub(super) fn after(wait: Duration) -> Self {
-        Self { since: Instant::now(), wait }
+        Self { since: Instant::now(), wait, first: wait }
     }
 
     /// What is left of the wait.
@@ -23,6 +25,11 @@ impl NextTrial {
 
     /// Begins the wait again, `longer` times as long.
     pub(super) fn postpone(&mut self, longer: u32) {
-        *self = Self::after(self.wait.saturating_mul(longer));
+        *self = Self { since: Instant::now(), wait: self.wait.saturating_mul(longer), first: self.first };
+    }
+
+    /// Makes the wait as long as the first one: the GPU works.
+    pub(super) fn reset(&mut self) {
+        self.wait = self.first;
     }
 }

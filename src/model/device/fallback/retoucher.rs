@@ -1,8 +1,10 @@
 //! The auxiliary networks on the GPU, or on the CPU until those that failed pass their self-tests.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::active_device::{ActiveDevice, report_failure};
+use super::failures::Failures;
+use super::gpu::Gpu;
 use super::next_trial::NextTrial;
 use crate::image::{Face, Frame};
 use crate::model::{CpuRetoucher, Enlargement, FaceCrop, FaceSearch, Retoucher, SegmentError};
@@ -11,24 +13,16 @@ impl ActiveDevice {
     /// The auxiliary networks.
     #[must_use]
     pub fn retoucher(&self) -> Arc<dyn Retoucher> {
-        match self.gpu() {
+        match &self.0.gpu {
             None => Arc::new(CpuRetoucher::default()),
-            Some(gpu) => Arc::new(ActiveRetoucher {
-                device: self.clone(),
-                gpu: Mutex::new(GpuNetworks {
-                    networks: gpu.retoucher(),
-                    failed: false,
-                    next_trial: NextTrial::after(gpu.retry_after()),
-                }),
-                cpu: CpuRetoucher::default(),
-            }),
+            Some(gpu) => Arc::new(ActiveRetoucher::new(self, &**gpu)),
         }
     }
 }
 
 /// The auxiliary networks on the GPU, and on the CPU after a fallback.
 #[derive(Debug)]
-struct ActiveRetoucher {
+pub(super) struct ActiveRetoucher {
     device: ActiveDevice,
     gpu: Mutex<GpuNetworks>,
     cpu: CpuRetoucher,
@@ -36,42 +30,90 @@ struct ActiveRetoucher {
 
 /// The auxiliary networks on the GPU.
 #[derive(Debug)]
-struct GpuNetworks {
+pub(super) struct GpuNetworks {
     networks: Arc<dyn Retoucher>,
+    /// [`ActiveDevice::recoveries`] when they were made.
+    recoveries: u64,
+    /// Of all of them, since the last success.
+    failures: Failures,
     /// Whether one of them could not be used.
     failed: bool,
     /// When they are loaded and tested again after that.
-    next_trial: NextTrial,
+    pub(super) next_trial: NextTrial,
+}
+
+impl GpuNetworks {
+    fn new(gpu: &dyn Gpu, recoveries: u64) -> Self {
+        let (networks, next_trial) = (gpu.retoucher(), NextTrial::after(gpu.retry_after()));
+        Self { networks, recoveries, failures: Failures::default(), failed: false, next_trial }
+    }
+
+    /// Whether these are `networks`, and all of them can be used so far.
+    fn are_in_use(&self, networks: &Arc<dyn Retoucher>) -> bool {
+        Arc::ptr_eq(&self.networks, networks) && !self.failed
+    }
 }
 
 impl ActiveRetoucher {
+    pub(super) fn new(device: &ActiveDevice, gpu: &dyn Gpu) -> Self {
+        let networks = GpuNetworks::new(gpu, device.recoveries());
+        Self { device: device.clone(), gpu: Mutex::new(networks), cpu: CpuRetoucher::default() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, GpuNetworks> {
+        self.gpu.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The networks on the GPU, unless the CPU stands in.
     fn on_gpu(&self) -> Option<Arc<dyn Retoucher>> {
         let gpu = self.device.gpu()?;
-        let mut state = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.device.0.falls_back && state.failed {
-            if !state.next_trial.left().is_zero() {
+        let mut state = self.state();
+        let recoveries = self.device.recoveries();
+        if state.recoveries != recoveries {
+            *state = GpuNetworks::new(&**gpu, recoveries);
+        } else if state.failed {
+            if state.next_trial.left().is_zero() {
+                // Where the CPU does not stand in, requests fail until then.
+                state.next_trial.postpone(if self.device.0.falls_back { 2 } else { 1 });
+                let next_trial = state.next_trial;
+                *state = GpuNetworks { next_trial, ..GpuNetworks::new(&**gpu, recoveries) };
+            } else if self.device.0.falls_back {
                 return None;
             }
-            (state.networks, state.failed) = (gpu.retoucher(), false);
-            state.next_trial.postpone(2);
         }
         Some(Arc::clone(&state.networks))
     }
 
-    /// Notes that a network cannot be used on the GPU; whether that is news.
-    fn give_up(&self) -> bool {
-        let mut state = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
-        state.next_trial.postpone(1);
-        !std::mem::replace(&mut state.failed, true)
+    /// The `outcome` of `networks`, whose failures count where the CPU can stand in. A success after the wait makes the next wait as
+    /// long as the first one; before, another of the networks may be the one that failed.
+    fn counted<T>(&self, networks: &Arc<dyn Retoucher>, outcome: Result<T, SegmentError>) -> Result<T, SegmentError> {
+        let mut state = self.state();
+        if !self.device.0.falls_back || !state.are_in_use(networks) {
+            return outcome;
+        }
+        if outcome.is_ok() && state.next_trial.left().is_zero() {
+            state.next_trial.reset();
+        }
+        state.failures.counted(outcome)
+    }
+
+    /// Notes that one of `networks` cannot be used; whether that is news.
+    fn give_up(&self, networks: &Arc<dyn Retoucher>) -> bool {
+        let mut state = self.state();
+        let is_news = state.are_in_use(networks);
+        if is_news {
+            state.failed = true;
+            state.next_trial.postpone(1);
+        }
+        is_news
     }
 
     fn run<T>(&self, mut work: impl FnMut(&dyn Retoucher) -> Result<T, SegmentError>) -> Result<T, SegmentError> {
         let falls_back = self.device.0.falls_back;
         let Some(networks) = self.on_gpu() else { return work(&self.cpu) };
-        match work(&*networks) {
+        match self.counted(&networks, work(&*networks)) {
             Err(SegmentError::Unusable(reason)) => {
-                let first = self.give_up();
+                let first = self.give_up(&networks);
                 if falls_back {
                     if first {
                         tracing::warn!(
@@ -83,7 +125,11 @@ impl ActiveRetoucher {
                     return work(&self.cpu);
                 }
                 if first {
-                    tracing::error!(reason, "requests that need this network fail until another device is configured");
+                    tracing::error!(
+                        reason,
+                        "the GPU cannot be used for faces and upscaling; requests that need these networks fail until they \
+                         are tested again"
+                    );
                 }
                 Err(SegmentError::Unusable(reason))
             }

@@ -8,6 +8,7 @@ use backdrop_kernels::conv::Isa;
 use backdrop_kernels::watchdog::Watchdog;
 
 use super::active_device::{ActiveDevice, report_failure};
+use super::failures::Failures;
 use super::gpu::Gpu;
 use crate::image::{Frame, RawMask};
 use crate::model::weights::Weights;
@@ -48,6 +49,8 @@ pub(super) struct FallbackSegmenter {
     pub(super) weights: Weights,
     pub(super) max_batch: usize,
     pub(super) running: Box<dyn Segmenter>,
+    /// Of the GPU, since the last success.
+    pub(super) failures: Failures,
     /// While the CPU stands in.
     pub(super) retrial: Option<Retrial>,
     /// For batches that fail on a GPU that goes on.
@@ -71,7 +74,8 @@ impl FallbackSegmenter {
                 (cpu_segmenter(weights, device.0.isa)?, Some(Retrial::begin(device, &gpu, weights, max_batch)))
             }
         };
-        Ok(Self { device: device.clone(), gpu, weights: weights.clone(), max_batch, running, retrial, cpu: None })
+        let (device, weights, failures) = (device.clone(), weights.clone(), Failures::default());
+        Ok(Self { device, gpu, weights, max_batch, running, failures, retrial, cpu: None })
     }
 }
 
@@ -90,14 +94,17 @@ impl Segmenter for FallbackSegmenter {
             (self.running, self.retrial) = (recovered, None);
             self.device.recover();
         }
-        match self.running.segment(frames) {
-            Err(SegmentError::Unusable(reason)) if self.retrial.is_none() => {
+        if self.retrial.is_some() {
+            return self.running.segment(frames);
+        }
+        match self.failures.counted(self.running.segment(frames)) {
+            Err(SegmentError::Unusable(reason)) => {
                 self.device.fall_back(&reason, self.gpu.retry_after());
                 self.running = cpu_segmenter(&self.weights, self.device.0.isa)?;
                 self.retrial = Some(Retrial::begin(&self.device, &self.gpu, &self.weights, self.max_batch));
                 self.running.segment(frames)
             }
-            Err(SegmentError::Device(reason)) if self.retrial.is_none() => {
+            Err(SegmentError::Device(reason)) => {
                 report_failure(&reason);
                 let cpu = match self.cpu.take() {
                     Some(cpu) => cpu,
@@ -105,7 +112,7 @@ impl Segmenter for FallbackSegmenter {
                 };
                 self.cpu.insert(cpu).segment(frames)
             }
-            done => done,
+            Ok(masks) => Ok(masks),
         }
     }
 }

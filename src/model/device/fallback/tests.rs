@@ -1,5 +1,7 @@
 //! Tests of the fallback, with GPUs that fail.
 
+use super::failures::Failures;
+use super::retoucher::ActiveRetoucher;
 use super::segmenter::FallbackSegmenter;
 use super::{ActiveDevice, Gpu};
 use crate::image::{Buffer, Face, Frame, RawMask, Size};
@@ -373,8 +375,17 @@ fn a_network_of_the_retoucher_that_fails_its_test_moves_it_to_the_cpu_under_auto
 }
 
 /// A GPU whose auxiliary networks fail their test the first time.
-#[derive(Debug, Default)]
-struct Recovering(AtomicUsize);
+#[derive(Debug)]
+struct Recovering {
+    loads: AtomicUsize,
+    retry_after: Duration,
+}
+
+impl Recovering {
+    fn after(retry_after: Duration) -> Arc<Self> {
+        Arc::new(Self { loads: AtomicUsize::new(0), retry_after })
+    }
+}
 
 impl fmt::Display for Recovering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -388,22 +399,22 @@ impl Gpu for Recovering {
     }
 
     fn retoucher(&self) -> Arc<dyn Retoucher> {
-        match self.0.fetch_add(1, Ordering::Relaxed) {
+        match self.loads.fetch_add(1, Ordering::Relaxed) {
             0 => Arc::new(BrokenRetoucher),
             _ => Arc::new(CpuRetoucher::default()),
         }
     }
 
     fn retry_after(&self) -> Duration {
-        Duration::from_millis(20)
+        self.retry_after
     }
 }
 
 #[test]
 fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
-    let gpu = Arc::new(Recovering::default());
+    let gpu = Recovering::after(Duration::from_millis(20));
     let retoucher = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>)).retoucher();
-    let loads = || gpu.0.load(Ordering::Relaxed);
+    let loads = || gpu.loads.load(Ordering::Relaxed);
     assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []);
     wait_for("they are not tested again", || {
         assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers"), []);
@@ -414,33 +425,120 @@ fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
 }
 
 #[test]
-fn a_batch_that_fails_on_a_gpu_that_goes_on_is_segmented_by_the_cpu() {
-    struct OutOfMemory;
-    impl Segmenter for OutOfMemory {
-        fn model(&self) -> &str {
-            "small"
-        }
-
-        fn device(&self) -> String {
-            "small adapter".to_owned()
-        }
-
-        fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-            if frames.len() > 1 {
-                return Err(SegmentError::Device("out of memory".to_owned()));
-            }
-            Ok(vec![RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")])
-        }
+fn networks_of_the_retoucher_that_failed_on_an_explicit_gpu_are_loaded_again() {
+    for choice in explicit() {
+        let gpu = Recovering::after(Duration::from_millis(20));
+        let retoucher = ActiveDevice::new(&choice, Some(gpu)).retoucher();
+        let faces = || retoucher.faces(&picture(), FaceSearch::All);
+        assert!(matches!(faces(), Err(SegmentError::Unusable(_))), "{choice}");
+        // Requests that fail meanwhile do not postpone it.
+        wait_for("they are not loaded again", || faces().is_ok());
     }
-    let mut segmenter = FallbackSegmenter {
+}
+
+#[test]
+fn the_wait_of_the_retouchers_networks_is_the_first_one_again_when_they_have_passed() {
+    let wait = Duration::from_secs(300);
+    let gpu = Recovering::after(wait);
+    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+    let retoucher = ActiveRetoucher::new(&device, &*gpu);
+    let faces = || retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers");
+    faces();
+    assert_eq!(gpu.loads.load(Ordering::Relaxed), 1);
+    retoucher.state().next_trial.since -= wait;
+    faces();
+    assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "they are not tested again");
+    assert!(retoucher.state().next_trial.left() > wait, "one of them may fail again");
+    retoucher.state().next_trial.since -= 2 * wait;
+    faces();
+    retoucher.state().next_trial.postpone(1);
+    let left = retoucher.state().next_trial.left();
+    assert!(left <= wait, "the wait is still longer: {left:?}");
+}
+
+#[test]
+fn the_networks_of_the_retoucher_are_loaded_again_when_the_gpu_has_recovered() {
+    let gpu = Recovering::after(Duration::from_secs(300));
+    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+    let retoucher = device.retoucher();
+    assert_eq!(enlarged_by(&*retoucher), "GPU");
+    device.fall_back("it was lost", Duration::from_secs(300));
+    assert_eq!(enlarged_by(&*retoucher), "CPU");
+    device.recover();
+    for _ in 0..2 {
+        assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the GPU answers"), []);
+    }
+    assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "the first ones, and those after the recovery");
+}
+
+#[test]
+fn a_network_of_the_retoucher_that_fails_three_times_in_a_row_moves_it_to_the_cpu_under_auto() {
+    let retoucher = device(&DeviceChoice::Auto, &Arc::default()).retoucher();
+    let face = FaceCrop(vec![[0.5; 3]; FACE_SIDE * FACE_SIDE]);
+    let restore = |times: usize| {
+        (0..times).for_each(|_| drop(retoucher.restoration(&face).expect("the CPU restores it")));
+    };
+    for _ in 0..2 {
+        restore(2);
+        assert_eq!(enlarged_by(&*retoucher), "GPU", "a success comes between");
+    }
+    restore(3);
+    assert_eq!(enlarged_by(&*retoucher), "CPU");
+}
+
+/// A GPU's network that fails batches of more than one picture.
+struct OutOfMemory;
+
+impl Segmenter for OutOfMemory {
+    fn model(&self) -> &str {
+        "small"
+    }
+
+    fn device(&self) -> String {
+        "small adapter".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+        if frames.len() > 1 {
+            return Err(SegmentError::Device("out of memory".to_owned()));
+        }
+        Ok(vec![RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")])
+    }
+}
+
+fn small_segmenter() -> FallbackSegmenter {
+    FallbackSegmenter {
         device: ActiveDevice::new(&DeviceChoice::Auto, None),
         gpu: Arc::new(Broken::default()),
         weights: Weights::embedded(),
         max_batch: 2,
         running: Box::new(OutOfMemory),
+        failures: Failures::default(),
         retrial: None,
         cpu: None,
+    }
+}
+
+#[test]
+fn a_gpu_that_fails_three_batches_in_a_row_is_replaced() {
+    let mut segmenter = small_segmenter();
+    let mut segment = |pictures: usize| {
+        let frames = vec![picture(); pictures];
+        segmenter.segment(&frames.iter().collect::<Vec<_>>()).expect("one of them answers")[0].size().width
     };
+    for _ in 0..2 {
+        assert!(segment(2) > 1 && segment(2) > 1, "the CPU's masks");
+        assert_eq!(segment(1), 1, "the GPU goes on");
+    }
+    assert!((0..3).all(|_| segment(2) > 1), "the CPU's masks");
+    assert!(segment(1) > 1, "the GPU is still used");
+    assert!(segmenter.device().ends_with("because broken adapter failed"), "{}", segmenter.device());
+    assert!(segmenter.device.until_trial().is_some(), "it is not tested again");
+}
+
+#[test]
+fn a_batch_that_fails_on_a_gpu_that_goes_on_is_segmented_by_the_cpu() {
+    let mut segmenter = small_segmenter();
     let sizes = |masks: Vec<RawMask>| masks.iter().map(RawMask::size).collect::<Vec<_>>();
     let log = logged(|| {
         for _ in 0..2 {
