@@ -3,6 +3,10 @@
 //!
 //! Also the start of a worker to its first answer, which a picture waits for only where none is ready.
 
+#[cfg(target_os = "linux")]
+#[path = "support/heic_grid.rs"]
+mod heic_grid;
+
 #[cfg(not(target_os = "linux"))]
 fn main() {
     eprintln!("decode workers need Linux");
@@ -15,6 +19,7 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use super::heic_grid::heic_grid;
     use backdrop::codec::sandbox::{self, Program, Workers};
     use backdrop::codec::{self, Channels, EncodeOptions, Header, Limits, PngEffort};
     use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
@@ -66,7 +71,11 @@ mod linux {
             ("jpeg/12mp", jpeg(Size::new(4000, 3000))),
         ];
         if cfg!(feature = "heic") {
-            pictures.push(("heic/0.4mp", include_bytes!("../tests/golden/pictures/heic-shoe.heic").to_vec()));
+            // 280×200 pixels, also as 2520×1600 and 3920×3000.
+            let coded = include_bytes!("../tests/golden/pictures/heic-shoe.heic");
+            pictures.push(("heic/0.06mp", coded.to_vec()));
+            pictures.push(("heic/4mp", heic_grid(coded, 9, 8)));
+            pictures.push(("heic/12mp", heic_grid(coded, 14, 15)));
         }
         let mut group = criterion.benchmark_group("sandbox");
         for (name, bytes) in &pictures {

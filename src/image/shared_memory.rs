@@ -114,6 +114,7 @@ impl ReceivedMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::fcntl_get_seals;
 
     #[test]
     fn memory_that_is_passed_on_has_its_bytes_and_the_receiver_may_change_its_view() {
@@ -156,8 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_copy_has_the_bytes() {
+    fn a_sealed_copy_has_the_bytes_and_no_process_can_change_it() {
         let descriptor = sealed_copy(b"a picture").unwrap();
         assert_eq!(&map_trusted(&descriptor, 9).unwrap()[..], b"a picture");
+        assert_eq!(fcntl_get_seals(&descriptor).unwrap(), SEALED);
+        assert!(ftruncate(&descriptor, 0).is_err() && ftruncate(&descriptor, 10).is_err());
+        assert!(rustix::io::pwrite(&descriptor, b"other", 0).is_err());
+        // SAFETY: it fails, so nothing is mapped.
+        assert!(unsafe { MmapOptions::new().len(9).map_mut(&descriptor) }.is_err());
     }
 }

@@ -47,7 +47,7 @@ const FOLDER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 /// Open files of a process.
 const MAX_FILES: u64 = 512;
 /// Processes and threads of the user in addition to those that run already, outside of containers. Root is exempt.
-const MAX_TASKS: u64 = 512;
+pub(super) const MAX_TASKS: u64 = 512;
 
 /// What the system offered to confine ffmpeg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,12 +209,12 @@ fn resources(limits: ResourceLimits) -> Vec<(Resource, Rlimit)> {
 
 /// Whether `/proc` shows every task that the system counts: it counts those of the user, the daemon's threads among them, in all
 /// namespaces. In a container it does not; containers have a limit of their own. The number is `PROC_PID_INIT_INO` of Linux.
-fn is_pid_namespace_initial() -> bool {
+pub(super) fn is_pid_namespace_initial() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xEFFF_FFFC)
 }
 
 /// Processes and threads of this user.
-fn tasks_of_user() -> u64 {
+pub(super) fn tasks_of_user() -> u64 {
     let user = rustix::process::geteuid().as_raw();
     let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
     let folders = processes.flatten().filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());

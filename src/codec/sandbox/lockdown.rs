@@ -64,9 +64,19 @@ fn no_paths() -> Result<RulesetStatus, RulesetError> {
     Ok(ruleset.create()?.restrict_self()?.ruleset)
 }
 
+/// The version of the kernel's Landlock, 0 or less where there is none.
+#[cfg(test)]
+pub(super) fn landlock_version() -> i64 {
+    const QUERY_VERSION: usize = 1;
+    // SAFETY: a query without memory.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, QUERY_VERSION) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+    use std::net::TcpStream;
 
     #[test]
     fn what_is_missing_is_named() {
@@ -80,5 +90,24 @@ mod tests {
             assert_eq!(protections.missing(), missing);
             assert_eq!(Protections::from_byte(protections.to_byte()), protections);
         }
+    }
+
+    #[test]
+    fn landlock_alone_forbids_files_and_ports() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (path, address) = (file.path().to_owned(), listener.local_addr().unwrap());
+        let refusals = move || {
+            let results =
+                [File::open(&path).map(drop), File::create(&path).map(drop), TcpStream::connect(address).map(drop)];
+            results.map(|result| result.err().map(|error| error.kind()))
+        };
+        // Landlock confines the calling thread, which ends with the test.
+        let confined = std::thread::spawn(move || (refusals(), no_paths().unwrap(), refusals()));
+        let (before, status, after) = confined.join().unwrap();
+        let version = landlock_version();
+        assert_eq!((before, status != RulesetStatus::NotEnforced), ([None; 3], version > 0));
+        let denied_since = |since| (version >= since).then_some(io::ErrorKind::PermissionDenied);
+        assert_eq!(after, [denied_since(1), denied_since(1), denied_since(4)]);
     }
 }

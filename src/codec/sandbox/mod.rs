@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A worker has one socket and no other descriptor, no environment, limits on memory and processor time, no new
-//! privileges, a seccomp filter that allows what decoding needs and ends the process on any other system call, and a Landlock
-//! ruleset without a path. Where the system lacks seccomp or Landlock the worker runs with the rest, and [`status`] says so.
+//! privileges, a seccomp filter that allows what decoding needs and ends the process on other system calls (`openat` and `clone3`,
+//! which the C library tries, fail), and a Landlock ruleset without a path. Where the system lacks seccomp or Landlock the worker
+//! runs with the rest, and [`status`] says so.
 //! The daemon reads twelve bytes of an answer and checks width and height against the requested ones; pixels are data that it
 //! does not interpret. A worker that crashes fails its picture (a damaged file), one that is late is killed and fails its
 //! picture too, and the next picture has another worker. A worker is replaced after a number of pictures, so that an attacker who

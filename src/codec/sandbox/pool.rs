@@ -29,13 +29,17 @@ pub(super) struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
-            most: processors.clamp(2, MAX_WORKERS),
+            most: workers_on(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
             requests: 128,
             time_limit: |size| size.map_or(MAX_TIME, time_limit),
         }
     }
+}
+
+/// The number of workers at once on so many processors: two at least, so that a picture that hangs does not stop the others.
+fn workers_on(processors: usize) -> usize {
+    processors.clamp(2, MAX_WORKERS)
 }
 
 /// The decode workers of this process.
@@ -314,4 +318,16 @@ impl Drop for Lease<'_> {
 fn broken(container: Container, what: &str) -> DecodeError {
     tracing::error!(format = container.name(), what, "a decode worker answered what none of ours does; it was killed");
     corrupt(format_args!("the {} decoder failed", container.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_two_to_four_workers() {
+        let workers = [1, 2, 3, 4, 5, 128].map(workers_on);
+        assert_eq!(workers, [2, 2, 3, 4, 4, 4]);
+        assert!((2..=4).contains(&Tuning::default().most));
+    }
 }

@@ -1,4 +1,4 @@
-//! The system calls of a decode worker: an allowlist; any other call ends the process.
+//! The system calls of a decode worker: an allowlist. Two calls that the C library tries fail; any other ends the process.
 //!
 //! Memory may be mapped, but not as code; anonymous files may be made, but none opened; threads may be started (libde265 has
 //! one for each picture), but no processes; the socket may be used, but none made.

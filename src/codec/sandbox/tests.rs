@@ -3,6 +3,7 @@
 //! The workers are this test program, restarted with [`faulty_worker`] as its only test. It gives up its rights as the real
 //! one does, and then misbehaves as the first bytes of the file say.
 
+use super::lockdown::landlock_version;
 use super::pool::{Tuning, Workers};
 use super::process::Program;
 use super::protocol::Request;
@@ -20,6 +21,7 @@ const TURNED: &[u8] = include_bytes!("../../../tests/fixtures/codec/orientation_
 #[cfg(feature = "heic")]
 const HEIC: &[u8] = include_bytes!("../../../tests/fixtures/codec/grid.heic");
 const DISPLAY_P3: &[u8] = include_bytes!("../../../tests/fixtures/codec/display_p3.png");
+const WEBP: &[u8] = include_bytes!("../../../tests/fixtures/codec/lossy_alpha.webp");
 const SIZE: Size = Size { width: 64, height: 32 };
 
 #[test]
@@ -44,6 +46,11 @@ fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decod
         },
         b"memory" => black_box(vec![1_u8; 3 << 30]).iter().all(|&byte| byte == 1),
         b"open" => read("/etc/passwd") || read("/proc/self/environ"),
+        b"openat2" => {
+            let (here, path, how) = (libc::AT_FDCWD, c"/etc/passwd", std::ptr::null::<libc::c_void>());
+            // SAFETY: the system refuses to read from a null pointer.
+            unsafe { libc::syscall(libc::SYS_openat2, here, path.as_ptr(), how, 0_usize) >= 0 }
+        }
         b"socket" => std::net::UdpSocket::bind("127.0.0.1:0").is_ok(),
         b"program" => std::process::Command::new("/bin/true").status().is_ok(),
         b"signal" => {
@@ -127,10 +134,11 @@ fn message(result: Result<impl std::fmt::Debug, DecodeError>) -> String {
 #[test]
 fn pictures_are_the_same_and_their_pixels_are_not_copied() {
     let workers = workers(1, 1000);
-    let mut pictures = vec![PHOTO, TURNED];
+    // With the buffers that a decoder takes: one that swaps the sides takes another.
+    let mut pictures = vec![(PHOTO, 1), (TURNED, 2), (DISPLAY_P3, 1), (WEBP, 1)];
     #[cfg(feature = "heic")]
-    pictures.push(HEIC);
-    for bytes in pictures {
+    pictures.push((HEIC, 1));
+    for (bytes, buffers) in pictures {
         let container = detect_container(bytes).unwrap();
         let limits = Limits::default();
         let size = decoders::probe(container, bytes, &limits).unwrap();
@@ -140,7 +148,7 @@ fn pictures_are_the_same_and_their_pixels_are_not_copied() {
         let expected = decoders::decode(bytes, &header, &own).unwrap();
         let frame = workers.decode(bytes, &header, &shared).unwrap();
         assert_eq!(frame.pixels(), expected.pixels(), "{container:?}");
-        assert!(own.lent_bytes() >= size.area() as u64 * 4);
+        assert_eq!(own.lent_bytes(), buffers * size.area() as u64 * 4, "{container:?}");
         assert_eq!(shared.lent_bytes(), 0, "{container:?}: pixels were copied into a buffer of this process");
         let at = frame.pixels().as_ptr() as usize;
         assert!(mapping_of(at).contains("memfd:backdrop-picture"), "{}", mapping_of(at));
@@ -217,11 +225,37 @@ fn a_worker_cannot_take_more_memory_than_its_limit() {
 fn a_worker_can_neither_open_files_nor_reach_other_processes() {
     let workers = workers(1, 1000);
     assert_eq!(workers.protections(), None);
+    // The C library opens files for hints, and does without: the call fails, and the worker goes on.
     assert_eq!(probe(&workers, b"open").unwrap(), Size::new(1, 1), "a file was read");
+    assert_eq!(workers.started(), 1, "it ended");
     let protections = workers.protections().expect("a worker has started");
+    assert_eq!(protections.landlock, landlock_version() > 0);
     assert!(protections.seccomp, "without seccomp the rest of this test shows nothing");
-    for call in ["socket", "program", "signal", "code", "limits"] {
+    for call in ["openat2", "socket", "program", "signal", "code", "limits"] {
         assert_eq!(message(probe(&workers, call.as_bytes())), "the HEIC decoder failed", "{call}");
+    }
+}
+
+#[test]
+fn a_worker_has_limits_on_what_its_requests_may_take() {
+    use rustix::process::{Resource, getrlimit};
+    let workers = workers(1, 1000);
+    for requests in 1..=2 {
+        probe(&workers, PHOTO).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", workers.idle()[0])).unwrap();
+        for (name, resource, most) in [
+            // Each may take 62 s and a second begun, on two threads.
+            ("Max cpu time", Resource::Cpu, requests * 2 * 63),
+            ("Max address space", Resource::As, (512 << 20) + 32 * 17_000_000),
+            ("Max file size", Resource::Fsize, 4 * 17_000_000),
+            ("Max core file size", Resource::Core, 0),
+            ("Max open files", Resource::Nofile, 16),
+        ] {
+            let row = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            let soft = row.split_whitespace().next().and_then(|value| value.parse::<u64>().ok());
+            let most = getrlimit(resource).maximum.map_or(most, |own| own.min(most));
+            assert_eq!(soft, Some(most), "{name} {row}");
+        }
     }
 }
 

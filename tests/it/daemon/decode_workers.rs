@@ -11,12 +11,14 @@ use crate::support::command::{backdrop, end_after, http_client, longest_run, pho
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
 use rustix::process::{Pid, Signal, kill_process};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use serde_json::Value;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
@@ -36,7 +38,17 @@ struct Running {
 impl Running {
     fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
         let variables = [&[("BACKDROP_BOOTSTRAP_KEY", KEY)], variables].concat();
-        let mut daemon = Daemon::start_with(folder, &variables);
+        Self::of(Daemon::start_with(folder, &variables))
+    }
+
+    /// Starts the daemon of `command`, the program without its arguments.
+    fn start_as(mut command: Command, data: &Path) -> Self {
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        command.envs([("BACKDROP_LOG_FORMAT", "json"), ("BACKDROP_BOOTSTRAP_KEY", KEY)]);
+        Self::of(Daemon(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")))
+    }
+
+    fn of(mut daemon: Daemon) -> Self {
         let (address, admin) = daemon.addresses();
         let (url, admin) = (format!("http://{address}"), format!("http://{admin}"));
         Self { daemon, url, admin, client: http_client().build().expect("a client") }
@@ -56,6 +68,10 @@ impl Running {
     async fn page(&self, path: &str) -> String {
         let response = self.client.get(format!("{}{path}", self.admin)).send().await.expect("a response");
         response.text().await.expect("text")
+    }
+
+    async fn readiness(&self) -> Value {
+        serde_json::from_str(&self.page("/readyz").await).expect("JSON")
     }
 
     /// Polls for a minute until `holds`.
@@ -157,7 +173,7 @@ async fn the_admin_interface_says_what_is_decoded_by_workers_and_they_end_with_t
     let folder = tempfile::tempdir().unwrap();
     let mut running = Running::start(folder.path(), &[("BACKDROP_DECODE_SANDBOX", "all")]);
     assert_eq!(running.remove(&photo("coffee.jpg")).await, 200);
-    let ready: Value = serde_json::from_str(&running.page("/readyz").await).expect("JSON");
+    let ready = running.readiness().await;
     let sandbox = ready["decode_sandbox"].as_str().expect("text");
     // What follows the mode is what this machine lacks.
     assert_eq!(sandbox.split(',').next(), Some("all"), "{ready}");
@@ -177,9 +193,35 @@ async fn the_admin_interface_says_what_is_decoded_by_workers_and_they_end_with_t
 
     let running = Running::start(folder.path(), &[("BACKDROP_DECODE_SANDBOX", "off")]);
     assert_eq!(running.remove(&heic()).await, 200);
-    let ready: Value = serde_json::from_str(&running.page("/readyz").await).expect("JSON");
-    assert_eq!(ready["decode_sandbox"], "off");
+    assert_eq!(running.readiness().await["decode_sandbox"], "off");
     assert!(workers_of(running.daemon.0.id()).is_empty());
+}
+
+/// Has the system lack seccomp and Landlock for a process and those that it starts: their calls fail as in a kernel without them.
+fn without_confinement(command: &mut Command) {
+    let calls = [libc::SYS_seccomp, libc::SYS_landlock_create_ruleset].map(|call| (call, Vec::new()));
+    let (other, unknown) = (SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32));
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).expect("seccomp has filters for it");
+    let filter = SeccompFilter::new(calls.into_iter().collect(), other, unknown, architecture).expect("a valid filter");
+    let program = BpfProgram::try_from(filter).expect("a short filter");
+    let before_exec = move || seccompiler::apply_filter(&program).map_err(|_| io::Error::last_os_error());
+    // SAFETY: between `fork` and `exec` the closure makes system calls only.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readiness_names_what_the_system_lacks_to_confine_decoders_and_ffmpeg() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = backdrop();
+    without_confinement(&mut command);
+    let running = Running::start_as(command, folder.path());
+    assert_eq!(running.remove(&heic()).await, 200, "a worker runs with the rest");
+    let ready = running.readiness().await;
+    assert_eq!(ready["decode_sandbox"], "heic, without seccomp and landlock");
+    if ready["video"] == "ready" {
+        let sandbox = ready["video_sandbox"].as_str().unwrap_or_default();
+        assert!(sandbox.starts_with("without landlock"), "{ready}");
+    }
 }
 
 #[test]
@@ -205,29 +247,61 @@ fn a_worker_that_is_started_by_hand_explains_itself() {
     assert!(!String::from_utf8_lossy(&help.stdout).contains("decode-worker"));
 }
 
-/// The files in `/proc` of a process whose memory others may read belong to its user, those of one whose memory they may not
-/// to root. So the daemon runs as another user than root here.
-#[test]
-fn the_memory_of_the_daemon_is_closed_to_other_processes_of_its_user() {
-    let folder = tempfile::tempdir().unwrap();
-    let is_root = rustix::process::geteuid().is_root();
+/// The program as another user than root, who reaches it and the data folder in `folder`.
+fn unprivileged(folder: &Path) -> Command {
     let mut command = backdrop();
-    if is_root {
+    if rustix::process::geteuid().is_root() {
         const NOBODY: u32 = 65_534;
-        // Where that user can reach it.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let program = folder.path().join("backdrop");
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.join("backdrop");
         fs::copy(command.get_program(), &program).unwrap();
-        fs::create_dir(folder.path().join("data")).unwrap();
-        std::os::unix::fs::chown(folder.path().join("data"), Some(NOBODY), Some(NOBODY)).unwrap();
-        command = std::process::Command::new(program);
+        fs::create_dir(folder.join("data")).unwrap();
+        std::os::unix::fs::chown(folder.join("data"), Some(NOBODY), Some(NOBODY)).unwrap();
+        command = Command::new(program);
         command.uid(NOBODY).gid(NOBODY).env("BACKDROP_DEVICE", "cpu");
         end_after(&mut command, longest_run());
     }
-    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
-    command.arg(folder.path().join("data")).env("BACKDROP_LOG_FORMAT", "json");
-    let mut daemon = Daemon(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts"));
-    daemon.address();
-    let owner = |name: &str| fs::metadata(format!("/proc/{}/{name}", daemon.0.id())).expect("it runs").uid();
-    assert_eq!((owner("mem"), owner("environ")), (0, 0));
+    command
+}
+
+/// The files in `/proc` of a process whose memory others may read belong to its user, those of one whose memory they may not
+/// to root. So the daemon runs as another user than root here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_of_the_daemon_and_its_workers_is_closed_to_other_processes_of_its_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start_as(unprivileged(folder.path()), &folder.path().join("data"));
+    let daemon = running.daemon.0.id();
+    let is_closed = |process: u32| {
+        let owner = |name: &str| fs::metadata(format!("/proc/{process}/{name}")).map(|metadata| metadata.uid()).ok();
+        [owner("mem"), owner("environ")] == [Some(0); 2]
+    };
+    assert!(is_closed(daemon));
+    // One that has just started gives up its rights a moment later.
+    let are_closed = async || {
+        let workers = workers_of(daemon);
+        workers.len() >= 2 && workers.iter().all(|worker| is_closed(worker.as_raw_nonzero().get().unsigned_abs()))
+    };
+    running.until("two workers have closed their memory", are_closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_has_one_thread_and_can_gain_no_rights() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path(), &[]);
+    assert_eq!(running.remove(&heic()).await, 200);
+    let sandbox = running.readiness().await["decode_sandbox"].clone();
+    let has_seccomp = !sandbox.as_str().expect("text").contains("seccomp");
+    let expected = format!("Threads: 1, NoNewPrivs: 1, Seccomp: {}", if has_seccomp { 2 } else { 0 });
+    let are_confined = async || {
+        let workers = workers_of(running.daemon.0.id());
+        workers.len() >= 2
+            && workers.iter().all(|worker| {
+                let path = format!("/proc/{}/status", worker.as_raw_nonzero());
+                let status = fs::read_to_string(path).unwrap_or_default();
+                let lines = ["Threads:", "NoNewPrivs:", "Seccomp:"]
+                    .map(|name| status.lines().find(|line| line.starts_with(name)));
+                lines.map(|line| line.unwrap_or_default().replace('\t', " ")).join(", ") == expected
+            })
+    };
+    running.until("two workers have given up their rights", are_confined).await;
 }
