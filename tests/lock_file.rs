@@ -1,27 +1,37 @@
-//! The lock file: every crate comes from crates.io, is pinned by a checksum, and is one that the manifests ask for.
+//! The lock files of the program and of the fuzz targets: every crate comes from crates.io, is pinned by a checksum, and is
+//! one that the manifests need.
 //!
-//! Needs no network, so it holds on every machine; `make audit` checks advisories and licences as well.
+//! Needs no network, so it holds on every machine; `make audit` checks advisories and licences as well, of the program's lock
+//! file, in which those of the fuzz targets are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Value;
 
 /// The source of every crate but our own.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-/// The crates of this repository.
+/// The crates of this repository, in the lock file of the program and in that of the fuzz targets.
 const OWN: [&str; 2] = ["backdrop", "backdrop-kernels"];
+const OWN_OF_FUZZ: [&str; 3] = ["backdrop", "backdrop-fuzz", "backdrop-kernels"];
 
-/// What is wrong with a lock file.
-fn mistakes(text: &str) -> Vec<String> {
+fn packages(text: &str) -> Vec<Value> {
     let lock: Value = toml::from_str(text).expect("the lock file is TOML");
-    let packages = lock["package"].as_array().expect("a list of packages");
-    let field = |package: &Value, name: &str| package.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    lock["package"].as_array().expect("a list of packages").clone()
+}
+
+fn field(package: &Value, name: &str) -> String {
+    package.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What is wrong with a lock file of the crates `own` and what they need.
+fn mistakes(text: &str, own: &[&str]) -> Vec<String> {
+    let packages = packages(text);
     let mut mistakes = Vec::new();
     // What a dependency may be called in the file: the name alone, or with its version where there are several.
     let mut needs: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for package in packages {
+    for package in &packages {
         let [name, version, source, checksum] =
             ["name", "version", "source", "checksum"].map(|key| field(package, key));
-        if OWN.contains(&name.as_str()) {
+        if own.contains(&name.as_str()) {
             if !source.is_empty() {
                 mistakes.push(format!("{name} {version} is from {source}, and not from this repository"));
             }
@@ -38,7 +48,7 @@ fn mistakes(text: &str) -> Vec<String> {
         }
     }
     let mut reached = BTreeSet::new();
-    let mut waiting: Vec<String> = OWN.map(str::to_owned).into();
+    let mut waiting: Vec<String> = own.iter().map(|&name| name.to_owned()).collect();
     while let Some(name) = waiting.pop() {
         match needs.get(&name) {
             None => mistakes.push(format!("{name} is needed and not locked")),
@@ -46,7 +56,7 @@ fn mistakes(text: &str) -> Vec<String> {
             Some(_) => {}
         }
     }
-    for package in packages {
+    for package in &packages {
         let (name, version) = (field(package, "name"), field(package, "version"));
         if !reached.contains(&name) && !reached.contains(&format!("{name} {version}")) {
             mistakes.push(format!("{name} {version} is locked, and nothing needs it"));
@@ -57,8 +67,24 @@ fn mistakes(text: &str) -> Vec<String> {
 
 #[test]
 fn every_crate_is_pinned_comes_from_the_registry_and_is_needed() {
-    let found = mistakes(include_str!("../Cargo.lock"));
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    for (text, own) in
+        [(include_str!("../Cargo.lock"), &OWN[..]), (include_str!("../fuzz/Cargo.lock"), &OWN_OF_FUZZ[..])]
+    {
+        let found = mistakes(text, own);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+}
+
+#[test]
+fn the_fuzz_targets_have_the_crates_of_the_program() {
+    let key = |package: &Value| ["name", "version", "checksum"].map(|key| field(package, key));
+    let program: BTreeSet<_> = packages(include_str!("../Cargo.lock")).iter().map(key).collect();
+    for package in packages(include_str!("../fuzz/Cargo.lock")) {
+        let [name, version, _] = key(&package);
+        // To mend it: cargo update --manifest-path fuzz/Cargo.toml --precise VERSION NAME.
+        let is_own = OWN_OF_FUZZ.contains(&name.as_str());
+        assert!(is_own || program.contains(&key(&package)), "{name} {version} is not in the program's lock file");
+    }
 }
 
 #[test]
@@ -69,7 +95,7 @@ fn a_crate_of_another_source_without_checksum_or_use_is_found() {
     let crate_of = |name: &str, source: &str, checksum: &str| {
         format!("[[package]]\nname = '{name}'\nversion = '2.0.0'\nsource = '{source}'\nchecksum = '{checksum}'\n")
     };
-    let lock = |needs: &str, package: &str| mistakes(&format!("{}{kernels}{package}", own(needs)));
+    let lock = |needs: &str, package: &str| mistakes(&format!("{}{kernels}{package}", own(needs)), &OWN);
     assert_eq!(lock("'a'", &crate_of("a", REGISTRY, &sum)), [""; 0]);
     assert_eq!(lock("'a 2.0.0'", &crate_of("a", REGISTRY, &sum)), [""; 0]);
     assert_eq!(

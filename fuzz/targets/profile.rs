@@ -2,4 +2,4 @@
 
 #![no_main]
 
-backdrop_fuzz::target!(|bytes: &[u8]| backdrop::codec::fuzzing::profile(bytes, &backdrop_fuzz::peak_of));
+backdrop_fuzz::target!(backdrop::codec::fuzzing::profile);

@@ -2,7 +2,7 @@
 
 use super::icc::{self, Samples, SixteenBitTransform};
 use super::{Limits, decode, probe};
-use crate::fuzzing::Meter;
+use crate::fuzzing::peak_of;
 use crate::image::BufferPool;
 
 #[cfg(feature = "heic")]
@@ -25,15 +25,13 @@ const PROFILE_BYTES: usize = 64 << 20;
 ///
 /// # Panics
 /// When that is not so.
-pub fn picture(bytes: &[u8], meter: Meter<'_>) {
-    let mut probed = None;
-    let peak = meter(&mut || probed = probe(bytes, &LIMITS).ok());
+pub fn picture(bytes: &[u8]) {
+    let (probed, peak) = peak_of(|| probe(bytes, &LIMITS).ok());
     let bound = PROBE_BYTES + PROBE_RATIO * bytes.len();
     assert!(peak <= bound, "the container of {} bytes took {peak} bytes of memory, more than {bound}", bytes.len());
     let Some(header) = probed else { return };
     let pool = BufferPool::new(0);
-    let mut decoded = None;
-    let peak = meter(&mut || decoded = decode(bytes, &header, &pool).ok());
+    let (decoded, peak) = peak_of(|| decode(bytes, &header, &pool).ok());
     let bound = DECODE_BYTES + DECODE_RATIO * header.size.area() + 2 * bytes.len();
     assert!(peak <= bound, "a picture of {} took {peak} bytes of memory, more than {bound}", header.size);
     if let Some(frame) = decoded {
@@ -47,10 +45,10 @@ pub fn picture(bytes: &[u8], meter: Meter<'_>) {
 ///
 /// # Panics
 /// When that is not so.
-pub fn profile(bytes: &[u8], meter: Meter<'_>) {
+pub fn profile(bytes: &[u8]) {
     let Some((&model, profile)) = bytes.split_first() else { return };
     let mut pixels: Vec<u8> = (0..=255_u8).flat_map(|n| [n, n.wrapping_mul(3), n.wrapping_mul(7), n]).collect();
-    let peak = meter(&mut || match model % 3 {
+    let ((), peak) = peak_of(|| match model % 3 {
         0 => {
             icc::to_srgb(&mut pixels, Samples::Rgb, Some(profile));
             apply_to_16_bits(Samples::Rgb, profile);
@@ -76,17 +74,17 @@ fn apply_to_16_bits(samples: Samples, profile: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzzing::{replay, replay_folder, unmetered};
+    use crate::fuzzing::{replay, replay_folder};
 
     #[test]
     fn seeds_of_pictures_pass() {
-        replay("picture", |bytes| picture(bytes, &unmetered));
-        replay_folder("tests/fixtures/codec", |bytes| picture(bytes, &unmetered));
+        replay("picture", picture);
+        replay_folder("tests/fixtures/codec", picture);
     }
 
     #[test]
     fn seeds_of_profiles_pass() {
-        replay("profile", |bytes| profile(bytes, &unmetered));
+        replay("profile", profile);
     }
 
     #[cfg(feature = "heic")]

@@ -1,7 +1,9 @@
-//! Fuzz targets of requests: forms and JSON bodies in any pieces, the recipes of their fields, heads, PROXY headers.
+//! Fuzz targets of requests: forms and JSON bodies in any pieces, bodies and queries of drop-in routes, the recipes of their
+//! fields, heads, PROXY headers.
 
 use super::body::{BodyError, Chunks};
 use super::client_address;
+use super::compat::fuzzing as compat;
 use super::form::{self, Form};
 use super::multipart;
 use super::picture_json::{PictureJson, Splitter};
@@ -34,10 +36,10 @@ fn pieces(body: &[u8], size: usize) -> VecDeque<Bytes> {
 }
 
 /// Reads a form for the endpoint and in pieces of the size that the first two bytes name, and the recipe of its fields.
-/// The boundary is `XyZ`.
+/// The boundary is `XyZ`. Reads the same bytes as an urlencoded form of the drop-in routes, and as rembg's query.
 ///
 /// # Panics
-/// When the pieces make a difference.
+/// When the pieces make a difference, or what was read is written otherwise.
 pub fn form(bytes: &[u8]) {
     let [endpoint, size, body @ ..] = bytes else { return };
     let endpoint = &ENDPOINTS[usize::from(*endpoint) % ENDPOINTS.len()];
@@ -45,6 +47,10 @@ pub fn form(bytes: &[u8]) {
     let parts = read_form(pieces(body, usize::from(*size)), endpoint);
     if body.len() <= ALIKE {
         assert_eq!(whole, parts, "in pieces of {size} bytes");
+    }
+    let query = std::str::from_utf8(body).ok().and_then(compat::query);
+    for (fields, endpoint) in compat::urlencoded(body).into_iter().flatten().chain(query) {
+        read_recipe(endpoint, &fields);
     }
 }
 
@@ -67,16 +73,20 @@ fn read_recipe(endpoint: &Endpoint, fields: &Fields) {
     assert_eq!(text(fields), text(fields));
 }
 
-/// Reads a JSON body in pieces of the size that the first byte names, and its fields for the endpoint of the second.
+/// Reads a JSON body for the endpoint and in pieces of the size that the first two bytes name, and the recipe of its fields; and
+/// as a body of the drop-in routes.
 ///
 /// # Panics
-/// When the pieces make a difference.
+/// When the pieces make a difference, or what was read is written otherwise.
 pub fn json(bytes: &[u8]) {
     let [endpoint, size, body @ ..] = bytes else { return };
     let endpoint = &ENDPOINTS[usize::from(*endpoint) % ENDPOINTS.len()];
     let whole = read_json(&pieces(body, body.len()), endpoint);
     let parts = read_json(&pieces(body, usize::from(*size)), endpoint);
     assert_eq!(whole, parts, "in pieces of {size} bytes");
+    for (fields, endpoint) in compat::json(body).into_iter().flatten() {
+        read_recipe(endpoint, &fields);
+    }
 }
 
 fn read_json(chunks: &VecDeque<Bytes>, endpoint: &Endpoint) -> Option<String> {

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 /// No answer takes as long.
 const LONG: Duration = Duration::from_secs(60);
+/// A store takes changes again within this time after its disk is mended: its attempts are at most 10 s apart.
+const RECOVERY: Duration = Duration::from_secs(30);
 /// Steps of one case.
 const STEPS: usize = 24;
 
@@ -48,10 +50,10 @@ fn read<R: Record<Latest: Clone + Debug + PartialEq>>(bytes: &[u8]) {
 }
 
 /// Makes changes on a disk that fails, is opened again and loses power, and the acknowledged ones on a good disk: both
-/// stores answer the same and hold the same rows.
+/// stores answer the same and hold the same rows, and the open store takes changes again once its disk is mended.
 ///
 /// # Panics
-/// When they do not: an acknowledged change is lost, or one that was refused is there.
+/// When they do not: an acknowledged change is lost, one that was refused is there, or changes are refused for ever.
 pub fn changes(bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
     let mut case = Case::new();
@@ -138,9 +140,25 @@ impl Case {
         }
     }
 
+    /// Mends the disk and waits until the store, which stays open, takes changes again.
+    fn mend(&self) {
+        self.disk.set_failure(None);
+        let store = self.store.as_ref().expect("it is open");
+        let missing = Change::DeletePreset { account: "a".into(), id: "missing".into() };
+        let started = Instant::now();
+        loop {
+            let result = submit(store, missing.clone());
+            if let Err(ChangeError::NoSuchPreset(_)) = result {
+                return;
+            }
+            assert!(started.elapsed() < RECOVERY, "the disk works, and the store does not: {result:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Finds out whether a change of unknown outcome was made.
     fn settle(&mut self, change: Change) {
-        self.disk.set_failure(None);
+        self.mend();
         self.store = None;
         let store = self.disk.open().expect("a mended disk");
         if rows(&store) != rows(&self.reference) {
@@ -160,8 +178,8 @@ impl Case {
                 kept >> (at % 64) & 1 == 1
             })
         });
-        // What a closed store still writes does not count after a loss of power.
-        self.disk.set_failure(None);
+        // What the store still writes does not count after a loss of power.
+        self.mend();
         self.store = None;
         if let Some(file) = file {
             self.disk = FaultyDisk::holding(file);
@@ -254,6 +272,14 @@ fn key(id: String, account: String) -> Key {
 mod tests {
     use super::*;
     use crate::fuzzing::replay;
+
+    #[test]
+    #[should_panic(expected = "left == right")]
+    fn a_lost_change_is_found() {
+        let case = Case::new();
+        submit(&case.reference, Change::CountGenerated { day: Day(1) }).expect("a good disk");
+        case.compare();
+    }
 
     #[test]
     fn seeds_of_records_pass() {

@@ -86,7 +86,7 @@ pub(super) async fn cut_out(
 }
 
 /// A cutout is billed as `/remove`, one with a background as `/replace-bg`.
-fn endpoint_of(fields: &Fields) -> &'static Endpoint {
+pub(super) fn endpoint_of(fields: &Fields) -> &'static Endpoint {
     let has_background = fields.has_file(BG_FILE) || fields.get("bg_url").is_some() || fields.get("bg_color").is_some();
     if has_background { &DROP_IN_BACKGROUND } else { &DROP_IN }
 }

@@ -31,7 +31,7 @@ pub(super) struct Names {
 /// Names and values in the order of arrival.
 type Texts = Vec<(String, String)>;
 
-type Parse = fn(&[u8], Names) -> Result<Texts, Refusal>;
+pub(super) type Parse = fn(&[u8], Names) -> Result<Texts, Refusal>;
 
 /// The longest text other than a file in base64.
 const MAX_TEXT: usize = 4 * 1024;
@@ -195,7 +195,7 @@ async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> R
     Ok(bytes.freeze())
 }
 
-fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+pub(super) fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
     /// Collects the known members, and skips the others while parsing.
     struct Members(Names);
 
@@ -278,7 +278,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+pub(super) fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
     let mut texts = Texts::new();
     for (name, text) in url::form_urlencoded::parse(body) {
         names.keep(&mut texts, &name, &text)?;
@@ -287,7 +287,7 @@ fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
 }
 
 /// `texts` with the files in base64 decoded.
-fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody, Refusal> {
+pub(super) fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody, Refusal> {
     let mut sent = ParsedBody::default();
     for (name, text) in texts {
         if names.base64.contains(&name.as_str()) {

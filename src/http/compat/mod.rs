@@ -18,6 +18,8 @@ mod archive;
 pub(super) mod config;
 mod cutout;
 mod dispatch;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod input;
 mod photoroom;
 mod refusal;

@@ -14,7 +14,7 @@ use crate::pipeline::FaceFound;
 use crate::recipe::Fields;
 use hyper::header::{HeaderName, HeaderValue};
 
-const NAMES: Names = Names {
+pub(super) const NAMES: Names = Names {
     texts: &["format", "channels", "bg_color", "size", "crop", "despill"],
     files: &["image_file"],
     base64: &["image_file_b64"],
@@ -50,7 +50,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     Ok(reply)
 }
 
-fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
+pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     let lower = |name, default: &str| sent.text(name).unwrap_or(default).to_ascii_lowercase();
     let size = sent.text("size").unwrap_or("full");
     let most = size::photoroom_max_pixels(size)

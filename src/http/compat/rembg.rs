@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc", "vm", "bgc", "extras"];
 
-const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
+pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
     let mut share = state.uploads.of(&caller.account).share();
@@ -29,11 +29,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     };
     let received = context.body.received();
     let query = context.uri.query().unwrap_or_default();
-    for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
-        if TEXTS.contains(&&*name) {
-            sent.push(&name, &text);
-        }
-    }
+    add_query(&mut sent, query);
     let source = if is_get {
         let url = sent.text("url").ok_or_else(|| FieldError::Missing { param: "url".to_owned() })?;
         let url = SourceUrl::parse(url).map_err(|error| {
@@ -50,7 +46,16 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     reply::picture(state, caller, cutout, ResultFile::Picture, None).await
 }
 
-fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
+/// Adds the texts of a query under known names.
+pub(super) fn add_query(sent: &mut ParsedBody, query: &str) {
+    for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
+        if TEXTS.contains(&&*name) {
+            sent.push(&name, &text);
+        }
+    }
+}
+
+pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     let switch = |name: &str| {
         flag(sent, name, "").map_err(|_| {
             let value = sent.text(name).unwrap_or_default();
@@ -127,7 +132,7 @@ fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>, Refusal> {
 }
 
 /// The model that replaces one of rembg's; `None` for the account's own.
-fn model(sent: &ParsedBody) -> Result<Option<InferenceMode>, Refusal> {
+pub(super) fn model(sent: &ParsedBody) -> Result<Option<InferenceMode>, Refusal> {
     const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
     const QUALITY: &[&str] = &["birefnet-", "bria-", "isnet-"];
     let needs_quality = flag(sent, "vm", "")

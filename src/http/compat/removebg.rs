@@ -18,7 +18,7 @@ use crate::pipeline::{FaceFound, Output};
 use crate::recipe::{Fields, Value};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-const NAMES: Names = Names {
+pub(super) const NAMES: Names = Names {
     texts: &[
         "image_url",
         "size",
@@ -42,7 +42,7 @@ const NAMES: Names = Names {
 
 /// Options of the request that shape the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ReplyOptions {
+pub(super) struct ReplyOptions {
     is_preview: bool,
     is_archive: bool,
     /// Whether the subject's type is reported.
@@ -104,7 +104,7 @@ fn source(sent: &mut ParsedBody) -> Result<PictureSource, Refusal> {
 }
 
 /// The recipe fields for a request.
-fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, ReplyOptions), Refusal> {
+pub(super) fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, ReplyOptions), Refusal> {
     let backgrounds = [sent.text("bg_color").is_some(), sent.text("bg_image_url").is_some(), has_file]
         .iter()
         .filter(|is| **is)
