@@ -26,6 +26,8 @@ pub(super) struct Machine {
     clock: PathBuf,
     settings: Vec<(String, String)>,
     daemon: Daemon,
+    /// Address of its admin interface.
+    admin: String,
     pub(super) key_id: Option<String>,
     /// Secrets that are not valid any more.
     pub(super) revoked: Vec<String>,
@@ -56,13 +58,14 @@ impl Machine {
         ];
         let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).chain(time);
         let settings: Vec<_> = settings.map(|(name, value)| (name.to_owned(), value)).collect();
-        let daemon = Self::daemon(port, data, &settings);
+        let (daemon, admin) = Self::daemon(port, data, &settings);
         Self {
             port,
             data: data.to_owned(),
             clock,
             settings,
             daemon,
+            admin,
             key_id: None,
             revoked: Vec::new(),
             kills: 0,
@@ -71,17 +74,36 @@ impl Machine {
         }
     }
 
-    fn daemon(port: u16, data: &Path, settings: &[(String, String)]) -> Daemon {
+    /// A daemon that listens, and the address of its admin interface.
+    fn daemon(port: u16, data: &Path, settings: &[(String, String)]) -> (Daemon, String) {
         let mut daemon = Daemon::start_at(&format!("127.0.0.1:{port}"), data, settings.iter().cloned());
-        daemon.address();
-        daemon
+        let (_, admin) = daemon.addresses();
+        (daemon, admin)
+    }
+
+    /// Runs a command on the daemon's accounts; its standard output.
+    fn administer(&self, arguments: &[&str]) -> String {
+        let output = backdrop().args(arguments).arg("--data-dir").arg(&self.data).output().expect("the binary runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    }
+
+    /// Puts an account on the allow-list of generated backdrops.
+    pub(super) fn allow_backdrops(&self, account: &str) {
+        self.administer(&["accounts", "set", account, "--generates", "on"]);
+    }
+
+    /// The metrics of the daemon that runs now.
+    pub(super) async fn metrics(&self, traffic: &Traffic) -> String {
+        let page = traffic.client.get(format!("http://{}/metrics", self.admin)).send().await.expect("an answer");
+        page.text().await.expect("text")
     }
 
     /// Ends the daemon with SIGKILL and starts the next one.
     pub(super) fn kill(&mut self) {
         self.daemon.0.kill().expect("it runs");
         self.daemon.0.wait().expect("it ends");
-        self.daemon = Self::daemon(self.port, &self.data, &self.settings);
+        (self.daemon, self.admin) = Self::daemon(self.port, &self.data, &self.settings);
         self.kills += 1;
     }
 
@@ -97,12 +119,9 @@ impl Machine {
     /// Replaces the key's secret; the old one is valid for a minute more, or not at all.
     async fn rotate_key(&mut self, traffic: &Traffic, keep: bool) {
         let id = self.key_id.as_deref().expect("the key is known");
-        let mut command = backdrop();
-        command.args(["keys", "rotate", id, "--data-dir"]).arg(&self.data);
-        command.args(if keep { &["--keep-old-for", "1m"][..] } else { &[] });
-        let output = command.output().expect("the binary runs");
-        assert!(output.status.success(), "{}", stderr(&output));
-        let secret = key_in(&stdout(&output)).expect("a secret").to_owned();
+        let kept = if keep { &["--keep-old-for", "1m"][..] } else { &[] };
+        let printed = self.administer(&[&["keys", "rotate", id], kept].concat());
+        let secret = key_in(&printed).expect("a secret").to_owned();
         let old = traffic.key();
         traffic.set_key(secret);
         assert_eq!(traffic.status_of(&old).await, if keep { 200 } else { 401 }, "the replaced key");

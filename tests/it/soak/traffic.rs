@@ -1,91 +1,38 @@
-//! What the clients of the soak send, and what they count.
+//! Sends the requests of the soak's clients until they are answered as planned, and counts what is acknowledged.
 
-use crate::source::origin::{Answer, Origin};
-use crate::support::command::{http_client, photo};
-use crate::support::pictures::png;
-use crate::video::support::{boxed, made};
-use backdrop::image::Size;
+use crate::soak::inputs::{Inputs, QUERIES};
+use crate::support::command::http_client;
+use backdrop::codec::{self, Limits};
 use bytes::Bytes;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use reqwest::multipart::{Form, Part};
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 /// Until a request has to be answered with what is planned.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// After a full disk has room again, the daemon may answer 503 for as long.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(200);
-
-/// Endpoints with fields of a request each.
-const ENDPOINTS: [(&str, &[(&str, &str)]); 12] = [
-    ("/remove", &[]),
-    ("/remove", &[("edge", "hard"), ("despill", "true"), ("format", "webp")]),
-    ("/remove", &[("detect", "high_recall"), ("decontaminate", "true")]),
-    ("/remove", &[("engine", "product-v1")]),
-    ("/mask", &[]),
-    ("/replace-bg", &[("bg_color", "red"), ("format", "jpg")]),
-    ("/studio-shot", &[("shadow", "true")]),
-    ("/smart-crop", &[("aspect", "4:5")]),
-    ("/headshot", &[("restore_face", "false")]),
-    ("/shadow", &[("angle", "45")]),
-    ("/sticker", &[]),
-    ("/upscale", &[("scale", "2")]),
-];
-
-/// Paths of the origin, and the statuses that a picture from there may have. The first one is good.
-const ORIGIN: [(&str, &[u16]); 9] = [
-    ("/good", &[200]),
-    ("/moved", &[200]),
-    ("/missing", &[424]),
-    ("/round", &[424]),
-    ("/short", &[424]),
-    ("/drip", &[424]),
-    ("/endless", &[413, 424]),
-    ("/hangup", &[424]),
-    ("/silence", &[424]),
-];
-
-/// An origin whose answers are good, wrong, slow or endless.
-fn origin(picture: &Bytes) -> Origin {
-    let moved = |path: &str| Answer::Redirect(302, path.to_owned());
-    Origin::start([
-        ("/good", Answer::Bytes(picture.clone())),
-        ("/moved", moved("/good")),
-        ("/missing", Answer::Status(404)),
-        ("/round", moved("/round")),
-        ("/short", Answer::WrongLength { announces: 2 * picture.len(), sends: picture.clone() }),
-        ("/drip", Answer::Drip(picture.clone(), Duration::from_millis(50))),
-        ("/endless", Answer::Endless(picture.clone())),
-        ("/hangup", Answer::Hangup),
-        ("/silence", Answer::Silence),
-    ])
-}
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// What the clients, the disturbances and the checker share.
 pub(super) struct Traffic {
     pub(super) client: Client,
     url: String,
-    origin: Origin,
+    pub(super) inputs: Inputs,
     /// The secret that is valid now.
     key: Mutex<String>,
     /// The latest moment at which the disk was full.
     disk_was_full: Mutex<Option<Instant>>,
-    /// Good pictures, then those that have to be refused, and one with a face.
-    pictures: Vec<Bytes>,
-    hostile: Vec<Bytes>,
-    face: Bytes,
-    clip: Bytes,
+    /// Queries so far.
+    queries: AtomicUsize,
     answered: Mutex<Answered>,
 }
 
@@ -95,23 +42,39 @@ pub(super) struct Answered {
     /// Distinct pictures that were acknowledged, and seconds of distinct clips.
     pub(super) pictures: u64,
     pub(super) seconds: u64,
-    pub(super) presets: BTreeSet<String>,
+    /// Seconds of clips that were cancelled when they may have been finished, and billed, already.
+    pub(super) uncertain_seconds: u64,
+    /// Pictures on generated backdrops, which are not billed.
+    pub(super) backdrops: u64,
+    /// Parameters of the presets that are stored, by name.
+    pub(super) presets: BTreeMap<String, Value>,
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) unplanned: Vec<String>,
     /// Of acknowledged single pictures, in milliseconds, with their repetitions.
     pub(super) latencies: Vec<u64>,
     pub(super) lost_connections: u64,
-    /// Clips whose result was compared, and those that failed because the disk was full.
+    /// Clips whose result was compared, those that failed because the disk was full, and those that were cancelled before their end.
     pub(super) clips: u64,
     pub(super) failed_clips: u64,
+    pub(super) cancelled_clips: u64,
     /// The result of every clip.
-    cut_clip: Option<Bytes>,
+    pub(super) cut_clip: Option<Bytes>,
 }
 
 impl Answered {
     pub(super) fn requests(&self) -> u64 {
         self.statuses.values().sum()
     }
+}
+
+/// What became of one attempt.
+pub(super) enum Outcome {
+    /// A planned status, and the body.
+    Planned(u16, Bytes),
+    /// It is to be sent again.
+    Repeat,
+    /// Another status, which is noted.
+    Unplanned,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -122,31 +85,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Traffic {
     /// Clients of the daemon at `url` with this key. A clip is made in `folder`.
     pub(super) fn new(url: String, key: &str, folder: &Path) -> Self {
-        let read = |name: &str| Bytes::from(fs::read(photo(name)).expect("a bundled photo"));
-        let cutout = png(Size::new(64, 64), |x, _| [200, 90, 30, if x < 32 { 255 } else { 0 }]);
-        let (jpeg, png_file) = (read("coffee.jpg"), read("chelsea.png"));
-        let clip = made(folder, "clip.mp4", &[&boxed((96, 54), "10", 2)], "-c:v libx264 -pix_fmt yuv420p");
         Self {
             client: http_client().timeout(Duration::from_secs(100)).build().expect("a client"),
             url,
-            origin: origin(&cutout),
+            inputs: Inputs::new(folder),
             key: Mutex::new(key.to_owned()),
             disk_was_full: Mutex::default(),
-            hostile: vec![
-                Bytes::from_static(b"not a picture"),
-                jpeg.slice(..jpeg.len() / 2),
-                png_file.slice(..png_file.len() - 20),
-                Bytes::from_static(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xff\0\0\xff\xff\x08\x06\0\0\0"),
-            ],
-            pictures: vec![jpeg, png_file, cutout.clone(), cutout],
-            face: read("astronaut.jpg"),
-            clip: fs::read(clip).expect("it was made").into(),
+            queries: AtomicUsize::new(0),
             answered: Mutex::default(),
         }
-    }
-
-    pub(super) fn origin(&self) -> &Origin {
-        &self.origin
     }
 
     pub(super) fn answered(&self) -> MutexGuard<'_, Answered> {
@@ -167,63 +114,129 @@ impl Traffic {
     }
 
     /// Whether the disk was full at some moment since `began`, or shortly before.
-    fn was_disk_full_since(&self, began: Instant) -> bool {
+    pub(super) fn was_disk_full_since(&self, began: Instant) -> bool {
         lock(&self.disk_was_full).is_some_and(|at| at + RECOVERY > began)
+    }
+
+    /// Host and port of the daemon.
+    pub(super) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
     }
 
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
 
-    fn unplanned(&self, what: &str, status: u16, body: &Bytes) {
+    /// Notes an answer that is not planned.
+    pub(super) fn unplanned(&self, what: &str, status: u16, body: &[u8]) {
         let text = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
         self.answered().unplanned.push(format!("{what}: {status} {text}"));
     }
 
-    /// Sends one request with a key; its status and body, or nothing where the connection was lost.
-    async fn send(&self, request: RequestBuilder, key: &str) -> Option<(u16, Bytes)> {
+    /// Counts an acknowledged picture, which has to be one.
+    pub(super) fn count_picture(&self, what: &str, body: &Bytes) {
+        self.require_picture(what, body);
+        self.answered().pictures += 1;
+    }
+
+    /// Notes an answer that is no picture.
+    pub(super) fn require_picture(&self, what: &str, body: &Bytes) {
+        if codec::probe(body, &Limits::LOCAL).is_err() {
+            self.unplanned(what, 200, body);
+        }
+    }
+
+    /// Classifies the answer to an attempt that began at a moment with a key. Planned too, and to be sent again: a lost connection,
+    /// 429, an invalid key that was replaced meanwhile, and 503 for a full disk.
+    pub(super) fn classified(
+        &self,
+        what: &str,
+        planned: &[u16],
+        began: Instant,
+        key: &str,
+        answer: Option<(u16, Bytes)>,
+    ) -> Outcome {
+        let Some((status, body)) = answer else {
+            self.answered().lost_connections += 1;
+            return Outcome::Repeat;
+        };
+        *self.answered().statuses.entry(status).or_default() += 1;
+        if planned.contains(&status) {
+            return Outcome::Planned(status, body);
+        }
+        // remove.bg and Photoroom answer 403 where others answer 401.
+        let was_replaced = matches!(status, 401 | 403) && key != self.key();
+        if status == 429 || was_replaced || (status == 503 && self.was_disk_full_since(began)) {
+            return Outcome::Repeat;
+        }
+        self.unplanned(what, status, &body);
+        Outcome::Unplanned
+    }
+
+    /// Sends a request once.
+    pub(super) async fn attempt(&self, what: &str, planned: &[u16], request: RequestBuilder) -> Outcome {
+        let (began, key) = (Instant::now(), self.key());
         let sent = async {
-            let response = request.bearer_auth(key).send().await?;
+            // The second one is that of remove.bg's and Photoroom's clients.
+            let response = request.bearer_auth(&key).header("x-api-key", &key).send().await?;
             let status = response.status().as_u16();
             Ok::<_, reqwest::Error>((status, response.bytes().await?))
         };
-        let outcome = sent.await.ok();
-        let mut answered = self.answered();
-        match &outcome {
-            Some((status, _)) => *answered.statuses.entry(*status).or_default() += 1,
-            None => answered.lost_connections += 1,
-        }
-        outcome
+        let answer = sent.await.ok();
+        self.classified(what, planned, began, &key, answer)
     }
 
-    /// Sends a request until it has one of the `planned` statuses. Planned too, and sent again: a lost connection, 429, 401 for
-    /// a key that was replaced meanwhile, and 503 for a full disk.
+    /// Sends a request until it has one of the `planned` statuses.
     pub(super) async fn until_answered(
         &self,
         what: &str,
         planned: &[u16],
         request: impl Fn() -> RequestBuilder,
     ) -> Option<(u16, Bytes)> {
+        self.until_applied(what, planned, &[], request).await
+    }
+
+    /// The same for a change that cannot be made twice: once it is repeated, because its answer may have been lost, it may also
+    /// have one of the statuses of a change that is `applied`.
+    pub(super) async fn until_applied(
+        &self,
+        what: &str,
+        planned: &[u16],
+        applied: &[u16],
+        request: impl Fn() -> RequestBuilder,
+    ) -> Option<(u16, Bytes)> {
         let began = Instant::now();
+        let of_repetitions = [planned, applied].concat();
+        let mut planned = planned;
         while began.elapsed() < PATIENCE {
-            let (at, key) = (Instant::now(), self.key());
-            match self.send(request(), &key).await {
-                Some((status, body)) if planned.contains(&status) => return Some((status, body)),
-                Some((429, _)) | None => {}
-                Some((401, _)) if key != self.key() => {}
-                Some((503, _)) if self.was_disk_full_since(at) => {}
-                Some((status, body)) => {
-                    self.unplanned(what, status, &body);
-                    return None;
-                }
+            match self.attempt(what, planned, request()).await {
+                Outcome::Planned(status, body) => return Some((status, body)),
+                Outcome::Unplanned => return None,
+                Outcome::Repeat => planned = &of_repetitions,
             }
-            tokio::time::sleep(PAUSE).await;
+            sleep(PAUSE).await;
         }
         self.answered().unplanned.push(format!("{what}: no answer in two minutes"));
         None
     }
 
-    /// The same for a request with a JSON answer.
+    /// At times sends a request from whose answer the client disconnects within `most` milliseconds. What the daemon has done by
+    /// then is billed once at most, with what follows under the same `Idempotency-Key`.
+    pub(super) async fn disconnect_at_times(
+        &self,
+        what: &str,
+        planned: &[u16],
+        most: u64,
+        dice: &mut StdRng,
+        request: impl Fn() -> RequestBuilder,
+    ) {
+        if dice.random_ratio(1, 8) {
+            let pause = Duration::from_millis(dice.random_range(1..most));
+            drop(timeout(pause, self.attempt(what, planned, request())).await);
+        }
+    }
+
+    /// As [`Self::until_answered`], for a request with a JSON answer.
     pub(super) async fn json(
         &self,
         what: &str,
@@ -238,7 +251,7 @@ impl Traffic {
         self.json(path, &[200], || self.client.get(self.url(path))).await
     }
 
-    /// The status of a question with any key. 429, for too many wrong keys of one address, ends after a minute.
+    /// The status of a query with any key. 429, for too many wrong keys of one address, ends after a minute.
     pub(super) async fn status_of(&self, key: &str) -> u16 {
         let began = Instant::now();
         loop {
@@ -246,15 +259,8 @@ impl Traffic {
             if answer.status() != 429 || began.elapsed() > PATIENCE {
                 return answer.status().as_u16();
             }
-            tokio::time::sleep(PAUSE).await;
+            sleep(PAUSE).await;
         }
-    }
-
-    fn picture(&self, path: &str, fields: &[(&str, &str)], file: &Bytes) -> RequestBuilder {
-        let form = fields.iter().fold(Form::new().part("file", Part::stream(file.clone())), |form, (name, value)| {
-            form.text((*name).to_owned(), (*value).to_owned())
-        });
-        self.client.post(self.url(path)).multipart(form)
     }
 
     /// One client after another request until a moment.
@@ -264,199 +270,51 @@ impl Traffic {
             if Instant::now() >= until {
                 return;
             }
-            let name = format!("{number}-{turn}");
+            let (name, dice) = (format!("{number}-{turn}"), &mut dice);
             match dice.random_range(0..80) {
-                0..=39 => self.cut_out(&name, &mut dice).await,
-                40..=43 => self.restore_face(&name).await,
-                44..=47 => self.cut_out_files(&name, &mut dice).await,
-                48..=51 => self.cut_out_url(&name, &mut dice).await,
-                52 | 53 => self.cut_out_urls(&name).await,
-                54 => self.cut_clip(&name).await,
-                55..=60 => {
-                    let file = self.hostile.choose(&mut dice).expect("some");
-                    let request = || self.picture("/remove", &[], file);
-                    self.until_answered("a hostile picture", &[400, 413, 415, 422], request).await;
-                }
-                61..=64 => self.send_slowly(&mut dice).await,
-                65 | 66 => self.read_slowly(&mut dice).await,
+                0..=39 => self.cut_out(&name, dice).await,
+                40..=42 => self.restore_face(&name).await,
+                43..=46 => self.drop_in(&name, dice).await,
+                47 => self.generate_backdrop(dice).await,
+                48..=50 => self.cut_out_files(&name, dice).await,
+                51..=54 => self.cut_out_url(&name, dice).await,
+                55 | 56 => self.cut_out_urls(&name, dice).await,
+                57 => self.cut_clip(&name, dice).await,
+                58 => self.cancel_clip(&name, dice).await,
+                59..=63 => self.send_hostile(dice).await,
+                64 | 65 => self.send_head_slowly(dice).await,
+                66 | 67 => self.send_body_slowly(&name, dice).await,
+                68 => self.read_slowly(&name, dice).await,
                 // An account has a thousand presets at most.
-                67..=71 => self.save_preset(format!("{number}-{}", turn % 40)).await,
-                72..=74 => {
-                    let request = || self.client.post(self.url("/estimate")).json(&json!({ "endpoint": "/remove" }));
-                    self.until_answered("an estimate", &[200], request).await;
-                }
-                _ => {
-                    let path = ["/account", "/usage", "/jobs", "/presets"].choose(&mut dice).expect("some");
-                    self.get(path).await;
-                }
+                69..=73 => self.change_preset(format!("{number}-{}", turn % 40), dice).await,
+                74 => self.estimate().await,
+                75 => self.request_bulk_run().await,
+                _ => self.query().await,
             }
         }
     }
 
-    /// Has a picture cut out under its own key, at times after a disconnect, and counts it.
-    async fn cut_out(&self, name: &str, dice: &mut StdRng) {
-        let (path, fields) = ENDPOINTS.choose(dice).expect("some");
-        let file = self.pictures.choose(dice).expect("some");
-        let request = || self.picture(path, fields, file).header("idempotency-key", name);
-        if dice.random_ratio(1, 8) {
-            let (pause, key) = (Duration::from_millis(dice.random_range(1..300)), self.key());
-            // What the daemon had done by then is billed once at most, with what follows.
-            drop(tokio::time::timeout(pause, self.send(request(), &key)).await);
-        }
-        let began = Instant::now();
-        if let Some((_, body)) = self.until_answered(path, &[200], request).await {
-            assert!(!body.is_empty());
-            let mut answered = self.answered();
-            answered.pictures += 1;
-            answered.latencies.push(began.elapsed().as_millis() as u64);
-        }
+    async fn estimate(&self) {
+        let request = || self.client.post(self.url("/estimate")).json(&json!({ "endpoint": "/remove" }));
+        self.until_answered("/estimate", &[200], request).await;
     }
 
-    async fn restore_face(&self, name: &str) {
-        let request = || self.picture("/face-restore", &[], &self.face).header("idempotency-key", name);
-        if self.until_answered("/face-restore", &[200], request).await.is_some() {
-            self.answered().pictures += 1;
-        }
-    }
-
-    async fn cut_out_url(&self, name: &str, dice: &mut StdRng) {
-        let (path, planned) = ORIGIN.choose(dice).expect("some");
-        let body = json!({ "url": self.origin.url(path) });
-        let request = || self.client.post(self.url("/remove-url")).header("idempotency-key", name).json(&body);
-        if let Some((200, _)) = self.until_answered(path, planned, request).await {
-            self.answered().pictures += 1;
-        }
-    }
-
-    /// A batch of two good files and a hostile one.
-    async fn cut_out_files(&self, name: &str, dice: &mut StdRng) {
-        let hostile = self.hostile.choose(dice).expect("some");
-        let files = [&self.pictures[2], hostile, &self.pictures[0]];
-        self.batch("/remove-batch", &[true, false, true], || {
-            let form = files.iter().fold(Form::new(), |form, file| {
-                form.part("files", Part::stream(Bytes::clone(file)).file_name("photo.jpg"))
-            });
-            self.client.post(self.url("/remove-batch")).header("idempotency-key", name).multipart(form)
-        })
-        .await;
-    }
-
-    async fn cut_out_urls(&self, name: &str) {
-        let urls = ["/good", "/missing", "/hangup"].map(|path| self.origin.url(path));
-        let urls = json!({ "urls": urls });
-        self.batch("/remove-batch-url", &[true, false, false], || {
-            self.client.post(self.url("/remove-batch-url")).header("idempotency-key", name).json(&urls)
-        })
-        .await;
-    }
-
-    /// Sends a batch until the rows that have to succeed do, and counts these.
-    async fn batch(&self, what: &str, succeed: &[bool], request: impl Fn() -> RequestBuilder) {
-        let began = Instant::now();
-        loop {
-            let at = Instant::now();
-            let Some(body) = self.json(what, &[200], &request).await else { return };
-            let rows = body["results"].as_array().expect("rows");
-            let statuses: Vec<_> = rows.iter().map(|row| row["status"].as_u64().expect("a status")).collect();
-            let is_unbilled = body["billed"] == false && self.was_disk_full_since(at);
-            if !is_unbilled && statuses.iter().map(|status| *status == 200).eq(succeed.iter().copied()) {
-                self.answered().pictures += succeed.iter().filter(|succeeds| **succeeds).count() as u64;
-                return;
-            }
-            let is_busy = |status: u64| status == 429 || status == 503 && self.was_disk_full_since(at);
-            let again = is_unbilled || statuses.iter().any(|status| is_busy(*status));
-            if !again || began.elapsed() > PATIENCE {
-                self.answered().unplanned.push(format!("{what}: {body}"));
-                return;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// Has a clip cut out and compares its result with that of the first one.
-    async fn cut_clip(&self, name: &str) {
-        let began = Instant::now();
-        let request = || {
-            let form = Form::new().part("file", Part::stream(self.clip.clone()).file_name("clip.mp4"));
-            self.client.post(self.url("/video/remove")).header("idempotency-key", name).multipart(form)
-        };
-        let Some(job) = self.json("/video/remove", &[200, 202], request).await else { return };
-        let path = job["status_url"].as_str().expect("an address");
-        // In a queue behind those of the other clients.
-        while began.elapsed() < 3 * PATIENCE {
-            let Some(job) = self.get(path).await else { return };
-            match job["status"].as_str() {
-                Some("queued" | "processing") => tokio::time::sleep(PAUSE).await,
-                Some("done") => {
-                    let seconds = job["output_seconds"].as_f64().expect("a number");
-                    assert_eq!(seconds, 2.0, "{job}");
-                    // Results are kept for an hour, which has passed when the clock was set forward.
-                    if job["result_expired"] == true {
-                        self.answered().seconds += seconds as u64;
-                        return;
-                    }
-                    let address = job["result_url"].as_str().expect("an address");
-                    let planned = [200, 403, 404, 410];
-                    let result = self.until_answered("a result", &planned, || self.client.get(address)).await;
-                    let Some((status, result)) = result else { return };
-                    if status != 200 {
-                        // Expired in between.
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    }
-                    let mut answered = self.answered();
-                    answered.seconds += seconds as u64;
-                    answered.clips += 1;
-                    let first = answered.cut_clip.get_or_insert_with(|| result.clone());
-                    if *first != result {
-                        answered.unplanned.push(format!("{path}: another result than that of the first clip"));
-                    }
-                    return;
-                }
-                _ if self.was_disk_full_since(began) => {
-                    self.answered().failed_clips += 1;
-                    return;
-                }
-                _ => {
-                    self.answered().unplanned.push(format!("{path}: {job}"));
-                    return;
-                }
+    /// Requests bulk runs, for which the daemon has no database: one that is invalid, and one that is valid.
+    async fn request_bulk_run(&self) {
+        for (from, planned) in [("photos", 400), ("s3://shop/photos", 503)] {
+            let body = json!({ "from": from, "to": "s3://shop/cutouts" });
+            let request = || self.client.post(self.url("/bulk")).json(&body);
+            if let Some((503, answer)) = self.until_answered("/bulk", &[planned], request).await
+                && !String::from_utf8_lossy(&answer).contains("PostgreSQL")
+            {
+                self.unplanned("/bulk", 503, &answer);
             }
         }
-        self.answered().unplanned.push(format!("{path}: not finished in six minutes"));
     }
 
-    async fn save_preset(&self, name: String) {
-        let body = json!({ "name": name, "endpoint": "/remove", "params": { "format": "webp" } });
-        // 409: it is stored, by an earlier turn or an attempt whose answer was lost.
-        let saved = self.until_answered("a preset", &[200, 409], || self.client.post(self.url("/presets")).json(&body));
-        if saved.await.is_some() {
-            self.answered().presets.insert(name);
-        }
-    }
-
-    async fn connect(&self) -> Option<TcpStream> {
-        TcpStream::connect(self.url.trim_start_matches("http://")).await.ok()
-    }
-
-    /// Sends the beginning of a request and then waits.
-    async fn send_slowly(&self, dice: &mut StdRng) {
-        let Some(mut stream) = self.connect().await else { return };
-        let head = b"POST /remove HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nAuthorization: Bearer ";
-        drop(stream.write_all(&head[..dice.random_range(1..head.len())]).await);
-        tokio::time::sleep(Duration::from_millis(dice.random_range(0..1500))).await;
-    }
-
-    /// Reads a large answer slowly, and not to its end.
-    async fn read_slowly(&self, dice: &mut StdRng) {
-        let Some(mut stream) = self.connect().await else { return };
-        drop(stream.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n").await);
-        let mut bytes = [0; 1024];
-        for _ in 0..dice.random_range(1..30) {
-            if !stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    /// Queries the pages and services in turn.
+    async fn query(&self) {
+        let path = QUERIES[self.queries.fetch_add(1, Ordering::Relaxed) % QUERIES.len()];
+        self.until_answered(path, &[200], || self.client.get(self.url(path))).await;
     }
 }
