@@ -1,12 +1,13 @@
 //! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
 
 use crate::codec::Header;
-use crate::engine::{Capacity, Engine, EngineState, Slot};
+use crate::engine::{Capacity, Engine, EngineError, EngineState, Slot};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
+use tokio::time::timeout_at;
 
 /// A finished picture, and its slot among the requests in flight.
 #[derive(Debug)]
@@ -69,7 +70,10 @@ impl ImageProcessor for Engine {
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
         Box::pin(async move {
-            let slot = self.admit()?;
+            // The caller has a place of the fair queue. A stage of a picture whose client is gone, or a clip, may have the slot a little longer.
+            let slot = timeout_at(call.deadline.into(), self.admit_waiting())
+                .await
+                .map_err(|_| EngineError::DeadlineExceeded)??;
             let output = pipeline::run_in(self, &slot, files, recipe, call).await?;
             // The pixels are freed; only the encoded file waits for its reply.
             slot.release_pixels();

@@ -131,7 +131,7 @@ pub(in crate::http) async fn process(
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };
-    let place = state.queue.place(&caller.account)?;
+    let mut place = state.queue.place(&caller.account)?;
     let turn = place.turn_before(deadline).await?;
     let Finished { mut output, slot } = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);

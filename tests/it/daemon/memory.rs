@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
+use crate::codec::hostile::metadata_bombs;
 use crate::support::command::{http_client, photo};
 use crate::support::pictures::{decoded, encoded};
 use backdrop::image::{Buffer, Frame, OutputFormat, Size};
@@ -132,6 +133,24 @@ async fn a_batch_of_the_largest_photos_does_not_accumulate_its_results() {
     let peak = running.memory("VmHWM");
     // Ten decoded pictures are 670 MB, ten results in base64 beside that more than 200.
     assert!(peak < idle + uploaded + 800, "{peak} MB at the peak, {idle} MB idle, {uploaded} MB uploaded");
+}
+
+#[tokio::test]
+async fn compression_bombs_in_a_png_take_no_memory() {
+    const INFLATED: usize = 150_000_000;
+    let running = Running::start();
+    let plain = fs::read(photo("chelsea.png")).unwrap();
+    // The first picture creates what is kept.
+    assert_eq!(running.remove(plain.clone().into()).await, 200);
+    running.reset_peak();
+    assert_eq!(running.remove(plain.clone().into()).await, 200);
+    let usual = running.memory("VmHWM");
+    for bomb in metadata_bombs(&plain, INFLATED) {
+        running.reset_peak();
+        assert_eq!(running.remove(bomb.into()).await, 200);
+        let peak = running.memory("VmHWM");
+        assert!(peak < usual + 75, "{peak} MB at the peak, {usual} MB without a bomb");
+    }
 }
 
 #[tokio::test]

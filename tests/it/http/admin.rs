@@ -55,6 +55,16 @@ async fn a_missing_ffmpeg_is_reported_and_leaves_the_daemon_ready() {
 }
 
 #[tokio::test]
+async fn readiness_names_what_the_system_lacks_to_confine_ffmpeg() {
+    let daemon = Daemon::start().await;
+    *daemon.inspector.missing_confinement.lock().expect("no panic inside") = vec!["landlock", "a network namespace"];
+    let response = daemon.client.get(format!("http://{}/readyz", daemon.admin)).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let ready: serde_json::Value = response.json().await.expect("JSON");
+    assert_eq!(ready["video_sandbox"], "without landlock and a network namespace");
+}
+
+#[tokio::test]
 async fn readiness_names_the_device_once_it_is_known() {
     let daemon = Daemon::start().await;
     let device = async || {

@@ -359,6 +359,7 @@ impl Fetch for FakeFetcher {
 #[derive(Debug, Default)]
 pub(crate) struct FakeInspector {
     pub(crate) missing: AtomicBool,
+    pub(crate) missing_confinement: Mutex<Vec<&'static str>>,
     pub(crate) probes: AtomicUsize,
 }
 
@@ -368,7 +369,11 @@ impl Inspect for FakeInspector {
         Box::pin(async move { if missing { Err(ToolMissing("ffmpeg".into())) } else { Ok(()) } })
     }
 
-    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
+    fn missing_confinement(&self) -> Option<Vec<&'static str>> {
+        Some(self.missing_confinement.lock().expect("no panic inside").clone())
+    }
+
+    fn probe<'a>(&'a self, _account: &'a str, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
         self.probes.fetch_add(1, Ordering::SeqCst);
         let content = std::fs::read(file).expect("the clip is there");
         let text = String::from_utf8_lossy(&content[..content.len().min(40)]).into_owned();
@@ -383,6 +388,7 @@ impl Inspect for FakeInspector {
                 (Some("sound"), _) => Err(VideoError::NoPicture),
                 (Some("long"), _) => Err(VideoError::TooLarge("the clip has 61 seconds and may have 60".into())),
                 (Some("broken"), _) => Err(VideoError::Tool("ffprobe said something else".into())),
+                (Some("busy"), _) => Err(VideoError::Busy),
                 _ => Err(VideoError::Unreadable),
             }
         })

@@ -141,7 +141,7 @@ impl BatchContext {
         };
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
         let digest = self.earlier.compare(index, fetched).await?;
-        let place = self.enter(turn).await?;
+        let mut place = self.enter(turn).await?;
         let call = Call::of_request(&self.account, began + self.deadline, self.limits);
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
         let turn = place.turn_before(call.deadline).await?;
