@@ -1,5 +1,6 @@
 //! The trait by which routes probe an uploaded clip, and its implementation by `video::probe`.
 
+use crate::engine::Tenant;
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use futures_util::future::BoxFuture;
 use std::path::Path;
@@ -16,8 +17,8 @@ pub trait Inspect: Send + Sync + 'static {
         None
     }
 
-    /// The properties of the clip in a file.
-    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>>;
+    /// The properties of the clip in a file of an account; accounts take turns.
+    fn probe<'a>(&'a self, account: &'a str, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>>;
 }
 
 /// Probes clips with ffprobe.
@@ -67,10 +68,10 @@ impl Inspect for Inspector {
         self.missing_confinement.get().cloned()
     }
 
-    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
+    fn probe<'a>(&'a self, account: &'a str, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
         Box::pin(async move {
             let tools = self.tools().await.map_err(|missing| VideoError::Tool(missing.to_string()))?;
-            video::probe(&tools, file).await
+            video::probe(&tools, file, Tenant::of(account)).await
         })
     }
 }

@@ -162,6 +162,7 @@ impl From<VideoError> for ApiError {
             VideoError::Unsupported(_) => ErrorCode::UnsupportedMediaType,
             VideoError::NoPicture => ErrorCode::NoSubjectDetected,
             VideoError::TooLarge(_) | VideoError::Exhausted(_) => ErrorCode::PayloadTooLarge,
+            VideoError::Busy => return Self::unavailable(error.to_string()),
             VideoError::Engine(error) => return error.into(),
             VideoError::Io { .. } | VideoError::Tool(_) => return Self::internal(with_causes(&error)),
         };

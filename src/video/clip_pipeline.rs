@@ -21,7 +21,7 @@ use super::stage_clock::StageClock;
 use super::stages::{ClipJob, ENCODED_PROGRESS, finish_segments};
 use super::temporal::TemporalFilter;
 use super::{Clip, Finished, Tools, VideoError};
-use crate::engine::Engine;
+use crate::engine::{Engine, Tenant};
 use crate::recipe::VideoRecipe;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -50,7 +50,10 @@ pub async fn remove(
     recipe: &VideoRecipe,
     progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
-    let mut probed = probe::probe(tools, source).await?;
+    // However long it takes: a job that was accepted does not fail because others are probed.
+    let place = probe::place(Tenant::default()).await;
+    let mut probed = probe::probe(tools, source, &place).await?;
+    drop(place);
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);
     }

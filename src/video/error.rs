@@ -21,6 +21,9 @@ pub enum VideoError {
     /// A job's limit on time, memory or output was reached.
     #[error("a resource limit was reached: {0}")]
     Exhausted(String),
+    /// Other clips were probed all the time that this one waited for.
+    #[error("too many clips are being checked")]
+    Busy,
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -12,7 +12,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Most bytes of ffprobe's output that are read.
 const MAX_OUTPUT: u64 = 1 << 20;
@@ -23,8 +22,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Probing 4096×4096 needs 384 MB of address space. The index of a hostile header, 24 bytes for each of up to 2³² declared
 /// samples, ends the process.
 const LIMITS: ResourceLimits = ResourceLimits { cpu: 30, memory: 512 << 20, file: 0 };
-/// Processes at once, whatever number of clips is uploaded: they bound the memory of all.
-static PLACES: Semaphore = Semaphore::const_new(2);
 
 /// ffprobe's JSON.
 #[derive(Deserialize)]
@@ -105,16 +102,9 @@ struct Tags {
     duration: Option<String>,
 }
 
-/// Starts ffprobe on `file` once there is a place for it.
-async fn start(
-    tools: &Tools,
-    arguments: &[OsString],
-    file: &Path,
-) -> Result<(SemaphorePermit<'static>, ToolProcess), VideoError> {
-    let place = tokio::time::timeout(TIMEOUT, PLACES.acquire()).await;
-    let place = place.ok().and_then(Result::ok).ok_or_else(|| VideoError::Tool("ffprobe was busy".to_owned()))?;
-    let files = Files { input: Some(file), folder: None };
-    Ok((place, ToolProcess::start(&tools.ffprobe, arguments, files, LIMITS)?))
+/// Starts ffprobe on `file`.
+fn start(tools: &Tools, arguments: &[OsString], file: &Path) -> Result<ToolProcess, VideoError> {
+    ToolProcess::start(&tools.ffprobe, arguments, Files { input: Some(file), folder: None }, LIMITS)
 }
 
 /// Lists all streams of `file`.
@@ -133,7 +123,7 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
     .map(OsString::from)
     .into();
     arguments.extend(input_arguments(file, container));
-    let (_place, mut process) = start(tools, &arguments, file).await?;
+    let mut process = start(tools, &arguments, file)?;
     let mut json = Vec::new();
     if let Some(output) = process.output() {
         let read = tokio::time::timeout(TIMEOUT, output.take(MAX_OUTPUT).read_to_end(&mut json)).await;
@@ -177,7 +167,7 @@ pub(super) async fn measure(
             .into();
     arguments.push(stream.to_string().into());
     arguments.extend(input_arguments(file, container));
-    let (_place, mut process) = start(tools, &arguments, file).await?;
+    let mut process = start(tools, &arguments, file)?;
     let (mut packets, mut first, mut last, mut end) = (0_usize, f64::MAX, f64::MIN, f64::MIN);
     if let Some(output) = process.output() {
         let mut lines = BufReader::new(output.take(MAX_OUTPUT)).lines();

@@ -46,7 +46,12 @@ pub use error::VideoError;
 pub use frame_rate::Rate;
 pub use tools::{ToolMissing, Tools, VideoConfig};
 
+use crate::engine::Tenant;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long [`probe()`] waits for its turn: as long as the runs of ffprobe on a clip of another account may take.
+const PROBE_QUEUE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// What this system lacks to confine ffmpeg: starts ffprobe once, confined, without a clip.
 ///
@@ -59,14 +64,15 @@ pub async fn missing_confinement(tools: &Tools) -> Result<Vec<&'static str>, Vid
     let missing = tool.confinement().missing();
     #[cfg(not(target_os = "linux"))]
     let missing = vec!["landlock", "a network namespace"];
-    let exit = tool.wait(std::time::Duration::from_secs(60)).await?;
+    let exit = tool.wait(Duration::from_secs(60)).await?;
     if exit.status.success() { Ok(missing) } else { Err(exit.failure()) }
 }
 
-/// Reads what a file is and checks it against the limits.
+/// Reads what a file is and checks it against the limits, in the turn of `tenant`.
 ///
 /// # Errors
 /// See [`VideoError`].
-pub async fn probe(tools: &Tools, file: &Path) -> Result<Clip, VideoError> {
-    probe::probe(tools, file).await.map(|probed| probed.clip)
+pub async fn probe(tools: &Tools, file: &Path, tenant: Tenant) -> Result<Clip, VideoError> {
+    let place = probe::place_within(tenant, PROBE_QUEUE_TIMEOUT).await?;
+    probe::probe(tools, file, &place).await.map(|probed| probed.clip)
 }

@@ -5,7 +5,10 @@ use super::ffprobe::{self, seconds};
 use super::frame_rate::{MIN_SAMPLING_RATE, Rate};
 use super::input::Source;
 use super::{Clip, MAX_BYTES, Tools, VideoError};
+use crate::engine::{FairSemaphore, Permit, Tenant};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
 /// Largest longer and shorter side of a frame.
@@ -15,6 +18,10 @@ const MAX_SECONDS: f64 = 60.0;
 const GRACE_SECONDS: f64 = 0.5;
 /// Highest frame rate, with the tolerance of averages.
 const MAX_RATE: f64 = 60.5;
+/// Clips that are probed at once, whatever number is uploaded, with one process each: they bound the memory of all. Accounts take
+/// turns.
+static PLACES: LazyLock<FairSemaphore> = LazyLock::new(|| FairSemaphore::new(2));
+
 /// A probed file.
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
@@ -22,11 +29,24 @@ pub(super) struct Probed {
     pub(super) source: Source,
 }
 
-/// Probes `file` and checks it against the limits.
+/// Waits for the turn of `tenant` and a place to probe one clip.
+pub(super) async fn place(tenant: Tenant) -> Permit {
+    PLACES.acquire(tenant, 1).await
+}
+
+/// As [`place`], for `limit` at most.
+///
+/// # Errors
+/// [`VideoError::Busy`].
+pub(super) async fn place_within(tenant: Tenant, limit: Duration) -> Result<Permit, VideoError> {
+    tokio::time::timeout(limit, place(tenant)).await.map_err(|_| VideoError::Busy)
+}
+
+/// Probes `file` and checks it against the limits, while `_place` is held.
 ///
 /// # Errors
 /// See [`VideoError`].
-pub(super) async fn probe(tools: &Tools, file: &Path) -> Result<Probed, VideoError> {
+pub(super) async fn probe(tools: &Tools, file: &Path, _place: &Permit) -> Result<Probed, VideoError> {
     let (file, container) = sniff(file).await?;
     let output = ffprobe::run(tools, &file, container).await?;
     let video = output.streams.iter().find(|stream| stream.is("video") && stream.disposition.attached_pic == 0);
@@ -106,4 +126,24 @@ async fn sniff(file: &Path) -> Result<(PathBuf, Container), VideoError> {
     (&mut opened).take(SNIFF_BYTES as u64).read_to_end(&mut head).await.map_err(failed)?;
     let container = Container::detect(&head)?;
     Ok((path, container))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    /// In the turns of the accounts; at its limit the next one is busy. One test, because the places are those of the process.
+    #[tokio::test]
+    async fn two_probes_run_at_once_and_the_next_one_waits() {
+        let [one, other] = ["one", "other"].map(Tenant::of);
+        let held = [place(one).await, place(one).await];
+        let busy = place_within(other, Duration::ZERO).await;
+        assert!(matches!(busy, Err(VideoError::Busy)), "{busy:?}");
+        let mut waiting = [one, one, other].map(|tenant| place(tenant).boxed());
+        assert!(waiting.iter_mut().all(|place| place.as_mut().now_or_never().is_none()), "both are held");
+        drop(held);
+        let placed = waiting.each_mut().map(|place| place.as_mut().now_or_never());
+        assert_eq!(placed.each_ref().map(Option::is_some), [true, false, true], "{placed:?}");
+    }
 }

@@ -3,7 +3,8 @@
 //! The checks, in order: `Idempotency-Key` syntax (400), model (400). A form: fields that precede the clip (400), plan
 //! (402), ffmpeg installed (503), upload slot (429), announced size (413), disk space (503), received size (413), all fields
 //! (400), plan again. JSON with a URL: all fields, plan, ffmpeg. Then the request under the `Idempotency-Key` (the same job, or
-//! 409), for a URL slot, disk space and fetching (424), content by ffprobe (400, 415, 422, 413), and quota (402).
+//! 409), for a URL slot, disk space and fetching (424), content by ffprobe (400, 415, 422, 413; 503 where too many clips wait for it),
+//! quota (402), and the key's number of jobs (429).
 
 use crate::account::price::Call;
 use crate::codec::DecodeError;
@@ -84,7 +85,7 @@ pub(in crate::http) async fn answer(
         ClipSource::Uploaded(upload) => upload,
         ClipSource::Url(url) => fetch(state, &caller.account, &url).await?,
     };
-    let seconds = billable_seconds(state, &upload).await.map_err(|error| clip_error(error, param))?;
+    let seconds = billable_seconds(state, &caller.account, &upload).await.map_err(|error| clip_error(error, param))?;
     let reservation = if caller.test { None } else { Some(reserve_quota(state, caller, seconds)?) };
     let unit_price = state.app.prices.price(&Call { endpoint: VIDEO_PATH, ..Call::default() })?.unit_price;
     let base = context.base_url(&state.config);
@@ -221,8 +222,8 @@ async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Uploa
 }
 
 /// Probes a clip; its duration in started seconds.
-async fn billable_seconds(state: &ApiState, upload: &Upload) -> Result<u64, VideoError> {
-    let clip = state.app.inspector.probe(&upload.incoming.input()).await?;
+async fn billable_seconds(state: &ApiState, account: &str, upload: &Upload) -> Result<u64, VideoError> {
+    let clip = state.app.inspector.probe(account, &upload.incoming.input()).await?;
     // `as` saturates, so no duration in the file overflows.
     Ok((clip.seconds.ceil() as u64).max(1))
 }

@@ -195,12 +195,15 @@ async fn checks_of_a_clip_run_in_the_documented_order() {
         refusal(daemon.clip(FREE, &[], clip).await).await.is(status, code, Some("file"));
     }
     refusal(daemon.clip(FREE, &[], "broken").await).await.is(500, "internal_error", None);
+    let busy = refusal(daemon.clip(FREE, &[], "busy").await).await;
+    busy.is(503, "unavailable", None);
+    assert!(busy.headers.contains_key("retry-after"), "{}", busy.message);
     // 50 seconds remain, and 51 would be billed.
     let refused = refusal(daemon.clip(FREE, &[], "clip 50.1").await).await;
     refused.is(402, "payment_required", None);
     let job = created(daemon.clip(FREE, &[], "clip 50").await).await;
     assert_eq!(daemon.wait_for_end(FREE, &id(&job)).await["status"], "done");
-    assert_eq!(probes(), 7, "an empty clip is not probed");
+    assert_eq!(probes(), 8, "an empty clip is not probed");
     assert_eq!(daemon.json(FREE, "/jobs").await["jobs"].as_array().expect("a list").len(), 1);
 }
 

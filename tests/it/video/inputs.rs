@@ -4,6 +4,7 @@ use crate::video::support::{
     RED, boxed, clip, cut, engine, engine_of_everything, frames, is_near, made, recipe, remade, shown, sound, stream,
     tools,
 };
+use backdrop::engine::Tenant;
 use backdrop::image::Size;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Clip, MAX_BYTES, Rate, VideoError};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 const TEN: Rate = Rate { frames: 10, seconds: 1 };
 
 async fn probed(file: &Path) -> Result<Clip, VideoError> {
-    video::probe(&tools(), file).await
+    video::probe(&tools(), file, Tenant::default()).await
 }
 
 fn mp4() -> VideoRecipe {
