@@ -14,32 +14,54 @@ pub struct BulkPlaces<'a> {
     pub report: Option<&'a str>,
 }
 
+/// Places that an account may use, by the URLs that `file://` paths have when symbolic links are resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedPlaces {
+    /// Where the pictures are.
+    pub from: String,
+    /// Where the results go.
+    pub to: String,
+    /// The report; `None` for one in `to`.
+    pub report: Option<String>,
+}
+
 impl JobsConfig {
     /// The parameter of the first place that the account may not use, by the URLs alone.
     #[must_use]
     pub fn refused_bulk_place(&self, account: &str, places: &BulkPlaces<'_>) -> Option<&'static str> {
-        self.refused(account, places, Place::parse)
+        self.allowed(account, places, Place::parse).err()
     }
 
-    /// The same for the paths that `file://` places have when symbolic links are resolved. Reads the file system.
-    #[must_use]
-    pub fn refused_bulk_path(&self, account: &str, places: &BulkPlaces<'_>) -> Option<&'static str> {
-        self.refused(account, places, |url| Place::parse(url)?.resolved())
+    /// The places with the symbolic links of `file://` paths resolved. Reads the file system.
+    ///
+    /// # Errors
+    /// The parameter of the first place that the account may not use then.
+    pub fn resolved_bulk_places(&self, account: &str, places: &BulkPlaces<'_>) -> Result<ResolvedPlaces, &'static str> {
+        self.allowed(account, places, |url| Place::parse(url)?.resolved())
     }
 
-    fn refused(
+    fn allowed(
         &self,
         account: &str,
         places: &BulkPlaces<'_>,
         read: impl Fn(&str) -> Option<Place>,
-    ) -> Option<&'static str> {
+    ) -> Result<ResolvedPlaces, &'static str> {
         let allowed = self.bulk_places.get(account).into_iter().flatten();
         let allowed: Vec<Place> = allowed.filter_map(|url| read(url)).collect();
-        let is_allowed = |url: &str| read(url).is_some_and(|place| allowed.iter().any(|outer| outer.contains(&place)));
-        let BulkPlaces { from, to, report } = *places;
-        let csv = report.map(|report| format!("{}.csv", report.strip_suffix(".jsonl").unwrap_or(report)));
-        let used = [("from", Some(from)), ("to", Some(to)), ("report", report), ("report", csv.as_deref())];
-        used.into_iter().find(|(_, url)| url.is_some_and(|url| !is_allowed(url))).map(|(param, _)| param)
+        let require = |param: &'static str, url: &str| {
+            let place = read(url).filter(|place| allowed.iter().any(|outer| outer.contains(place)));
+            place.map(|place| place.url().to_owned()).ok_or(param)
+        };
+        let report = |url: &str| -> Result<String, &'static str> {
+            let report = require("report", url)?;
+            require("report", &format!("{}.csv", report.strip_suffix(".jsonl").unwrap_or(&report)))?;
+            Ok(report)
+        };
+        Ok(ResolvedPlaces {
+            from: require("from", places.from)?,
+            to: require("to", places.to)?,
+            report: places.report.map(report).transpose()?,
+        })
     }
 }
 
@@ -109,7 +131,11 @@ mod tests {
             let (from, to) = (url("allowed/in"), url(to));
             let places = places(&from, &to, None);
             assert_eq!(config.refused_bulk_place("shop", &places), None, "{to}: its text is in the place");
-            assert_eq!(config.refused_bulk_path("shop", &places).is_none(), is_allowed, "{to}");
+            let resolved = config.resolved_bulk_places("shop", &places);
+            assert_eq!(resolved.err(), (!is_allowed).then_some("to"), "{to}");
         }
+        let (from, to) = (url("allowed/in"), url("allowed/same/new"));
+        let resolved = config.resolved_bulk_places("shop", &places(&from, &to, None)).expect("allowed");
+        assert!(resolved.to.ends_with("/allowed/in/new"), "{}", resolved.to);
     }
 }

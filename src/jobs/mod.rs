@@ -46,7 +46,7 @@ pub mod webhook_client;
 mod webhook_schedule;
 
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
-pub use bulk_places::BulkPlaces;
+pub use bulk_places::{BulkPlaces, ResolvedPlaces};
 pub use config::JobsConfig;
 pub use cursor::Cursor;
 pub use deps::{

@@ -9,7 +9,12 @@
 //!   that share the folder, the last one is the object. A write that a crash interrupts leaves its hidden file.
 //! - An object's version is its size and modification time, without the inode, so that a copied folder is unchanged.
 //! - Media types and metadata, which files do not have, are dropped instead of refused.
+//!
+//! A store may be confined to its folder, for callers who may use no other: listing, reading and writing then resolve symbolic
+//! links and refuse those that lead out of it. The check precedes the access, so it does not hold against a process on this
+//! machine that exchanges folders for links at that very moment.
 
+use super::place::canonical;
 use super::unaddressable_keys::encode_unaddressable;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -38,12 +43,34 @@ const TEMPORARY_PREFIX: &str = ".backdrop-";
 pub(super) struct LocalStore {
     inner: LocalFileSystem,
     root: PathBuf,
+    is_confined: bool,
 }
 
 impl LocalStore {
     /// The existing folder `root`.
     pub(super) fn new(root: &FilePath) -> Result<Self> {
-        Ok(Self { inner: LocalFileSystem::new_with_prefix(root)?, root: root.to_owned() })
+        Ok(Self { inner: LocalFileSystem::new_with_prefix(root)?, root: root.to_owned(), is_confined: false })
+    }
+
+    /// As [`Self::new`], for a canonical path: links that lead out of it are left out of listings, and are neither read nor
+    /// written through.
+    pub(super) fn confined(root: &FilePath) -> Result<Self> {
+        Ok(Self { is_confined: true, ..Self::new(root)? })
+    }
+
+    /// Refuses a path outside of the folder that the store is confined to.
+    async fn require_inside(&self, path: &FilePath) -> Result<()> {
+        if !self.is_confined {
+            return Ok(());
+        }
+        let (path, root) = (path.to_owned(), self.root.clone());
+        tokio::task::spawn_blocking(move || require_inside(&path, &root)).await?.map_err(store_error)
+    }
+
+    /// Refuses an object to write whose folder is outside. A link in its place is replaced, not followed.
+    async fn require_folder_inside(&self, location: &Path) -> Result<()> {
+        let path = self.inner.path_to_filesystem(location)?;
+        self.require_inside(path.parent().unwrap_or(&path)).await
     }
 }
 
@@ -66,6 +93,7 @@ impl ObjectStore for LocalStore {
         Self: 'async_trait,
     {
         Box::pin(async move {
+            self.require_folder_inside(location).await?;
             let options = PutOptions { attributes: Attributes::default(), ..options };
             if options.mode != PutMode::Overwrite {
                 return self.inner.put_opts(location, payload, options).await;
@@ -87,8 +115,11 @@ impl ObjectStore for LocalStore {
         'life1: 'async_trait,
         Self: 'async_trait,
     {
-        let options = PutMultipartOptions { attributes: Attributes::default(), ..options };
-        self.inner.put_multipart_opts(location, options)
+        Box::pin(async move {
+            self.require_folder_inside(location).await?;
+            let options = PutMultipartOptions { attributes: Attributes::default(), ..options };
+            self.inner.put_multipart_opts(location, options).await
+        })
     }
 
     fn get_opts<'life0, 'life1, 'async_trait>(
@@ -102,6 +133,7 @@ impl ObjectStore for LocalStore {
         Self: 'async_trait,
     {
         Box::pin(async move {
+            self.require_inside(&self.inner.path_to_filesystem(location)?).await?;
             let mut got = self.inner.get_opts(location, options).await?;
             got.meta.e_tag = None;
             Ok(got)
@@ -114,14 +146,14 @@ impl ObjectStore for LocalStore {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let prefix = prefix.cloned().unwrap_or_default();
-        let root = self.root.clone();
+        let (root, is_confined) = (self.root.clone(), self.is_confined);
         let walk = async move {
             let (sender, receiver) = mpsc::channel(BUFFERED_ENTRIES);
             // Ends when the receiver is dropped.
             tokio::task::spawn_blocking(move || {
-                let start = prefix.parts().fold(root, |path, part| path.join(part.as_ref()));
+                let start = prefix.parts().fold(root.clone(), |path, part| path.join(part.as_ref()));
                 let key = Key { plain: prefix.to_string(), unaddressable: Vec::new() };
-                let _ = walk(&start, &key, &sender);
+                let _ = walk(&start, &key, is_confined.then_some(root.as_path()), &sender);
             });
             stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|listed| (listed, receiver)))
         };
@@ -195,10 +227,27 @@ impl Key {
     }
 }
 
-/// Lists the files below `folder`, whose key is `key`.
-fn walk(folder: &FilePath, key: &Key, listed: &mpsc::Sender<Result<ObjectMeta>>) -> std::result::Result<(), Dropped> {
+/// Refuses a path that is not below `root` when symbolic links are resolved, as far as it exists.
+fn require_inside(path: &FilePath, root: &FilePath) -> io::Result<()> {
+    if canonical(path)?.starts_with(root) {
+        return Ok(());
+    }
+    let message = format!("{} is not below {} once links are resolved", path.display(), root.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+}
+
+/// Lists the files below `folder`, whose key is `key`; without those that links lead to outside of `confined_to`.
+fn walk(
+    folder: &FilePath,
+    key: &Key,
+    confined_to: Option<&FilePath>,
+    listed: &mpsc::Sender<Result<ObjectMeta>>,
+) -> std::result::Result<(), Dropped> {
     let send = |entry| listed.blocking_send(entry).map_err(|_| Dropped);
-    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+    let allowed = |path: &FilePath| confined_to.map_or(Ok(()), |root| require_inside(path, root));
+    // The folder may have become a link since its parent was read.
+    let entries = allowed(folder).and_then(|()| fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>());
+    let entries = match entries {
         Ok(entries) => entries,
         Err(error) => {
             let error = io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
@@ -215,13 +264,16 @@ fn walk(folder: &FilePath, key: &Key, listed: &mpsc::Sender<Result<ObjectMeta>>)
         // Skips files deleted since the folder was read, and dangling links.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         let key = key.join(&name);
+        let is_link = || fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink());
         if metadata.is_dir() {
             // A link to a folder may lead back up.
-            let is_link = fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink());
-            if !is_link {
-                walk(&path, &key, listed)?;
+            if !is_link() {
+                walk(&path, &key, confined_to, listed)?;
             }
         } else if metadata.is_file() {
+            if confined_to.is_some() && is_link() && allowed(&path).is_err() {
+                continue;
+            }
             let Ok(location) = key.location() else { continue };
             let last_modified = metadata.modified().unwrap_or(std::time::UNIX_EPOCH).into();
             send(Ok(ObjectMeta { location, last_modified, size: metadata.len(), e_tag: None, version: None }))?;
@@ -314,6 +366,56 @@ mod tests {
         folder.put(&key, "two".into()).await.unwrap();
         assert_eq!(fs::read_dir(root.path().join("a")).unwrap().count(), 1);
         assert_eq!(folder.get(&key).await.unwrap().bytes().await.unwrap(), "two");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_confined_folder_is_not_left_through_links() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let (root, outside) = (base.join("root"), base.join("outside"));
+        for path in [root.join("a.jpg"), root.join("below/b.jpg"), outside.join("secret.jpg")] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        symlink(outside.join("secret.jpg"), root.join("c.jpg")).unwrap();
+        symlink("below/b.jpg", root.join("d.jpg")).unwrap();
+        symlink(&outside, root.join("out")).unwrap();
+        symlink(base.join("missing"), root.join("dangling")).unwrap();
+        symlink("below", root.join("same")).unwrap();
+        let store = LocalStore::confined(&root).unwrap();
+        assert_eq!(keys(&store, None).await, ["a.jpg", "below/b.jpg", "d.jpg"]);
+        for key in ["a.jpg", "d.jpg", "same/b.jpg"] {
+            assert_eq!(store.get(&Path::from(key)).await.unwrap().bytes().await.unwrap(), "x", "{key}");
+        }
+        for key in ["c.jpg", "out/secret.jpg"] {
+            assert!(store.get(&Path::from(key)).await.is_err(), "{key}");
+            assert!(
+                LocalStore::new(&root).unwrap().get(&Path::from(key)).await.is_ok(),
+                "{key}: its store follows links"
+            );
+        }
+        assert!(matches!(store.get(&Path::from("none/e.jpg")).await, Err(object_store::Error::NotFound { .. })));
+        for key in ["out/new.png", "out/new/folder/new.png", "dangling/new.png", "dangling/new/new.png"] {
+            assert!(store.put(&Path::from(key), "y".into()).await.is_err(), "{key}");
+            assert!(store.put_multipart(&Path::from(key)).await.is_err(), "{key}");
+        }
+        // A link in the object's place is replaced.
+        for key in ["same/new.png", "new/folder/new.png", "c.jpg"] {
+            store.put(&Path::from(key), "y".into()).await.unwrap();
+        }
+        assert_eq!(fs::read(outside.join("secret.jpg")).unwrap(), b"x");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+        assert!(!base.join("missing").exists() && root.join("below/new.png").exists());
+
+        // The folder itself becomes a link.
+        fs::rename(&root, base.join("moved")).unwrap();
+        symlink(&outside, &root).unwrap();
+        let listed: Result<Vec<_>> = store.list(None).try_collect().await;
+        assert!(listed.is_err() && store.get(&Path::from("secret.jpg")).await.is_err());
+        assert!(store.put(&Path::from("new.png"), "y".into()).await.is_err());
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
     }
 
     #[test]

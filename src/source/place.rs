@@ -1,7 +1,7 @@
 //! A place in object storage by its URL, compared with others by its segments, without opening it.
 
 use object_store::path::Path;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use url::{Position, Url};
 
@@ -50,7 +50,11 @@ impl Place {
         if url.scheme() != "file" {
             return Some(self.clone());
         }
-        let path = canonical(&url.to_file_path().ok()?)?;
+        Self::of_folder(&canonical(&url.to_file_path().ok()?).ok()?)
+    }
+
+    /// The place of a folder.
+    pub(super) fn of_folder(path: &std::path::Path) -> Option<Self> {
         Self::parse(Url::from_file_path(path).ok()?.as_str())
     }
 
@@ -62,14 +66,21 @@ impl Place {
 }
 
 /// The canonical path of the longest existing ancestor, and the rest of the path.
-fn canonical(path: &std::path::Path) -> Option<PathBuf> {
-    match path.canonicalize() {
-        Ok(canonical) => Some(canonical),
-        // A link whose target is missing exists itself, and leads to wherever the target will be.
-        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
-            Some(canonical(path.parent()?)?.join(path.file_name()?))
-        }
-        Err(_) => None,
+///
+/// # Errors
+/// Those of the file system; [`ErrorKind::PermissionDenied`] for a link whose target is missing, which leads to wherever the target
+/// will be.
+pub(super) fn canonical(path: &std::path::Path) -> io::Result<PathBuf> {
+    let error = match path.canonicalize() {
+        Err(error) if error.kind() == ErrorKind::NotFound => error,
+        done => return done,
+    };
+    match (path.symlink_metadata(), path.parent(), path.file_name()) {
+        (Err(_), Some(parent), Some(name)) => Ok(canonical(parent)?.join(name)),
+        (Ok(link), ..) if link.is_symlink() => Err(ErrorKind::PermissionDenied.into()),
+        // Made meanwhile.
+        (Ok(_), ..) => path.canonicalize(),
+        (Err(_), ..) => Err(error),
     }
 }
 
@@ -79,6 +90,21 @@ mod tests {
 
     fn contains(outer: &str, inner: &str) -> bool {
         Place::parse(outer).expect("a place").contains(&Place::parse(inner).expect("a place"))
+    }
+
+    #[test]
+    fn a_folder_that_is_made_meanwhile_is_no_missing_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for round in 0..500 {
+            let new = base.join(round.to_string());
+            std::thread::scope(|scope| {
+                scope.spawn(|| std::fs::create_dir(&new).unwrap());
+                assert_eq!(canonical(&new.join("a.png")).unwrap(), new.join("a.png"));
+            });
+        }
+        std::fs::write(base.join("file"), "").unwrap();
+        assert_eq!(canonical(&base.join("file/a.png")).unwrap_err().kind(), ErrorKind::NotADirectory);
     }
 
     #[test]

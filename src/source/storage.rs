@@ -5,6 +5,7 @@
 //! exponential backoff.
 
 use super::local_store::LocalStore;
+use super::place::Place;
 use super::unaddressable_keys::Connector;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -12,6 +13,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::signer::Signer;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use url::{Position, Url};
@@ -46,7 +48,8 @@ pub enum StorageError {
         /// The scheme.
         scheme: String,
     },
-    /// The folder of a `file://` URL does not exist and cannot be created, or the URL has a host.
+    /// The folder of a `file://` URL does not exist and cannot be created, or the URL has a host, or leads through a link where
+    /// that is not allowed.
     #[error("{url} is not a folder that can be used")]
     Folder {
         /// The URL.
@@ -67,7 +70,7 @@ impl StorageLocation {
     /// # Errors
     /// See [`StorageError`].
     pub fn open(text: &str, create: bool) -> Result<Self, StorageError> {
-        let url = Url::parse(text).map_err(|_| StorageError::NotAUrl { url: text.to_owned() })?;
+        let url = parse(text)?;
         // Fails when one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match url.scheme() {
@@ -84,24 +87,38 @@ impl StorageLocation {
                 Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
             }
             "file" => {
-                let wrong = || StorageError::Folder { url: text.to_owned() };
-                let folder = url.to_file_path().map_err(|()| wrong())?;
-                if create {
-                    std::fs::create_dir_all(&folder).map_err(|_| wrong())?;
-                }
-                let folder = folder.canonicalize().map_err(|_| wrong())?;
-                if !folder.is_dir() {
-                    return Err(wrong());
-                }
-                Ok(Self {
-                    store: Arc::new(LocalStore::new(&folder)?),
-                    prefix: Path::default(),
-                    signer: None,
-                    root: format!("file://{}", folder.display().to_string().trim_end_matches('/')),
-                    has_attributes: false,
-                })
+                let folder = folder_of(&url, create).ok_or_else(|| no_folder(text))?;
+                Ok(Self::local(LocalStore::new(&folder)?, &folder))
             }
             scheme => Err(StorageError::Scheme { scheme: scheme.to_owned() }),
+        }
+    }
+
+    /// As [`Self::open`], for a caller who may use this place and no other: a `file://` path is that of a
+    /// [resolved](Place::resolved) place, and nothing is listed, read or written through links that lead out of it.
+    ///
+    /// # Errors
+    /// See [`StorageError`]; [`StorageError::Folder`] also where the path leads through a link.
+    pub fn open_confined(text: &str, create: bool) -> Result<Self, StorageError> {
+        let url = parse(text)?;
+        if url.scheme() != "file" {
+            return Self::open(text, create);
+        }
+        let place = Place::parse(url.as_str()).ok_or_else(|| no_folder(text))?;
+        let is_same = |found: Option<Place>| found.is_some_and(|found| found == place);
+        // Before a folder is created through a link, and afterwards, because a link may have been made meanwhile.
+        let folder = is_same(place.resolved()).then(|| folder_of(&url, create)).flatten();
+        let folder = folder.filter(|folder| is_same(Place::of_folder(folder))).ok_or_else(|| no_folder(text))?;
+        Ok(Self::local(LocalStore::confined(&folder)?, &folder))
+    }
+
+    fn local(store: LocalStore, folder: &FilePath) -> Self {
+        Self {
+            store: Arc::new(store),
+            prefix: Path::default(),
+            signer: None,
+            root: format!("file://{}", folder.display().to_string().trim_end_matches('/')),
+            has_attributes: false,
         }
     }
 
@@ -128,6 +145,23 @@ impl StorageLocation {
         let prefix = self.prefix.as_ref();
         if prefix.is_empty() { format!("{}/", self.root) } else { format!("{}/{prefix}/", self.root) }
     }
+}
+
+fn parse(text: &str) -> Result<Url, StorageError> {
+    Url::parse(text).map_err(|_| StorageError::NotAUrl { url: text.to_owned() })
+}
+
+fn no_folder(text: &str) -> StorageError {
+    StorageError::Folder { url: text.to_owned() }
+}
+
+/// The canonical path of a `file://` URL's folder; created first where it is missing and `create` is set.
+fn folder_of(url: &Url, create: bool) -> Option<PathBuf> {
+    let folder = url.to_file_path().ok()?;
+    if create {
+        std::fs::create_dir_all(&folder).ok()?;
+    }
+    folder.canonicalize().ok().filter(|folder| folder.is_dir())
 }
 
 /// Ten retries within three minutes, 0.1 to 15 s apart.
@@ -162,6 +196,22 @@ mod tests {
         let location = StorageLocation::open(url.as_str(), true).unwrap();
         assert!(location.signer.is_none() && location.prefix.as_ref().is_empty());
         assert!(folder.path().join("a b/ü").is_dir());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_confined_folder_is_not_opened_or_created_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("outside")).unwrap();
+        std::os::unix::fs::symlink("outside", root.join("link")).unwrap();
+        let open = |name: &str| StorageLocation::open_confined(&format!("file://{}/{name}", root.display()), true);
+        for name in ["link", "link/new"] {
+            assert!(matches!(open(name), Err(StorageError::Folder { .. })), "{name}");
+        }
+        assert!(!root.join("outside/new").exists());
+        assert_eq!(open("new/").unwrap().root, format!("file://{}/new", root.display()));
+        assert_eq!(StorageLocation::open_confined("s3://shop/photos", false).unwrap().prefix.as_ref(), "photos");
     }
 
     #[test]

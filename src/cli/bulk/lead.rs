@@ -196,9 +196,9 @@ impl Leader {
         if let Some(run) = known.as_ref().filter(|run| run.state != BulkRunState::Cancelled) {
             RunSpec::read(&run.spec).map_err(|error| Trouble::Excluded(error.to_string()))?;
         }
-        self.require_places(lead).await?;
+        let place = self.report_place(lead).await?;
         let no_report = |error: &Failure| report_failed(lead, with_causes(&**error));
-        let report_file = ReportFile::at(&lead.report).map_err(|error| no_report(&error))?;
+        let report_file = ReportFile::confined(&place).map_err(|error| no_report(&error))?;
         if report_file.object_bytes().await.map_err(|error| no_report(&error))? > MAX_REPORT_BYTES {
             let message = format!("the report {} has more than 4 GiB; name another one", lead.report);
             return Err(failed(Code::PayloadTooLarge, message));
@@ -243,7 +243,7 @@ impl Leader {
         let prepare = move || {
             let excluded = |error: Failure| Trouble::Excluded(with_causes(&*error));
             let spec = RunSpec::of(&run).map_err(excluded)?;
-            let locations = spec.locations().map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
+            let locations = spec.locations(&run).map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
             let options = spec.options(&run, &config).map_err(excluded)?;
             Ok::<_, Trouble>((run, locations, options))
         };
@@ -252,22 +252,20 @@ impl Leader {
         enqueued.map_err(|error| trouble(lead, error))
     }
 
-    /// Checks that the account may still use the places of a run, as its request was checked.
-    async fn require_places(&self, lead: &BulkLead) -> Result<(), Trouble> {
+    /// The place of a run's report with symbolic links resolved, once it is checked that the account may still use the places
+    /// of the run, as its request was checked.
+    async fn report_place(&self, lead: &BulkLead) -> Result<String, Trouble> {
         let (config, lead) = (Arc::clone(&self.config), lead.clone());
-        let refused = blocking(move || {
+        let checked = blocking(move || {
             let places = BulkPlaces { from: &lead.source, to: &lead.destination, report: Some(&lead.report) };
-            let refused = config.jobs.refused_bulk_place(&lead.account, &places);
-            refused.or_else(|| config.jobs.refused_bulk_path(&lead.account, &places))
+            let allowed = config.jobs.refused_bulk_place(&lead.account, &places).map_or(Ok(()), Err);
+            let resolved = allowed.and_then(|()| config.jobs.resolved_bulk_places(&lead.account, &places))?;
+            resolved.report.ok_or("report")
         });
-        match refused.await? {
-            Some(param) => {
-                let message =
-                    format!("the operator of this service does not allow the place of `{param}` to the account");
-                Err(failed(Code::Forbidden, message))
-            }
-            None => Ok(()),
-        }
+        checked.await?.map_err(|param| {
+            let message = format!("the operator of this service does not allow the place of `{param}` to the account");
+            failed(Code::Forbidden, message)
+        })
     }
 
     /// Renews the lease and records the estimate, again and again. Returns when this daemon does not lead the run any more.

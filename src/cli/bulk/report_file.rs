@@ -2,7 +2,7 @@
 
 use crate::bulk::{Locations, Shard, csv_path};
 use crate::cli::exit_code::Failure;
-use crate::source::StorageLocation;
+use crate::source::{StorageError, StorageLocation};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path as Key;
@@ -55,7 +55,19 @@ impl ReportFile {
         if !name.contains("://") {
             return Ok(Self::File(name.into()));
         }
-        let location = StorageLocation::open(name.rsplit_once('/').map_or(name, |(folder, _)| folder), true)?;
+        Self::object(name, StorageLocation::open)
+    }
+
+    /// The report of a run over HTTP at the address `name`, whose account may use no other place.
+    pub(super) fn confined(name: &str) -> Result<Self, Failure> {
+        Self::object(name, StorageLocation::open_confined)
+    }
+
+    fn object(
+        name: &str,
+        open: impl FnOnce(&str, bool) -> Result<StorageLocation, StorageError>,
+    ) -> Result<Self, Failure> {
+        let location = open(name.rsplit_once('/').map_or(name, |(folder, _)| folder), true)?;
         let last = name.rsplit('/').next().unwrap_or_default();
         let key = Key::parse(format!("{}/{}", location.prefix, Key::from_url_path(last)?))?;
         Ok(Self::Object { location, key, folder: tempfile::tempdir()? })

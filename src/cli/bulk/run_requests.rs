@@ -43,13 +43,14 @@ impl PrepareBulk for RunRequests {
     fn prepare(&self, request: BulkRequest) -> Result<NewBulkJob, BulkRefusal> {
         // Before a folder is created.
         let places = BulkPlaces { from: &request.from, to: &request.to, report: request.report.as_deref() };
-        if let Some(param) = self.0.jobs.refused_bulk_path(&request.account, &places) {
-            return Err(BulkRefusal::Forbidden { param });
-        }
-        require_usable(&request.from, &request.to)?;
+        let resolved = self.0.jobs.resolved_bulk_places(&request.account, &places);
+        let resolved = resolved.map_err(|param| BulkRefusal::Forbidden { param })?;
+        require_usable(&resolved.from, &resolved.to)?;
         let (key_id, account, name) = (request.key_id.clone(), request.account.clone(), request.name.clone());
         let report = request.report.clone();
         let (source, destination) = (request.from.clone(), request.to.clone());
+        // They are opened later, when links may lead elsewhere.
+        let request = BulkRequest { from: resolved.from, to: resolved.to, ..request };
         let run = self.run(request).map_err(|error| BulkRefusal::Internal(with_causes(&*error)))?;
         let hash = hash_of(&key_id, report.as_deref().unwrap_or_default(), &run.id);
         let run = BulkRun { id: format!("{BULK_ID_PREFIX}{hash}"), ..run };
@@ -65,8 +66,8 @@ fn require_usable(from: &str, to: &str) -> Result<(), BulkRefusal> {
     fn refused(param: &'static str, error: &(dyn Error + 'static)) -> BulkRefusal {
         BulkRefusal::Parameter { param, message: format!("`{param}`: {}", with_causes(error)) }
     }
-    let source = StorageLocation::open(from, false).map_err(|error| refused("from", &error))?;
-    let destination = StorageLocation::open(to, true).map_err(|error| refused("to", &error))?;
+    let source = StorageLocation::open_confined(from, false).map_err(|error| refused("from", &error))?;
+    let destination = StorageLocation::open_confined(to, true).map_err(|error| refused("to", &error))?;
     Locations::new(source, destination).map(drop).map_err(|error| refused("to", &error))
 }
 
@@ -128,7 +129,9 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_used_is_refused_by_its_field() {
         let folder = tempfile::tempdir().unwrap();
-        let url = |name: &str| format!("file://{}/{name}", folder.path().display());
+        // As `prepare` resolves it.
+        let root = folder.path().canonicalize().unwrap();
+        let url = |name: &str| format!("file://{}/{name}", root.display());
         let param = |from: &str, to: &str| match require_usable(from, to) {
             Err(BulkRefusal::Parameter { param, .. }) => param,
             other => panic!("{other:?}"),

@@ -12,7 +12,7 @@ use crate::model::Precision;
 use crate::model::weights::Weights;
 use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, InferenceMode, Recipe};
 use crate::source::StorageLocation;
-use crate::store::BulkRun;
+use crate::store::{BULK_ID_PREFIX, BulkRun};
 use crate::telemetry::with_causes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -76,10 +76,13 @@ impl RunSpec {
         Self::read(&run.spec).map_err(|error| format!("another version began it: {error}").into())
     }
 
-    /// Its places. The source first: no destination folder is created when it is missing.
-    pub(super) fn locations(&self) -> Result<Locations, Failure> {
-        let source = StorageLocation::open(&self.from, false)?;
-        Ok(Locations::new(source, StorageLocation::open(&self.to, true)?)?)
+    /// The places of `run`. The source first: no destination folder is created when it is missing. A run over HTTP is confined to
+    /// them: its account may use no others.
+    pub(super) fn locations(&self, run: &BulkRun) -> Result<Locations, Failure> {
+        let is_over_http = run.id.starts_with(BULK_ID_PREFIX);
+        let open = if is_over_http { StorageLocation::open_confined } else { StorageLocation::open };
+        let source = open(&self.from, false)?;
+        Ok(Locations::new(source, open(&self.to, true)?)?)
     }
 
     /// What is done with each picture; an error where this process would make other results.
@@ -146,7 +149,7 @@ impl RunPreparation {
         let spec = RunSpec::of(run)?;
         let config = self.0.config();
         let (recipe, aux_files) = spec.recipe(run, &local_engine::weights(config)?, config.engine.precision)?;
-        let locations = spec.locations()?;
+        let locations = spec.locations(run)?;
         let processor = PipelineProcessor::new(Arc::clone(&self.0), recipe, aux_files);
         Ok(PreparedRun { locations, max_bytes: spec.max_bytes, processor })
     }

@@ -323,6 +323,53 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
 }
 
 #[test]
+fn a_run_is_confined_to_its_places_where_links_lead_out_of_them() {
+    let Some(scene) = Scene::new() else { return };
+    for folder in ["in", "outside"] {
+        fill(&scene.path(folder), 1);
+    }
+    let outside = tree(&scene.path("outside"));
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(scene.path(target), scene.path(name)).unwrap();
+    link("outside/set 0/0000.png", "in/linked.png");
+    let mut daemons = Daemons::start(&scene, 1);
+    let begin = |to: &str, output: &str| {
+        let mut body = daemons.run(to);
+        body["output"] = output.into();
+        let (status, location, created) = daemons.post(0, &body);
+        assert_eq!(status, 202, "{created}");
+        location
+    };
+    // The destination becomes a link once the run is created.
+    let location = begin("exchanged", "{stem}.{ext}");
+    scene.until("SELECT is_listed FROM bulk_runs", "t");
+    fs::rename(scene.path("exchanged"), scene.path("moved")).unwrap();
+    link("outside", "exchanged");
+    let mut worker = scene.worker();
+    scene.wait("the worker refuses the link", || scene.log().contains("leaves the run to others"));
+    assert_eq!(daemons.send_as(KEY, 0, Method::DELETE, &location, None).0, 200);
+    assert_eq!(daemons.ended(0, &location)["error"]["code"], "cancelled");
+
+    // A linked source is no source, and a template names a linked folder.
+    fs::create_dir(scene.path("into-link")).unwrap();
+    link("outside", "into-link/link");
+    for (to, output, done, failed) in [("out", "{stem}.{ext}", 1, 0), ("into-link", "link/{stem}.{ext}", 0, 1)] {
+        let ended = daemons.ended(0, &begin(to, output));
+        let run = &ended["bulk"];
+        assert_eq!(
+            (&run["objects"], &run["done"], &run["failed"]),
+            (&json!(1), &json!(done), &json!(failed)),
+            "{ended}"
+        );
+    }
+    assert_eq!(tree(&scene.path("out")).into_keys().collect::<Vec<_>>(), ["0000.png"]);
+    let rows = scene.rows("into-link");
+    assert!(rows.values().all(|row| row["code"] == "forbidden"), "{rows:?}");
+    assert!(tree(&scene.path("outside")) == outside, "something was written outside of the places");
+    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    assert_eq!(daemons.processes[0].terminate(), Some(0));
+}
+
+#[test]
 fn runs_are_listed_in_pages() {
     let Some(scene) = Scene::new() else { return };
     fill(&scene.path("in"), 1);
