@@ -180,13 +180,13 @@ impl Merger {
         }
     }
 
-    /// Sets a value given as text, interpreted as the first that the setting accepts: a number or boolean, a string, a
-    /// comma-separated list.
+    /// Sets a value given as text, interpreted as the first that the setting accepts: a number, a boolean or a JSON object, a
+    /// string, a comma-separated list.
     fn text<T: DeserializeOwned>(&mut self, setting: &str, text: &str, origin: Origin) {
-        let scalar =
-            serde_json::from_str::<Value>(text.trim()).ok().filter(|value| value.is_number() || value.is_boolean());
+        let is_typed = |value: &Value| value.is_number() || value.is_boolean() || value.is_object();
+        let typed = serde_json::from_str::<Value>(text.trim()).ok().filter(is_typed);
         let list = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect();
-        let candidates = scalar.into_iter().chain([Value::from(text), Value::Array(list)]);
+        let candidates = typed.into_iter().chain([Value::from(text), Value::Array(list)]);
         self.set::<T>(setting, candidates, &origin);
     }
 
@@ -257,6 +257,7 @@ mod tests {
         names: Vec<String>,
         label: Option<String>,
         on: bool,
+        places: BTreeMap<String, u32>,
     }
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -326,8 +327,20 @@ mod tests {
         let limits = merged("", &variables, &[]).unwrap().settings.limits;
         assert_eq!(
             limits,
-            Section { count: 0, names: vec!["a".into(), "b".into()], label: Some("12".into()), on: true }
+            Section { names: vec!["a".into(), "b".into()], label: Some("12".into()), on: true, ..Section::default() }
         );
+    }
+
+    #[test]
+    fn a_table_is_given_as_a_json_object() {
+        let file = "[limits]\nplaces = { a = 1, b = 2 }\n";
+        let limits = merged(file, &[("BACKDROP_LIMITS_PLACES", r#" {"a": 3} "#)], &[]).unwrap().settings.limits;
+        assert_eq!(limits.places, BTreeMap::from([("a".to_owned(), 3)]));
+        let limits = merged("", &[("BACKDROP_LIMITS_LABEL", r#"{"a": 3}"#)], &[]).unwrap().settings.limits;
+        assert_eq!(limits.label.as_deref(), Some(r#"{"a": 3}"#));
+        let message = merged("", &[("BACKDROP_LIMITS_PLACES", r#"{"a": "3"}"#)], &[]).unwrap_err().to_string();
+        let expected = r#"BACKDROP_LIMITS_PLACES: limits.places: invalid type: string "3", expected u32"#;
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]

@@ -89,7 +89,8 @@ impl ApiError {
         metrics::error_answered(self.code.name());
         match &self.cause {
             Some(cause) if self.code.status().is_server_error() => error!(code = self.code.name(), cause, "failed"),
-            cause => debug!(code = self.code.name(), message = self.message, ?cause, "refused"),
+            // Under any name but `message` the text is quoted: it may have line breaks of the request.
+            cause => debug!(code = self.code.name(), reason = self.message, ?cause, "refused"),
         }
     }
 
@@ -138,6 +139,17 @@ mod tests {
         for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
             assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds, "{millis} ms");
         }
+    }
+
+    #[test]
+    fn a_message_with_a_line_break_is_one_line_of_the_log() {
+        let file = tempfile::NamedTempFile::new().expect("a writable folder");
+        let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
+        let lines = lines.with_writer(file.reopen().expect("just created")).finish();
+        let error = ApiError::new(ErrorCode::InvalidParameter, "refused\nERROR forged");
+        tracing::subscriber::with_default(lines, || error.log());
+        let log = std::fs::read_to_string(file.path()).expect("UTF-8");
+        assert!(log.lines().count() == 1 && log.contains(r"refused\nERROR forged"), "{log}");
     }
 
     #[tokio::test]

@@ -105,13 +105,13 @@ pub enum FieldError {
         param: String,
     },
     /// No such field.
-    #[error("unknown field `{param}`")]
+    #[error("unknown field `{}`", shown_name(param))]
     Unknown {
         /// The name that was sent.
         param: String,
     },
     /// No such field, and one with a similar name.
-    #[error("unknown field `{param}`; did you mean `{nearest}`?")]
+    #[error("unknown field `{}`; did you mean `{nearest}`?", shown_name(param))]
     Misspelled {
         /// The name that was sent.
         param: String,
@@ -127,7 +127,7 @@ pub enum FieldError {
         reason: &'static str,
     },
     /// The same field twice.
-    #[error("`{param}` was sent more than once")]
+    #[error("`{}` was sent more than once", shown_name(param))]
     Repeated {
         /// The field.
         param: String,
@@ -186,12 +186,24 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&
     (edits <= most).then_some(known)
 }
 
-/// A value quoted for a message, shortened so that an answer never echoes a large upload.
+/// A value quoted for a message.
 fn shown(value: &str) -> String {
+    let (start, rest) = shortened(value);
+    format!("{start:?}{rest}")
+}
+
+/// A field's name as it was sent, for a message: its control characters are escaped.
+fn shown_name(name: &str) -> String {
+    let (start, rest) = shortened(name);
+    format!("{}{rest}", start.escape_debug())
+}
+
+/// The start of a text, and `…` where there is more: an answer never echoes a large upload.
+fn shortened(text: &str) -> (&str, &'static str) {
     const MOST: usize = 80;
-    match value.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{:?}…", &value[..end]),
-        None => format!("{value:?}"),
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => (&text[..end], "…"),
+        None => (text, ""),
     }
 }
 
@@ -281,5 +293,15 @@ mod tests {
     fn control_characters_are_escaped_in_the_message() {
         let error = FieldError::invalid("edge", "a\nb", "soft or hard");
         assert_eq!(error.to_string(), r#"invalid `edge`: "a\nb" (expected soft or hard)"#);
+        for error in [FieldError::unknown("a\nb", []), FieldError::Repeated { param: "a\nb".into() }] {
+            let message = error.to_string();
+            assert!(message.contains(r"`a\nb`") && !message.contains(char::is_control), "{message}");
+        }
+        assert_eq!(
+            FieldError::unknown("ed\nge", ["edge"]).to_string(),
+            r"unknown field `ed\nge`; did you mean `edge`?"
+        );
+        let long = FieldError::unknown(&"é".repeat(500), []).to_string();
+        assert!(long.len() < 200 && long.ends_with("…`"), "{long}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! One deadline covers all attempts of a call. Transient failures (429, 5xx, a broken connection) are retried at most
 //! twice, after a pause that respects `Retry-After`; other failures are not. Repeated failures open the [`circuit_breaker`],
-//! except those that are about one request (400, 413, 422, a refused prompt).
+//! except those that are about one request (400, 413, 422, a refused prompt) and timeouts of calls that had less than half of
+//! their time.
 //! Redirects are not followed, so that the API key only goes to the configured address. Responses are read up to a bound;
 //! a picture at another address is fetched with the checks of a client's URL, and accepted after complete decoding
 //! ([`verify`]).
@@ -20,7 +21,7 @@ use super::config::UpstreamConfig;
 use super::picture_size::PictureSize;
 use crate::image::SourceUrl;
 use crate::recipe::ModelId;
-use crate::source::Fetcher;
+use crate::source::{FetchError, Fetcher};
 use crate::telemetry::metrics;
 use api_key::ApiKey;
 use bytes::Bytes;
@@ -35,6 +36,8 @@ use tokio::time::{sleep, timeout};
 const RETRIES: u32 = 2;
 /// Mean pause before the first retry; twice as long before the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// A timeout counts as a failure of an API that had this time, or half of its own timeout where that is less.
+const FAIR_TIME: Duration = Duration::from_secs(30);
 /// Bound of a response: a picture in base64 and the JSON around it.
 const MAX_RESPONSE_BYTES: usize = PICTURE_LIMITS.max_bytes / 3 * 4 + (64 << 10);
 /// Bytes of an error response that are read, and characters of it that are logged.
@@ -143,6 +146,12 @@ impl Upstream {
             // So is one whose answer is about this request: other accounts keep their access to it.
             Err(UpstreamError::Status { status, .. }) if matches!(status.as_u16(), 400 | 413 | 422) => {
                 permit.succeeded();
+            }
+            // An earlier API or the service itself used up the request's time: this API may be healthy.
+            Err(UpstreamError::TimedOut(_) | UpstreamError::Fetch(FetchError::TimedOut(_)))
+                if limit < FAIR_TIME.min(self.config.timeout / 2) =>
+            {
+                drop(permit);
             }
             Err(_) => permit.failed(Instant::now()),
         }

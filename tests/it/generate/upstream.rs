@@ -232,6 +232,20 @@ async fn a_silent_api_times_out_at_the_earlier_of_its_timeout_and_the_deadline()
 }
 
 #[tokio::test]
+async fn timeouts_of_calls_that_had_little_time_suspend_no_provider() {
+    let (providers, api, _folder) = single([Reply::Silence]).await;
+    for _ in 0..5 {
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let made = providers.generate(&request("a", Some(FLARE)), SQUARE, ACME, deadline).await;
+        let error = made.expect_err("silence").error;
+        assert!(matches!(*error, UpstreamError::TimedOut(_)), "{error:?}");
+    }
+    let drawn = picture(4, 4, RED);
+    api.set([Reply::Picture(drawn.clone())]);
+    assert_eq!(flare(&providers, "a").await.expect("a picture"), drawn);
+}
+
+#[tokio::test]
 async fn repeated_failures_suspend_one_provider_and_no_other() {
     let (bad, good) = (
         ImagesApi::start([Reply::Body(404, "no".into())]).await,
