@@ -37,7 +37,8 @@ PEERS := target/bench-peers
 PACKAGE_DIR := target/packages
 BINARY ?=
 PACKED := $(or $(BINARY),$(or $(CARGO_TARGET_DIR),target)/dist/backdrop)
-FEATURES_OF_DIST ?= gpu,heic,pytorch
+ALL_FEATURES := gpu,heic,pytorch
+FEATURES_OF_DIST ?= $(ALL_FEATURES)
 TOOLS := target/tools
 DENY := target/deny
 DENY_VERSION := 0.20.2
@@ -51,8 +52,8 @@ ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
-  nightly fuzz soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
-  package-tools release-tools packages peers-environment test-packages conformance-packages page-packages
+  nightly fuzz fuzz-address soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
+  package-tools release-tools packages peers-environment test-packages conformance-packages page-packages npm-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,7 +119,7 @@ npm-test: build package-tools ## Install the npm package and cut out a photo
 	@$(call PACKAGE_TEST,3)
 
 release-test: build package-tools release-tools ## Build a release of the ordinary build and check it
-	@SBOM_FEATURES=heic PATH="$(abspath $(TOOLS))/bin:$$PATH" $(call PACKAGE_TEST,10)
+	@SBOM_FEATURES=$(if $(filter yes,$(GPU)),$(ALL_FEATURES),heic) PATH="$(abspath $(TOOLS))/bin:$$PATH" $(call PACKAGE_TEST,10)
 
 release-tools:
 	@[ -x $(TOOLS)/bin/cargo-cyclonedx ] || command -v cargo-cyclonedx >/dev/null \
@@ -132,10 +133,10 @@ test: test-packages format lint doc tests ## Format, lints, documentation, tests
 format: ## rustfmt
 	@$(STEP) format 1 cargo fmt --all --check
 
-lint: ## clippy, warnings are errors
+lint: packages ## clippy, warnings are errors
 	@$(STEP) lint 8 cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 
-doc: ## rustdoc, warnings are errors
+doc: packages ## rustdoc, warnings are errors
 	@RUSTDOCFLAGS='-D warnings' $(STEP) doc 2 cargo doc $(CARGO_FLAGS) --workspace --no-deps
 
 tests: test-packages ## Unit, integration, golden, layering and documentation tests
@@ -171,26 +172,28 @@ conformance: conformance-packages build ## Check a daemon against schemas/openap
 compat: conformance-packages build ## Test a daemon with the clients of remove.bg, rembg and Photoroom
 	@if { [ -x $(COMPAT)/venv/bin/pip ] || python3 -m venv --clear $(COMPAT)/venv; } \
 	  && $(COMPAT)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/compat-requirements.txt \
+	  && $(MAKE) --no-print-directory npm-packages \
 	  && npm install --silent --no-audit --no-fund --prefix $(COMPAT)/npm remove.bg@1.3.0; then \
 	  $(STEP) compat 3 $(COMPAT)/venv/bin/python tests/clients/compat.py $(BIN) $(COMPAT)/npm; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: remove.bg or removebg cannot be had from npm and PyPI; the drop-in routes were NOT tested with real clients ***\n\n'; \
 	else exit 1; fi
 
-# The Python example needs requests, which the environment of `make conformance` has.
+# The Python example needs requests, which the environment of `make conformance` has, the JavaScript one node.
 examples: conformance-packages build ## Run the programs of examples/ against a daemon
 	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
-	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
+	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt \
+	  && $(MAKE) --no-print-directory npm-packages; then \
 	  cargo build $(CARGO_FLAGS) --example cut_out \
 	  && $(STEP) examples 2 $(CONFORMANCE)/bin/python tests/clients/examples.py $(BIN) $(dir $(BIN))examples/cut_out; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: requests cannot be had from PyPI; the examples were NOT run ***\n\n'; \
+	  printf '\n*** SKIPPED: requests or node cannot be had from PyPI and Debian; the examples were NOT run ***\n\n'; \
 	else exit 1; fi
 
 # cargo-deny is built into a folder of its own where it is not installed, without the link-time optimisation of its own
 # profile. It reads the crates of all platforms, of which a build has fetched only some. The advisories come from GitHub. On a
 # machine without access to them set WITHOUT_PYPI=skip. `tests/lock_file.rs` checks the lock file itself, everywhere.
-audit: ## Check advisories, licences, sources and duplicates of all crates with cargo-deny
+audit: packages ## Check advisories, licences, sources and duplicates of all crates with cargo-deny
 	@deny=$$(command -v cargo-deny || echo $(DENY)/bin/cargo-deny); \
 	if { [ -x "$$deny" ] || $(STEP) cargo-deny 5 env CARGO_TARGET_DIR=$(DENY)/build $(DENY_PROFILE) cargo install --quiet --locked --root $(DENY) cargo-deny@$(DENY_VERSION); } \
 	  && cargo fetch --quiet --locked; then \
@@ -211,6 +214,7 @@ MOTO = { [ -x $(OBJECTS)/venv/bin/pip ] || python3 -m venv --clear $(OBJECTS)/ve
 
 storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure servers on this machine
 	@if $(MOTO) \
+	  && $(MAKE) --no-print-directory npm-packages \
 	  && npm install --silent --no-audit --no-fund --prefix $(OBJECTS)/npm azurite@3.35.0; then \
 	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(STEP) storage 3 $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
@@ -250,7 +254,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := features kill-storm cluster-test manifests power-loss fuzz soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
@@ -262,10 +266,14 @@ long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightl
 kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
-# The build with the instrumentation of libFuzzer is one of its own. TARGETS are some of fuzz/targets; SANITIZER=address
-# adds the address sanitizer.
+# The builds with the instrumentation of libFuzzer, without and with the address sanitizer, are of their own: 20 minutes each.
+# TARGETS are some of fuzz/targets.
+FUZZ = $(STEP) $@ $$(($(SECONDS) * $(words $(or $(TARGETS),$(wildcard fuzz/targets/*.rs))) / 60 + 20)) fuzz/run $(SECONDS) $(TARGETS)
 fuzz: packages ## Run each fuzz target for SECONDS
-	@$(STEP) fuzz 30 fuzz/run $(SECONDS) $(TARGETS)
+	@$(FUZZ)
+
+fuzz-address: packages ## Run each fuzz target for SECONDS with the address sanitizer
+	@SANITIZER=address $(FUZZ)
 
 power-loss: test-packages ## Cut the store's file at 10,000 syncs and open what is left
 	@cargo test $(CARGO_FLAGS) --lib --no-run
@@ -316,15 +324,18 @@ clients: conformance-packages build ## Test a daemon with curl, requests, httpx,
 	  && $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
 	@$(STEP) clients 5 $(CLIENTS)/bin/python tests/clients/run.py $(BIN)
 
-clients-generate: ## Write the parts of clients/ that follow from schemas/openapi.yaml
+clients-generate: conformance-packages ## Write the parts of clients/ that follow from schemas/openapi.yaml
 	@$(PACKAGES_TOOLS)
 	$(PACKAGES)/venv/bin/python clients/generate.py
 
 # The clients are installed as users install them; their tools come from PyPI and npm (needs node 20.16 or later). The condition
-# only downloads, the parts of the clients' own builds too: a client that cannot be built is a failure.
+# only downloads, the parts of the clients' own builds too: a client that cannot be built is a failure. With WITHOUT_PYPI=skip all
+# but the test in Chromium also runs without Debian's packages.
 clients-test: conformance-packages build ## Test the Python and TypeScript clients of clients/
+	@$(MAKE) --no-print-directory page-packages || [ "$${WITHOUT_PYPI:-}" = skip ]
 	@if $(PACKAGES_TOOLS) \
 	  && $(PACKAGES)/venv/bin/pip download --quiet --disable-pip-version-check --no-deps --dest $(PACKAGES)/download hatchling httpx tqdm \
+	  && $(MAKE) --no-print-directory npm-packages \
 	  && npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(PACKAGES)/npm \
 	    typescript@5.9.3 @types/node@20.19.43 pyright@1.1.414 \
 	  && npm exec --silent --yes --package=typescript@5.9.3 -- tsc --version >/dev/null; then \
@@ -354,6 +365,9 @@ conformance-packages: packages
 page-packages: packages
 	@$(call install,for-page)
 
+npm-packages: packages
+	@$(call install,for-npm)
+
 # Installs missing packages with apt-get, as root or through sudo; otherwise prints the command. Without apt-get the build
 # reports what is missing. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads and
 # writes clips; Mesa's lavapipe is a software Vulkan device, for the tests of the GPU kernels; tests start PostgreSQL servers and
@@ -368,7 +382,8 @@ need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
-if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; fi; \
+if [ "$(1)" = for-npm ]; then need 'command -v npm' npm; fi; \
+if [ "$(1)" = for-page ]; then need 'command -v chromium' chromium; need 'command -v npm' npm; fi; \
 if [ "$(1)" = for-packages ]; then \
   need 'command -v dpkg-shlibdeps' dpkg-dev; \
   need 'command -v strip && command -v objdump' binutils; \
@@ -376,6 +391,7 @@ if [ "$(1)" = for-packages ]; then \
   need 'command -v systemd-analyze' systemd; \
   need 'command -v systemd-nspawn' systemd-container; \
   need 'command -v npm' npm; \
+  need 'command -v pgrep' procps; \
   need '/usr/bin/python3 -m wheel version' python3-wheel; \
   need 'python3 -c "import ensurepip"' python3-venv; \
   need 'test -e /etc/ssl/certs/ca-certificates.crt' ca-certificates; \
