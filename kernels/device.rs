@@ -106,16 +106,6 @@ pub fn placed(part: Plane, place: [Range<usize>; 2], shape: [usize; 2]) -> Plane
     Plane::zeros(shape, (&part.device(), DType::U32)).slice_assign(place, part)
 }
 
-/// Uploads a copy of packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
-///
-/// # Panics
-/// When `pixels` is not four bytes a pixel.
-#[must_use]
-pub(crate) fn upload(pixels: &[u8], width: usize, height: usize, device: &Device) -> Plane {
-    assert_eq!(pixels.len(), 4 * width * height, "packed RGBA8 is four bytes a pixel");
-    Tensor::from_data(TensorData::new(words_of_bytes(pixels), [height, width]), (device, DType::U32))
-}
-
 /// Uploads packed RGBA8 to `device` as `[H, W]`, one `u32` a pixel, from memory that lasts until the device has the pixels: nothing is
 /// copied before the driver takes them. On the host `pixels` itself is the tensor's memory, and has to be aligned as its words.
 ///

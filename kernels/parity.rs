@@ -11,7 +11,7 @@ use crate::bilinear::Tap;
 use crate::conv::gpu::{Dense, Depthwise, Residual, attention, global_average};
 use crate::conv::{Activation, Filter};
 use crate::coverage::Fill;
-use crate::device::upload;
+use crate::device::{Plane, words_of_bytes};
 use crate::gaussian::Border;
 use crate::laplacian::solver_gpu::Problem;
 use crate::layers::Paint;
@@ -108,6 +108,12 @@ impl Scene {
     fn plane_on(&self, device: &Device) -> Tensor<2> {
         Tensor::from_data(TensorData::new(self.plane.clone(), [self.height, self.width]), device)
     }
+}
+
+/// Uploads a copy of packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
+fn upload(pixels: &[u8], width: usize, height: usize, device: &Device) -> Plane {
+    assert_eq!(pixels.len(), 4 * width * height, "packed RGBA8 is four bytes a pixel");
+    Tensor::from_data(TensorData::new(words_of_bytes(pixels), [height, width]), (device, DType::U32))
 }
 
 /// xorshift32 (Marsaglia, "Xorshift RNGs", 2003).

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Stack of the thread of a call, of which address space only is taken before it is used: drivers compile shaders on it.
+/// Stack of a call's thread: drivers compile shaders on it. Address space only, until it is used.
 const STACK_BYTES: usize = 8 << 20;
 
 /// Why a call gave no result.

@@ -70,8 +70,8 @@ fn every_crate_is_pinned_comes_from_the_registry_and_is_needed() {
     for (text, own) in
         [(include_str!("../Cargo.lock"), &OWN[..]), (include_str!("../fuzz/Cargo.lock"), &OWN_OF_FUZZ[..])]
     {
-        let found = mistakes(text, own);
-        assert!(found.is_empty(), "{}", found.join("\n"));
+        let wrong = mistakes(text, own);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }
 

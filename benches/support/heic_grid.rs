@@ -1,4 +1,4 @@
-//! Writes a HEIC file of any size without an encoder: a grid (ISO/IEC 23008-12, 6.6.2.3) whose tiles have the coded data of one small picture.
+//! Writes HEIC files of any size without an encoder: grids (ISO/IEC 23008-12, 6.6.2.3) whose tiles repeat one coded picture.
 //!
 //! Each tile has a copy of the data, as a camera's have their own: a file whose items have more data than itself is refused.
 

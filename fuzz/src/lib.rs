@@ -1,4 +1,4 @@
-//! What the fuzz targets share: the panics that end a run, the bound on the CPU time of an input, and the allocator that counts.
+//! Runs a fuzz target: ends the process where an input panics or exceeds its CPU time, and counts allocated bytes.
 
 use backdrop::fuzzing::{Allowance, CountingAllocator, within_time, work_on_this_thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -192,7 +192,7 @@ mod tests {
             let queue = queue(in_flight, 64);
             // More than one account fills many places.
             let mut all: Vec<_> = ["a", "b"].into_iter().flat_map(|account| fill(&queue, account)).collect();
-            // Without the picture of "b" that waits for one of a few.
+            // Few places are all filled by "a": then "b" has a picture that only waits.
             all.truncate(in_flight);
             all.iter_mut().for_each(|place| assert!(is_ready(&mut place.turn().boxed()).is_some()));
             let mut next = queue.place("c").expect("it may wait");

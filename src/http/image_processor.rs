@@ -70,7 +70,8 @@ impl ImageProcessor for Engine {
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
         Box::pin(async move {
-            // The caller has a place of the fair queue. A stage of a picture whose client is gone, or a clip, may have the slot a little longer.
+            // The caller has a place of the fair queue. A stage of a picture whose client is gone, or a clip, may have the slot a
+            // little longer.
             let slot = timeout_at(call.deadline.into(), self.admit_waiting())
                 .await
                 .map_err(|_| EngineError::DeadlineExceeded)??;

@@ -1,7 +1,9 @@
 //! Checks which places in object storage the bulk runs of an account use, against those that the operator has allowed.
 
 use super::config::JobsConfig;
+use crate::bulk::csv_path;
 use crate::source::Place;
+use std::path::Path;
 
 /// The places of a run, by their URLs.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +56,7 @@ impl JobsConfig {
         };
         let report = |url: &str| -> Result<String, &'static str> {
             let report = require("report", url)?;
-            require("report", &format!("{}.csv", report.strip_suffix(".jsonl").unwrap_or(&report)))?;
+            require("report", &csv_path(Path::new(&report)).to_string_lossy())?;
             Ok(report)
         };
         Ok(ResolvedPlaces {

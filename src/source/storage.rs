@@ -105,7 +105,7 @@ impl StorageLocation {
             return Self::open(text, create);
         }
         let place = Place::parse(url.as_str()).ok_or_else(|| no_folder(text))?;
-        let is_same = |found: Option<Place>| found.is_some_and(|found| found == place);
+        let is_same = |other: Option<Place>| other.is_some_and(|other| other == place);
         // Before a folder is created through a link, and afterwards, because a link may have been made meanwhile.
         let folder = is_same(place.resolved()).then(|| folder_of(&url, create)).flatten();
         let folder = folder.filter(|folder| is_same(Place::of_folder(folder))).ok_or_else(|| no_folder(text))?;

@@ -52,8 +52,7 @@ pub async fn remove(
 ) -> Result<Finished, VideoError> {
     // However long it takes: a job that was accepted does not fail because others are probed.
     let place = probe::place(Tenant::default()).await;
-    let mut probed = probe::probe(tools, source, &place).await?;
-    drop(place);
+    let mut probed = probe::probe(tools, source, place).await?;
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);
     }

@@ -5,6 +5,7 @@
 //! namespaces and Landlock depend on the system. What it lacks is left out, and [`Confinement::missing`] names it.
 
 use super::tool_limits::{Files, ResourceLimits};
+use crate::codec::sandbox::landlock_version;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope, make_bitflags, path_beneath_rules,
@@ -137,13 +138,6 @@ impl Prepared {
         }
         Ok(confinement)
     }
-}
-
-/// The version of the kernel's Landlock, 0 or less where there is none.
-fn landlock_version() -> i64 {
-    const QUERY_VERSION: usize = 1;
-    // SAFETY: a query without memory.
-    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, QUERY_VERSION) }
 }
 
 /// What the file system and the network are to the process.

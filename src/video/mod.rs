@@ -74,5 +74,5 @@ pub async fn missing_confinement(tools: &Tools) -> Result<Vec<&'static str>, Vid
 /// See [`VideoError`].
 pub async fn probe(tools: &Tools, file: &Path, tenant: Tenant) -> Result<Clip, VideoError> {
     let place = probe::place_within(tenant, PROBE_QUEUE_TIMEOUT).await?;
-    probe::probe(tools, file, &place).await.map(|probed| probed.clip)
+    probe::probe(tools, file, place).await.map(|probed| probed.clip)
 }

@@ -46,7 +46,7 @@ pub(super) async fn place_within(tenant: Tenant, limit: Duration) -> Result<Perm
 ///
 /// # Errors
 /// See [`VideoError`].
-pub(super) async fn probe(tools: &Tools, file: &Path, _place: &Permit) -> Result<Probed, VideoError> {
+pub(super) async fn probe(tools: &Tools, file: &Path, _place: Permit) -> Result<Probed, VideoError> {
     let (file, container) = sniff(file).await?;
     let output = ffprobe::run(tools, &file, container).await?;
     let video = output.streams.iter().find(|stream| stream.is("video") && stream.disposition.attached_pic == 0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the photos of training sets with their hashes, for `runs/<name>/photos.txt`: data that is not in the repository is known again.
+"""Lists the photos of training sets with their hashes, for `runs/<name>/photos.txt`, which identify data that is not in the repository.
 
     photo_list.py SET=SOURCE...
 
@@ -16,13 +16,13 @@ from teach import pictures
 def lines(selected: Path, source: Path) -> list[str]:
     """The photos of `source` that `selected` has under their own name or under `pick.py`'s."""
     stems = {path.stem for path in pictures(selected)}
-    found = []
+    listed = []
     for path in pictures(source):
         picked = f"{path.parent.name.replace(' ', '_')}__{path.stem}"
         if stems & {path.stem, picked}:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            found.append(f"{selected.name} {path.parent.name}/{path.name} {digest}")
-    return found
+            listed.append(f"{selected.name} {path.parent.name}/{path.name} {digest}")
+    return listed
 
 
 def main() -> None:

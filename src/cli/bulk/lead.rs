@@ -258,9 +258,10 @@ impl Leader {
         let (config, lead) = (Arc::clone(&self.config), lead.clone());
         let checked = blocking(move || {
             let places = BulkPlaces { from: &lead.source, to: &lead.destination, report: Some(&lead.report) };
-            let allowed = config.jobs.refused_bulk_place(&lead.account, &places).map_or(Ok(()), Err);
-            let resolved = allowed.and_then(|()| config.jobs.resolved_bulk_places(&lead.account, &places))?;
-            resolved.report.ok_or("report")
+            if let Some(param) = config.jobs.refused_bulk_place(&lead.account, &places) {
+                return Err(param);
+            }
+            config.jobs.resolved_bulk_places(&lead.account, &places)?.report.ok_or("report")
         });
         checked.await?.map_err(|param| {
             let message = format!("the operator of this service does not allow the place of `{param}` to the account");

@@ -65,8 +65,7 @@ fn no_paths() -> Result<RulesetStatus, RulesetError> {
 }
 
 /// The version of the kernel's Landlock, 0 or less where there is none.
-#[cfg(test)]
-pub(super) fn landlock_version() -> i64 {
+pub(crate) fn landlock_version() -> i64 {
     const QUERY_VERSION: usize = 1;
     // SAFETY: a query without memory.
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, QUERY_VERSION) }

@@ -46,6 +46,8 @@ pub(super) use installed::workers_of;
 #[cfg(target_os = "linux")]
 pub use installed::{install, start_early, status};
 #[cfg(target_os = "linux")]
+pub(crate) use lockdown::landlock_version;
+#[cfg(target_os = "linux")]
 pub use pool::Workers;
 #[cfg(target_os = "linux")]
 pub use process::Program;

@@ -2,8 +2,8 @@
 //!
 //! One deadline covers all attempts of a call. Transient failures (429, 5xx, a broken connection) are retried at most
 //! twice, after a pause that respects `Retry-After`; other failures are not. Repeated failures open the [`circuit_breaker`],
-//! except those that are about one request (400, 413, 422, a refused prompt) and timeouts of calls that had less than half of
-//! their time.
+//! except those that are about one request (400, 413, 422, a refused prompt) and timeouts of calls that had less than 30 s
+//! ([`FAIR_TIME`]), or half of the timeout where that is less.
 //! Redirects are not followed, so that the API key only goes to the configured address. Responses are read up to a bound;
 //! a picture at another address is fetched with the checks of a client's URL, and accepted after complete decoding
 //! ([`verify`]).

@@ -28,8 +28,8 @@ pub struct HttpConfig {
     pub tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's private key, not encrypted.
     pub tls_key: Option<PathBuf>,
-    /// Base of URLs in replies and webhooks, such as `https://api.example.org`; without one, the host of the request, in a
-    /// webhook of the one that made the job.
+    /// Base of URLs in replies and webhooks, such as `https://api.example.org`; without one, the host of the request; in
+    /// webhooks, that of the request that made the job.
     pub public_url: Option<String>,
     /// Web pages that may call the API from a browser, each by its origin such as `https://example.org`; or `*`, all.
     pub cors_origins: Vec<String>,

@@ -1,8 +1,9 @@
 //! `POST /bulk`: queues a run over object storage as a job of the key.
 //!
 //! The checks, in order: `Idempotency-Key` syntax and the body (400), a database (503), the account's access to the places (403),
-//! the globs (400), its access to generated backdrops (403), preset (404), the model (400), background and watermark by URL (424), the places
-//! themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), another run with the report (409), and the key's number of runs (429).
+//! the globs (400), its access to generated backdrops (403), preset (404), the model (400), background and watermark by URL
+//! (424), the places themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), another run with
+//! the report (409), and the key's number of runs (429).
 
 use super::bulk_document::job_document;
 use super::jobs;

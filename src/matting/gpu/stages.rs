@@ -74,14 +74,17 @@ impl Past {
         let device = labels.device();
         let matte = match self.matte {
             FrameMatte::Device(matte) => matte.alpha(),
-            FrameMatte::Host(matte) => {
-                let words: Vec<u32> = matte.coverage().iter().map(|&coverage| coverage.into()).collect();
-                Plane::from_data(TensorData::new(words, labels.dims()), (&device, DType::U32))
-            }
+            FrameMatte::Host(matte) => words(matte.coverage(), labels.dims(), &device),
         };
         let upload = |grid: TensorData| Tensor::<2>::from_data(grid, &device);
         temporal_prior::gpu::warp(matte, self.flow.map(upload), upload(self.share), labels)
     }
+}
+
+/// Uploads `bytes` to `device` as a plane of `shape`, one byte a word.
+pub(crate) fn words(bytes: &[u8], shape: [usize; 2], device: &Device) -> Plane {
+    let words: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
+    Plane::from_data(TensorData::new(words, shape), (device, DType::U32))
 }
 
 /// The packed cutout of `picture`, finalized by `edge`.

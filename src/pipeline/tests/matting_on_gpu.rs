@@ -20,13 +20,7 @@ use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::device::{Plane, download};
 use backdrop_kernels::{edge, linear_alpha};
-use burn::tensor::{AllocationProperty, DType, Device, Int, Tensor, TensorData};
-
-fn upload(bytes: &[u8], size: Size, device: &Device) -> Plane {
-    let words: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
-    let shape = [size.height as usize, size.width as usize];
-    Tensor::<2, Int>::from_data(TensorData::new(words, shape), (device, DType::U32))
-}
+use burn::tensor::{AllocationProperty, Device};
 
 /// One byte of each word.
 fn bytes(plane: Plane) -> Vec<u8> {
@@ -40,6 +34,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
     let frames = PICTURES.map(small_picture);
     for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
         let size = frame.size();
+        let shape = [size.height as usize, size.width as usize];
         let mask = clean(frame, &mask, &Seeds::default(), CleanParams::default()).expect("a subject");
         let grids = HostGrids::of(&mask, size, None).uploaded(&device);
         let pictures = stages::pyramid(on(&device, frame).words());
@@ -52,10 +47,10 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
 
         let prior = MaskPrior::of(&mask);
         let matte = closed_form::estimate_alpha(frame, &expected, &Priors { mask: Some(&prior), temporal: None });
-        let alpha = bytes(stages::alpha(&pictures, upload(expected.labels(), size, &device), &grids, None));
+        let alpha = bytes(stages::alpha(&pictures, stages::words(expected.labels(), shape, &device), &grids, None));
         assert_alike(matte.coverage(), &alpha, &format!("alpha of {name}"));
 
-        let coverage = upload(matte.coverage(), size, &device);
+        let coverage = stages::words(matte.coverage(), shape, &device);
         let matte = crate::matting::edge::without_traces(matte);
         let coverage = edge::gpu::without_traces(coverage);
         assert_eq!(bytes(coverage.clone()), matte.coverage(), "edge of {name}");

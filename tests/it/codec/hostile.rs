@@ -163,15 +163,20 @@ fn the_byte_limit_is_checked_first() {
     assert!(matches!(codec::probe(&bytes, &Limits::default()), Err(DecodeError::Unsupported { .. })));
 }
 
+/// A small WebP whose header declares 16384×16384 pixels.
+pub(crate) fn wide_webp() -> Vec<u8> {
+    let mut webp = fixture("lossless.webp");
+    webp[21..25].copy_from_slice(&0x0fff_ffff_u32.to_le_bytes());
+    webp
+}
+
 #[test]
 fn declared_sizes_of_jpegs_and_webps_are_limited() {
     let mut jpeg = fixture("baseline_444.jpg");
     let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).expect("a frame header");
     jpeg[frame + 5..frame + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
     assert!(matches!(codec::probe(&jpeg, &Limits::default()), Err(DecodeError::TooManyPixels { .. })));
-    let mut webp = fixture("lossless.webp");
-    webp[21..25].copy_from_slice(&0x0fff_ffff_u32.to_le_bytes());
-    assert!(matches!(codec::probe(&webp, &Limits::default()), Err(DecodeError::TooManyPixels { .. })));
+    assert!(matches!(codec::probe(&wide_webp(), &Limits::default()), Err(DecodeError::TooManyPixels { .. })));
 }
 
 #[test]

@@ -6,8 +6,10 @@
 
 #![cfg(all(target_os = "linux", feature = "heic"))]
 
+use super::memory::KEY;
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, end_after, http_client, longest_run, photo, stderr};
+use crate::support::command::{backdrop, end_after, golden_picture, http_client, longest_run, photo, stderr};
+use crate::support::hang_guard::until;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,10 +24,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
-
 fn heic() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures/heic-shoe.heic")
+    golden_picture("heic-shoe.heic")
 }
 
 struct Running {
@@ -74,19 +74,9 @@ impl Running {
         serde_json::from_str(&self.page("/readyz").await).expect("JSON")
     }
 
-    /// Polls for a minute until `holds`.
-    async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let polls = async {
-            while !holds().await {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), polls).await.expect(what);
-    }
-
     /// Waits until two workers are ready, and stops them.
     async fn stopped_workers(&self) -> Vec<Pid> {
-        self.until("two workers are ready", async || workers_of(self.daemon.0.id()).len() >= 2).await;
+        until("two workers are ready", async || workers_of(self.daemon.0.id()).len() >= 2).await;
         // A picture, so that the last one started has given up its rights.
         assert_eq!(self.remove(&heic()).await, 200);
         let workers = workers_of(self.daemon.0.id());
@@ -98,7 +88,7 @@ impl Running {
 
     /// Waits until a stopped worker was sent a picture.
     async fn until_busy(&self) {
-        self.until("a worker is busy", async || self.page("/metrics").await.contains("backdrop_decode_workers_busy 1"))
+        until("a worker is busy", async || self.page("/metrics").await.contains("backdrop_decode_workers_busy 1"))
             .await;
         // The gauge is raised a moment before the picture is sent.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -141,7 +131,7 @@ async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
     // An idle one that ended only after it was sent the next picture would be a second crash.
     let daemon = running.daemon.0.id();
     let have_ended = async || !workers_of(daemon).iter().any(|worker| workers.contains(worker));
-    running.until("the aborted workers have ended", have_ended).await;
+    until("the aborted workers have ended", have_ended).await;
     let (status, error) = refusal(unlucky).await;
     assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("HEIC decoder failed")), "{error}");
@@ -281,7 +271,7 @@ async fn the_memory_of_the_daemon_and_its_workers_is_closed_to_other_processes_o
         let workers = workers_of(daemon);
         workers.len() >= 2 && workers.iter().all(|worker| is_closed(worker.as_raw_nonzero().get().unsigned_abs()))
     };
-    running.until("two workers have closed their memory", are_closed).await;
+    until("two workers have closed their memory", are_closed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -303,5 +293,5 @@ async fn a_worker_has_one_thread_and_can_gain_no_rights() {
                 lines.map(|line| line.unwrap_or_default().replace('\t', " ")).join(", ") == expected
             })
     };
-    running.until("two workers have given up their rights", are_confined).await;
+    until("two workers have given up their rights", are_confined).await;
 }

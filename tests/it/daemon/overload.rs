@@ -5,6 +5,7 @@
 use super::memory::{KEY, largest};
 use crate::cli::serve::Daemon;
 use crate::support::command::{backdrop, http_client, json, photo, stderr};
+use crate::support::hang_guard::until;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use reqwest::multipart::{Form, Part};
@@ -70,19 +71,14 @@ impl Running {
         status
     }
 
-    /// Polls for a minute until all places are taken.
+    /// Waits until all places are taken.
     async fn until_full(&self) {
         let full = format!("backdrop_requests_in_flight {PLACES}");
-        let polls = async {
-            loop {
-                let response = self.client.get(format!("{}/metrics", self.admin)).send().await.expect("a response");
-                if response.text().await.expect("text").lines().any(|line| line == full) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        let is_full = async || {
+            let response = self.client.get(format!("{}/metrics", self.admin)).send().await.expect("a response");
+            response.text().await.expect("text").lines().any(|line| line == full)
         };
-        tokio::time::timeout(Duration::from_secs(60), polls).await.expect("all places are taken");
+        until("all places are taken", is_full).await;
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::cli::serve::Daemon;
 use crate::source::origin::{Answer, Origin};
-use crate::support::command::{backdrop, http_client, photo, stderr};
+use crate::support::command::{backdrop, golden_picture, http_client, photo, stderr};
 use crate::support::pictures::encoded;
 use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, OutputFormat, Size};
@@ -282,8 +282,7 @@ fn large() -> Bytes {
 }
 
 fn golden(name: &str) -> Bytes {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures");
-    fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}")).into()
+    fs::read(golden_picture(name)).unwrap_or_else(|error| panic!("{name}: {error}")).into()
 }
 
 /// A request to every endpoint of pictures, with every source of a picture.

@@ -1,4 +1,4 @@
-//! What the daemon has answered by its own metrics: the paths, and its faults, also those that no client has read.
+//! Reads the daemon's metrics: paths without a request, and 5xx answers, also those that no client has read.
 
 use crate::soak::inputs::{DROP_INS, QUERIES};
 use backdrop::http::router::ROUTES;

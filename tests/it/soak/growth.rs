@@ -6,7 +6,7 @@ pub(super) const WARM_UP: u64 = 1000;
 const GROWTH: f64 = 1000.0;
 /// Requests after which high-water marks, of rare requests at once and of the allocator, hardly rise.
 const SETTLED: f64 = 20_000.0;
-/// Requests beyond them over which the line of least squares tells [`GROWTH`] from noise.
+/// Requests beyond them over which the line of least squares distinguishes [`GROWTH`] from noise.
 const ENOUGH: f64 = 50_000.0;
 /// Bytes by which memory may differ in a shorter run beside its growth.
 const NOISE: f64 = 48e6;

@@ -1,10 +1,10 @@
-//! What the clients of the soak send: pictures, hostile ones and paths of an origin with their planned statuses, a clip,
+//! Inputs of the soak's clients: pictures, hostile ones and paths of an origin with their planned statuses, a clip,
 //! endpoints with fields.
 
-use crate::codec::hostile::metadata_bombs;
+use crate::codec::hostile::{metadata_bombs, wide_webp};
 use crate::codec::support::fixture;
 use crate::source::origin::{Answer, Origin};
-use crate::support::command::photo;
+use crate::support::command::{golden_picture, photo};
 use crate::support::pictures::png;
 use crate::video::support::{boxed, made};
 use backdrop::image::Size;
@@ -117,8 +117,7 @@ impl Inputs {
         // Half of them are small cutouts, which leave the processors to the others.
         let mut pictures = vec![jpeg, png_file, cutout.clone(), cutout.clone(), cutout.clone(), bomb.into()];
         if cfg!(feature = "heic") {
-            let heic = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures/heic-shoe.heic");
-            pictures.extend([cutout.clone(), read(&heic)]);
+            pictures.extend([cutout.clone(), read(&golden_picture("heic-shoe.heic"))]);
         }
         let graph = boxed((96, 54), "10", CLIP_SECONDS);
         let clip = made(folder, "clip.mp4", &[&graph], "-c:v libx264 -pix_fmt yuv420p");
@@ -128,8 +127,7 @@ impl Inputs {
 
 /// Files that are no pictures, cut off, larger than they may be, or of a size that their data do not have.
 fn hostile(jpeg: &Bytes, png_file: &Bytes) -> Vec<Hostile> {
-    let (webp, mut wide_webp) = (fixture("lossy.webp"), fixture("lossless.webp"));
-    wide_webp[21..25].copy_from_slice(&0x0fff_ffff_u32.to_le_bytes());
+    let webp = fixture("lossy.webp");
     let wide_png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xff\0\0\xff\xff\x08\x06\0\0\0";
     let others: [(Bytes, &'static [u16]); 6] = [
         (Bytes::from_static(b"not a picture"), &[415]),
@@ -137,7 +135,7 @@ fn hostile(jpeg: &Bytes, png_file: &Bytes) -> Vec<Hostile> {
         (png_file.slice(..png_file.len() - 20), &[400]),
         (webp[..webp.len() / 2].to_vec().into(), &[400]),
         (Bytes::from_static(wide_png), &[413]),
-        (wide_webp.into(), &[413]),
+        (wide_webp().into(), &[413]),
     ];
     let heics = ["grid_of_16384", "grid_of_grids", "grid_of_waste", "size_lie"];
     let heics = heics.map(|name| (Bytes::from(fixture(&format!("hostile/{name}.heic"))), HOSTILE_HEIC));

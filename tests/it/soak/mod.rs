@@ -38,7 +38,7 @@ const CLIENTS: usize = 16;
 const LIFE: Duration = Duration::from_secs(20);
 /// Between two disturbances of the last one.
 const CALM: Duration = Duration::from_secs(30);
-/// A run of so long has requests of every path and samples of memory after the last kill, whatever else the machine does.
+/// A run of this length or more must have requests of every path and samples of memory after the last kill.
 const LONG: Duration = Duration::from_secs(300);
 /// Descriptors more than at first: a connection of each client, one more that it opens after a lost one, and the slow ones.
 const MORE_DESCRIPTORS: usize = 3 * CLIENTS;

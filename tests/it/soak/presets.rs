@@ -1,4 +1,4 @@
-//! Presets of the soak: saved, overwritten and deleted. Each belongs to one client, which thus knows its parameters.
+//! Presets of the soak: saved, overwritten and deleted. Each belongs to one client, so that its expected parameters are known.
 
 use crate::soak::traffic::Traffic;
 use rand::Rng;

@@ -174,7 +174,7 @@ impl Traffic {
     }
 
     /// Sends a request once.
-    pub(super) async fn attempt(&self, what: &str, planned: &[u16], request: RequestBuilder) -> Outcome {
+    async fn attempt(&self, what: &str, planned: &[u16], request: RequestBuilder) -> Outcome {
         let (began, key) = (Instant::now(), self.key());
         let sent = async {
             // The second one is that of remove.bg's and Photoroom's clients.

@@ -45,6 +45,12 @@ pub(crate) fn photo(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos").join(name)
 }
 
+/// A picture of the golden set.
+#[cfg(target_os = "linux")]
+pub(crate) fn golden_picture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures").join(name)
+}
+
 /// Standard output as text.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("standard output is text")

@@ -18,3 +18,14 @@ pub(crate) fn within_a_minute<T: Send + 'static>(what: &str, work: impl FnOnce()
         }
     }
 }
+
+/// Polls until `holds`, and panics when that is not so after a minute.
+#[cfg(target_os = "linux")]
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let polls = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), polls).await.expect(what);
+}

@@ -25,7 +25,8 @@ impl NextTrial {
 
     /// Begins the wait again, `longer` times as long.
     pub(super) fn postpone(&mut self, longer: u32) {
-        *self = Self { since: Instant::now(), wait: self.wait.saturating_mul(longer), first: self.first };
+        self.since = Instant::now();
+        self.wait = self.wait.saturating_mul(longer);
     }
 
     /// Makes the wait as long as the first one: the GPU works.

@@ -97,15 +97,15 @@ impl ActiveRetoucher {
         state.failures.counted(outcome)
     }
 
-    /// Notes that one of `networks` cannot be used; whether that is news.
-    fn give_up(&self, networks: &Arc<dyn Retoucher>) -> bool {
+    /// Marks `networks` as failed; whether they were in use until now.
+    fn mark_failed(&self, networks: &Arc<dyn Retoucher>) -> bool {
         let mut state = self.state();
-        let is_news = state.are_in_use(networks);
-        if is_news {
+        let were_in_use = state.are_in_use(networks);
+        if were_in_use {
             state.failed = true;
             state.next_trial.postpone(1);
         }
-        is_news
+        were_in_use
     }
 
     fn run<T>(&self, mut work: impl FnMut(&dyn Retoucher) -> Result<T, SegmentError>) -> Result<T, SegmentError> {
@@ -113,7 +113,7 @@ impl ActiveRetoucher {
         let Some(networks) = self.on_gpu() else { return work(&self.cpu) };
         match self.counted(&networks, work(&*networks)) {
             Err(SegmentError::Unusable(reason)) => {
-                let first = self.give_up(&networks);
+                let first = self.mark_failed(&networks);
                 if falls_back {
                     if first {
                         tracing::warn!(
