@@ -96,7 +96,7 @@ impl LocalEngine {
     /// Runs the whole pipeline on a picture.
     pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
         // In a daemon, requests may have all slots for a moment.
-        let slot = self.engine.admit_waiting().await?;
+        let slot = self.engine.admit_waiting(Tenant::default()).await?;
         pipeline::run_in(&self.engine, &slot, files, recipe, &self.call()).await
     }
 

@@ -169,6 +169,11 @@ impl Merger {
             Err(error) => return self.problem(Some(origin), "", &syntax_error(&error, text)),
         };
         for (name, value) in table {
+            // A quoted name; one with a dot would be taken for a setting of a section.
+            if name.contains('.') {
+                self.problem(Some(origin.clone()), &name, "unknown field");
+                continue;
+            }
             let is_section = self.defaults.get(&name).is_some_and(Value::is_object);
             if let (true, Value::Object(section)) = (is_section, &value) {
                 for (key, value) in section {
@@ -305,11 +310,12 @@ mod tests {
 
     #[test]
     fn every_mistake_is_reported_at_once_with_its_origin() {
-        let file = "colour = 1\n[limits]\ncuont = 1\n[limts]\ncount = 1\n";
+        let file = "colour = 1\n\"place.x\" = 1\n[limits]\ncuont = 1\n[limts]\ncount = 1\n";
         let variables = [("BACKDROP_LIMITS_ON", "maybe")];
         let problems = merged(file, &variables, &[("limits.count", "--count", "-1")]).unwrap_err();
         let message = problems.to_string();
-        assert_eq!(problems.0.len(), 5, "{message}");
+        assert_eq!(problems.0.len(), 6, "{message}");
+        assert!(message.contains("b.toml: place.x: unknown field"), "{message}");
         assert!(message.contains("b.toml: colour: unknown field `colour`, expected `place` or `limits`"), "{message}");
         assert!(message.contains("b.toml: limits.cuont: unknown field `cuont`"), "{message}");
         assert!(message.contains("b.toml: limts: unknown field `limts`"), "{message}");

@@ -10,9 +10,9 @@
 use super::EngineError;
 use super::fair_semaphore::{FairSemaphore, Permit, Tenant};
 use crate::telemetry::metrics;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::timeout_at;
 
 /// The unit of the pixel budget.
@@ -28,7 +28,7 @@ struct Held {
     since: Instant,
     stats: Arc<Mutex<InFlightStats>>,
     pixels: OnceLock<Mutex<Option<Pixels>>>,
-    _request: OwnedSemaphorePermit,
+    _request: Permit,
 }
 
 impl Drop for Held {
@@ -80,8 +80,10 @@ impl InFlightStats {
 
 #[derive(Debug)]
 pub(super) struct Admission {
-    requests: Arc<Semaphore>,
+    requests: FairSemaphore,
     max_requests: usize,
+    /// Whether new requests are refused for good.
+    is_closed: AtomicBool,
     pixels: FairSemaphore,
     max_units: usize,
     stats: Arc<Mutex<InFlightStats>>,
@@ -91,8 +93,9 @@ impl Admission {
     pub(super) fn new(max_requests: usize, max_megapixels: u32) -> Self {
         let max_units = max_megapixels as usize * UNITS_PER_MEGAPIXEL;
         Self {
-            requests: Arc::new(Semaphore::new(max_requests)),
+            requests: FairSemaphore::new(max_requests),
             max_requests,
+            is_closed: AtomicBool::new(false),
             pixels: FairSemaphore::new(max_units),
             max_units,
             stats: Arc::new(Mutex::new(InFlightStats {
@@ -104,21 +107,30 @@ impl Admission {
     }
 
     pub(super) fn admit(&self) -> Result<Slot, EngineError> {
-        let request = Arc::clone(&self.requests).try_acquire_owned().map_err(|refused| match refused {
-            TryAcquireError::NoPermits => {
-                metrics::queue_dropped(metrics::Dropped::Full);
-                EngineError::QueueFull { retry_after: self.retry_after() }
-            }
-            TryAcquireError::Closed => EngineError::Stopped,
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(EngineError::Stopped);
+        }
+        let request = self.requests.try_acquire(1).ok_or_else(|| {
+            metrics::queue_dropped(metrics::Dropped::Full);
+            EngineError::QueueFull { retry_after: self.retry_after() }
         })?;
+        Ok(self.slot_of(request))
+    }
+
+    /// Waits for a slot, in the turn of `tenant`.
+    pub(super) async fn admit_waiting(&self, tenant: Tenant) -> Slot {
+        self.slot_of(self.requests.acquire(tenant, 1).await)
+    }
+
+    fn slot_of(&self, request: Permit) -> Slot {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).in_flight += 1;
         metrics::slot_taken();
-        Ok(Slot(Arc::new(Held {
+        Slot(Arc::new(Held {
             since: Instant::now(),
             stats: Arc::clone(&self.stats),
             pixels: OnceLock::new(),
             _request: request,
-        })))
+        }))
     }
 
     /// The mean duration of a request: after it, about as many as are in flight have finished. Whole seconds, 1 to 60.
@@ -155,11 +167,8 @@ impl Admission {
 
     /// Waits until no request is in flight, then refuses new ones.
     pub(super) async fn drained(&self) {
-        let all = u32::try_from(self.max_requests).expect("validated: at most 65536 requests");
-        // An error means that it is closed already: this was called before.
-        if let Ok(_all) = self.requests.acquire_many(all).await {
-            self.requests.close();
-        }
+        let _all = self.requests.acquire(Tenant::default(), self.max_requests).await;
+        self.is_closed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -176,6 +185,23 @@ mod tests {
 
     fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn a_freed_slot_is_the_next_waiters() {
+        let admission = Admission::new(1, 10);
+        let held = admission.admit().unwrap();
+        let mut waiting = pin!(admission.admit_waiting(Tenant::default()));
+        let mut other = pin!(admission.admit_waiting(Tenant::of("shop")));
+        assert!(poll_once(waiting.as_mut()).is_pending() && poll_once(other.as_mut()).is_pending());
+        drop(held);
+        assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })), "it is the waiter's");
+        let Poll::Ready(first) = poll_once(waiting.as_mut()) else { panic!("the slot was freed") };
+        // Work that takes slot after slot waits behind the others.
+        drop(first);
+        let mut again = pin!(admission.admit_waiting(Tenant::default()));
+        assert!(poll_once(again.as_mut()).is_pending());
+        assert!(poll_once(other.as_mut()).is_ready());
     }
 
     #[tokio::test]

@@ -79,6 +79,20 @@ impl FairSemaphore {
         (&mut waiting.receiver).await.expect("those who wait are kept until they have a permit")
     }
 
+    /// `units` where they are free and nothing waits.
+    pub fn try_acquire(&self, units: usize) -> Option<Permit> {
+        let mut state = self.state();
+        state.waiting.retain_mut(|(_, waiters)| {
+            waiters.retain(|waiter| !waiter.permit.is_closed());
+            !waiters.is_empty()
+        });
+        if !state.waiting.is_empty() {
+            return None;
+        }
+        state.free = state.free.checked_sub(units)?;
+        Some(Permit { semaphore: self.clone(), units })
+    }
+
     /// Units that are free.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {

@@ -53,8 +53,6 @@ use worker_pool::{Gauges, WorkerPool};
 const KEPT_BUFFER_BYTES: usize = 128 << 20;
 const CPU_GAUGES: Gauges = Gauges { waiting: metrics::cpu_jobs_waiting, running: metrics::cpu_jobs_running };
 const DECODE_GAUGES: Gauges = Gauges { waiting: metrics::decode_jobs_waiting, running: metrics::decode_jobs_running };
-/// The longest pause before a slot is tried for again.
-const FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Makes the network. Called on the device thread: at the start, after a panic, and after an idle unload.
 pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentError> + Send + Sync>;
@@ -183,16 +181,16 @@ impl Engine {
         self.0.admission.admit()
     }
 
-    /// Waits for a slot while all are taken: for work without a client to retry it.
+    /// Waits for a slot while all are taken, in the turn of `tenant`.
     ///
     /// # Errors
     /// [`EngineError::Stopped`] during shutdown.
-    pub async fn admit_waiting(&self) -> Result<Slot, EngineError> {
-        loop {
-            match self.admit() {
-                Err(EngineError::QueueFull { retry_after }) => tokio::time::sleep(retry_after.min(FULL_PAUSE)).await,
-                admitted => return admitted,
-            }
+    pub async fn admit_waiting(&self, tenant: Tenant) -> Result<Slot, EngineError> {
+        let mut states = self.state();
+        tokio::select! {
+            biased;
+            _ = states.wait_for(|state| *state == EngineState::Draining) => Err(EngineError::Stopped),
+            slot = self.0.admission.admit_waiting(tenant) => Ok(slot),
         }
     }
 

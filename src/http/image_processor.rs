@@ -4,6 +4,7 @@ use crate::codec::Header;
 use crate::engine::{Capacity, Engine, EngineError, EngineState, Slot};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
+use crate::telemetry::metrics;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -70,11 +71,11 @@ impl ImageProcessor for Engine {
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
         Box::pin(async move {
-            // The caller has a place of the fair queue. A stage of a picture whose client is gone, or a clip, may have the slot a
-            // little longer.
-            let slot = timeout_at(call.deadline.into(), self.admit_waiting())
-                .await
-                .map_err(|_| EngineError::DeadlineExceeded)??;
+            // The caller has a place of the fair queue. Stages of a picture whose client is gone, clips and bulk runs may have the slots.
+            let slot = timeout_at(call.deadline.into(), self.admit_waiting(call.tenant)).await.map_err(|_| {
+                metrics::queue_dropped(metrics::Dropped::Deadline);
+                EngineError::DeadlineExceeded
+            })??;
             let output = pipeline::run_in(self, &slot, files, recipe, call).await?;
             // The pixels are freed; only the encoded file waits for its reply.
             slot.release_pixels();

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::deps::{WorkCheckpoint, WorkError, WorkOutput, Worker};
 use super::{Job, input_in};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, EngineState};
 use crate::recipe::{Fields, VideoRecipe};
 use crate::telemetry::with_causes;
 use crate::video::{self, Finished, Tools, VideoConfig, VideoError};
@@ -46,7 +46,18 @@ impl VideoWorker {
             internal: true,
         })?;
         let source = input_in(folder);
-        match video::remove(&self.engine, &tools, &source, folder, &recipe, progress).await {
+        let removed = loop {
+            match video::remove(&self.engine, &tools, &source, folder, &recipe, progress).await {
+                // No clip can be processed then. The next attempt resumes from the checkpoint.
+                Err(VideoError::Engine(EngineError::Failed(reason))) => {
+                    tracing::warn!(job = job.id, %reason, "a clip waits until the network can be loaded");
+                    // An error means that the engine is gone, which the next attempt reports.
+                    drop(self.engine.state().wait_for(|state| *state != EngineState::Failed).await);
+                }
+                removed => break removed,
+            }
+        };
+        match removed {
             Ok(Finished { file, frames, rate, warnings, took }) => {
                 tracing::info!(
                     job = job.id,

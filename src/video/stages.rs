@@ -133,7 +133,7 @@ impl ClipJob<'_> {
     /// retry.
     async fn acquire(&self, places: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
-        let slot = self.engine.admit_waiting().await?;
+        let slot = self.engine.admit_waiting(Tenant::default()).await?;
         self.engine
             .reserve_pixels(
                 &slot,

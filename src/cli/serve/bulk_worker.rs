@@ -43,10 +43,7 @@ impl BulkWorker {
         let (runtime, (ending, ended)) = (Handle::current(), oneshot::channel());
         let (config, engine, device, stopped) = (config.clone(), engine.clone(), device.clone(), stop.clone());
         let run = move || {
-            // The daemon continues without the worker: requests come first.
-            if let Err(error) = runtime.block_on(work(config, engine, device, stopped)) {
-                tracing::error!(error = with_causes(&*error), "bulk runs are not processed any more");
-            }
+            runtime.block_on(work(config, engine, device, stopped));
             drop::<oneshot::Sender<()>>(ending);
         };
         std::thread::Builder::new().name("bulk-worker".into()).spawn(run)?;
@@ -61,23 +58,12 @@ impl BulkWorker {
     }
 }
 
-async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSignal) -> Result<(), Failure> {
+async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSignal) {
     let jobs = config.jobs.bulk_pictures;
-    let engine = LocalEngine::on(engine, device, &config).await?;
-    let mut is_away = false;
-    let queue = loop {
-        match open_queue(&config).await {
-            Ok(queue) => break queue,
-            Err(error) if !std::mem::replace(&mut is_away, true) => {
-                tracing::warn!(error = with_causes(&*error), "the queue of bulk runs cannot be opened yet");
-            }
-            Err(_) => {}
-        }
-        tokio::select! {
-            () = stop.requested() => return Ok(()),
-            () = tokio::time::sleep(PAUSE) => {}
-        }
-    };
+    let load = async || LocalEngine::on(engine.clone(), device.clone(), &config).await;
+    let Some(engine) = retried(&stop, "bulk runs wait: the network cannot be loaded yet", load).await else { return };
+    let open = async || open_queue(&config).await;
+    let Some(queue) = retried(&stop, "bulk runs wait: their queue cannot be opened yet", open).await else { return };
     let name = format!("daemon/{}", std::process::id());
     let prepare = RunPreparation::new(SharedEngine::of(config, jobs, engine));
     let worker = Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop };
@@ -93,5 +79,22 @@ async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSi
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
-    Ok(())
+}
+
+/// The outcome of the first `attempt` that succeeds, with a warning about the first that does not; `None` at the stop signal.
+async fn retried<T>(stop: &StopSignal, warning: &str, attempt: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
+    let mut has_failed = false;
+    loop {
+        match attempt().await {
+            Ok(outcome) => return Some(outcome),
+            Err(error) if !std::mem::replace(&mut has_failed, true) => {
+                tracing::warn!(error = with_causes(&*error), "{warning}");
+            }
+            Err(_) => {}
+        }
+        tokio::select! {
+            () = stop.requested() => return None,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
 }

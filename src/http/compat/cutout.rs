@@ -85,10 +85,15 @@ pub(super) async fn cut_out(
     Ok(Cutout { output, bill, source: size, latency: received.elapsed(), deadline })
 }
 
-/// A cutout is billed as `/remove`, one with a background as `/replace-bg`.
+/// Whether the matte is wanted, which has no background.
+pub(super) fn is_matte(fields: &Fields) -> bool {
+    fields.get("channels") == Some("alpha")
+}
+
+/// A cutout and a matte are billed as `/remove`, a cutout with a background as `/replace-bg`.
 pub(super) fn endpoint_of(fields: &Fields) -> &'static Endpoint {
     let has_background = fields.has_file(BG_FILE) || fields.get("bg_url").is_some() || fields.get("bg_color").is_some();
-    if has_background { &DROP_IN_BACKGROUND } else { &DROP_IN }
+    if has_background && !is_matte(fields) { &DROP_IN_BACKGROUND } else { &DROP_IN }
 }
 
 /// The size of a source, from its header.
@@ -102,4 +107,19 @@ async fn size_of(state: &ApiState, source: Bytes, call: Call) -> Result<Size, Re
         if is_too_many_pixels { error.param(RESOLUTION) } else { error }
     })?;
     Ok(header.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matte_is_billed_as_a_cutout_whatever_background_is_sent() {
+        for (channels, path) in [("alpha", "/remove"), ("rgba", "/replace-bg")] {
+            let mut fields = Fields::default();
+            fields.push("channels", channels).expect("a field");
+            fields.push("bg_color", "red").expect("a field");
+            assert_eq!(endpoint_of(&fields).path, path);
+        }
+    }
 }

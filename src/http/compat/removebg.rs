@@ -1,6 +1,6 @@
 //! `POST /v1.0/removebg`: translates remove.bg's fields to recipe fields, and adds its headers to the reply.
 
-use super::cutout::{self, Cutout, CutoutRequest, PictureSource};
+use super::cutout::{self, Cutout, CutoutRequest, PictureSource, is_matte};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
@@ -70,7 +70,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let source = source(&mut sent)?;
     let background = sent.take("bg_image_file").into_iter().next();
     let (fields, options) = translated(&sent, background.is_some())?;
-    let background = background.filter(|_| !options.is_archive);
+    let background = background.filter(|_| !options.is_archive && !is_matte(&fields));
     let request = CutoutRequest { fields, source, background, share, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let headers = headers(&cutout, options, caller.test);

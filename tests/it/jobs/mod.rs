@@ -2,3 +2,4 @@
 
 pub(crate) mod crash;
 pub(crate) mod video_crash;
+mod video_engine;

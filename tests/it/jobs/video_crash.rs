@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backdrop::account::Services;
+use backdrop::engine::Engine;
 use backdrop::jobs::{Created, Deps, JobState, JobView, Jobs, JobsConfig, NewJob, VideoWorker};
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::store::{self, RedbStore};
@@ -22,9 +23,13 @@ use crate::support::child_process::{child, child_input};
 use crate::support::tier::rounds;
 use crate::video::support::{boxed, cut, engine, made, recipe};
 
-const KEY: &str = "key_1";
+pub(super) const KEY: &str = "key_1";
 
 fn start(data_dir: &Path) -> (Services, Jobs) {
+    start_on(data_dir, engine())
+}
+
+pub(super) fn start_on(data_dir: &Path, engine: Engine) -> (Services, Jobs) {
     // The killed process may still hold its lock.
     let file = store::file_in(data_dir);
     let store = RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the store opens");
@@ -33,7 +38,7 @@ fn start(data_dir: &Path) -> (Services, Jobs) {
         store: Arc::clone(&services.store),
         billing: services.billing.clone(),
         results: Arc::new(FolderStore(data_dir.join("kept"))),
-        worker: Arc::new(VideoWorker::new(engine(), VideoConfig::default())),
+        worker: Arc::new(VideoWorker::new(engine, VideoConfig::default())),
         webhooks: Arc::new(PrintedWebhooks),
     };
     let jobs = Jobs::start(deps, &JobsConfig::default(), data_dir).expect("it starts");
@@ -66,6 +71,11 @@ async fn job_after_restart(data_dir: &Path, clip: &Path, id: Option<&str>) -> Jo
         assert_ne!(shown.job.state, JobState::Failed, "{shown:?}");
         return shown;
     }
+    created(&jobs, clip).await
+}
+
+/// A new job for a clip.
+pub(super) async fn created(jobs: &Jobs, clip: &Path) -> JobView {
     let incoming = jobs.incoming(1 << 20).await.expect("a folder");
     std::fs::copy(clip, incoming.input()).expect("the folder is there");
     let new = NewJob {

@@ -2,12 +2,15 @@
 
 use crate::support::segmenter;
 use backdrop::codec::Channels;
-use backdrop::engine::{Engine, EngineConfig};
+use backdrop::engine::{Engine, EngineConfig, SegmenterFactory};
 use backdrop::image::{Frame, Size};
+use backdrop::model::SegmentError;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 /// Side of the masks.
@@ -20,28 +23,46 @@ pub(crate) fn tools() -> Tools {
     Tools::find(&VideoConfig::default()).expect("these tests need ffmpeg and ffprobe: `apt-get install ffmpeg`")
 }
 
-/// An engine whose network computes the probability of a cell from the pixel in its middle.
-fn engine_of(probability: fn([u8; 4]) -> f32) -> Engine {
-    let config = EngineConfig { cpu_workers: 2, ..EngineConfig::default() };
-    let factory = segmenter::factory_by_frame("fake-1", move |frame| {
+/// A network that computes the probability of a cell from the pixel in its middle.
+fn network_of(probability: fn([u8; 4]) -> f32) -> SegmenterFactory {
+    segmenter::factory_by_frame("fake-1", move |frame| {
         let Size { width, height } = frame.size();
         segmenter::mask(Size::new(GRID, GRID), |x, y| {
             probability(frame.pixel((x * 2 + 1) * width / (2 * GRID), (y * 2 + 1) * height / (2 * GRID)))
         })
-    });
-    Engine::start(&config, factory)
+    })
+}
+
+fn engine_of(network: SegmenterFactory) -> Engine {
+    Engine::start(&EngineConfig { cpu_workers: 2, ..EngineConfig::default() }, network)
 }
 
 /// The subject is what is red.
-pub(crate) fn engine() -> Engine {
-    engine_of(|[red, green, blue, _]| {
+fn network_of_red() -> SegmenterFactory {
+    network_of(|[red, green, blue, _]| {
         ((f32::from(red) - (f32::from(green) + f32::from(blue)) / 2.0) / 120.0).clamp(0.0, 1.0)
     })
 }
 
+/// The subject is what is red.
+pub(crate) fn engine() -> Engine {
+    engine_of(network_of_red())
+}
+
+/// As [`engine()`], with a network that cannot be loaded the first `failures` times.
+pub(crate) fn engine_after_failures(failures: usize) -> Engine {
+    let (network, left) = (network_of_red(), AtomicUsize::new(failures));
+    engine_of(Arc::new(move || {
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+            Ok(_) => Err(SegmentError::Unusable("its memory is taken".to_owned())),
+            Err(_) => network(),
+        }
+    }))
+}
+
 /// The subject is everything, except in the picture of the self-test.
 pub(crate) fn engine_of_everything() -> Engine {
-    engine_of(|pixel| if pixel == [24, 28, 36, 255] { 0.0 } else { 1.0 })
+    engine_of(network_of(|pixel| if pixel == [24, 28, 36, 255] { 0.0 } else { 1.0 }))
 }
 
 pub(crate) fn recipe(format: VideoFormat) -> VideoRecipe {
