@@ -1,8 +1,8 @@
 //! Admission control: the bounds on requests and megapixels in flight, and the `Retry-After` of a request that is refused.
 //!
-//! A request takes its [`Slot`] first, or is refused: refusing is cheaper for both sides than an unbounded queue. It then
-//! waits for its megapixels, whose number is in the header, before the decoder allocates them. Peak memory follows from the
-//! two.
+//! A request takes its [`Slot`] first, or is refused, or waits where its caller bounds the queue: refusing is cheaper for both sides
+//! than an unbounded one. It then waits for its megapixels, whose number is in the header, before the decoder allocates them. Peak
+//! memory follows from the two.
 //!
 //! A slot is shared by all work of its request. Work in progress when the caller disconnects keeps the slot, and the pixels in
 //! it, until it ends: the counts are of what is in memory.

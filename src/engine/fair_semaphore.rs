@@ -79,7 +79,7 @@ impl FairSemaphore {
         (&mut waiting.receiver).await.expect("those who wait are kept until they have a permit")
     }
 
-    /// `units` where they are free and nothing waits.
+    /// `units` where they are free and nothing waits, also for a moment.
     pub fn try_acquire(&self, units: usize) -> Option<Permit> {
         let mut state = self.state();
         state.waiting.retain_mut(|(_, waiters)| {

@@ -10,8 +10,8 @@
 //!
 //! Batches are formed when the device is free, from all queued tickets, so an idle daemon answers at once and a busy one
 //! forms large batches. A ticket has one or more pictures of one caller, which stay together; it owns its slot until it is
-//! answered, so no queue between admission and device can overflow. Where work waits for megapixels or a CPU worker, accounts
-//! take turns (`fair_semaphore`). The request of a disconnected caller is dropped at the
+//! answered, so no queue between admission and device can overflow. Where work waits for a slot, megapixels or a CPU worker,
+//! accounts take turns (`fair_semaphore`). The request of a disconnected caller is dropped at the
 //! next step: before the batch is formed, before each CPU task.
 
 mod admission;

@@ -37,6 +37,11 @@ pub trait Worker: Send + Sync + std::fmt::Debug {
         progress: &'a (dyn Fn(u8) + Send + Sync),
     ) -> BoxFuture<'a, Result<WorkOutput, WorkError>>;
 
+    /// Whether work makes no progress for a reason that is not the jobs': these are not at a standstill then.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
     /// What the folder of a job has from which the job resumes, also in a copy of the folder on another machine; `None`
     /// before there is anything. Blocks for a short time.
     ///

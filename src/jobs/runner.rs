@@ -233,7 +233,12 @@ async fn execute(shared: &Arc<Shared>, job: &Job, handle: &JobHandle, stop: &mut
                 }
                 space_at = Instant::now() + shared.space.check_every();
             }
-            () = sleep_until(progress_at + shared.tuning.stall) => break Ended::Stalled,
+            () = sleep_until(progress_at + shared.tuning.stall) => {
+                if !shared.deps.worker.is_waiting() {
+                    break Ended::Stalled;
+                }
+                progress_at = Instant::now();
+            }
         }
     };
     task.0.abort();

@@ -52,7 +52,8 @@ impl VideoWorker {
                 Err(VideoError::Engine(EngineError::Failed(reason))) => {
                     tracing::warn!(job = job.id, %reason, "a clip waits until the network can be loaded");
                     // An error means that the engine is gone, which the next attempt reports.
-                    drop(self.engine.state().wait_for(|state| *state != EngineState::Failed).await);
+                    let is_over = |state: &EngineState| !matches!(state, EngineState::Failed | EngineState::Loading);
+                    drop(self.engine.state().wait_for(is_over).await);
                 }
                 removed => break removed,
             }
@@ -94,6 +95,10 @@ impl Worker for VideoWorker {
         progress: &'a (dyn Fn(u8) + Send + Sync),
     ) -> BoxFuture<'a, Result<WorkOutput, WorkError>> {
         Box::pin(self.remove(job, folder, progress))
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.engine.failed_for().is_some()
     }
 
     fn checkpoint(&self, folder: &Path) -> io::Result<Option<WorkCheckpoint>> {

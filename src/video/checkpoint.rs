@@ -141,7 +141,11 @@ impl Checkpoint {
             };
             let is_ours = ["part-", "segment-", "result."].iter().any(|start| name.starts_with(start));
             if is_ours && !is_kept() {
-                fs::remove_file(entry.path())?;
+                match fs::remove_file(entry.path()) {
+                    // A run that was dropped in this process has renamed it meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed?,
+                }
             }
         }
         Ok(())

@@ -40,6 +40,20 @@ async fn a_worker_that_hangs_fails_its_job_even_if_it_cannot_be_stopped() {
 }
 
 #[tokio::test]
+async fn a_job_whose_worker_waits_is_not_at_a_standstill() {
+    let env = TestEnv { stall: Duration::from_millis(20), ..TestEnv::new() };
+    env.worker.waits.store(true, Ordering::SeqCst);
+    let daemon = env.run();
+    let id = daemon.create_new(new_job("hang")).await.job.id;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let job = daemon.jobs.get(KEY, &id).await.expect("it reads").expect("it is there").job;
+    assert!(!job.state.is_final(), "{job:?}");
+    env.worker.waits.store(false, Ordering::SeqCst);
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Failed);
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_result_whose_storing_ended_after_its_job_is_deleted_with_the_record() {
     let env = TestEnv::new();
     let daemon = env.run();

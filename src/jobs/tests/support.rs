@@ -66,6 +66,8 @@ pub(super) struct FakeWorker {
     pub(super) segments: AtomicUsize,
     /// Releases blocked calls.
     pub(super) release: AtomicBool,
+    /// What [`Worker::is_waiting`] returns.
+    pub(super) waits: AtomicBool,
 }
 
 /// A running call.
@@ -175,6 +177,10 @@ impl Worker for FakeWorker {
                 other => unreachable!("{other}"),
             }
         })
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::SeqCst)
     }
 
     fn checkpoint(&self, folder: &Path) -> std::io::Result<Option<WorkCheckpoint>> {

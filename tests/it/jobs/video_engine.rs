@@ -38,6 +38,7 @@ async fn a_clip_waits_until_the_network_can_be_loaded() {
         drop(stopping);
         job
     };
-    let ((), job) = tokio::join!(running, ended);
+    let both = async { tokio::join!(running, ended) };
+    let ((), job) = tokio::time::timeout(Duration::from_secs(120), both).await.expect("the clip is finished");
     assert_eq!((job.state, job.error), (JobState::Done, None));
 }
