@@ -6,6 +6,7 @@
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Flex, TensorMetadata};
+use burn::tensor::kind::Basic;
 use burn::tensor::{Bytes, DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
@@ -116,13 +117,13 @@ pub fn upload_shared(pixels: Bytes, width: usize, height: usize, device: &Device
     Tensor::from_data(TensorData::from_bytes(pixels, [height, width], DType::U32), (device, DType::U32))
 }
 
-/// The values of `plane` on the host. burn leaves the copy to the first access, which panics where the device has failed and waits where
+/// The values of `tensor` on the host. burn leaves the copy to the first access, which panics where the device has failed and waits where
 /// it hangs: here the copy is complete when they are returned.
 ///
 /// # Errors
 /// Why the device failed.
-pub fn download(plane: Plane) -> Result<TensorData, String> {
-    let data = plane.try_into_data().map_err(|error| error.to_string())?;
+pub fn download<const D: usize, K: Basic>(tensor: Tensor<D, K>) -> Result<TensorData, String> {
+    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
     data.bytes().read(Default::default()).map_err(|error| error.to_string())?;
     Ok(data)
 }

@@ -3,7 +3,7 @@
 use crate::compose::Grounding;
 use crate::compose::ground_shadow::{GroundScene, Silhouette, cell_side, is_cropped};
 use crate::image::{Rect, Size, Transferred};
-use backdrop_kernels::device::Plane;
+use backdrop_kernels::device::{Plane, download};
 use backdrop_kernels::shadow_grid::Cells;
 use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
 use burn::tensor::{Tensor, TensorData};
@@ -49,8 +49,7 @@ pub(super) fn shadow(
 fn last_row(canvas: &Plane, subject: Rect) -> Result<Vec<u32>, String> {
     let last = Rect { top: subject.top + subject.height - 1, height: 1, ..subject };
     let row = canvas.clone().slice(last.ranges());
-    let row = row.try_into_data().map_err(|error| error.to_string())?;
-    row.try_into_vec().map_err(|error| error.to_string())
+    download(row)?.try_into_vec().map_err(|error| error.to_string())
 }
 
 /// The mean coverage of each cell of the subject.
@@ -59,6 +58,5 @@ fn silhouette(canvas: &Plane, subject: Rect) -> Result<Vec<f32>, String> {
     let bounds = [left, top, left + width, top + height];
     let grid = Cells { bounds, extension: [0; 4], cell: cell_side(subject), border: 0 };
     let means = cells(canvas.clone(), Coverage::Alpha, grid);
-    let means = means.try_into_data().map_err(|error| error.to_string())?;
-    means.try_into_vec().map_err(|error| error.to_string())
+    download(means)?.try_into_vec().map_err(|error| error.to_string())
 }

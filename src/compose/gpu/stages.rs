@@ -77,7 +77,7 @@ fn outlined(canvas: Plane, outline: Option<Outline>, scale: f32) -> (Plane, Opti
 
 /// The bounds of the subject, of which the extents of its rows are downloaded.
 fn bounds(canvas: Plane) -> Result<Option<Rect>, String> {
-    let extents = coverage::gpu::extents(canvas, SUBJECT_ALPHA).try_into_data().map_err(|error| error.to_string())?;
+    let extents = download(coverage::gpu::extents(canvas, SUBJECT_ALPHA))?;
     let extents: Vec<u32> = extents.try_into_vec().map_err(|error| error.to_string())?;
     let rows = extents.as_chunks::<2>().0.iter().zip(0..).filter(|([first, end], _)| first < end);
     let bounds = rows.fold(None, |bounds: Option<[u32; 4]>, (&[first, end], row)| {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use backdrop_kernels::conv::Tile;
+use backdrop_kernels::device::download;
 use backdrop_kernels::parity;
 use backdrop_kernels::watchdog::{CallError, Watchdog};
 use burn::tensor::{Tensor, TensorData};
@@ -172,7 +173,7 @@ impl<N: Send + Sync + 'static> OnDevice<N> {
 /// The values of a tensor. A kernel that panicked on the device's thread leaves zeros, which read back as success; a layer of
 /// these networks, each of which adds a bias, never gives zeros alone.
 fn downloaded(tensor: Tensor<4>) -> Result<Vec<f32>, SegmentError> {
-    let data = tensor.try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
+    let data = download(tensor).map_err(SegmentError::Device)?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
     if values.iter().all(|value| *value == 0.0) || values.iter().any(|value| !value.is_finite()) {
         return Err(SegmentError::Device("an output was never written".to_owned()));

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use backdrop_kernels::conv::Isa;
+use backdrop_kernels::device::download;
 use backdrop_kernels::model_input::gpu::model_input;
 use backdrop_kernels::parity;
 use backdrop_kernels::watchdog::CallError;
@@ -166,7 +167,7 @@ fn outputs(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec
     let Prediction { masks, features } = net.forward(Tensor::stack::<4>(inputs, 0));
     // Joined on the device: one download.
     let rows = Tensor::cat(vec![masks.flatten::<2>(1, 2), features], 1);
-    let data = rows.try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
+    let data = download(rows).map_err(SegmentError::Device)?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
     let split = values.chunks_exact(side * side + FEATURES).take(count).map(|row| row.split_at(side * side));
     let outputs = split.filter(|(mask, features)| is_written(mask) && is_written(features));
