@@ -10,7 +10,6 @@
 use super::EngineError;
 use super::fair_semaphore::{FairSemaphore, Permit, Tenant};
 use crate::telemetry::metrics;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
@@ -82,8 +81,6 @@ impl InFlightStats {
 pub(super) struct Admission {
     requests: FairSemaphore,
     max_requests: usize,
-    /// Whether new requests are refused for good.
-    is_closed: AtomicBool,
     pixels: FairSemaphore,
     max_units: usize,
     stats: Arc<Mutex<InFlightStats>>,
@@ -95,7 +92,6 @@ impl Admission {
         Self {
             requests: FairSemaphore::new(max_requests),
             max_requests,
-            is_closed: AtomicBool::new(false),
             pixels: FairSemaphore::new(max_units),
             max_units,
             stats: Arc::new(Mutex::new(InFlightStats {
@@ -107,9 +103,6 @@ impl Admission {
     }
 
     pub(super) fn admit(&self) -> Result<Slot, EngineError> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(EngineError::Stopped);
-        }
         let request = self.requests.try_acquire(1).ok_or_else(|| {
             metrics::queue_dropped(metrics::Dropped::Full);
             EngineError::QueueFull { retry_after: self.retry_after() }
@@ -165,10 +158,9 @@ impl Admission {
         (stats.in_flight == 0).then(|| stats.last_left.elapsed())
     }
 
-    /// Waits until no request is in flight, then refuses new ones.
+    /// Waits until no request is in flight.
     pub(super) async fn drained(&self) {
-        let _all = self.requests.acquire(Tenant::default(), self.max_requests).await;
-        self.is_closed.store(true, Ordering::Relaxed);
+        drop(self.requests.acquire(Tenant::default(), self.max_requests).await);
     }
 }
 
