@@ -4,6 +4,9 @@
 //! A model id stands for one provider: if it fails, the request fails. `auto` tries the providers that the account may
 //! use in the order of the specification's table until one delivers; if none does, the built-in generator draws. A prompt
 //! that one of them refuses is refused, and no other provider is tried.
+//!
+//! Requests that share a call share its failure too. A timeout is not shared with a request that has at least as much time left as
+//! that call had, or half of the API's time limit: it makes a call of its own.
 
 use super::cache::{Cache, CacheKey};
 use super::config::GenerateConfig;
@@ -209,7 +212,14 @@ impl Providers {
         let Inner { cache, in_flight, .. } = &*self.0;
         let size = upstream.size_for(canvas).ok_or_else(|| UpstreamError::Malformed("no size".to_owned()))?;
         let key = cache_key(upstream, prompt, size);
-        let began = Instant::now();
+        let (began, time_limit) = (Instant::now(), upstream.config.timeout);
+        // Of a call that this request does not share: requests that arrive together do not make hopeless calls in turn.
+        let end = deadline.min(began + time_limit);
+        let shareable = |result: &Result<Bytes, Arc<UpstreamError>>| {
+            let Err(error) = result else { return true };
+            let UpstreamError::TimedOut(limit) = **error else { return true };
+            end.saturating_duration_since(Instant::now()) < limit.min(time_limit / 2)
+        };
         let mut own = false;
         let work = async {
             own = true;
@@ -224,7 +234,8 @@ impl Providers {
             }
             Ok(picture)
         };
-        let result = in_flight.run(key, work).await;
+        let timed_out = || Err(UpstreamError::TimedOut(deadline.saturating_duration_since(began)).into());
+        let result = in_flight.run(key, deadline, shareable, work).await.unwrap_or_else(timed_out);
         if !own {
             metrics::backdrop_looked_up("shared");
         }

@@ -3,11 +3,16 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tokio::sync::OnceCell;
+use std::time::Instant;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::timeout_at;
 
 /// Computations in progress, by key. Callers that arrive while one runs share its result, a failure too.
 #[derive(Debug)]
-pub(super) struct SingleFlight<K, T>(Mutex<HashMap<K, Weak<OnceCell<T>>>>);
+pub(super) struct SingleFlight<K, T>(Mutex<HashMap<K, Weak<LatestResult<T>>>>);
+
+/// The latest result for a key, locked while a computation runs.
+type LatestResult<T> = AsyncMutex<Option<T>>;
 
 impl<K, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
@@ -16,22 +21,36 @@ impl<K, T> Default for SingleFlight<K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T: Clone> SingleFlight<K, T> {
-    /// The result of `work`, or of a computation for `key` that already runs. When the caller that runs it is dropped, a
-    /// waiting caller starts over; without any waiting caller the computation is dropped.
-    pub(super) async fn run(&self, key: K, work: impl Future<Output = T>) -> T {
-        let cell = self.cell(key);
-        cell.get_or_init(|| work).await.clone()
+    /// The result of `work`, or of a computation for `key` that already runs; `None` where that one lasts beyond `deadline`.
+    ///
+    /// In the order of their arrival, a waiting caller starts over when the caller that runs the computation is dropped, or
+    /// where the result is not `shareable` with it. Without any waiting caller the computation is dropped.
+    pub(super) async fn run(
+        &self,
+        key: K,
+        deadline: Instant,
+        shareable: impl FnOnce(&T) -> bool,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let latest = self.latest(key);
+        let mut latest = timeout_at(deadline.into(), latest.lock()).await.ok()?;
+        if let Some(result) = latest.as_ref().filter(|result| shareable(result)) {
+            return Some(result.clone());
+        }
+        let result = work.await;
+        *latest = Some(result.clone());
+        Some(result)
     }
 
-    fn cell(&self, key: K) -> Arc<OnceCell<T>> {
+    fn latest(&self, key: K) -> Arc<LatestResult<T>> {
         // Never held across an await; a poisoned map is still consistent.
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        running.retain(|_, cell| cell.strong_count() > 0);
+        running.retain(|_, latest| latest.strong_count() > 0);
         let existing = running.get(&key).and_then(Weak::upgrade);
         existing.unwrap_or_else(|| {
-            let cell = Arc::default();
-            running.insert(key, Arc::downgrade(&cell));
-            cell
+            let latest = Arc::default();
+            running.insert(key, Arc::downgrade(&latest));
+            latest
         })
     }
 }
@@ -39,9 +58,16 @@ impl<K: Copy + Eq + Hash, T: Clone> SingleFlight<K, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
+    use std::future::pending;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
     use tokio::sync::Barrier;
     use tokio::task::yield_now;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(20)
+    }
 
     #[tokio::test]
     async fn concurrent_calls_share_one_computation_and_later_calls_compute_again() {
@@ -52,11 +78,14 @@ mod tests {
             }
             computed.fetch_add(1, Ordering::SeqCst)
         };
-        let (one, other, third) =
-            tokio::join!(flights.run("a", work()), flights.run("b", work()), flights.run("a", work()));
+        let (one, other, third) = tokio::join!(
+            flights.run("a", soon(), |_| true, work()),
+            flights.run("b", soon(), |_| true, work()),
+            flights.run("a", soon(), |_| true, work())
+        );
         assert_eq!((one, computed.load(Ordering::SeqCst)), (third, 2));
         assert_ne!(one, other);
-        assert_eq!(flights.run("a", work()).await, 2, "no computation was running any more");
+        assert_eq!(flights.run("a", soon(), |_| true, work()).await, Some(2), "no computation was running any more");
         assert_eq!(flights.0.lock().unwrap().len(), 1, "finished entries are removed");
     }
 
@@ -67,17 +96,41 @@ mod tests {
             let (flights, begun) = (flights.clone(), begun.clone());
             async move {
                 flights
-                    .run("a", async {
+                    .run("a", soon(), |_| true, async {
                         begun.wait().await;
-                        std::future::pending::<u32>().await
+                        pending::<u32>().await
                     })
                     .await
             }
         });
         begun.wait().await;
-        let second = tokio::spawn(async move { flights.run("a", async { 7 }).await });
+        let second = tokio::spawn(async move { flights.run("a", soon(), |_| true, async { 7 }).await });
         yield_now().await;
         first.abort();
-        assert_eq!(second.await.unwrap(), 7);
+        assert_eq!(second.await.unwrap(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_result_that_is_not_shareable_with_a_waiting_caller_is_computed_again() {
+        let (flights, computed) = (SingleFlight::default(), AtomicU32::new(0));
+        let work = async || {
+            yield_now().await;
+            computed.fetch_add(1, Ordering::SeqCst)
+        };
+        let results = tokio::join!(
+            flights.run("a", soon(), |_| true, work()),
+            flights.run("a", soon(), |_| true, work()),
+            flights.run("a", soon(), |result: &u32| *result > 0, work()),
+            flights.run("a", soon(), |result: &u32| *result > 0, work())
+        );
+        assert_eq!(results, (Some(0), Some(0), Some(1), Some(1)));
+    }
+
+    #[tokio::test]
+    async fn a_caller_waits_until_its_own_deadline() {
+        let flights = SingleFlight::default();
+        let mut first = flights.run("a", soon(), |_| true, pending::<u32>()).boxed();
+        assert!(first.as_mut().now_or_never().is_none());
+        assert_eq!(flights.run("a", Instant::now(), |_| true, async { 7 }).await, None);
     }
 }
