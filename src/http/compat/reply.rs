@@ -71,7 +71,7 @@ pub(super) async fn picture(
     let mut bytes = std::mem::take(&mut output.image.bytes);
     let mut media_type = output.image.format.media_type();
     if matches!(file, ResultFile::Archive) {
-        let archive = archive::color_and_alpha(bytes).await?;
+        let archive = archive::color_and_alpha(bytes, &caller.account, deadline).await?;
         bytes = state.replies.hold(&caller.account, archive.into(), deadline).await?;
         media_type = "application/zip";
     }
