@@ -253,6 +253,10 @@ impl From<JobsError> for ApiError {
             JobsError::Io { ref source, .. } if is_disk_full(source) => disk_full_error(with_causes(&error)),
             JobsError::DiskSpace(_) => disk_full_error(error.to_string()),
             JobsError::Write(error) => error.into(),
+            JobsError::Read(OpenError::Corrupt { .. }) => {
+                Self::new(ErrorCode::InternalError, "the record of the job cannot be read")
+                    .caused_by(with_causes(&error))
+            }
             JobsError::Read(error) => error.into(),
             JobsError::Results(_) => {
                 let message = "the place of the service's results is not available right now";
@@ -335,6 +339,13 @@ mod tests {
             assert!(FetchFailure::REASONS.contains(&reason));
         }
         assert!(!tls.contains("expired") && !status.contains("404"));
+    }
+
+    #[test]
+    fn a_job_whose_record_cannot_be_read_is_an_error_that_says_so() {
+        let reason = "job job_1: malformed record".to_owned();
+        let error = ApiError::from(JobsError::Read(OpenError::Corrupt { path: "/secret/path".into(), reason }));
+        assert_eq!((error.code, error.message()), (ErrorCode::InternalError, "the record of the job cannot be read"));
     }
 
     #[test]

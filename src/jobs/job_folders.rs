@@ -3,7 +3,6 @@
 //! A folder is on the disk before its job is recorded, and is deleted after its job's end is recorded. So a crash leaves
 //! at most folders without a job, which the next start deletes.
 
-use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -113,8 +112,8 @@ impl JobFolders {
         }
     }
 
-    /// Deletes the folders of incoming clips, and of jobs that are not among `kept`. Blocks.
-    pub(super) fn retain(&self, kept: &HashSet<&str>) -> Result<(), JobsError> {
+    /// Deletes the folders of incoming clips, and of jobs for whose ids `is_kept` is false. Blocks.
+    pub(super) fn retain(&self, is_kept: impl Fn(&str) -> bool) -> Result<(), JobsError> {
         let failed = |source| io_error("the folder of the jobs cannot be cleaned up", source);
         for entry in fs::read_dir(&self.root).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -123,7 +122,7 @@ impl JobFolders {
             let Some(name) = name.to_str().filter(|name| name.starts_with(INCOMING) || Job::is_id(name)) else {
                 continue;
             };
-            if !kept.contains(name) {
+            if !is_kept(name) {
                 remove_folder(&entry.path()).map_err(failed)?;
             }
         }

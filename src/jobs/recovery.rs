@@ -5,7 +5,8 @@
 //!   finished segments, so the worker resumes;
 //! - a job whose result was stored but whose end was not recorded: it runs again, and its result replaces the stored one.
 //!   It is billed once, because the bill is part of the change that records the end;
-//! - a folder without a job: it is deleted;
+//! - a folder without a job: it is deleted. That of a job whose record cannot be read stays: the record may be readable
+//!   again, to another version or from a backup;
 //! - a queued job that is not in memory, because its creation was reported as failed and was written all the same: the
 //!   runner finds it in the queue and calls [`enter_missing`].
 //!
@@ -67,7 +68,9 @@ pub(super) fn recover(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Arc
             shared.running.remove(&lost.id);
         }
     }
-    shared.folders.retain(&ids(&waiting))?;
+    let kept = ids(&waiting);
+    // A record that cannot be read may be that of an unfinished job.
+    shared.folders.retain(|id| kept.contains(id) || store.job(id).is_err())?;
     if !waiting.is_empty() {
         tracing::info!(waiting = waiting.len(), requeued, "jobs of the last run are queued");
     }

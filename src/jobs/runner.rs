@@ -75,7 +75,7 @@ async fn next(shared: &Shared, started: &HashMap<tokio::task::Id, String>) -> Re
     next.map_err(|error| tracing::error!(error = with_causes(&error), "the queue cannot be read"))
 }
 
-/// How the execution of a job ended.
+/// How the execution of a job ended, or why it did not begin.
 enum Ended {
     /// By itself.
     Completed(Result<StoredOutput, WorkError>),
@@ -110,10 +110,15 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
         }
         return;
     };
-    let Some(job) = record_start(&shared, job, &handle, &mut stop).await else { return };
-    tracing::info!(job = id, key = job.key_id, "a job starts");
+    let started = record_start(&shared, &job, &handle, &mut stop).await;
     let started_at = Instant::now();
-    let ended = execute(&shared, &job, &handle, &mut stop).await;
+    let ended = match started {
+        Ok(()) => {
+            tracing::info!(job = id, key = job.key_id, "a job starts");
+            execute(&shared, &job, &handle, &mut stop).await
+        }
+        Err(ended) => ended,
+    };
     let outcome = match ended {
         Ended::Stopped => {
             tracing::info!(job = id, "the job was interrupted and resumes at the next start");
@@ -147,55 +152,35 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
     record_end(&shared, &job, &handle, end, started_at.elapsed(), &mut stop).await;
 }
 
-/// Records the start of a job; nothing where it was cancelled, belongs to another daemon or is back in the queue.
-async fn record_start(shared: &Shared, job: Job, handle: &JobHandle, stop: &mut watch::Receiver<bool>) -> Option<Job> {
+/// Records the start of a job. Retried while the store cannot write.
+async fn record_start(
+    shared: &Shared,
+    job: &Job,
+    handle: &JobHandle,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<(), Ended> {
     let mut may_be_recorded = false;
     loop {
-        let started = shared.change(Change::StartJob { id: job.id.clone(), at: shared.now() }).await;
-        let error = match started.map(|rows| rows.jobs.into_iter().next()) {
-            Ok(Some(job)) => return Some(job),
-            Ok(None) => None,
+        let error = match shared.change(Change::StartJob { id: job.id.clone(), at: shared.now() }).await {
+            Ok(_) => return Ok(()),
             // Recorded by an attempt that was reported as failed.
             Err(WriteError::Change(ChangeError::JobState { state: JobState::Processing, .. })) if may_be_recorded => {
-                return Some(Job { state: JobState::Processing, ..job });
+                return Ok(());
             }
             // Cancelled before it started.
             Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {
-                shared.clear(&job).await;
-                return None;
+                return Err(Ended::Cancelled);
             }
-            Err(WriteError::Change(ChangeError::JobElsewhere(_))) => {
-                adoption::leave(shared, &job, handle).await;
-                return None;
-            }
-            Err(error) => Some(error),
+            Err(WriteError::Change(ChangeError::JobElsewhere(_))) => return Err(Ended::Adopted),
+            Err(error) => error,
         };
-        let reason = error.as_ref().map(|error| with_causes(error));
-        tracing::error!(job = job.id, reason, "a job cannot be started");
-        may_be_recorded |= matches!(error, Some(WriteError::Change(ChangeError::Storage(_))));
-        if !may_be_recorded {
-            requeue(shared, &job.id).await;
-            tokio::select! {
-                () = stopped(stop) => {}
-                () = sleep(shared.tuning.pause) => {}
-            }
-            return None;
-        }
-        // The queue may not have it any more.
+        tracing::error!(job = job.id, error = with_causes(&error), "a job cannot be started");
+        may_be_recorded |= matches!(error, WriteError::Change(ChangeError::Storage(_)));
         tokio::select! {
             biased;
-            () = handle.cancel.notified() => {
-                shared.clear(&job).await;
-                return None;
-            }
-            () = handle.adopted.notified() => {
-                adoption::leave(shared, &job, handle).await;
-                return None;
-            }
-            () = stopped(stop) => {
-                requeue(shared, &job.id).await;
-                return None;
-            }
+            () = handle.cancel.notified() => return Err(Ended::Cancelled),
+            () = handle.adopted.notified() => return Err(Ended::Adopted),
+            () = stopped(stop) => return Err(Ended::Stopped),
             () = sleep(shared.tuning.pause) => {}
         }
     }

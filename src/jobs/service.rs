@@ -49,7 +49,7 @@ impl Jobs {
     /// The job of a key that has this `Idempotency-Key`.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store or the record of the job cannot be read.
     pub async fn named(&self, key_id: &str, name: &str) -> Result<Option<JobView>, JobsError> {
         let (of, name) = (key_id.to_owned(), name.to_owned());
         self.0.view(key_id, move |store| store.job_named(&of, &name)).await
@@ -71,7 +71,7 @@ impl Jobs {
     /// A job of the key; `None` for another key's.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store or the record of the job cannot be read.
     pub async fn get(&self, key_id: &str, id: &str) -> Result<Option<JobView>, JobsError> {
         let id = id.to_owned();
         self.0.view(key_id, move |store| store.job(&id)).await
@@ -110,8 +110,9 @@ impl Jobs {
         }
         let has_object = |job: &Job| job.result.as_ref().is_some_and(|result| result.object.is_some());
         let read = self.0.read(move |store| {
-            let expiring = store.expiring_jobs(usize::MAX)?;
-            Ok(expiring.iter().any(|(_, job)| has_object(job)) || !store.webhook_jobs(1)?.is_empty())
+            // The cheaper read first.
+            Ok(!store.webhook_jobs(1)?.is_empty()
+                || store.expiring_jobs(usize::MAX)?.iter().any(|(_, job)| has_object(job)))
         });
         read.await.unwrap_or(true)
     }

@@ -46,6 +46,7 @@ mod storage_fault;
 mod storage_fault_tests;
 mod tables;
 mod time;
+mod unreadable_jobs;
 mod write_tables;
 
 pub use change::{Bill, BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};

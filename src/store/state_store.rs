@@ -81,6 +81,9 @@ pub type OnCommit = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 pub type Follower = Box<dyn Fn(&Rows) + Send + Sync>;
 
 /// A durable store. All reads block: call them on a thread for blocking work.
+///
+/// A job whose record is damaged or of an unknown version is logged once and left out of every list and of the queue; its
+/// row stays. Reading it by id or name fails with an error that has its id.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// Reads what is held in memory: all accounts and keys, the usage of this and the previous month, by account and by key
     /// and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours. Meant for start-up,

@@ -11,6 +11,7 @@ mod lifecycle;
 mod recovery;
 mod shared_store;
 mod support;
+mod unreadable_records;
 mod visibility;
 mod webhooks;
 

@@ -154,6 +154,24 @@ async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_stor
 }
 
 #[tokio::test]
+async fn a_job_whose_start_is_refused_runs_when_the_store_can_write_again() {
+    let env = TestEnv::new();
+    let full = Arc::new(FullDisk::default());
+    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
+    let id = daemon.create_new(new_job("make")).await.job.id;
+    full.is_full.store(true, Ordering::SeqCst);
+    daemon.start_tasks();
+    until(async || full.refused.load(Ordering::SeqCst) >= 3).await;
+    assert_eq!(daemon.view(&id).await.job.state, JobState::Queued);
+    // A stop does not wait for the disk.
+    daemon.stop().await;
+    let daemon = env.run();
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
+    assert_eq!(env.worker.started.lock().expect("no panic").len(), 1);
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_finished_job_is_recorded_and_billed_once_when_the_store_can_write_again() {
     let env = TestEnv::new();
     let full = Arc::new(FullDisk::default());

@@ -412,6 +412,22 @@ impl TestEnv {
             .expect("the store opens")
     }
 
+    /// Overwrites the record of a job, after the last daemon; returns it as it was.
+    pub(super) fn overwrite_record(&self, id: &str, record: &[u8]) -> Vec<u8> {
+        const JOBS: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("jobs");
+        // Waits until the daemon has closed it.
+        drop(self.store());
+        let database = redb::Database::open(store::file_in(self.folder.path())).expect("the store opens");
+        let transaction = database.begin_write().expect("it is closed otherwise");
+        let before = {
+            let mut jobs = transaction.open_table(JOBS).expect("a table");
+            let before = jobs.insert(id, record).expect("it writes").expect("the job is there");
+            before.value().to_vec()
+        };
+        transaction.commit().expect("it writes");
+        before
+    }
+
     pub(super) fn advance(&self, seconds: i64) {
         self.now.fetch_add(seconds, Ordering::SeqCst);
     }

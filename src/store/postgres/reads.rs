@@ -1,6 +1,7 @@
 //! Queries of the tables, and the conversion of their rows to records.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::pin::pin;
 
@@ -15,6 +16,7 @@ use crate::store::export_import::{ExportWriter, ExportedAccounts, TransferError}
 use crate::store::integrity_check::RowCounts;
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
 use crate::store::storage_fault::Fault;
+use crate::store::unreadable_jobs::skip_unreadable;
 use crate::store::{
     Account, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, Month, Preset, REQUEST_SECONDS, Request, Rows,
     UnixSeconds, Usage,
@@ -189,65 +191,104 @@ impl Queries<'_> {
     }
 
     pub(super) fn job(&mut self, id: &str) -> Result<Option<Job>, Fault> {
-        self.row("SELECT record FROM jobs WHERE id = $1", &[&id])?.map(|row| job(&row)).transpose()
+        self.row("SELECT id, record FROM jobs WHERE id = $1", &[&id])?.map(|row| job(&row)).transpose()
     }
 
     pub(super) fn job_named(&mut self, key_id: &str, name: &str) -> Result<Option<Job>, Fault> {
-        let row = self.row("SELECT record FROM jobs WHERE key_id = $1 AND name = $2", &[&key_id, &name])?;
+        let row = self.row("SELECT id, record FROM jobs WHERE key_id = $1 AND name = $2", &[&key_id, &name])?;
         row.map(|row| job(&row)).transpose()
     }
 
     pub(super) fn jobs(&mut self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, Fault> {
         // No id and no place sorts behind these.
         let (place, id) = after.unwrap_or((i64::MAX, "\u{10ffff}"));
-        let text = "SELECT record FROM jobs WHERE key_id = $1 AND (place, id) < ($2, $3) \
+        let text = "SELECT id, record FROM jobs WHERE key_id = $1 AND (place, id) < ($2, $3) \
              ORDER BY place DESC, id DESC LIMIT $4";
-        self.rows(text, &[&key_id, &place, &id, &limit_of(limit)])?.iter().map(job).collect()
+        let query = |queries: &mut Self, limit: i64| queries.rows(text, &[&key_id, &place, &id, &limit]);
+        self.readable_jobs(limit, query, |_, job| job)
     }
 
     pub(super) fn waiting_jobs(&mut self, limit: usize) -> Result<Vec<Job>, Fault> {
-        let text = "SELECT record FROM jobs WHERE state IN ('queued', 'processing') \
+        let text = "SELECT id, record FROM jobs WHERE state IN ('queued', 'processing') \
              AND owner IS NOT DISTINCT FROM $2 ORDER BY place, id LIMIT $1";
-        let daemon = self.daemon;
-        self.rows(text, &[&limit_of(limit), &daemon])?.iter().map(job).collect()
+        self.readable_own_jobs(text, limit, |_, job| job)
     }
 
     pub(super) fn running_jobs(&mut self) -> Result<Vec<Job>, Fault> {
-        let text = "SELECT record FROM jobs WHERE state = 'processing' AND owner IS NOT DISTINCT FROM $1 \
+        let text = "SELECT id, record FROM jobs WHERE state = 'processing' AND owner IS NOT DISTINCT FROM $1 \
              ORDER BY place, id";
         let daemon = self.daemon;
-        self.rows(text, &[&daemon])?.iter().map(job).collect()
+        self.rows(text, &[&daemon])?.iter().map(readable_job).filter_map(Result::transpose).collect()
     }
 
     /// See [`next_in_turn`].
     pub(super) fn next_job(&mut self, taken: &HashSet<String>) -> Result<Option<Job>, Fault> {
         let last_turn = self.number("last_turn")?.map(i64::cast_unsigned);
-        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
-        let text = "SELECT record FROM (SELECT DISTINCT ON (key_id) place, id, record FROM jobs \
+        let mut taken: Vec<String> = taken.iter().cloned().collect();
+        let text = "SELECT id, record FROM (SELECT DISTINCT ON (key_id) place, id, record FROM jobs \
              WHERE state = 'queued' AND id <> ALL ($1) AND owner IS NOT DISTINCT FROM $2 \
              ORDER BY key_id, place, id) first_of_key ORDER BY place, id";
         let daemon = self.daemon;
-        let oldest_of_keys = self.rows(text, &[&taken, &daemon])?;
-        next_in_turn(last_turn, oldest_of_keys.iter().map(job))
+        loop {
+            let (mut oldest_of_keys, mut unreadable) = (Vec::new(), Vec::new());
+            for row in self.rows(text, &[&taken, &daemon])? {
+                match readable_job(&row)? {
+                    Some(job) => oldest_of_keys.push(job),
+                    None => unreadable.push(row.get(0)),
+                }
+            }
+            if unreadable.is_empty() {
+                return next_in_turn(last_turn, oldest_of_keys.into_iter().map(Ok));
+            }
+            // Other jobs of the same keys are next.
+            taken.append(&mut unreadable);
+        }
     }
 
     pub(super) fn expiring_jobs(&mut self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
-        let text = "SELECT record, due_at FROM jobs WHERE due_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
+        let text = "SELECT id, record, due_at FROM jobs WHERE due_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
              ORDER BY due_at, id LIMIT $1";
-        self.timed_jobs(text, limit)
+        self.readable_own_jobs(text, limit, |row, job| (UnixSeconds(row.get(2)), job))
     }
 
     pub(super) fn webhook_jobs(&mut self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
-        let text = "SELECT record, webhook_at FROM jobs WHERE webhook_at IS NOT NULL AND owner IS NOT DISTINCT FROM $2 \
-             ORDER BY webhook_at, id LIMIT $1";
-        self.timed_jobs(text, limit)
+        let text = "SELECT id, record, webhook_at FROM jobs WHERE webhook_at IS NOT NULL \
+             AND owner IS NOT DISTINCT FROM $2 ORDER BY webhook_at, id LIMIT $1";
+        self.readable_own_jobs(text, limit, |row, job| (UnixSeconds(row.get(2)), job))
     }
 
-    /// Own jobs, each with a time.
-    fn timed_jobs(&mut self, text: &'static str, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
+    /// Up to `limit` jobs of a query with the parameters limit and daemon.
+    fn readable_own_jobs<T>(
+        &mut self,
+        text: &'static str,
+        limit: usize,
+        found: impl Fn(&Row, Job) -> T,
+    ) -> Result<Vec<T>, Fault> {
         let daemon = self.daemon;
-        let rows = self.rows(text, &[&limit_of(limit), &daemon])?;
-        rows.iter().map(|row| Ok((UnixSeconds(row.get(1)), job(row)?))).collect()
+        let query = |queries: &mut Self, limit: i64| queries.rows(text, &[&limit, &daemon]);
+        self.readable_jobs(limit, query, found)
+    }
+
+    /// Up to `limit` jobs of a query, which is given the number of its first rows to return: those that cannot be read do not
+    /// count.
+    fn readable_jobs<T>(
+        &mut self,
+        limit: usize,
+        query: impl Fn(&mut Self, i64) -> Result<Vec<Row>, Fault>,
+        found: impl Fn(&Row, Job) -> T,
+    ) -> Result<Vec<T>, Fault> {
+        let mut unreadable = 0;
+        loop {
+            let at_most = limit.saturating_add(unreadable);
+            let rows = query(self, limit_of(at_most))?;
+            let jobs = rows.iter().map(|row| Ok::<_, Fault>(readable_job(row)?.map(|job| found(row, job))));
+            let jobs: Vec<T> = jobs.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+            let skipped = rows.len() - jobs.len();
+            if skipped == unreadable || rows.len() < at_most {
+                return Ok(jobs);
+            }
+            unreadable = skipped;
+        }
     }
 
     /// Records that a job of an account was started.
@@ -295,7 +336,7 @@ impl Queries<'_> {
             let (account, key, request) = request(row)?;
             writer.request(account, key, request).map_err(data)
         })?;
-        self.each("SELECT record FROM jobs ORDER BY id", |row| writer.job(job(row)?).map_err(data))?;
+        self.each("SELECT id, record FROM jobs ORDER BY id", |row| writer.job(job(row)?).map_err(data))?;
         writer.finish().map_err(data)
     }
 }
@@ -304,7 +345,7 @@ pub(super) fn limit_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn record<R: Record>(row: &Row, column: usize, what: &str) -> Result<R::Latest, Fault> {
+fn record<R: Record>(row: &Row, column: usize, what: impl Display) -> Result<R::Latest, Fault> {
     R::decode(row.get(column)).map(Record::latest).map_err(|error| Fault::unreadable(what, &error))
 }
 
@@ -323,8 +364,14 @@ pub(super) fn preset(row: &Row) -> Result<Preset, Fault> {
     record::<PresetRecord>(row, 0, "a preset")
 }
 
-pub(super) fn job(row: &Row) -> Result<Job, Fault> {
-    record::<JobRecord>(row, 0, "a job")
+/// Of the columns `id` and `record`.
+fn job(row: &Row) -> Result<Job, Fault> {
+    record::<JobRecord>(row, 1, format_args!("job {}", row.get::<_, &str>(0)))
+}
+
+/// The same; `None` where the record cannot be read.
+pub(super) fn readable_job(row: &Row) -> Result<Option<Job>, Fault> {
+    skip_unreadable(row.get(0), job(row))
 }
 
 pub(super) fn request(row: &Row) -> Result<(String, String, Request), Fault> {

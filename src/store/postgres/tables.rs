@@ -1,7 +1,7 @@
 //! The tables of a PostgreSQL transaction, as changes and imports use them.
 
 use super::bill_batch::BillBatch;
-use super::reads::{Queries, account, count, job, key, limit_of, stored};
+use super::reads::{Queries, account, count, key, limit_of, readable_job, stored};
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record};
 use crate::store::storage_fault::Fault;
 use crate::store::write_tables::{BillTables, ImagesInMonth, WriteTables};
@@ -240,10 +240,10 @@ impl WriteTables for Queries<'_> {
     }
 
     fn adopt_jobs(&mut self) -> Result<Vec<Job>, Fault> {
-        let text =
-            "UPDATE jobs SET owner = $1 WHERE owner <> $1 AND id IN (SELECT id FROM orphaned_jobs) RETURNING record";
+        let text = "UPDATE jobs SET owner = $1 WHERE owner <> $1 AND id IN (SELECT id FROM orphaned_jobs) \
+             RETURNING id, record";
         let daemon = self.daemon;
-        self.rows(text, &[&daemon])?.iter().map(job).collect()
+        self.rows(text, &[&daemon])?.iter().map(readable_job).filter_map(Result::transpose).collect()
     }
 
     fn generated(&mut self) -> Result<Option<GeneratedCount>, Fault> {

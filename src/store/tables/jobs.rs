@@ -13,6 +13,7 @@ use super::{Bytes, Row, Text};
 use crate::store::account_turns::next_in_turn;
 use crate::store::records::{JobRecord, Record};
 use crate::store::storage_fault::Fault;
+use crate::store::unreadable_jobs::skip_unreadable;
 use crate::store::{Job, JobState, UnixSeconds};
 
 pub(in crate::store) const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
@@ -116,16 +117,14 @@ where
         let to = after.map_or(Bound::Included((key_id, i64::MAX, "\u{10ffff}")), |(place, id)| {
             Bound::Excluded((key_id, place, id))
         });
-        let mut page = Vec::new();
-        for row in self.listing.range::<(&str, i64, &str)>((from, to))?.rev().take(limit) {
-            page.push(self.indexed(row?.0.value().2)?);
-        }
-        Ok(page)
+        let rows = self.listing.range::<(&str, i64, &str)>((from, to))?.rev();
+        rows.map(|row| self.readable(row?.0.value().2)).filter_map(Result::transpose).take(limit).collect()
     }
 
     /// Up to `limit` unfinished jobs, in the order of the queue.
     pub(in crate::store) fn waiting(&self, limit: usize) -> Result<Vec<Job>, Fault> {
-        self.queue.iter()?.take(limit).map(|row| self.indexed(row?.0.value().1)).collect()
+        let rows = self.queue.iter()?;
+        rows.map(|row| self.readable(row?.0.value().1)).filter_map(Result::transpose).take(limit).collect()
     }
 
     /// The queued job to start next, none of `taken`: accounts take turns in a fixed cycle, first the one after `last_turn`,
@@ -138,12 +137,11 @@ where
             if taken.contains(id) || seen.contains(key_id.value()) {
                 return Ok(None);
             }
-            let job = self.indexed(id)?;
-            if job.state != JobState::Queued {
-                return Ok(None);
+            let queued = self.readable(id)?.filter(|job| job.state == JobState::Queued);
+            if queued.is_some() {
+                seen.insert(key_id.value().to_owned());
             }
-            seen.insert(key_id.value().to_owned());
-            Ok(Some(job))
+            Ok(queued)
         };
         next_in_turn(last_turn, self.queue.iter()?.filter_map(|row| oldest_of_key(row).transpose()))
     }
@@ -168,13 +166,17 @@ where
     }
 
     fn timed(&self, index: &I, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
-        let mut jobs = Vec::new();
-        for row in index.iter()?.take(limit) {
+        let jobs = index.iter()?.map(|row| {
             let (key, _) = row?;
             let (at, id) = key.value();
-            jobs.push((UnixSeconds(at), self.indexed(id)?));
-        }
-        Ok(jobs)
+            Ok::<_, Fault>(self.readable(id)?.map(|job| (UnixSeconds(at), job)))
+        });
+        jobs.filter_map(Result::transpose).take(limit).collect()
+    }
+
+    /// The job of a row of an index; `None` where its record cannot be read.
+    fn readable(&self, id: &str) -> Result<Option<Job>, Fault> {
+        skip_unreadable(id, self.indexed(id))
     }
 
     /// The job of a row of an index.

@@ -1,12 +1,13 @@
 //! Jobs in the store: every state transition, allowed or refused, and a property test of any sequence of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use backdrop::store::{
-    Change, ChangeError, ExportedAccounts, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore, Rows,
-    StateStore, UnixSeconds, Usage, Webhook,
+    self, Change, ChangeError, ExportedAccounts, Job, JobEnd, JobError, JobResult, JobState, Month, QuotaCheck,
+    RedbStore, Rows, StateStore, UnixSeconds, Usage, Webhook,
 };
 use proptest::prelude::*;
+use redb::{Database, TableDefinition};
 use tempfile::TempDir;
 
 use crate::store::backend::{Backend, ContractStore, Redb};
@@ -277,6 +278,63 @@ fn the_queue_keeps_its_order_and_the_place_of_a_requeued_job() {
     let rows = apply(&store, Change::RequeueJobs { at: UnixSeconds(NOW + 1) }).expect("it writes");
     assert_eq!(rows.jobs.iter().map(|job| &job.id).collect::<Vec<_>>(), [&id(1)]);
     assert_eq!(queue(9), [(id(1), Queued), (id(2), Queued), (id(3), Queued)]);
+}
+
+/// The numbers of those jobs of [`create_pairs`] whose records a test damages.
+pub(crate) const UNREADABLE: [u8; 3] = [1, 3, 5];
+
+/// Creates two queued, two running and two finished jobs of one key.
+pub(crate) fn create_pairs(store: &dyn StateStore) {
+    for number in 1..=6 {
+        apply(store, create(Job { webhook: Some(hook()), ..job(number) })).expect("it is new");
+    }
+    for change in [start(3, NOW), start(4, NOW), finish(5, NOW, failed()), finish(6, NOW, failed())] {
+        apply(store, change).expect("an allowed transition");
+    }
+}
+
+/// Lists leave the jobs of [`UNREADABLE`] out and are as long all the same, and changes that read many jobs are made.
+pub(crate) fn assert_left_out(store: &dyn StateStore) {
+    let numbers = |jobs: Vec<Job>| jobs.into_iter().map(|job| job.place).collect::<Vec<_>>();
+    let timed = |jobs: Vec<(UnixSeconds, Job)>| numbers(jobs.into_iter().map(|(_, job)| job).collect());
+    assert_eq!(numbers(store.jobs("key_1", None, 2).expect("it reads")), [6, 4]);
+    assert_eq!(numbers(store.jobs("key_1", Some((4, &id(4))), 9).expect("it reads")), [2]);
+    assert_eq!(numbers(store.waiting_jobs(1).expect("it reads")), [2]);
+    assert_eq!(numbers(store.waiting_jobs(9).expect("it reads")), [2, 4]);
+    assert_eq!(timed(store.expiring_jobs(1).expect("it reads")), [6]);
+    assert_eq!(timed(store.webhook_jobs(1).expect("it reads")), [6]);
+    let next = store.next_job(&HashSet::new()).expect("it reads");
+    assert_eq!(next.map(|job| job.place), Some(2));
+    for number in UNREADABLE {
+        let error = store.job(&id(number)).expect_err("its record is damaged").to_string();
+        assert!(error.contains(&id(number)), "{error}");
+    }
+    let requeued = apply(store, Change::RequeueJobs { at: UnixSeconds(NOW) }).expect("it writes");
+    assert_eq!(numbers(requeued.jobs), [4]);
+    // Counts the images that unfinished jobs reserve.
+    let check = Some(QuotaCheck { plan_images: Some(100), key_images: None });
+    apply(store, Change::CreateJob { job: Box::new(job(7)), at_most: 10, check }).expect("there is room");
+}
+
+#[test]
+fn jobs_whose_records_cannot_be_read_are_left_out_of_lists() {
+    const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
+    let (folder, store) = with_account();
+    create_pairs(&store);
+    drop(store);
+    let file = store::file_in(folder.path());
+    {
+        let database = Database::open(&file).expect("a redb file");
+        let transaction = database.begin_write().expect("it is ours");
+        // Of an unknown version, empty, and cut off.
+        let records: [&[u8]; 3] = [&[99], &[], &[0]];
+        for (number, record) in UNREADABLE.into_iter().zip(records) {
+            let mut jobs = transaction.open_table(JOBS).expect("a table");
+            jobs.insert(id(number).as_str(), record).expect("the disk writes");
+        }
+        transaction.commit().expect("the disk writes");
+    }
+    assert_left_out(&RedbStore::open(&file).expect("the store opens"));
 }
 
 #[derive(Clone, Debug)]

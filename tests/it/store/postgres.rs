@@ -37,6 +37,18 @@ fn jobs_agree_with_the_model() {
     runner(12).run(&jobs::steps(), |steps| jobs::run(&first.another(), steps)).expect("they agree");
 }
 
+#[test]
+fn jobs_whose_records_cannot_be_read_are_left_out_of_lists() {
+    let Some(database) = Postgres::create() else { return };
+    let store = database.open();
+    apply(&store, account("acme")).expect("a new name");
+    jobs::create_pairs(&store);
+    for number in jobs::UNREADABLE {
+        database.sql(&format!("UPDATE jobs SET record = decode('63', 'hex') WHERE id = '{}'", jobs::id(number)));
+    }
+    jobs::assert_left_out(&store);
+}
+
 const JANUARY: Month = Month(202_601);
 
 /// A change of a few accounts, keys and requests, with quotas that they soon reach; a few create an account. `leases` are those of

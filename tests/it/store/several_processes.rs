@@ -506,6 +506,26 @@ fn a_job_belongs_to_its_daemon_until_the_lease_has_ended() {
 }
 
 #[test]
+fn a_job_whose_record_cannot_be_read_is_adopted_with_the_others() {
+    let Some(database) = Postgres::create() else { return };
+    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let one = daemon(&database, folders[0].path()).expect("it opens");
+    let other = daemon(&database, folders[1].path()).expect("it opens");
+    apply(&one, account("acme")).expect("a new name");
+    for number in [1, 2] {
+        let create = Change::CreateJob { job: Box::new(jobs::job(number)), at_most: 9, check: None };
+        apply(&one, create).expect("it is new");
+    }
+    drop(one);
+    database.sql(&format!("UPDATE jobs SET record = decode('63', 'hex') WHERE id = '{}'", jobs::id(1)));
+    database.sql("UPDATE daemons SET lease_until = now() - interval '1 s' WHERE id IN (SELECT owner FROM jobs)");
+    let adopted = apply(&other, Change::AdoptJobs { at: UnixSeconds(3) }).expect("it writes").jobs;
+    assert_eq!(adopted.into_iter().map(|job| job.id).collect::<Vec<_>>(), [jobs::id(2)]);
+    assert_eq!(database.sql("SELECT count(*) FROM orphaned_jobs").trim(), "0");
+    assert_eq!(database.sql("SELECT count(*) FROM jobs WHERE record = decode('63', 'hex')").trim(), "1");
+}
+
+#[test]
 fn an_import_needs_a_database_that_no_other_process_uses() {
     let Some(database) = Postgres::create() else { return };
     let (one, other) = (database.open(), database.open());
