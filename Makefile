@@ -164,7 +164,7 @@ conformance: conformance-packages build ## Check a daemon against schemas/openap
 	  && $(STEP) conformance 3 $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN) \
 	  && $(STEP) generated 1 $(CONFORMANCE)/bin/python tests/conformance/generated.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
+	  $(STEP) --skipped 'schemathesis cannot be had from PyPI; the contract was NOT held against a daemon'; \
 	else exit 1; fi
 	@$(MAKE) --no-print-directory compat
 
@@ -176,7 +176,7 @@ compat: conformance-packages build ## Test a daemon with the clients of remove.b
 	  && npm install --silent --no-audit --no-fund --prefix $(COMPAT)/npm remove.bg@1.3.0; then \
 	  $(STEP) compat 3 $(COMPAT)/venv/bin/python tests/clients/compat.py $(BIN) $(COMPAT)/npm; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: remove.bg or removebg cannot be had from npm and PyPI; the drop-in routes were NOT tested with real clients ***\n\n'; \
+	  $(STEP) --skipped 'remove.bg or removebg cannot be had from npm and PyPI; the drop-in routes were NOT tested with real clients'; \
 	else exit 1; fi
 
 # The Python example needs requests, which the environment of `make conformance` has, the JavaScript one node.
@@ -187,24 +187,24 @@ examples: conformance-packages build ## Run the programs of examples/ against a 
 	  cargo build $(CARGO_FLAGS) --example cut_out \
 	  && $(STEP) examples 2 $(CONFORMANCE)/bin/python tests/clients/examples.py $(BIN) $(dir $(BIN))examples/cut_out; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: requests or node cannot be had from PyPI and Debian; the examples were NOT run ***\n\n'; \
+	  $(STEP) --skipped 'requests or node cannot be had from PyPI and Debian; the examples were NOT run'; \
 	else exit 1; fi
 
 # cargo-deny is built into a folder of its own where it is not installed, without the link-time optimisation of its own
 # profile. It reads the crates of all platforms, of which a build has fetched only some. The advisories come from GitHub. On a
 # machine without access to them set WITHOUT_PYPI=skip. `tests/lock_file.rs` checks the lock file itself, everywhere.
-audit: packages ## Check advisories, licences, sources and duplicates of all crates with cargo-deny
+audit: packages ## Check advisories, licences, sources and version requirements of all crates with cargo-deny
 	@deny=$$(command -v cargo-deny || echo $(DENY)/bin/cargo-deny); \
 	if { [ -x "$$deny" ] || $(STEP) cargo-deny 5 env CARGO_TARGET_DIR=$(DENY)/build $(DENY_PROFILE) cargo install --quiet --locked --root $(DENY) cargo-deny@$(DENY_VERSION); } \
 	  && cargo fetch --quiet --locked; then \
 	  $(STEP) audit 2 "$$deny" --locked --offline check bans licenses sources; \
-	  if "$$deny" fetch db >/dev/null 2>&1; then \
-	    $(STEP) advisories 2 "$$deny" --locked check --disable-fetch advisories; \
+	  if "$$deny" --locked fetch db >/dev/null 2>&1; then \
+	    $(STEP) advisories 2 "$$deny" --locked --offline check advisories; \
 	  elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	    printf '\n*** SKIPPED: the advisories cannot be had from GitHub; crates were NOT compared with them ***\n\n'; \
+	    $(STEP) --skipped 'the advisories cannot be had from GitHub; crates were NOT compared with them'; \
 	  else exit 1; fi; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: cargo-deny or a crate cannot be had from crates.io; licences and advisories were NOT checked ***\n\n'; \
+	  $(STEP) --skipped 'cargo-deny or a crate cannot be had from crates.io; licences and advisories were NOT checked'; \
 	else exit 1; fi
 
 # moto and its requirements are installed from PyPI, azurite from npm (needs node), into separate folders. On a machine
@@ -218,7 +218,7 @@ storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure 
 	  && npm install --silent --no-audit --no-fund --prefix $(OBJECTS)/npm azurite@3.35.0; then \
 	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(STEP) storage 3 $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
+	  $(STEP) --skipped 'moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers'; \
 	else exit 1; fi
 
 # playwright-core and axe-core are installed from npm (needs node); the browser is Debian's. On a machine without access to npm
@@ -228,7 +228,7 @@ page-test: build ## Test the page and the reference in Chromium: every tab, keyb
 	  && npm install --silent --no-audit --no-fund --prefix $(PAGE) playwright-core@1.65.1 axe-core@4.14.1; then \
 	  $(STEP) page 3 node tests/page/run.mjs $(BIN) $(PAGE) $(if $(filter yes,$(UPDATE)),--update); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: chromium, playwright-core or axe-core cannot be had from Debian and npm; the page was NOT tested in a browser ***\n\n'; \
+	  $(STEP) --skipped 'chromium, playwright-core or axe-core cannot be had from Debian and npm; the page was NOT tested in a browser'; \
 	else exit 1; fi
 
 # Latency, throughput and the highest rate with p90 within a second; each with a record and a report in target/bench.
@@ -289,7 +289,7 @@ large-pictures: test-packages ## Test every endpoint at 4096×4096 in every form
 cluster-test: test-packages conformance-packages ## Run daemons and bulk workers on PostgreSQL; kill them and the server repeatedly
 	@if $(MOTO); then export BACKDROP_TEST_MOTO=$(abspath $(OBJECTS))/venv/bin/moto_server; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: moto cannot be had from PyPI; daemons in the storm store results in a folder, NOT in an object store ***\n\n'; \
+	  $(STEP) --skipped 'moto cannot be had from PyPI; daemons in the storm store results in a folder, NOT in an object store'; \
 	else exit 1; fi; \
 	$(call long,cluster-test,40,--test-threads 2 store::postgres store::several_processes store::upgrades daemon::cluster bulk::cluster bulk::http)
 
@@ -304,7 +304,7 @@ manifests: conformance-packages build ## Check deploy/kubernetes against the sch
 	  && $(MANIFESTS)/bin/pip install --quiet --disable-pip-version-check -r tests/kubernetes/requirements.txt; then \
 	  $(STEP) manifests 1 $(MANIFESTS)/bin/python tests/kubernetes/validate.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: kubernetes-validate cannot be had from PyPI; the manifests were NOT checked ***\n\n'; \
+	  $(STEP) --skipped 'kubernetes-validate cannot be had from PyPI; the manifests were NOT checked'; \
 	else exit 1; fi
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
@@ -344,7 +344,7 @@ clients-test: conformance-packages build ## Test the Python and TypeScript clien
 	  && npm run --silent --prefix clients/typescript build \
 	  && $(STEP) clients-test 2 $(PACKAGES)/venv/bin/python tests/clients/packages.py $(BIN) $(PACKAGES)/npm; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
-	  printf '\n*** SKIPPED: tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract ***\n\n'; \
+	  $(STEP) --skipped 'tools cannot be had from PyPI and npm; the clients were NOT tested, nor held against the contract'; \
 	else exit 1; fi
 
 PACKAGES_TOOLS = { [ -x $(PACKAGES)/venv/bin/pip ] || python3 -m venv --clear $(PACKAGES)/venv; } \
