@@ -101,7 +101,7 @@ struct StoredOutput {
 }
 
 /// Takes one job from the queue to its end.
-async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool>) {
+async fn supervise(shared: Arc<Shared>, mut job: Job, mut stop: watch::Receiver<bool>) {
     let id = job.id.clone();
     let Some(handle) = shared.running.start(&id) else {
         sleep(NOT_IN_MEMORY_PAUSE).await;
@@ -114,6 +114,7 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
     let started_at = Instant::now();
     let ended = match started {
         Ok(()) => {
+            job.state = JobState::Processing;
             tracing::info!(job = id, key = job.key_id, "a job starts");
             execute(&shared, &job, &handle, &mut stop).await
         }
