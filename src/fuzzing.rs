@@ -3,6 +3,7 @@
 //! The bodies of the targets are beside the code that they test, in files named `fuzzing.rs`. `fuzz/` runs them under libFuzzer
 //! (`make fuzz`), and tests replay the seeds of `fuzz/corpus` through them, with the same bounds. Bytes are counted for each
 //! thread, because other tests run beside a replay; so a target runs on a thread that does all work which it hands to rayon.
+//! What C code allocates is not counted: libFuzzer bounds the process's memory (`fuzz/run`).
 //!
 //! Compiled for tests and for fuzzing (`--cfg fuzzing`) only.
 
@@ -12,26 +13,29 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The CPU time that every input may take, on the instrumented build of `fuzz/`.
-const BASE: Duration = Duration::from_secs(1);
+/// The CPU time that an input may take unless its target returns another, on the instrumented build of `fuzz/`.
+const CPU_TIME: Duration = Duration::from_secs(1);
 
 /// The clock that measures it: of the thread in tests, beside which others run; else of the process, with the writer of the store.
 const CLOCK: ClockId = if cfg!(test) { ClockId::ThreadCPUTime } else { ClockId::ProcessCPUTime };
 
-/// What a target returns: the CPU time that its input may take beside the second of every input.
-pub trait Allowance {
+/// The bytes that an input may have allocated at a time.
+const BYTES: usize = 64 << 20;
+
+/// What a target returns: the CPU time that its input may take.
+pub trait TimeLimit {
     /// This time.
-    fn allowance(self) -> Duration;
+    fn time_limit(self) -> Duration;
 }
 
-impl Allowance for () {
-    fn allowance(self) -> Duration {
-        Duration::ZERO
+impl TimeLimit for () {
+    fn time_limit(self) -> Duration {
+        CPU_TIME
     }
 }
 
-impl Allowance for Duration {
-    fn allowance(self) -> Duration {
+impl TimeLimit for Duration {
+    fn time_limit(self) -> Duration {
         self
     }
 }
@@ -39,12 +43,14 @@ impl Allowance for Duration {
 /// Runs a target on one input.
 ///
 /// # Panics
-/// When it takes more CPU time than it may.
-pub fn within_time<A: Allowance>(target: impl FnOnce() -> A) {
+/// When it takes more CPU time or memory than it may.
+pub fn within_bounds<L: TimeLimit>(target: impl FnOnce() -> L) {
     let before = cpu_time();
-    let limit = BASE + target().allowance();
+    let (limit, peak) = peak_of(target);
     let took = cpu_time() - before;
+    let limit = limit.time_limit();
     assert!(took <= limit, "{took:?} of CPU time, more than {limit:?}");
+    assert!(peak <= BYTES, "{peak} bytes of memory, more than {BYTES}");
 }
 
 fn cpu_time() -> Duration {
@@ -71,9 +77,12 @@ thread_local! {
 /// The result of `work`, and its peak of allocated bytes over those before, on this thread.
 pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
-    PEAK.set(before);
+    let earlier = PEAK.replace(before);
     let result = work();
-    (result, (PEAK.get() - before).unsigned_abs())
+    let peak = PEAK.get();
+    // It counts for the work that this is a part of.
+    PEAK.set(peak.max(earlier));
+    (result, (peak - before).unsigned_abs())
 }
 
 /// The system's allocator, with a count of the bytes that each thread has in use, and of their peak.
@@ -127,13 +136,13 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Calls `target` with each seed of `fuzz/corpus/{name}`.
 #[cfg(test)]
-pub(crate) fn replay<A: Allowance>(name: &str, target: impl Fn(&[u8]) -> A + Sync) {
+pub(crate) fn replay<L: TimeLimit>(name: &str, target: impl Fn(&[u8]) -> L + Sync) {
     replay_folder(&format!("fuzz/corpus/{name}"), target);
 }
 
 /// Calls `target` with each file of a folder of the repository.
 #[cfg(test)]
-pub(crate) fn replay_folder<A: Allowance>(folder: &str, target: impl Fn(&[u8]) -> A + Sync) {
+pub(crate) fn replay_folder<L: TimeLimit>(folder: &str, target: impl Fn(&[u8]) -> L + Sync) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut files: Vec<_> =
@@ -147,7 +156,7 @@ pub(crate) fn replay_folder<A: Allowance>(folder: &str, target: impl Fn(&[u8]) -
                 // Shown where the target panics: the last one is the culprit.
                 println!("{}", file.display());
                 let seed = std::fs::read(file).expect("a seed");
-                within_time(|| target(&seed));
+                within_bounds(|| target(&seed));
             }
         });
     });
@@ -167,6 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn the_peak_of_a_part_counts_for_the_whole() {
+        let block = |bytes| drop(black_box(Vec::<u8>::with_capacity(bytes)));
+        for (before, part) in [(500, 1000), (1000, 500)] {
+            let whole = || {
+                block(before);
+                peak_of(|| block(part)).1
+            };
+            assert_eq!(peak_of(whole), (part, 1000));
+        }
+    }
+
+    #[test]
     fn work_that_is_handed_to_rayon_is_counted() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -177,12 +198,30 @@ mod tests {
         });
     }
 
+    fn work_for(time: Duration) {
+        let end = cpu_time() + time;
+        while cpu_time() <= end {}
+    }
+
     #[test]
     #[should_panic(expected = "of CPU time, more than 1s")]
     fn an_input_that_takes_too_much_cpu_time_is_found() {
-        within_time(|| {
-            let end = cpu_time() + BASE;
-            while cpu_time() <= end {}
+        within_bounds(|| work_for(CPU_TIME));
+    }
+
+    #[test]
+    #[should_panic(expected = "of CPU time, more than 10ms")]
+    fn the_time_that_a_target_returns_is_all_that_its_input_may_take() {
+        let limit = Duration::from_millis(10);
+        within_bounds(|| {
+            work_for(limit);
+            limit
         });
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of memory, more than 67108864")]
+    fn an_input_that_allocates_too_much_is_found() {
+        within_bounds(|| drop(black_box(Vec::<u8>::with_capacity(BYTES + 1))));
     }
 }

@@ -1,10 +1,10 @@
-//! Runs a fuzz target: ends the process where an input panics or exceeds its CPU time, and counts allocated bytes.
+//! Runs a fuzz target: ends the process where an input panics or exceeds its bounds on CPU time and allocated bytes.
 
-use backdrop::fuzzing::{Allowance, CountingAllocator, within_time, work_on_this_thread};
+use backdrop::fuzzing::{CountingAllocator, TimeLimit, within_bounds, work_on_this_thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Defines a target: a function of bytes that returns the CPU time that they may take beside that of every input, if any.
+/// Defines a target: a function of bytes that returns the CPU time that they may take, where it is not that of every target.
 #[macro_export]
 macro_rules! target {
     ($body:expr) => {
@@ -30,9 +30,9 @@ fn last_panic() -> MutexGuard<'static, String> {
     LAST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a target on one input. Ends the process when it panics or takes more CPU time than it may.
-pub fn run<A: Allowance>(target: impl FnOnce() -> A) {
-    catch_unwind(AssertUnwindSafe(|| within_time(target))).unwrap_or_else(|_| {
+/// Runs a target on one input. Ends the process when it panics or takes more CPU time or memory than it may.
+pub fn run<L: TimeLimit>(target: impl FnOnce() -> L) {
+    catch_unwind(AssertUnwindSafe(|| within_bounds(target))).unwrap_or_else(|_| {
         eprintln!("{}", last_panic());
         std::process::abort();
     });

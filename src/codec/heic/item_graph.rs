@@ -1,4 +1,5 @@
-//! Generates HEIC files whose items refer to each other at random, for a fuzzer: its bytes select kinds, references and auxiliary types.
+//! Generates HEIC files whose items refer to each other at random, for a fuzzer: its bytes select kinds, references, auxiliary types,
+//! and a second primary picture, in a `pitm` or `meta` box of its own.
 //!
 //! Mutated files rarely keep consistent tables, so what follows from the references of several items is seldom reached by them.
 
@@ -8,7 +9,7 @@ use super::item_tables::ItemTables;
 
 /// A file of one coded picture, whose data all coded items have.
 const CODED_FILE: &[u8] = include_bytes!("../../../tests/fixtures/codec/plain.heic");
-/// Its size.
+/// Its size, without padding.
 const CODED_SIZE: [u16; 2] = [80, 64];
 /// Items of a file.
 const MOST_ITEMS: u16 = 8;
@@ -80,6 +81,8 @@ pub(super) fn file(bytes: &[u8]) -> Option<Vec<u8>> {
     let count = input.int_in_range(1..=MOST_ITEMS).ok()?;
     let primary = input.int_in_range(1..=count).ok()?;
     let items: Vec<Item> = (0..count).map(|_| Item::arbitrary(&mut input, count)).collect::<Result<_>>().ok()?;
+    // After the items, so that inputs that end with them have one primary picture.
+    let (duplicate, second) = (input.int_in_range(0..=15_u8).ok()?, input.int_in_range(1..=count).ok()?);
     let coded = ItemTables::read(CODED_FILE).expect("a fixture");
     let configuration = coded.property(coded.primary(), b"hvcC").expect("it is coded");
     let stream = coded.data(coded.primary()).expect("it has data");
@@ -118,26 +121,34 @@ pub(super) fn file(bytes: &[u8]) -> Option<Vec<u8>> {
             [&number.to_be_bytes()[..], &[properties.len() as u8], &properties].concat()
         })
         .collect();
-    let meta = boxed(
-        b"meta",
-        &[
-            &[0; 4],
-            &boxed(b"hdlr", &[&[0; 8], b"pict", &[0; 13]]),
-            &boxed(b"pitm", &[&[0; 4], &primary.to_be_bytes()]),
-            &boxed(b"iloc", &[&[1, 0, 0, 0, 0x44, 0], &count.to_be_bytes(), &places]),
-            &boxed(b"iinf", &[&[0; 4], &count.to_be_bytes(), &entries]),
-            &boxed(b"iref", &[&[0; 4], &references]),
-            &boxed(
-                b"iprp",
-                &[
-                    &boxed(b"ipco", &[&properties(configuration)]),
-                    &boxed(b"ipma", &[&[0; 4], &u32::from(count).to_be_bytes(), &associations]),
-                ],
-            ),
-            &boxed(b"idat", &[&data]),
-        ],
-    );
-    Some([boxed(b"ftyp", &[b"heic", &[0; 4], b"mif1heic"]), meta].concat())
+    let pitm = |item: u16| boxed(b"pitm", &[&[0; 4], &item.to_be_bytes()]);
+    let meta = |primaries: &[u8]| {
+        boxed(
+            b"meta",
+            &[
+                &[0; 4],
+                &boxed(b"hdlr", &[&[0; 8], b"pict", &[0; 13]]),
+                primaries,
+                &boxed(b"iloc", &[&[1, 0, 0, 0, 0x44, 0], &count.to_be_bytes(), &places]),
+                &boxed(b"iinf", &[&[0; 4], &count.to_be_bytes(), &entries]),
+                &boxed(b"iref", &[&[0; 4], &references]),
+                &boxed(
+                    b"iprp",
+                    &[
+                        &boxed(b"ipco", &[&properties(configuration)]),
+                        &boxed(b"ipma", &[&[0; 4], &u32::from(count).to_be_bytes(), &associations]),
+                    ],
+                ),
+                &boxed(b"idat", &[&data]),
+            ],
+        )
+    };
+    let metas = match duplicate {
+        1 => meta(&[primary, second].map(pitm).concat()),
+        2 => [primary, second].map(|item| meta(&pitm(item))).concat(),
+        _ => meta(&pitm(primary)),
+    };
+    Some([boxed(b"ftyp", &[b"heic", &[0; 4], b"mif1heic"]), metas].concat())
 }
 
 /// The properties of all items.
