@@ -2,17 +2,19 @@
 
 use super::faulty_disk::{Failure, FaultyDisk};
 use super::{
-    Account, AccountModel, AccountRecord, Bill, Change, ChangeError, Day, JobRecord, Key, KeyDayRecord, KeyHash,
-    KeyRecord, KeyUse, Month, Plan, Preset, PresetRecord, Record, RedbStore, Request, RequestRecord, Rows, StateStore,
-    UnixSeconds, UsageRecord,
+    Account, AccountModel, AccountRecord, Bill, Change, ChangeError, Day, Job, JobEnd, JobError, JobRecord, JobResult,
+    JobState, Key, KeyDayRecord, KeyHash, KeyRecord, KeyUse, Month, Plan, Preset, PresetRecord, QuotaCheck, Record,
+    RedbStore, Request, RequestRecord, Rows, StateStore, UnixSeconds, Usage, UsageRecord, Webhook,
 };
 use arbitrary::{Result, Unstructured};
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// 2026-01-01T00:00:00Z.
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
+const MONTH: Month = Month(202_601);
 /// No answer takes as long.
 const LONG: Duration = Duration::from_secs(60);
 /// A store takes changes again within this time after its disk is mended: its attempts are at most 10 s apart.
@@ -89,7 +91,7 @@ impl Case {
     fn step(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         match input.int_in_range(0..=11_u8)? {
             0..=6 => {
-                let change = change(input)?;
+                let change = change(input, &self.reference)?;
                 self.change(change);
             }
             7 | 8 => {
@@ -208,26 +210,33 @@ pub(super) fn rows(store: &RedbStore) -> Rows {
     for account in ["a", "a-"] {
         rows.presets.extend(store.presets(account, None, 1000).expect("the store reads"));
     }
+    for key_id in ["key_0", "key_1"] {
+        rows.jobs.extend(store.jobs(key_id, None, 1000).expect("the store reads"));
+    }
+    // It depends on the account whose job was started last, which is in no other row.
+    rows.jobs.extend(store.next_job(&HashSet::new()).expect("the store reads"));
     rows
 }
 
-/// A change of a few accounts, keys and presets.
-pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
+/// A change of a few accounts, keys, presets and jobs, to be made in `store`. `AdoptJobs` and `LeaseImages` are left out:
+/// they write no row in a store of one process.
+pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<Change> {
     let account = (*input.choose(&["a", "a-", "missing"])?).to_owned();
     let number = input.int_in_range(0..=3_u8)?;
     let at = UnixSeconds(NOW.0 + i64::from(number));
+    let day = Day(Day::of(NOW).0 + u32::from(number));
     let id = format!("key_{number}");
-    Ok(match input.int_in_range(0..=9_u8)? {
+    Ok(match input.int_in_range(0..=19_u8)? {
         0..=3 => Change::Bill(Bill {
             account,
-            month: Month(202_601),
+            month: MONTH,
             images: u64::from(number),
             microdollars: 5,
             request: input.arbitrary::<Option<u8>>()?.map(|name| {
                 let (fingerprint, pictures) = ([name; 32], vec![None]);
                 (format!("request {}", name % 8), Request { fingerprint, images: 1, at, pictures })
             }),
-            by: Some(KeyUse { key_id: id, day: Day::of(NOW), milliseconds: 7 }),
+            by: Some(KeyUse { key_id: id, day, milliseconds: 7 }),
             check: None,
         }),
         4 | 5 => {
@@ -243,12 +252,101 @@ pub(super) fn change(input: &mut Unstructured<'_>) -> Result<Change> {
             let (from, to) = (input.int_in_range(0..=7_u8)?, input.int_in_range(0..=7_u8)?);
             Change::RotateKey { id, from: KeyHash([from; 32]), to: KeyHash([to; 32]), keep_until: Some(at) }
         }
-        _ => match input.int_in_range(0..=3_u8)? {
+        9 => match input.int_in_range(0..=3_u8)? {
             0 => Change::RevokeKey { id, at },
             1 => Change::ForgetRequests { before: at, at_most: 3 },
             2 => Change::CountGenerated { day: Day(u32::from(number)) },
             _ => Change::SetAccount { account, plan: Some(Plan::Paid), generates: Some(number > 1), model: None },
         },
+        10..=17 => job_change(input, number, at, store)?,
+        18 => Change::SetKey {
+            id,
+            expires_at: Some(input.arbitrary::<bool>()?.then_some(at)),
+            images_per_month: Some(Some(u64::from(number))),
+            scopes: None,
+        },
+        _ => {
+            let used = vec![(id, at), ("key_0".into(), at)];
+            if input.arbitrary()? { Change::TouchKeys { used } } else { Change::ForgetKeyDays { before: day } }
+        }
+    })
+}
+
+/// A change of one of four jobs: mostly one that its state in `store` allows, as most random ones would be refused.
+fn job_change(input: &mut Unstructured<'_>, number: u8, at: UnixSeconds, store: &RedbStore) -> Result<Change> {
+    let id = format!("job_{number:024}");
+    let allowed = match store.job(&id).expect("the store reads").map(|job| job.state) {
+        None => 0,
+        Some(JobState::Queued) => 1,
+        Some(JobState::Processing) => 2,
+        Some(JobState::Done | JobState::Failed) => input.int_in_range(3..=5_u8)?,
+    };
+    let kind = if input.ratio(3, 4)? { allowed } else { input.int_in_range(0..=6_u8)? };
+    Ok(match kind {
+        0 => Change::CreateJob {
+            job: Box::new(job(input, id, number, at)?),
+            at_most: input.int_in_range(1..=3)?,
+            check: input
+                .arbitrary::<Option<u8>>()?
+                .map(|images| QuotaCheck { plan_images: Some(u64::from(images)), key_images: None }),
+        },
+        1 => Change::StartJob { id, at },
+        2 => {
+            let end = job_end(input, &id, at)?;
+            Change::FinishJob { id, at, expires_at: UnixSeconds(at.0 + 3600), end }
+        }
+        3 => Change::ForgetJobResult { id },
+        4 => Change::NoteWebhook { id, next_at: input.arbitrary::<bool>()?.then_some(at) },
+        5 => Change::RemoveJob { id },
+        _ => Change::RequeueJobs { at },
+    })
+}
+
+/// A new job of one of two keys, each of its own account.
+fn job(input: &mut Unstructured<'_>, id: String, number: u8, at: UnixSeconds) -> Result<Job> {
+    let (key_id, account) = if number < 2 { ("key_0", "a") } else { ("key_1", "a-") };
+    Ok(Job {
+        id,
+        key_id: key_id.into(),
+        account: account.into(),
+        test: false,
+        state: JobState::Queued,
+        progress: 0,
+        // Long values take several pages.
+        fields: vec![("text".into(), "x".repeat(input.int_in_range(0..=3000)?))],
+        format: "mp4".into(),
+        name: input.arbitrary::<Option<bool>>()?.map(|name| name.to_string()),
+        fingerprint: [number; 32],
+        unit_price: 5,
+        month: MONTH,
+        reserved: 2,
+        created_at: at,
+        place: i64::from(input.arbitrary::<u8>()?),
+        updated_at: at,
+        expires_at: UnixSeconds(at.0 + 3600),
+        result: None,
+        warnings: Vec::new(),
+        error: None,
+        webhook: input.arbitrary::<bool>()?.then(|| Webhook {
+            url: "https://example.com/".into(),
+            base: "https://example.org".into(),
+            attempts: 0,
+            next_at: None,
+        }),
+    })
+}
+
+fn job_end(input: &mut Unstructured<'_>, id: &str, at: UnixSeconds) -> Result<JobEnd> {
+    let error = JobError { code: "code".into(), message: "message".into() };
+    Ok(match input.int_in_range(0..=5_u8)? {
+        0..=3 => {
+            let (object, rate_frames, rate_seconds) = (Some(id.to_owned()), 30, 1);
+            let result = JobResult { object, bytes: 9, frames: 45, rate_frames, rate_seconds, expires_at: at };
+            let bill = input.arbitrary::<bool>()?.then_some(Usage { images: 2, microdollars: 5 });
+            JobEnd::Done { result, warnings: vec!["warning".into()], bill }
+        }
+        4 => JobEnd::Failed { error, progress: 40 },
+        _ => JobEnd::Cancelled { error, progress: 40 },
     })
 }
 
@@ -279,6 +377,21 @@ mod tests {
         let case = Case::new();
         submit(&case.reference, Change::CountGenerated { day: Day(1) }).expect("a good disk");
         case.compare();
+    }
+
+    #[test]
+    fn a_lost_change_of_a_job_is_found() {
+        let case = Case::new();
+        let store = case.store.as_ref().expect("it is open");
+        // Created, started, finished, its result forgotten, removed.
+        let inputs: [&[u8]; 5] = [&[], &[], &[], &[], &[2]];
+        for bytes in inputs {
+            let change = job_change(&mut Unstructured::new(bytes), 0, NOW, &case.reference).expect("a change");
+            submit(&case.reference, change.clone()).expect("a good disk");
+            assert_ne!(rows(store), rows(&case.reference), "{change:?}");
+            submit(store, change).expect("a good disk");
+            case.compare();
+        }
     }
 
     #[test]

@@ -9,9 +9,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::faulty_disk::FaultyDisk;
 use super::fuzzing::{change, rows};
-use super::{Account, AccountModel, Change, Plan, RedbStore, Rows, StateStore, UnixSeconds};
+use super::{Account, AccountModel, Change, Job, JobState, Plan, RedbStore, Rows, StateStore, UnixSeconds};
 
 const LONG: Duration = Duration::from_secs(60);
+/// Of the run of every change.
+const SEED: u64 = 20_261_125;
+const BURSTS: usize = 40;
 /// Cuts at each sync, of the runs of every change and of every night.
 const CUTS: usize = 6;
 const CUTS_AT_NIGHT: usize = 60;
@@ -39,12 +42,13 @@ impl Run {
         let (mut states, mut marks) = (vec![rows(&reference)], vec![[0; 2]]);
         let (mut submitted, mut acknowledged) = (0, 0);
         for _ in 0..bursts {
-            let changes: Vec<Change> =
-                (0..dice.random_range(1..6)).map(|at| any_change(dice, submitted + at)).collect();
-            submitted += changes.len();
-            for change in &changes {
+            let mut changes = Vec::new();
+            for _ in 0..dice.random_range(1..6) {
+                let change = any_change(dice, submitted, &reference);
                 let _ = reply(&submit(&reference, change.clone()));
                 states.push(rows(&reference));
+                changes.push(change);
+                submitted += 1;
             }
             // From here on the disk may hold some of them.
             marks.push([submitted, acknowledged]);
@@ -66,7 +70,7 @@ impl Run {
     }
 }
 
-fn any_change(dice: &mut ChaCha8Rng, number: usize) -> Change {
+fn any_change(dice: &mut ChaCha8Rng, number: usize, reference: &RedbStore) -> Change {
     // The accounts come first: without them every change is refused.
     if let Some(name) = ["a", "a-"].get(number) {
         let (plan, model, created_at) = (Plan::Free, AccountModel::default(), UnixSeconds(0));
@@ -75,7 +79,7 @@ fn any_change(dice: &mut ChaCha8Rng, number: usize) -> Change {
     }
     let mut bytes = [0; 64];
     dice.fill_bytes(&mut bytes);
-    change(&mut Unstructured::new(&bytes)).expect("enough bytes")
+    change(&mut Unstructured::new(&bytes), reference).expect("enough bytes")
 }
 
 type Reply = mpsc::Receiver<Result<Rows, super::ChangeError>>;
@@ -130,7 +134,7 @@ fn cut(seed: u64, bursts: usize, times: usize) -> usize {
 
 #[test]
 fn after_a_loss_of_power_at_any_sync_every_acknowledged_change_is_there() {
-    let cuts = cut(20_261_125, 40, CUTS);
+    let cuts = cut(SEED, BURSTS, CUTS);
     println!("{cuts} cuts");
     // At least one sync for almost every burst; how many changes share one depends on the threads.
     assert!(cuts > 200, "{cuts}");
@@ -154,4 +158,20 @@ fn a_store_that_lost_what_it_acknowledged_is_found() {
     // As if no sync had had an effect.
     let store = FaultyDisk::holding(run.from.clone()).open().expect("a good disk");
     assert!(!run.allows(&rows(&store), last));
+}
+
+#[test]
+fn a_store_that_lost_a_finished_job_is_found() {
+    let run = Run::new(&mut ChaCha8Rng::seed_from_u64(SEED), BURSTS);
+    let is_done = |job: &Job| job.state == JobState::Done;
+    let mut found = 0;
+    for (marks, &[submitted, acknowledged]) in run.marks.iter().enumerate() {
+        let mut rows = run.states[acknowledged].clone();
+        if submitted == acknowledged && rows.jobs.iter().any(is_done) {
+            rows.jobs.retain(|job| !is_done(job));
+            assert!(!run.allows(&rows, marks), "after {acknowledged} changes");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "no job is finished");
 }
