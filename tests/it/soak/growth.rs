@@ -1,5 +1,8 @@
 //! Growth of the daemon's memory (VmRSS) and descriptors over the number of its requests.
 
+use crate::soak::LONG;
+use std::time::Duration;
+
 /// Requests before the first sample: they create threads and scratch memory, which are kept.
 pub(super) const WARM_UP: u64 = 1000;
 /// Bytes by which memory may grow with each request.
@@ -8,6 +11,14 @@ const GROWTH: f64 = 1000.0;
 const SETTLED: f64 = 20_000.0;
 /// Requests beyond them over which the line of least squares distinguishes [`GROWTH`] from noise.
 const ENOUGH: f64 = 50_000.0;
+/// Requests beyond them over which it distinguishes more growth, by its uncertainty.
+const FEW: f64 = 20_000.0;
+/// A run of this length or more must have [`ENOUGH`].
+const HOUR: Duration = Duration::from_secs(3600);
+/// Parts of the samples, whose means give the uncertainty: single samples depend on those before them.
+const PARTS: usize = 8;
+/// Standard errors that 99.9 % of slopes of so many means remain below (Student's distribution).
+const QUANTILE: f64 = 5.2;
 /// Bytes by which memory may differ in a shorter run beside its growth.
 const NOISE: f64 = 48e6;
 
@@ -33,27 +44,58 @@ pub(super) fn slope(samples: &[Sample]) -> f64 {
     if below > 0.0 { above / below } else { 0.0 }
 }
 
-/// The samples of a run that is long enough for the line: those after [`SETTLED`] requests, where [`ENOUGH`] follow.
-pub(super) fn settled(samples: &[Sample]) -> Option<&[Sample]> {
-    let settled = &samples[samples.partition_point(|sample| sample.requests < SETTLED)..];
-    let requests = settled.last()?.requests - settled.first()?.requests;
-    (requests >= ENOUGH).then_some(settled)
+/// By how much [`slope`] may exceed the true growth, from the residuals of the line.
+fn uncertainty(samples: &[Sample]) -> f64 {
+    let parts = samples.chunks(samples.len().div_ceil(PARTS));
+    let means = parts.map(|part| {
+        let (requests, memory) = (mean(part, |sample| sample.requests), mean(part, |sample| sample.memory));
+        Sample { requests, memory, descriptors: 0 }
+    });
+    let means: Vec<_> = means.collect();
+    let (x, y) = (mean(&means, |sample| sample.requests), mean(&means, |sample| sample.memory));
+    let slope = slope(&means);
+    let residual = |sample: &Sample| sample.memory - y - slope * (sample.requests - x);
+    let residuals: f64 = means.iter().map(|sample| residual(sample).powi(2)).sum();
+    let spread: f64 = means.iter().map(|sample| (sample.requests - x).powi(2)).sum();
+    QUANTILE * (residuals / (means.len() as f64 - 2.0) / spread).sqrt()
 }
 
-/// An error where memory grows by more than [`GROWTH`] with each request: by the line in a long run, else from the first to the
-/// last quarter of the samples, with [`NOISE`]; and where there are more than `most_more` descriptors more than at first.
-/// Without samples, an error where they are `required`.
-pub(super) fn check(samples: &[Sample], most_more: usize, required: bool) -> Result<(), String> {
+/// The samples after [`SETTLED`] requests, and the number of requests from the first to the last of them.
+fn settled(samples: &[Sample]) -> (&[Sample], f64) {
+    let settled = &samples[samples.partition_point(|sample| sample.requests < SETTLED)..];
+    let requests = match settled {
+        [first, .., last] => last.requests - first.requests,
+        _ => 0.0,
+    };
+    (settled, requests)
+}
+
+/// Bytes of memory by request, at least, after [`SETTLED`] requests: the slope of the line, less its uncertainty where fewer than
+/// [`ENOUGH`] follow; nothing where fewer than [`FEW`] do.
+pub(super) fn settled_slope(samples: &[Sample]) -> Option<f64> {
+    let (settled, requests) = settled(samples);
+    let margin = || if requests >= ENOUGH { 0.0 } else { uncertainty(settled) };
+    (requests >= FEW).then(|| slope(settled) - margin())
+}
+
+/// An error where memory grows by more than [`GROWTH`] with each request: by the line, else from the first to the last quarter of
+/// the samples, with [`NOISE`]; and where there are more than `most_more` descriptors more than at first. Also where a run of this
+/// `length` has too few samples.
+pub(super) fn check(samples: &[Sample], most_more: usize, length: Duration) -> Result<(), String> {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
         let missing = format!("memory is not compared: fewer than {WARM_UP} requests after the last kill");
-        return if required { Err(missing) } else { Ok(()) };
+        return if length >= LONG { Err(missing) } else { Ok(()) };
     };
     let most = samples.iter().map(|sample| sample.descriptors).max().unwrap_or_default();
     if most > first.descriptors + most_more {
         return Err(format!("{most} descriptors, {} at first", first.descriptors));
     }
-    if let Some(settled) = settled(samples) {
-        let slope = slope(settled);
+    let (_, requests) = settled(samples);
+    if length >= HOUR && requests < ENOUGH {
+        let most = SETTLED + requests;
+        return Err(format!("memory has no slope: {most} requests after the last kill, of {}", SETTLED + ENOUGH));
+    }
+    if let Some(slope) = settled_slope(samples) {
         return if slope <= GROWTH { Ok(()) } else { Err(format!("memory grows by {slope:.0} bytes a request")) };
     }
     let quarter = samples.len().div_ceil(4);
@@ -71,7 +113,7 @@ fn run(requests: u32, memory: impl Fn(f64) -> f64) -> Vec<Sample> {
 }
 
 fn passes(requests: u32, memory: impl Fn(f64) -> f64) -> bool {
-    check(&run(requests, memory), 0, true).is_ok()
+    check(&run(requests, memory), 0, LONG).is_ok()
 }
 
 #[test]
@@ -84,23 +126,37 @@ fn the_slope_is_that_of_the_line() {
 fn a_leak_fails_a_run_by_its_length() {
     assert!(passes(100_000, |requests| 900.0 * requests));
     assert!(!passes(100_000, |requests| 1100.0 * requests));
+    // Long enough for the line, less its uncertainty.
+    let noise = |requests: f64| 15e6 * (requests % 9000.0) / 9000.0;
+    assert!(passes(60_000, |requests| 900.0 * requests));
+    assert!(!passes(60_000, |requests| 1100.0 * requests));
+    assert!(passes(60_000, |requests| 1100.0 * requests + noise(requests)));
+    assert!(!passes(60_000, |requests| 2000.0 * requests + noise(requests)));
     // Too short for the line.
-    assert!(passes(60_000, |requests| 1100.0 * requests));
-    assert!(!passes(60_000, |requests| 3000.0 * requests));
+    assert!(passes(30_000, |requests| 1100.0 * requests));
+    assert!(!passes(30_000, |requests| 4000.0 * requests));
     assert!(!passes(5000, |requests| 20_000.0 * requests));
+}
+
+#[test]
+fn a_run_of_an_hour_with_too_few_requests_for_the_slope_fails() {
+    let checked = |requests, length| check(&run(requests, |_| 0.0), 0, length).is_ok();
+    assert!(checked(70_000, HOUR) && !checked(69_000, HOUR));
+    assert!(checked(69_000, Duration::from_secs(3599)));
 }
 
 #[test]
 fn noise_and_what_is_kept_from_the_beginning_pass() {
     assert!(passes(5000, |requests| if requests < 2500.0 { 0.0 } else { 40e6 }));
+    assert!(passes(60_000, |requests| if requests < 40_000.0 { 0.0 } else { 60e6 }));
     assert!(passes(100_000, |requests| if requests < 15_000.0 { 0.0 } else { 200e6 }));
     assert!(passes(100_000, |requests| 60e6 * (requests % 1000.0) / 1000.0));
 }
 
 #[test]
 fn missing_samples_and_more_descriptors_fail() {
-    assert!(check(&[], 0, true).is_err() && check(&[], 0, false).is_ok());
+    assert!(check(&[], 0, LONG).is_err() && check(&[], 0, Duration::ZERO).is_ok());
     let mut samples = run(1000, |_| 0.0);
     samples[5].descriptors += 3;
-    assert!(check(&samples, 2, true).is_err() && check(&samples, 3, true).is_ok());
+    assert!(check(&samples, 2, LONG).is_err() && check(&samples, 3, LONG).is_ok());
 }
