@@ -1,5 +1,5 @@
 //! Cost of decode workers: the same pictures in this process and in a worker, probed and decoded:
-//! `cargo bench --bench sandbox`.
+//! `cargo bench --bench sandbox`. The pixels are read, or read and written in place as a cutout's are (`written`).
 //!
 //! Also the start of a worker to its first answer, which a picture waits for only where none is ready.
 
@@ -24,7 +24,11 @@ mod linux {
     use backdrop::codec::{self, Channels, EncodeOptions, Header, Limits, PngEffort};
     use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
     use criterion::Criterion;
+    use std::hint::black_box;
     use std::process::ExitCode;
+
+    /// Bytes of a page.
+    const PAGE: usize = 4096;
 
     /// As the program has it.
     #[global_allocator]
@@ -80,20 +84,20 @@ mod linux {
         let mut group = criterion.benchmark_group("sandbox");
         for (name, bytes) in &pictures {
             let header = codec::probe(bytes, &limits).expect("a header");
+            let in_process = || {
+                let header = codec::probe(bytes, &limits).expect("a header");
+                codec::decode(bytes, &header, &pool).expect("a picture")
+            };
+            let by_worker = || {
+                let size = workers.probe(header.container, bytes, &limits).expect("a header");
+                let header = Header { size, ..header };
+                workers.decode(bytes, &header, &pool).expect("a picture")
+            };
             group.sample_size(20);
-            group.bench_function(format!("{name}/in-process"), |b| {
-                b.iter(|| {
-                    let header = codec::probe(bytes, &limits).expect("a header");
-                    read(&codec::decode(bytes, &header, &pool).expect("a picture"))
-                });
-            });
-            group.bench_function(format!("{name}/worker"), |b| {
-                b.iter(|| {
-                    let size = workers.probe(header.container, bytes, &limits).expect("a header");
-                    let header = Header { size, ..header };
-                    read(&workers.decode(bytes, &header, &pool).expect("a picture"))
-                });
-            });
+            group.bench_function(format!("{name}/in-process"), |b| b.iter(|| read(&in_process())));
+            group.bench_function(format!("{name}/worker"), |b| b.iter(|| read(&by_worker())));
+            group.bench_function(format!("{name}/in-process/written"), |b| b.iter(|| written(in_process())));
+            group.bench_function(format!("{name}/worker/written"), |b| b.iter(|| written(by_worker())));
         }
         let (_, small) = &pictures[0];
         let header = codec::probe(small, &limits).expect("a header");
@@ -106,5 +110,12 @@ mod linux {
     /// Reads every cache line of the pixels, as the next stage does: memory of another process is mapped at its first use.
     fn read(frame: &Frame) -> u64 {
         frame.pixels().iter().step_by(64).map(|&byte| u64::from(byte)).sum()
+    }
+
+    /// Also writes a byte of every page: those of another process are copied by the system then.
+    fn written(mut frame: Frame) -> Frame {
+        black_box(read(&frame));
+        frame.pixels_mut().iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+        frame
     }
 }

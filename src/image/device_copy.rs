@@ -82,6 +82,8 @@ pub(super) fn upload(size: Size, pixels: Arc<Buffer>, device: &Device) -> Plane 
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::image::shared_memory::ReceivedMemory;
     use crate::image::{BufferPool, Frame};
 
     const SIZE: Size = Size::new(3, 2);
@@ -92,15 +94,30 @@ mod tests {
         Frame::new(SIZE, pixels)
     }
 
+    /// A frame in the memory of another process, as a decode worker sends it.
+    #[cfg(target_os = "linux")]
+    fn received(pool: &BufferPool) -> Frame {
+        let memory = frame(&BufferPool::in_shared_memory()).into_pixels().into_shared().expect("shared");
+        let memory = ReceivedMemory::seal(&memory.into_descriptor(), SIZE.area() * 4).unwrap();
+        Frame::new(SIZE, pool.received(memory))
+    }
+
     // On the host, memory that is uploaded becomes the tensor's own.
     #[test]
     fn pixels_are_uploaded_from_the_memory_of_their_frame() {
         let pool = BufferPool::new(1 << 20);
-        let frame = frame(&pool);
-        let data = frame.uploaded(&Device::flex()).into_data();
-        assert_eq!(data.bytes().as_ptr(), frame.pixels().as_ptr());
-        drop(data);
-        assert_eq!(frame.into_pixels().len(), SIZE.area() * 4);
+        let frames = [
+            frame(&pool),
+            #[cfg(target_os = "linux")]
+            received(&pool),
+        ];
+        for frame in frames {
+            let data = frame.uploaded(&Device::flex()).into_data();
+            assert_eq!(data.bytes().as_ptr(), frame.pixels().as_ptr());
+            assert!(data.bytes().iter().all(|&byte| byte == 7));
+            drop(data);
+            assert_eq!(frame.into_pixels().len(), SIZE.area() * 4);
+        }
         assert_eq!(pool.lent_bytes(), SIZE.area() as u64 * 4, "pixels were copied");
     }
 

@@ -20,7 +20,12 @@ struct Installed {
 /// Has the formats of `mode` decoded by workers of this program from now on; the first call counts. The program must call
 /// [`run`](super::run) when it is started with the argument `decode-worker`.
 pub fn install(mode: SandboxMode) {
-    INSTALLED.get_or_init(|| Installed { mode, workers: Workers::new(Program::this()) });
+    install_program(mode, Program::this());
+}
+
+/// As [`install`], with workers of another program.
+pub fn install_program(mode: SandboxMode, program: Program) {
+    INSTALLED.get_or_init(|| Installed { mode, workers: Workers::new(program) });
 }
 
 /// Starts workers before they are needed, and replaces them at once: for a daemon.

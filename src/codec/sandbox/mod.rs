@@ -7,10 +7,10 @@
 //!   sealed, mapped privately: a buffer
 //! ```
 //!
-//! A worker has one socket and no other descriptor, no environment, limits on memory and processor time, no new
-//! privileges, a seccomp filter that allows what decoding needs and ends the process on other system calls (`openat` and `clone3`,
-//! which the C library tries, fail), and a Landlock ruleset without a path. Where the system lacks seccomp or Landlock the worker
-//! runs with the rest, and [`status`] says so.
+//! A worker has one socket and no other descriptor, no environment but where its libraries are and bounds on what allocators
+//! reserve, limits on memory and processor time, no new privileges, a seccomp filter that allows what decoding needs and ends the
+//! process on other system calls (`openat` and `clone3`, which the C library tries, fail), and a Landlock ruleset without a path.
+//! Where the system lacks seccomp or Landlock the worker runs with the rest, and [`status`] says so.
 //! The daemon reads twelve bytes of an answer and checks width and height against the requested ones; pixels are data that it
 //! does not interpret. A worker that crashes fails its picture (a damaged file), one that is late is killed and fails its
 //! picture too, and the next picture has another worker. A worker is replaced after a number of pictures, so that an attacker who
@@ -44,7 +44,7 @@ pub use config::{DecodeConfig, SandboxMode};
 #[cfg(target_os = "linux")]
 pub(super) use installed::workers_of;
 #[cfg(target_os = "linux")]
-pub use installed::{install, start_early, status};
+pub use installed::{install, install_program, start_early, status};
 #[cfg(target_os = "linux")]
 pub(crate) use lockdown::landlock_version;
 #[cfg(target_os = "linux")]
@@ -56,7 +56,7 @@ pub(super) use unsupported::workers_of;
 #[cfg(not(target_os = "linux"))]
 pub use unsupported::{install, run, start_early, status};
 #[cfg(target_os = "linux")]
-pub use worker::run;
+pub use worker::{run, run_with};
 
 /// The number of decode workers at once is at most this.
 pub const MAX_WORKERS: usize = 4;

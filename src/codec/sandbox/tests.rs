@@ -23,6 +23,8 @@ const HEIC: &[u8] = include_bytes!("../../../tests/fixtures/codec/grid.heic");
 const DISPLAY_P3: &[u8] = include_bytes!("../../../tests/fixtures/codec/display_p3.png");
 const WEBP: &[u8] = include_bytes!("../../../tests/fixtures/codec/lossy_alpha.webp");
 const SIZE: Size = Size { width: 64, height: 32 };
+/// The variables that a worker may have.
+const ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "MALLOC_ARENA_MAX", "MIMALLOC_ARENA_RESERVE"];
 
 #[test]
 #[ignore = "the worker of the tests below"]
@@ -64,6 +66,7 @@ fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decod
             };
             page != libc::MAP_FAILED
         }
+        b"environment" => has_other_variables(),
         b"limits" => {
             use rustix::process::{Resource, Rlimit, setrlimit};
             setrlimit(Resource::Cpu, Rlimit { current: None, maximum: None }).is_ok()
@@ -87,6 +90,11 @@ fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decod
         }
     };
     Ok((Size::new(if succeeded { 999 } else { 1 }, 1), None))
+}
+
+/// Whether the environment has more than [`ENVIRONMENT`].
+fn has_other_variables() -> bool {
+    std::env::vars_os().any(|(name, _)| !ENVIRONMENT.contains(&&*name.to_string_lossy()))
 }
 
 /// Duplicates the mapping of a buffer for writing, and keeps it.
@@ -266,6 +274,12 @@ fn a_worker_has_no_descriptors_but_its_socket_and_the_file() {
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty()).unwrap();
     assert!(kept.as_raw_fd() > 2);
     assert_eq!(probe(&workers(1, 1000), b"descriptors").unwrap(), Size::new(4, 1));
+}
+
+#[test]
+fn a_worker_has_no_part_of_the_environment_but_where_its_libraries_are() {
+    assert!(has_other_variables(), "this process has none that a worker could inherit");
+    assert_eq!(probe(&workers(1, 1000), b"environment").unwrap(), Size::new(1, 1), "it inherited some");
 }
 
 #[test]

@@ -22,10 +22,21 @@ pub(super) type Decoded = (Size, Option<Frame>);
 /// Fails when standard input is no socket of a daemon.
 #[must_use]
 pub fn run() -> ExitCode {
+    run_with(|_| ())
+}
+
+/// As [`run`], with `before` called on each file first, in the same confinement: a test program has it fail as a faulty decoder
+/// does.
+#[must_use]
+pub fn run_with(before: impl Fn(&[u8])) -> ExitCode {
     // Only registers its decoder, and keeps the filter free of what that needs.
     #[cfg(feature = "heic")]
     let _: bool = heic::decoder_available();
-    match serve(decoded) {
+    let decode = |request: &Request, bytes: &[u8], pool: &BufferPool| {
+        before(bytes);
+        decoded(request, bytes, pool)
+    };
+    match serve(decode) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("a decode worker is started by other commands, never by hand: {error}");
@@ -35,7 +46,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Answers requests with `decode` until the other end of standard input is closed.
-pub(super) fn serve(decode: fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>) -> io::Result<()> {
+pub(super) fn serve(decode: impl Fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>) -> io::Result<()> {
     // Parallel parts of decoders run on this thread: those that rayon starts would need rights.
     let _: Result<(), _> = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
     let stdin = io::stdin();
@@ -45,7 +56,7 @@ pub(super) fn serve(decode: fn(&Request, &[u8], &BufferPool) -> Result<Decoded, 
     while let Some(message) = channel::receive::<REQUEST_BYTES>(stdin.as_fd(), None)? {
         let request = Request::from_bytes(&message.bytes).ok_or(io::ErrorKind::InvalidData)?;
         let file = message.descriptor.ok_or(io::ErrorKind::InvalidData)?;
-        let (answer, pixels) = answered(&request, &file, &pool, decode)?;
+        let (answer, pixels) = answered(&request, &file, &pool, &decode)?;
         channel::send(stdin.as_fd(), &answer.to_bytes(), pixels.as_ref().map(OwnedFd::as_fd))?;
     }
     Ok(())
@@ -55,7 +66,7 @@ fn answered(
     request: &Request,
     file: &OwnedFd,
     pool: &BufferPool,
-    decode: fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>,
+    decode: impl Fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>,
 ) -> io::Result<(Answer, Option<OwnedFd>)> {
     let bytes = map_trusted(file, request.len)?;
     Ok(match decode(request, &bytes, pool) {
