@@ -53,7 +53,7 @@ ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
-  nightly fuzz fuzz-address soak kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
+  nightly fuzz fuzz-address soak overload kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages npm-packages
 
 help: ## List the targets
@@ -255,7 +255,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
@@ -283,6 +283,9 @@ power-loss: test-packages ## Cut the store's file at 10,000 syncs and open what 
 
 soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outside what it kept, billed and takes
 	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_to_which_everything_happens_loses_and_leaks_nothing)
+
+overload: build ## Measure a daemon at three times the rate that it sustains: what it accepts keeps its latency
+	@$(STEP) overload 6 benches/overload $(BIN)
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)

@@ -11,7 +11,7 @@ use crate::bilinear::Tap;
 use crate::conv::gpu::{Dense, Depthwise, Residual, attention, global_average};
 use crate::conv::{Activation, Filter};
 use crate::coverage::Fill;
-use crate::device::{Plane, words_of_bytes};
+use crate::device::{Plane, download, words_of_bytes};
 use crate::gaussian::Border;
 use crate::laplacian::solver_gpu::Problem;
 use crate::layers::Paint;
@@ -530,8 +530,7 @@ fn run_dst_over(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
-    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
-    data.try_into_vec().map_err(|error| error.to_string())
+    download(tensor)?.try_into_vec().map_err(|error| error.to_string())
 }
 
 /// The bytes of packed words: red, green, blue and alpha, or a value and three zeros.
@@ -540,8 +539,7 @@ fn bytes<const D: usize>(tensor: Tensor<D, Int>) -> Result<Vec<f32>, String> {
 }
 
 fn words<const D: usize>(tensor: Tensor<D, Int>) -> Result<Vec<u32>, String> {
-    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
-    data.try_into_vec().map_err(|error| error.to_string())
+    download(tensor)?.try_into_vec().map_err(|error| error.to_string())
 }
 
 /// How two results differ.

@@ -213,7 +213,7 @@ impl Providers {
         let size = upstream.size_for(canvas).ok_or_else(|| UpstreamError::Malformed("no size".to_owned()))?;
         let key = cache_key(upstream, prompt, size);
         let (began, time_limit) = (Instant::now(), upstream.config.timeout);
-        // Of a call that this request does not share: requests that arrive together do not make hopeless calls in turn.
+        // The end of this request's own call, also after a wait: `auto` needs the time after it for the next API.
         let end = deadline.min(began + time_limit);
         let shareable = |result: &Result<Bytes, Arc<UpstreamError>>| {
             let Err(error) = result else { return true };
@@ -228,7 +228,7 @@ impl Providers {
             {
                 return Ok(picture);
             }
-            let picture = upstream.picture(prompt, size, deadline).await?;
+            let picture = upstream.picture(prompt, size, end).await?;
             if let Some(cache) = cache {
                 cache.put_in_background(key, picture.clone());
             }

@@ -254,8 +254,7 @@ impl From<JobsError> for ApiError {
             JobsError::DiskSpace(_) => disk_full_error(error.to_string()),
             JobsError::Write(error) => error.into(),
             JobsError::Read(OpenError::Corrupt { .. }) => {
-                Self::new(ErrorCode::InternalError, "the record of the job cannot be read")
-                    .caused_by(with_causes(&error))
+                Self::new(ErrorCode::InternalError, "records of jobs cannot be read").caused_by(with_causes(&error))
             }
             JobsError::Read(error) => error.into(),
             JobsError::Results(_) => {
@@ -342,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_record_cannot_be_read_is_an_error_that_says_so() {
+    fn records_of_jobs_that_cannot_be_read_are_an_error_that_says_so() {
         let reason = "job job_1: malformed record".to_owned();
         let error = ApiError::from(JobsError::Read(OpenError::Corrupt { path: "/secret/path".into(), reason }));
-        assert_eq!((error.code, error.message()), (ErrorCode::InternalError, "the record of the job cannot be read"));
+        assert_eq!((error.code, error.message()), (ErrorCode::InternalError, "records of jobs cannot be read"));
     }
 
     #[test]

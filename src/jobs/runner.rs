@@ -177,12 +177,18 @@ async fn record_start(
         };
         tracing::error!(job = job.id, error = with_causes(&error), "a job cannot be started");
         may_be_recorded |= matches!(error, WriteError::Change(ChangeError::Storage(_)));
-        tokio::select! {
-            biased;
-            () = handle.cancel.notified() => return Err(Ended::Cancelled),
-            () = handle.adopted.notified() => return Err(Ended::Adopted),
-            () = stopped(stop) => return Err(Ended::Stopped),
-            () = sleep(shared.tuning.pause) => {}
+        // A job that is started without disk space fails at its first check.
+        loop {
+            tokio::select! {
+                biased;
+                () = handle.cancel.notified() => return Err(Ended::Cancelled),
+                () = handle.adopted.notified() => return Err(Ended::Adopted),
+                () = stopped(stop) => return Err(Ended::Stopped),
+                () = sleep(shared.tuning.pause) => {}
+            }
+            if !matches!(shared.check_space().await, Err(JobsError::DiskSpace(_))) {
+                break;
+            }
         }
     }
 }

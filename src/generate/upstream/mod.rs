@@ -139,7 +139,14 @@ impl Upstream {
         let permit = self.breaker.acquire(began).map_err(UpstreamError::CircuitOpen)?;
         call.sent = true;
         let result = timeout(limit, self.with_retries(prompt, size, began + limit)).await;
-        let result = result.unwrap_or(Err(UpstreamError::TimedOut(limit)));
+        let result = match result {
+            Err(_) => Err(UpstreamError::TimedOut(limit)),
+            // The fetch had what was left of the call's time.
+            Ok(Err(UpstreamError::Fetch(FetchError::TimedOut(_)))) if began.elapsed() >= limit => {
+                Err(UpstreamError::TimedOut(limit))
+            }
+            Ok(result) => result,
+        };
         match &result {
             // An API that refuses prompts is healthy.
             Ok(_) | Err(UpstreamError::PromptRefused { .. }) => permit.succeeded(),
@@ -148,9 +155,7 @@ impl Upstream {
                 permit.succeeded();
             }
             // An earlier API or the service itself used up the request's time: this API may be healthy.
-            Err(UpstreamError::TimedOut(_) | UpstreamError::Fetch(FetchError::TimedOut(_)))
-                if limit < FAIR_TIME.min(self.config.timeout / 2) =>
-            {
+            Err(UpstreamError::TimedOut(_)) if limit < FAIR_TIME.min(self.config.timeout / 2) => {
                 drop(permit);
             }
             Err(_) => permit.failed(Instant::now()),

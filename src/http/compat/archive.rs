@@ -7,6 +7,7 @@ use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use crate::engine::{EngineError, FairSemaphore, Tenant};
 use crate::http::error::ApiError;
 use crate::image::{BufferPool, Composite, Frame, OutputFormat, Quality};
+use crate::telemetry::metrics;
 use bytes::Bytes;
 use std::io::{Cursor, Write};
 use std::sync::LazyLock;
@@ -28,7 +29,10 @@ pub(super) async fn color_and_alpha(png: Bytes, account: &str, deadline: Instant
         });
         archiving.await.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
     };
-    timeout_at(deadline.into(), archived).await.map_err(|_| EngineError::DeadlineExceeded)?
+    timeout_at(deadline.into(), archived).await.map_err(|_| {
+        metrics::queue_dropped(metrics::Dropped::Deadline);
+        EngineError::DeadlineExceeded
+    })?
 }
 
 fn zip_files(png: &[u8]) -> Result<Vec<u8>, String> {

@@ -277,17 +277,16 @@ impl Queries<'_> {
         query: impl Fn(&mut Self, i64) -> Result<Vec<Row>, Fault>,
         found: impl Fn(&Row, Job) -> T,
     ) -> Result<Vec<T>, Fault> {
-        let mut unreadable = 0;
+        let mut at_most = limit;
         loop {
-            let at_most = limit.saturating_add(unreadable);
             let rows = query(self, limit_of(at_most))?;
             let jobs = rows.iter().map(|row| Ok::<_, Fault>(readable_job(row)?.map(|job| found(row, job))));
-            let jobs: Vec<T> = jobs.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-            let skipped = rows.len() - jobs.len();
-            if skipped == unreadable || rows.len() < at_most {
+            let mut jobs: Vec<T> = jobs.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+            if jobs.len() >= limit || rows.len() < at_most {
+                jobs.truncate(limit);
                 return Ok(jobs);
             }
-            unreadable = skipped;
+            at_most = at_most.saturating_mul(2);
         }
     }
 

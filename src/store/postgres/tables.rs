@@ -193,9 +193,9 @@ impl WriteTables for Queries<'_> {
     }
 
     fn count_waiting(&mut self, key_id: &str) -> Result<usize, Fault> {
-        let text = "SELECT count(*) FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
-        let row = self.row(text, &[&key_id])?;
-        Ok(row.map_or(0, |row| usize::try_from(count(&row, 0)).unwrap_or(usize::MAX)))
+        let text = "SELECT id, record FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
+        let readable = self.rows(text, &[&key_id])?.iter().map(readable_job).filter_map(Result::transpose).count();
+        Ok(readable)
     }
 
     fn running_jobs(&mut self) -> Result<Vec<Job>, Fault> {

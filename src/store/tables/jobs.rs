@@ -146,11 +146,12 @@ where
         next_in_turn(last_turn, self.queue.iter()?.filter_map(|row| oldest_of_key(row).transpose()))
     }
 
-    /// The number of unfinished jobs of a key. Scans the whole queue, without reading a job.
+    /// The number of unfinished jobs of a key, which it reads. Scans the whole queue.
     pub(in crate::store) fn count_waiting(&self, key_id: &str) -> Result<usize, Fault> {
         let mut count = 0;
         for row in self.queue.iter()? {
-            count += usize::from(row?.1.value() == key_id);
+            let (key, of) = row?;
+            count += usize::from(of.value() == key_id && self.readable(key.value().1)?.is_some());
         }
         Ok(count)
     }
