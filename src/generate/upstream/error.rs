@@ -33,7 +33,7 @@ pub enum UpstreamError {
     #[error("HTTP failed")]
     Http(#[source] reqwest::Error),
     /// The time limit passed, retries included.
-    #[error("no picture within {0:?}")]
+    #[error("no picture within {0:.1?}")]
     TimedOut(Duration),
     /// The response body exceeds the limit.
     #[error("response larger than {limit} bytes")]

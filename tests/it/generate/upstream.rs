@@ -222,7 +222,8 @@ async fn a_silent_api_times_out_at_the_earlier_of_its_timeout_and_the_deadline()
     let slow = UpstreamConfig { timeout: limit, ..upstream(&api) };
     let providers = open(&config([(FLARE, slow)]), folder.path());
     let error = flare(&providers, "a").await.expect_err("silence").error;
-    assert!(matches!(*error, UpstreamError::TimedOut(after) if after == limit), "{error:?}");
+    // Less what was done before the call.
+    assert!(matches!(*error, UpstreamError::TimedOut(after) if after <= limit && after > limit / 3), "{error:?}");
     // The deadline of the request, where it is earlier.
     let (providers, ..) = single([Reply::Silence]).await;
     let deadline = Instant::now() + limit;
