@@ -172,6 +172,27 @@ async fn a_job_whose_start_is_refused_runs_when_the_store_can_write_again() {
 }
 
 #[tokio::test]
+async fn a_job_whose_start_was_refused_waits_for_disk_space() {
+    let env = TestEnv::new();
+    let full = Arc::new(FullDisk::default());
+    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
+    let id = daemon.create_new(new_job("make")).await.job.id;
+    full.is_full.store(true, Ordering::SeqCst);
+    daemon.start_tasks();
+    until(async || full.refused.load(Ordering::SeqCst) >= 1).await;
+    // Fewer than running jobs leave free: it would fail.
+    env.free.store(40, Ordering::SeqCst);
+    // An attempt may be under way, whose check was before.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    full.is_full.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(daemon.view(&id).await.job.state, JobState::Queued);
+    env.free.store(1 << 30, Ordering::SeqCst);
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_finished_job_is_recorded_and_billed_once_when_the_store_can_write_again() {
     let env = TestEnv::new();
     let full = Arc::new(FullDisk::default());
