@@ -136,16 +136,21 @@ async fn a_worker_resumes_after_the_existing_segments() {
     daemon.stop().await;
 }
 
-#[tokio::test]
-async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_store_can_write_again() {
-    let env = TestEnv::new();
-    let full = Arc::new(FullDisk::default());
-    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
+/// A daemon with a job whose start a full store has refused three times; the first one `is_recorded` all the same.
+async fn with_refused_start(env: &TestEnv, full: &Arc<FullDisk>, is_recorded: bool) -> (Daemon, String) {
+    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), full));
     let id = daemon.create_new(new_job("make")).await.job.id;
-    full.hides_next.store(true, Ordering::SeqCst);
+    full.hides_next.store(is_recorded, Ordering::SeqCst);
     full.is_full.store(true, Ordering::SeqCst);
     daemon.start_tasks();
     until(async || full.refused.load(Ordering::SeqCst) >= 3).await;
+    (daemon, id)
+}
+
+#[tokio::test]
+async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_store_can_write_again() {
+    let (env, full) = (TestEnv::new(), Arc::new(FullDisk::default()));
+    let (daemon, id) = with_refused_start(&env, &full, true).await;
     assert_eq!(daemon.view(&id).await.job.state, JobState::Processing);
     full.is_full.store(false, Ordering::SeqCst);
     assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
@@ -155,13 +160,8 @@ async fn a_job_whose_start_is_recorded_and_reported_as_failed_runs_when_the_stor
 
 #[tokio::test]
 async fn a_job_whose_start_is_refused_runs_when_the_store_can_write_again() {
-    let env = TestEnv::new();
-    let full = Arc::new(FullDisk::default());
-    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
-    let id = daemon.create_new(new_job("make")).await.job.id;
-    full.is_full.store(true, Ordering::SeqCst);
-    daemon.start_tasks();
-    until(async || full.refused.load(Ordering::SeqCst) >= 3).await;
+    let (env, full) = (TestEnv::new(), Arc::new(FullDisk::default()));
+    let (daemon, id) = with_refused_start(&env, &full, false).await;
     assert_eq!(daemon.view(&id).await.job.state, JobState::Queued);
     // A stop does not wait for the disk.
     daemon.stop().await;
@@ -173,13 +173,8 @@ async fn a_job_whose_start_is_refused_runs_when_the_store_can_write_again() {
 
 #[tokio::test]
 async fn a_job_whose_start_was_refused_waits_for_disk_space() {
-    let env = TestEnv::new();
-    let full = Arc::new(FullDisk::default());
-    let mut daemon = env.start_on(DyingStore::on_disk(env.store(), &full));
-    let id = daemon.create_new(new_job("make")).await.job.id;
-    full.is_full.store(true, Ordering::SeqCst);
-    daemon.start_tasks();
-    until(async || full.refused.load(Ordering::SeqCst) >= 1).await;
+    let (env, full) = (TestEnv::new(), Arc::new(FullDisk::default()));
+    let (daemon, id) = with_refused_start(&env, &full, false).await;
     // Fewer than running jobs leave free: it would fail.
     env.free.store(40, Ordering::SeqCst);
     // An attempt may be under way, whose check was before.
