@@ -26,6 +26,7 @@ IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 # Repeats and stride of the first block of each encoder stage, and the blocks whose output the decoder reads.
 STAGES = ((1, 1), (3, 2), (3, 2), (4, 2), (4, 1), (5, 2), (1, 1))
 TAPS = (0, 3, 6, 14, 20)
+ATTENTION_HEADS = 4
 OPSET = 18
 
 
@@ -88,6 +89,23 @@ class Graph:
         y = self.conv(self.conv(x, f"{name}.dw.conv", "relu", dilation=dilation), f"{name}.pw.conv")
         return self.node("Relu", self.node("Add", x, y))
 
+    def attention(self, x: str, name: str) -> str:
+        """Residual self-attention over all positions."""
+        channels = self.tensors[f"{name}.project.weight"].shape[0]
+        width = channels // ATTENTION_HEADS
+        heads = self.constant("heads", [0, 3 * ATTENTION_HEADS, width, -1], np.int64)
+        queries, keys, values = self.split(self.node("Reshape", self.conv(x, f"{name}.qkv"), heads), 3)
+        # [N, heads, keys, queries]; each column sums to one.
+        scores = self.node("MatMul", self.node("Transpose", keys, perm=[0, 1, 3, 2]), queries)
+        shares = self.node("Softmax", self.node("Mul", scores, self.constant("scaling", width**-0.5)), axis=2)
+        joined = self.node("Reshape", self.node("MatMul", values, shares), self.node("Shape", x))
+        return self.node("Add", x, self.conv(joined, f"{name}.project"))
+
+    def split(self, x: str, parts: int) -> list[str]:
+        outputs = [f"t{len(self.nodes)}_{part}" for part in range(parts)]
+        self.nodes.append(helper.make_node("Split", [x], outputs, axis=1, num_outputs=parts))
+        return outputs
+
     def doubled(self, x: str) -> str:
         scales = self.constant("double", [1, 1, 2, 2])
         return self.node("Resize", x, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric",
@@ -115,6 +133,7 @@ class Graph:
         p5 = self.sum_relu(p5, self.conv(self.node("GlobalAveragePool", p5), "gp.conv"))
         for index, dilation in enumerate((1, 2, 4)):
             p5 = self.separable(p5, f"ctx.{index}", dilation)
+        p5 = self.attention(p5, "attention")
         p4 = self.sum_relu(self.doubled(self.conv(p5, "top5.conv")), self.conv(f4, "lat4.conv"))
         p4 = self.separable(self.separable(p4, "d4.0"), "d4.1", 2)
         p3 = self.sum_relu(self.doubled(p4), self.conv(f3, "lat3.conv"))

@@ -152,7 +152,7 @@ def method(record: Record) -> str:
     differences = ", ".join(f"{name} {value:.1e}" for name, value in record.mask_differences.items())
     text = (f"Medians of alternating rounds, in brackets the quartiles and the number of rounds; ratios are those of the "
             f"rounds, above 1 where {OURS} is faster. {record.threads} threads for each side.")
-    return text + (f" Mean absolute difference of the two sides' masks, of 1: {differences}." if differences else "")
+    return text + (f" Largest difference of the two sides' masks, of 1: {differences}." if differences else "")
 
 
 def machine_text(record: Record) -> str:

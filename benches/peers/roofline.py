@@ -23,14 +23,13 @@ os.environ["RAYON_NUM_THREADS"] = str(THREADS)
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
 import export_onnx  # noqa: E402
+import network  # noqa: E402
 import numpy as np  # noqa: E402
-import onnx  # noqa: E402
 import pictures  # noqa: E402
 import stages  # noqa: E402
-from pictures import ROOT, Picture  # noqa: E402
+from pictures import Picture  # noqa: E402
 from PIL import Image  # noqa: E402
 
-WEIGHTS = ROOT / "weights" / "fgnet-384.safetensors"
 ROUNDS = 7
 LIMITS = ("memory-bandwidth", "peak-arithmetic")
 # Closed form, operations for each unknown pixel and step. The Laplacian's product, with separable 3×3 box sums: p times
@@ -62,7 +61,7 @@ class Work:
 
 def network_work() -> tuple[float, float]:
     """Bytes (weights, input, output) and operations (two for each multiply-add of a convolution) for one picture."""
-    model = onnx.shape_inference.infer_shapes(export_onnx.model(export_onnx.load(WEIGHTS), for_rembg=False))
+    model = onnx.shape_inference.infer_shapes(export_onnx.model(export_onnx.load(network.WEIGHTS), for_rembg=False))
     shapes = {v.name: [d.dim_value or 1 for d in v.type.tensor_type.shape.dim] for v in model.graph.value_info}
     weights = {c.name: list(c.dims) for c in model.graph.initializer}
     operations = 0
@@ -74,7 +73,7 @@ def network_work() -> tuple[float, float]:
     return 4 * (sum(int(np.prod(dims)) for dims in weights.values()) + side * side * (3 + 1)), operations
 
 
-def measured(ours: stages.Stages, stage: str, **fields: object) -> float:
+def measured(ours: network.Stages, stage: str, **fields: object) -> float:
     ours.run(stage, **fields)
     return statistics.median(ours.run(stage, **fields)["seconds"] for _ in range(ROUNDS))
 
@@ -86,7 +85,7 @@ def share(picture: Picture, name: str) -> int:
     return int(((values > 0) & (values < 255)).sum())
 
 
-def picture_work(ours: stages.Stages, picture: Picture, network: tuple[float, float]) -> list[Work]:
+def picture_work(ours: network.Stages, picture: Picture, of_network: tuple[float, float]) -> list[Work]:
     pixels, photo, rgba = picture.pixels, picture.file("photo.png"), 4 * picture.pixels
     unknown, partial = share(picture, "trimap.png"), share(picture, "alpha.png")
     cutout = picture.file("cutout.png")
@@ -99,7 +98,7 @@ def picture_work(ours: stages.Stages, picture: Picture, network: tuple[float, fl
     ]
     return work + [
         # The picture is read once by the resampling to the network's input.
-        Work("resampling and network", picture.name, rgba + network[0], network[1],
+        Work("resampling and network", picture.name, rgba + of_network[0], of_network[1],
              measured(ours, "network", image=photo, batch=1)),
         # The picture and the trimap once, the alpha once, and the band's vectors in each step.
         Work("trimap to alpha", picture.name, rgba + 2 * pixels + unknown * STEPS * STEP_BYTES,
@@ -129,13 +128,13 @@ def main() -> None:
     chosen = arguments.parse_args()
     chosen.output = chosen.output.resolve()
     chosen.output.mkdir(parents=True, exist_ok=True)
-    onnx.save(export_onnx.model(export_onnx.load(WEIGHTS), for_rembg=False), chosen.output / "network.onnx")
-    network = stages.session(chosen.output / "network.onnx", THREADS)
-    with stages.started(chosen.stages) as ours:
+    network.export(chosen.output)
+    session = network.session(chosen.output / "network.onnx", THREADS)
+    with network.started(chosen.stages) as ours:
         limits = [0.0, 0.0]
         all_pictures, work = pictures.prepare(chosen.output / "pictures", None), []
         for picture in all_pictures:
-            pictures.write_trimap(picture, stages.check_masks(ours, network, picture)[0])
+            pictures.write_trimap(picture, network.compared(ours, session, picture.file("network.png"))[0])
             pictures.write_cutout(picture, chosen.binary.resolve())
             # Before each picture, and the best: a busy machine would make the limits look lower.
             limits = [max(limit, ours.run(stage)["rate"]) for limit, stage in zip(limits, LIMITS, strict=True)]

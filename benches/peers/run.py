@@ -15,16 +15,13 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "RA
     os.environ[name] = str(THREADS)
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
-import export_onnx  # noqa: E402
-import onnx  # noqa: E402
+import network  # noqa: E402
 import pictures  # noqa: E402
 import report  # noqa: E402
 import serve  # noqa: E402
 import stages  # noqa: E402
-from pictures import ROOT, Picture  # noqa: E402
+from pictures import Picture  # noqa: E402
 from timing import Row, median  # noqa: E402
-
-WEIGHTS = ROOT / "weights" / "fgnet-384.safetensors"
 
 
 # A row's name, `GROUP/NAME`, and what makes it.
@@ -56,21 +53,15 @@ class Run:
         times = ", ".join(f"{who} {median(seconds) * 1000:.1f} ms ({len(seconds)})" for who, seconds in row.seconds.items())
         print(f"{time.strftime('%H:%M:%S')} {row.group}/{row.name}: {times}", flush=True)
 
-    def export(self) -> None:
-        self.models.mkdir(parents=True, exist_ok=True)
-        tensors = export_onnx.load(WEIGHTS)
-        for name, for_rembg in (("network.onnx", False), ("u2net_custom.onnx", True)):
-            onnx.save(export_onnx.model(tensors, for_rembg), self.models / name)
-
 
 def stage_rows(run: Run, all_pictures: list[Picture]) -> Planned:
     """The rows of single stages; each is made with our stages and the network's session."""
 
     def with_network(batch: int) -> Callable[..., Row]:
-        return lambda ours, network: stages.network_row(ours, network, all_pictures[0], batch, *run.effort)
+        return lambda ours, session: stages.network_row(ours, session, all_pictures[0], batch, *run.effort)
 
     def of(make: Callable[..., Row], picture: Picture, *more: str) -> Callable[..., Row]:
-        return lambda ours, _network: make(ours, picture, *more, *run.effort)
+        return lambda ours, _session: make(ours, picture, *more, *run.effort)
 
     rows: Planned = [(f"network/batch {batch}", with_network(batch)) for batch in stages.BATCHES]
     rows += [(f"alpha/{picture.name}", of(stages.alpha_row, picture)) for picture in all_pictures]
@@ -104,16 +95,17 @@ def start_rows(run: Run, picture: Picture) -> Planned:
 
 
 def make_stage_rows(run: Run, planned: Planned, all_pictures: list[Picture]) -> None:
-    network = stages.session(run.models / "network.onnx", THREADS)
-    with stages.started(run.chosen.stages) as ours:
+    session = network.session(run.models / "network.onnx", THREADS)
+    with network.started(run.chosen.stages) as ours:
         for picture in all_pictures:
-            mask, run.record.mask_differences[picture.name] = stages.check_masks(ours, network, picture)
+            mask, largest, _ = network.compared(ours, session, picture.file("network.png"))
+            run.record.mask_differences[picture.name] = largest
             if any(name == f"alpha/{picture.name}" for name, _ in planned):
                 pictures.write_trimap(picture, mask)
             if any(name in (f"foreground/{picture.name}", f"encode/PNG {picture.name}") for name, _ in planned):
                 pictures.write_cutout(picture, run.binary)
         for _, make in planned:
-            run.add(make(ours, network))
+            run.add(make(ours, session))
 
 
 def main() -> None:
@@ -129,7 +121,7 @@ def main() -> None:
     run = Run(arguments.parse_args())
     if run.chosen.rounds < 1:
         arguments.error("--rounds: expected at least 1")
-    run.export()
+    network.export(run.models)
     all_pictures = pictures.prepare(run.output / "pictures", run.chosen.photos)
     if planned := run.chosen_of(stage_rows(run, all_pictures)):
         make_stage_rows(run, planned, all_pictures)

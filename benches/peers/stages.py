@@ -2,15 +2,12 @@
 from __future__ import annotations
 
 import io
-import json
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import onnxruntime
+from network import Stages, model_input
 from pictures import Picture
 from PIL import Image
 from pymatting import estimate_alpha_cf, estimate_foreground_ml
@@ -20,41 +17,6 @@ BATCHES = (1, 4, 8)
 FORMATS = {"JPEG": "photo.jpg", "PNG": "photo.png", "WebP": "photo.webp"}
 # PyMatting needs 1 KB of memory and 2 µs for each pixel of the picture.
 ALPHA_MAX_PIXELS = 13_000_000
-# Largest mean difference of the two masks, of 1: beyond it the two networks are not the same work.
-MASK_TOLERANCE = 0.002
-
-
-class Stages:
-    """Our side: the process of `benches/peers.rs`, which times one stage for each request."""
-
-    def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(self, stage: str, **fields: object) -> dict[str, float]:
-        """Runs one stage and returns its answer."""
-        assert self.process.stdin and self.process.stdout
-        request = {"stage": stage} | {name: str(v) if isinstance(v, Path) else v for name, v in fields.items()}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"the process of benches/peers.rs ended with {self.process.wait()} at {request}")
-        return json.loads(line)
-
-    def seconds(self, stage: str, **fields: object) -> Callable[[], float]:
-        """A contestant for `alternate`."""
-        return lambda: self.run(stage, **fields)["seconds"]
-
-
-@contextmanager
-def started(command: list[str]) -> Iterator[Stages]:
-    stages = Stages(command)
-    try:
-        yield stages
-    finally:
-        assert stages.process.stdin
-        stages.process.stdin.close()
-        stages.process.wait()
 
 
 def timed(work: Callable[[], object]) -> Callable[[], float]:
@@ -68,33 +30,9 @@ def timed(work: Callable[[], object]) -> Callable[[], float]:
     return run
 
 
-def session(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def model_input(picture: Picture) -> np.ndarray:
-    with Image.open(picture.file("network.png")) as image:
-        pixels = np.asarray(image.convert("RGB"), np.float32)
-    return np.ascontiguousarray((pixels / 127.5 - 1).transpose(2, 0, 1)[None])
-
-
-def check_masks(stages: Stages, network: onnxruntime.InferenceSession, picture: Picture) -> tuple[np.ndarray, float]:
-    """The network's mask, and the mean absolute difference between the two sides' masks, which has to be small."""
-    output = picture.file("mask.f32")
-    stages.run("network", image=picture.file("network.png"), batch=1, output=output)
-    theirs = network.run(None, {"image": model_input(picture)})[0][0, 0]
-    ours = np.fromfile(output, "<f4").reshape(theirs.shape)
-    difference = float(np.abs(ours - theirs).mean())
-    if difference > MASK_TOLERANCE:
-        raise SystemExit(f"{picture.name}: the masks differ by {difference:.5f} on average: not the same network")
-    return theirs, difference
-
-
 def network_row(stages: Stages, network: onnxruntime.InferenceSession, picture: Picture, batch: int, rounds: int,
                 budget: float) -> Row:
-    inputs = {"image": np.repeat(model_input(picture), batch, 0)}
+    inputs = {"image": np.repeat(model_input(picture.file("network.png")), batch, 0)}
     contestants = {
         OURS: stages.seconds("network", image=picture.file("network.png"), batch=batch),
         "ONNX Runtime": timed(lambda: network.run(None, inputs)),
