@@ -91,7 +91,7 @@ static AVX512_BF16: Kernels = {
     }
 };
 #[cfg(target_arch = "x86_64")]
-const AVX2: Kernels = kernels!(x86::Avx2, 6, 12, "avx2,fma");
+const AVX2: Kernels = kernels!(x86::Avx2, 6, 8, "avx2,fma");
 
 impl Kernels {
     /// Channels of the narrowest block.

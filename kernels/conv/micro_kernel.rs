@@ -65,6 +65,10 @@ pub(super) unsafe fn dense_row<S: Simd, const PIXELS: usize, const VECTORS: usiz
     }
 }
 
+/// Taps that tiles of up to eight pixels process in one iteration: their addresses differ by constants of the instructions, so
+/// a pixel's address is computed once for all of them. The addresses of more pixels would not fit into the general registers.
+const UNROLLED_TAPS: usize = 4;
+
 #[inline(always)]
 unsafe fn dense_tile<S: Simd, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow, at: usize) {
     let mut sums = [[S::splat(0.0); VECTORS]; PIXELS];
@@ -82,19 +86,18 @@ unsafe fn dense_tile<S: Simd, const PIXELS: usize, const VECTORS: usize>(row: &D
             weights = weights.add(row.taps * VECTORS * S::LANES);
             continue;
         }
-        let input = input.add(at * stride);
-        for tap in 0..row.taps {
-            let mut weight = [S::splat(0.0); VECTORS];
-            for vector in 0..VECTORS {
-                weight[vector] = S::load(weights.add(vector * S::LANES));
-            }
+        let (mut input, mut left) = (input.add(at * stride), row.taps);
+        while PIXELS <= 8 && left >= UNROLLED_TAPS {
+            dense_taps::<S, PIXELS, VECTORS, UNROLLED_TAPS>(input, stride, weights, &mut sums);
+            input = input.add(UNROLLED_TAPS);
+            weights = weights.add(UNROLLED_TAPS * VECTORS * S::LANES);
+            left -= UNROLLED_TAPS;
+        }
+        while left > 0 {
+            dense_taps::<S, PIXELS, VECTORS, 1>(input, stride, weights, &mut sums);
+            input = input.add(1);
             weights = weights.add(VECTORS * S::LANES);
-            for pixel in 0..PIXELS {
-                let value = S::splat(*input.add(pixel * stride + tap));
-                for vector in 0..VECTORS {
-                    sums[pixel][vector] = S::multiply_add(value, weight[vector], sums[pixel][vector]);
-                }
-            }
+            left -= 1;
         }
     }
     let (low, high) = (S::splat(row.bounds.0), S::splat(row.bounds.1));
@@ -119,6 +122,28 @@ unsafe fn dense_tile<S: Simd, const PIXELS: usize, const VECTORS: usize>(row: &D
                 S::store_first(to, value, row.last_lanes);
             } else {
                 S::store(to, value);
+            }
+        }
+    }
+}
+
+/// Adds the products of `TAPS` taps, one after the other.
+#[inline(always)]
+unsafe fn dense_taps<S: Simd, const PIXELS: usize, const VECTORS: usize, const TAPS: usize>(
+    input: *const f32,
+    stride: usize,
+    weights: *const f32,
+    sums: &mut [[S::Vector; VECTORS]; PIXELS],
+) {
+    for tap in 0..TAPS {
+        let mut weight = [S::splat(0.0); VECTORS];
+        for vector in 0..VECTORS {
+            weight[vector] = S::load(weights.add((tap * VECTORS + vector) * S::LANES));
+        }
+        for pixel in 0..PIXELS {
+            let value = S::splat(*input.add(pixel * stride + tap));
+            for vector in 0..VECTORS {
+                sums[pixel][vector] = S::multiply_add(value, weight[vector], sums[pixel][vector]);
             }
         }
     }
