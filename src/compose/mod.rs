@@ -37,5 +37,5 @@ pub use scene::{
 };
 pub use subject_placement::{Length, Margins, Placement};
 pub use subject_threshold::SUBJECT_ALPHA;
-pub use text::BUILT_IN_FONTS;
+pub use text::has_glyphs;
 pub use white_background::flatten_onto_white;

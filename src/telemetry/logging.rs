@@ -1,7 +1,8 @@
 //! Logging: text or JSON lines on stderr, so that stdout stays free for results.
 
 use std::io::IsTerminal;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Format of a log line.
@@ -35,7 +36,7 @@ impl LogConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
-        match EnvFilter::try_new(&self.filter) {
+        match self.filter.parse::<Targets>() {
             Ok(_) => Vec::new(),
             Err(error) => vec![format!("log.filter: {error}")],
         }
@@ -58,15 +59,15 @@ pub enum LogError {
 /// # Errors
 /// [`LogError`] when the filter is not valid, or on a second call.
 pub fn init(config: &LogConfig) -> Result<(), LogError> {
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_new(&config.filter)?)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // It would report a line that cannot be written with `eprintln!`, whose panic fails the request in hand.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
+    let filtered = tracing_subscriber::registry().with(config.filter.parse::<Targets>()?);
     match config.format {
-        LogFormat::Text => lines.finish().try_init(),
-        LogFormat::Json => lines.json().finish().try_init(),
+        LogFormat::Text => filtered.with(lines).try_init(),
+        LogFormat::Json => filtered.with(lines.json()).try_init(),
     }
     .map_err(LogError::AlreadySet)
 }

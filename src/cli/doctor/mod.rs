@@ -48,7 +48,7 @@ impl Doctor {
         let mut checks = vec![Check::ok("configuration", "valid"), device::processor()];
         checks.push(local_engine::block_on(device::network(&config))?);
         checks.push(video_tools::check(&config.video));
-        checks.extend([picture_formats::heic(), picture_formats::fonts()]);
+        checks.push(picture_formats::heic());
         checks.push(system::data_dir(&config.data_dir, config.jobs.min_free_megabytes));
         checks.push(daemon::store(&config));
         checks.extend(daemon::tls(&config.server));

@@ -1,7 +1,6 @@
-//! Checks what pictures need beyond the built-in codecs: the HEIC decoder, and fonts of watermarks.
+//! Checks what pictures need beyond the built-in codecs: the HEIC decoder.
 
 use super::check::Check;
-use crate::compose::BUILT_IN_FONTS;
 
 /// Decodes a small HEIC file.
 #[cfg(feature = "heic")]
@@ -26,9 +25,4 @@ pub(super) fn heic() -> Check {
 #[cfg(not(feature = "heic"))]
 pub(super) fn heic() -> Check {
     Check::warning("heic", "this build reads no HEIC pictures", "build it with the feature `heic`")
-}
-
-/// The fonts of watermarks are part of the binary.
-pub(super) fn fonts() -> Check {
-    Check::ok("fonts", format!("{BUILT_IN_FONTS} built in; none of the system's is needed"))
 }

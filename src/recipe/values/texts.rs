@@ -2,7 +2,7 @@
 
 use super::numbers::{MAX_PADDING, decimal, whole};
 use super::value::Value;
-use crate::compose::{Aspect, Padding};
+use crate::compose::{self, Aspect, Padding};
 use crate::image::SourceUrl;
 use crate::image::color::Color;
 use crate::recipe::kind::{Kind, TextSpec};
@@ -89,14 +89,15 @@ pub struct WatermarkText(pub String);
 
 impl Value for WatermarkText {
     const KIND: Kind = Kind::Text(TextSpec {
-        expected: "text of 1 to 200 characters",
+        expected: "1 to 200 characters in Latin, Greek, Cyrillic, Hebrew, Arabic, Armenian, Georgian or Lao script",
         pattern: Some(r"\S"),
         max_length: 200,
         examples: &["© Backdrop", "مرحبا"],
     });
 
     fn parse(text: &str) -> Option<Self> {
-        ((1..=200).contains(&text.chars().count()) && !text.trim().is_empty()).then(|| Self(text.to_owned()))
+        let is_of_this_length = (1..=200).contains(&text.chars().count()) && !text.trim().is_empty();
+        (is_of_this_length && compose::has_glyphs(text)).then(|| Self(text.to_owned()))
     }
 }
 
