@@ -15,6 +15,11 @@ FEATURES := $(if $(filter yes,$(GPU)),,--no-default-features --features heic)
 
 # One profile for all targets, so that nothing is built twice.
 CARGO_FLAGS := --release --locked $(FEATURES)
+# Tests run the binary, which is built first: `make build`.
+TESTS := cargo test $(CARGO_FLAGS) --workspace
+# The crates that clippy and rustdoc read. They take metadata of the dependencies only; .ci/run has them read the code of the GPU
+# too where it builds none.
+LINT_FEATURES ?= $(FEATURES)
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
 # Runs a step within a budget of minutes and records how long it took.
 STEP := tests/step
@@ -31,7 +36,9 @@ PAGE := target/page
 CLIENTS := target/clients
 PACKAGES := target/clients-packages
 COMPAT := target/compat
+TRAIN := target/train
 PEERS := target/bench-peers
+QUIETLY := --quiet --disable-pip-version-check
 # Packages, the binary that they carry, and programs of cargo that build them. BINARY=target/release/backdrop packs an ordinary
 # build; by default `make dist` builds it first.
 PACKAGE_DIR := target/packages
@@ -51,8 +58,8 @@ SECONDS ?= 60
 # Rounds of each row of `make bench-peers`.
 ROUNDS ?= 15
 
-.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage page-test bench \
-  bench-peers roofline audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
+.PHONY: help demo serve build test format lint doc tests features build-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
+  bench-peers roofline halo export-test audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
   nightly fuzz fuzz-address soak overload kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
   package-tools release-tools packages peers-environment test-packages conformance-packages page-packages npm-packages
 
@@ -135,26 +142,29 @@ format: ## rustfmt
 	@$(STEP) format 1 cargo fmt --all --check
 
 lint: packages ## clippy, warnings are errors
-	@$(STEP) lint 8 cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	@$(STEP) lint 8 cargo clippy --release --locked $(LINT_FEATURES) --workspace --all-targets -- -D warnings
 
 doc: packages ## rustdoc, warnings are errors
-	@RUSTDOCFLAGS='-D warnings' $(STEP) doc 2 cargo doc $(CARGO_FLAGS) --workspace --no-deps
+	@RUSTDOCFLAGS='-D warnings' $(STEP) doc 2 cargo doc --release --locked $(LINT_FEATURES) --workspace --no-deps
 
 tests: test-packages ## Unit, integration, golden, layering and documentation tests
-	@$(STEP) build 18 cargo test $(CARGO_FLAGS) --workspace --no-run
+	@$(STEP) build 18 $(MAKE) --no-print-directory build-tests
 	@mkdir -p target
-	@$(if $(filter yes,$(GPU)),BACKDROP_TEST_DEVICE=gpu) $(STEP) tests 20 cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
+	@$(if $(filter yes,$(GPU)),BACKDROP_TEST_DEVICE=gpu) $(STEP) tests 20 $(TESTS) --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log | tee target/test.summary
+
+build-tests: build
+	$(TESTS) --no-run
 
 features: test-packages ## Check every feature alone, none, and with the declared rust-version
 	@$(STEP) features 7 tests/features
 
-golden: test-packages ## Compare masks, mattes and responses with the golden set
-	cargo test $(CARGO_FLAGS) --test it golden::
+golden: build test-packages ## Compare masks, mattes and responses with the golden set
+	$(TESTS) --test it golden::
 
-golden-update: test-packages ## Show the changes of the golden set, and record them after a y
-	cargo test $(CARGO_FLAGS) --test it -- --ignored --exact golden::update --nocapture
+golden-update: build test-packages ## Show the changes of the golden set, and record them after a y
+	$(TESTS) --test it -- --ignored --exact golden::update --nocapture
 
 # schemathesis and its requirements are installed from PyPI into a virtual environment. Without them this fails, because the
 # contract would be unchecked. On a machine without access to PyPI set WITHOUT_PYPI=skip.
@@ -238,31 +248,55 @@ bench: build ## Measure the speed on this machine
 	$(BIN) bench $(PHOTOS) --scenario single-stream --out $(BENCH)/single-stream.json --html $(BENCH)/single-stream.html
 	$(BIN) bench $(PHOTOS) --scenario offline --out $(BENCH)/offline.json --html $(BENCH)/offline.html
 	$(BIN) bench $(PHOTOS) --scenario server --latency-bound 1000 --percentile 90 --out $(BENCH)/server.json --html $(BENCH)/server.html
-	cargo bench --locked --profile release $(FEATURES)
+	$(STEP) $@ 60 cargo bench --locked --profile release $(FEATURES)
 
 # PEERS_PHOTOS is a folder of photos to take instead of the bundled one; ROWS are rows by the start of their names.
 bench-peers: build peers-environment ## Time ONNX Runtime, rembg, PyMatting and Pillow beside this program, in turn
-	$(PEERS)/venv/bin/python benches/peers/run.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/results \
+	$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+	$(STEP) $@ 30 $(PEERS)/venv/bin/python benches/peers/run.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/results \
 	  --rounds $(ROUNDS) $(if $(PEERS_PHOTOS),--photos "$(PEERS_PHOTOS)") $(if $(ROWS),--only $(ROWS))
 
 roofline: build peers-environment ## Compare each stage with the limits of this machine's memory and arithmetic
-	$(PEERS)/venv/bin/python benches/peers/roofline.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/roofline
+	$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+	$(STEP) $@ 10 $(PEERS)/venv/bin/python benches/peers/roofline.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/roofline
+
+halo: build peers-environment ## Compare the residue of old backgrounds with rembg's, on rendered pictures
+	$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+	$(STEP) $@ 10 $(PEERS)/venv/bin/python benches/peers/halo/compare.py $(PEERS)/halo $(HALO)
+
+# On a machine without access to PyPI set WITHOUT_PYPI=skip.
+export-test: build ## Export the shipped weights to ONNX, and compare a mask with the kernels'
+	@if $(MAKE) --no-print-directory peers-environment \
+	  && $(PEERS)/venv/bin/pip install $(QUIETLY) $$(grep -E '^(onnx|onnxruntime|numpy|pillow)==' benches/peers/requirements.txt | sed 's/ .*//'); then \
+	  $(STEP) export 1 $(PEERS)/venv/bin/python benches/peers/network.py --stages "$(PEERS_STAGES)" --output $(PEERS)/export; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  $(STEP) --skipped 'onnxruntime cannot be had from PyPI; the export of the weights was NOT tested'; \
+	else exit 1; fi
 
 PEERS_STAGES := cargo bench --quiet --locked --profile release $(FEATURES) --bench peers -- --requests
 peers-environment: conformance-packages
-	@{ [ -x $(PEERS)/venv/bin/pip ] || python3 -m venv --clear $(PEERS)/venv; } \
-	  && $(PEERS)/venv/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
+	@[ -x $(PEERS)/venv/bin/pip ] || python3 -m venv --clear $(PEERS)/venv
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance storage page-test deb-test image-test wheel-test npm-test release-test
-nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages
+NIGHTLY := bench bench-peers roofline halo objects-bench cluster-bench train-test features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test storage page-test deb-test image-test wheel-test npm-test release-test
+nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages, benchmarks
 	@$(STEP) --forget
-	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
+	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes ROUNDS=1 || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
+objects-bench: conformance-packages build ## Time a bulk run from S3 to S3 beside a run on a folder
+	@$(MOTO)
+	@$(STEP) $@ 5 $(OBJECTS)/venv/bin/python tests/objects/bench.py $(BIN) tests/golden/pictures
+
+train-test: conformance-packages ## Test the training program, and time the network in PyTorch
+	@[ -x $(TRAIN)/bin/pip ] || python3 -m venv --clear $(TRAIN)
+	@$(TRAIN)/bin/pip install $(QUIETLY) -r weights/train/requirements.txt
+	@$(STEP) $@ 5 env -C weights/train $(abspath $(TRAIN))/bin/python -m pytest -q tests
+	@$(STEP) torch-network 5 $(TRAIN)/bin/python benches/peers/torch_network.py
+
 # One integration test, or a module of them, with many rounds; the time limit excludes the build.
-long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) cargo test $(CARGO_FLAGS) --test it -- --nocapture $(3)
+long = $(MAKE) --no-print-directory build && $(TESTS) --test it --no-run && BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) $(TESTS) --test it -- --nocapture $(3)
 
 kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)

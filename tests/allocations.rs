@@ -110,7 +110,7 @@ fn recipe(endpoint: &str, fields: &[(&str, &str)]) -> Recipe {
 }
 
 fn photo(name: &str) -> Bytes {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos").join(name))
+    fs::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/photos").join(name))
         .expect("a photo of the tests")
         .into()
 }

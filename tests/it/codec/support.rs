@@ -5,7 +5,7 @@ use backdrop::image::{BufferPool, Frame, Size};
 use std::path::PathBuf;
 
 pub(crate) fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/codec")
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/fixtures/codec")
 }
 
 pub(crate) fn fixture(name: &str) -> Vec<u8> {

@@ -26,7 +26,7 @@ struct Manifest {
 
 /// `tests/golden`.
 pub(super) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/golden")
 }
 
 /// `golden` in the target directory, for comparison sheets.

@@ -50,10 +50,10 @@ fn operations(contract: &Value) -> Vec<(String, &Value)> {
         .collect()
 }
 
-/// `UPDATE_CONTRACT=1 cargo test --release --test it http::openapi` rewrites the file.
+/// `UPDATE_CONTRACT=1 cargo test --release --workspace --test it http::openapi` rewrites the file.
 #[test]
 fn the_file_in_the_repository_is_generated_from_the_code() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/openapi.yaml");
+    let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("schemas/openapi.yaml");
     #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
     if std::env::var("UPDATE_CONTRACT").is_ok_and(|value| value == "1") {
         std::fs::write(&file, openapi::yaml()).expect("schemas/ can be written to");

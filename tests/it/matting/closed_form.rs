@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/matting");
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/matting");
 
 /// Size, channels and samples (0..=1) of a PNG.
 fn samples(path: &Path) -> (Size, usize, Vec<f32>) {

@@ -3,11 +3,12 @@
 use super::tier::rounds;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The binary, without any setting of the surrounding environment.
 pub(crate) fn backdrop() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_backdrop"));
+    let mut command = Command::new(binary());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BACKDROP_")) {
         command.env_remove(name);
     }
@@ -16,6 +17,23 @@ pub(crate) fn backdrop() -> Command {
     #[cfg(unix)]
     end_after(&mut command, longest_run());
     command
+}
+
+/// The binary of this build. Cargo builds it for the tests of its own package only, so that it must have been built before, from
+/// the present sources: as `make` does.
+fn binary() -> &'static Path {
+    static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("the path of the tests");
+        let folder = test.ancestors().nth(2).expect("the tests lie in `deps` of the folder of the binary");
+        let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+        let (binary, sources) = (folder.join("backdrop"), std::fs::read_to_string(folder.join("backdrop.d")));
+        let built = changed(&binary).zip(sources.ok()).is_some_and(|(built, sources)| {
+            sources.split_whitespace().skip(1).all(|source| changed(Path::new(source)) <= Some(built))
+        });
+        assert!(built, "{} is older than its sources; run: make build", binary.display());
+        binary
+    });
+    &BINARY
 }
 
 /// Longer than the limits of the tests.
@@ -42,13 +60,13 @@ pub(crate) fn end_after(command: &mut Command, limit: Duration) {
 
 /// A bundled photo.
 pub(crate) fn photo(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos").join(name)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/photos").join(name)
 }
 
 /// A picture of the golden set.
 #[cfg(target_os = "linux")]
 pub(crate) fn golden_picture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures").join(name)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/golden/pictures").join(name)
 }
 
 /// Standard output as text.

@@ -13,7 +13,8 @@ use std::sync::Arc;
 async fn a_person_is_cut_out_of_a_pan_over_a_photo() {
     let folder = tempfile::tempdir().unwrap();
     let photo = folder.path().join("photo.jpg");
-    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos/astronaut.jpg"), &photo).unwrap();
+    std::fs::copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/photos/astronaut.jpg"), &photo)
+        .unwrap();
     // Six frames that pan over the photo.
     let clip = remade(
         &photo,
