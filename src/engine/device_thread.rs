@@ -53,15 +53,13 @@ struct Running {
     device: Device,
     lanes: Lanes<Ticket>,
     loaded: Option<Loaded>,
-    warmed_up: bool,
     load_failed: Option<(Instant, EngineError)>,
 }
 
 impl Device {
     /// The thread's main function: until the engine is dropped or shut down, and the queue is empty.
     pub(super) fn run(self) {
-        let mut running =
-            Running { device: self, lanes: Lanes::new(), loaded: None, warmed_up: false, load_failed: None };
+        let mut running = Running { device: self, lanes: Lanes::new(), loaded: None, load_failed: None };
         // At once and not with the first ticket. A failure is reported by the state and to the next tickets.
         let _: Result<(), EngineError> = running.ensure_loaded();
         while let Some(batch) = running.next_batch() {
@@ -217,31 +215,15 @@ impl Running {
         }
     }
 
-    /// Builds the network, runs the self-test and, the first time, every batch size: GPU shaders are compiled and tuned then,
-    /// not under the first load.
-    fn load(&mut self) -> Result<Loaded, String> {
+    /// Builds the network and runs the self-test. A GPU is warmed up for every batch size when its network is built.
+    fn load(&self) -> Result<Loaded, String> {
         let (factory, threads) = (&self.device.factory, &self.device.threads);
         let mut segmenter = catch_unwind(AssertUnwindSafe(|| threads.install(|| factory())))
             .map_err(|panic| format!("loading panicked: {}", panic_message(&*panic)))?
             .map_err(|error| error.to_string())?;
-        let picture = self_test::picture();
-        let mut grid = None;
-        for images in
-            std::iter::successors(Some(1), |images| Some(images * 2)).take_while(|n| *n <= self.device.max_batch)
-        {
-            if images > 1 && self.warmed_up {
-                break;
-            }
-            let masks = segment(threads, &mut *segmenter, &vec![&picture; images])
-                .map_err(|failure| format!("the self-test failed: {failure}"))?;
-            let checked = match grid {
-                None => self_test::validate(&masks).map(|size| grid = Some(size)),
-                Some(grid) => self_test::check(&masks, images, grid),
-            };
-            checked.map_err(|reason| format!("the self-test failed: {reason}"))?;
-        }
-        self.warmed_up = true;
-        let grid = grid.ok_or("engine.max_batch is 0")?;
+        let failed = |reason: String| format!("the self-test failed: {reason}");
+        let masks = segment(threads, &mut *segmenter, &[&self_test::picture()]).map_err(|e| failed(e.to_string()))?;
+        let grid = self_test::validate(&masks).map_err(failed)?;
         Ok(Loaded { segmenter, grid })
     }
 
@@ -276,6 +258,9 @@ impl Running {
         if idle >= BUFFERS_IDLE {
             self.device.buffers.clear();
             recycled::free();
+            if let Some(loaded) = &mut self.loaded {
+                loaded.segmenter.free_idle_memory();
+            }
         }
         if self.loaded.is_some() && self.device.idle_unload.is_some_and(|limit| idle >= limit) {
             self.device.buffers.clear();
@@ -382,7 +367,7 @@ mod tests {
             max_batch: 1,
             idle_unload: None,
         };
-        let mut running = Running { device, lanes: Lanes::new(), loaded: None, warmed_up: false, load_failed: None };
+        let mut running = Running { device, lanes: Lanes::new(), loaded: None, load_failed: None };
         let state = |running: &Running| (tries.load(Ordering::SeqCst), running.device.status.now());
         let minute_passes = |running: &mut Running| {
             running.load_failed.as_mut().expect("the load failed").0 -= LOAD_AGAIN_IDLE;

@@ -20,7 +20,7 @@ pub struct CpuSegmenter {
     classifier: Option<EdgeClassifier>,
     model: String,
     isa: Isa,
-    /// Arenas of no current picture. At most as many as pictures were processed at the same time.
+    /// Arenas of no current picture. At most as many as pictures were processed at the same time; one while the daemon is idle.
     arenas: Mutex<Vec<Arena>>,
 }
 
@@ -71,6 +71,10 @@ impl Segmenter for CpuSegmenter {
         // Inside one task of the pool: called from outside, a single picture would wake and wait for it in every layer.
         rayon::scope(|_| frames.par_iter().map(|frame| self.segment_one(frame)).collect())
     }
+
+    fn free_idle_memory(&mut self) {
+        self.arenas.get_mut().unwrap_or_else(PoisonError::into_inner).truncate(1);
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +92,17 @@ mod tests {
             if inside { [240, 180 - shade, 100, 255] } else { [20 + shade, 50, 75 - shade, 255] }
         });
         Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels.collect::<Vec<u8>>()))
+    }
+
+    #[test]
+    fn an_idle_network_keeps_the_working_memory_of_one_picture() {
+        let frame = picture();
+        let mut segmenter = CpuSegmenter::new(&Weights::embedded(), Isa::detect()).expect("the embedded weights");
+        segmenter.segment(&[&frame]).expect("the CPU computes");
+        let another = segmenter.network.arena();
+        segmenter.arenas.get_mut().expect("no panic").push(another);
+        segmenter.free_idle_memory();
+        assert_eq!(segmenter.arenas.get_mut().expect("no panic").len(), 1);
     }
 
     #[test]

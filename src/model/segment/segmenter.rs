@@ -40,4 +40,6 @@ pub trait Segmenter: Send {
     /// # Errors
     /// [`SegmentError`] when the device fails; the whole batch then failed.
     fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError>;
+    /// Frees working memory that a batch of one does not use. Called while no request is in flight.
+    fn free_idle_memory(&mut self) {}
 }

@@ -1,8 +1,8 @@
 //! Failures of the device: errors, panics, invalid masks, failed loads and self-tests; idle unloading.
 
 use crate::engine::support::{
-    Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, gradient, masks_of, picture,
-    queued, queued_together, soon,
+    Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, masks_of, picture, queued,
+    queued_together, soon,
 };
 use crate::support::segmenter;
 use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
@@ -168,18 +168,6 @@ async fn a_device_that_fails_its_self_test_never_serves() {
         assert_eq!(*engine.state().borrow(), EngineState::Failed);
         assert!(matches!(segment(&engine, 1).await, Err(EngineError::Failed(_))));
     }
-}
-
-#[tokio::test]
-async fn every_batch_size_is_warmed_up_before_the_first_request() {
-    let (report, sizes) = mpsc::channel();
-    let factory = segmenter::factory("sizes", move |frames| {
-        report.send(frames.len()).unwrap();
-        Ok(frames.iter().map(|_| gradient()).collect())
-    });
-    let engine = Engine::start(&config(4, 8), factory);
-    engine.ready().await.unwrap();
-    assert_eq!(sizes.try_iter().collect::<Vec<_>>(), [1, 2, 4, 8]);
 }
 
 #[tokio::test]

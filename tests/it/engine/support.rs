@@ -31,7 +31,7 @@ impl Drop for CountWhenDropped {
 }
 
 /// A mask that passes the self-test.
-pub(crate) fn gradient() -> RawMask {
+fn gradient() -> RawMask {
     mask(Size::new(GRID, GRID), |x, y| (y * GRID + x) as f32 / (GRID * GRID) as f32)
 }
 

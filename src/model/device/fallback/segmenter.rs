@@ -115,6 +115,10 @@ impl Segmenter for FallbackSegmenter {
             Ok(masks) => Ok(masks),
         }
     }
+
+    fn free_idle_memory(&mut self) {
+        self.running.free_idle_memory();
+    }
 }
 
 /// Interval at which a thread that waits for a trial reads when it is due.
