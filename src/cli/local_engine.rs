@@ -5,13 +5,15 @@ use crate::codec::{self, DecodeError, Limits, sandbox};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane, Tenant};
 use crate::image::Frame;
+use crate::model::SegmentError;
 use crate::model::device::ActiveDevice;
-use crate::model::weights::Weights;
 use crate::model::weights::architecture::Architecture;
+use crate::model::weights::{self, BuiltIn, Weights, WeightsError};
 use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
 use crate::recipe::{Cut, Recipe};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Deadline of a picture: no caller waits, so only a hung device is detected.
@@ -29,24 +31,40 @@ pub(super) fn default_jobs() -> usize {
 
 /// The configured weights.
 pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
+    Ok(parsed(&weights_file(config)?)?)
+}
+
+/// The configured weights file.
+fn weights_file(config: &Config) -> Result<Cow<'static, [u8]>, WeightsError> {
     Ok(match &config.weights {
-        Some(path) => Weights::from_file(path)?.require(Architecture::Fgnet)?,
-        None => Weights::embedded(),
+        Some(path) => weights::read(path)?.into(),
+        None => BuiltIn::Fgnet.bytes().into(),
     })
+}
+
+fn parsed(file: &[u8]) -> Result<Weights, WeightsError> {
+    Weights::from_bytes(file)?.require(Architecture::Fgnet)
 }
 
 /// Starts the configured engine; also returns its device. The network is loaded on the engine's own thread.
 pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
     sandbox::install(config.decode.sandbox);
     // Early, so that a wrong file or device is reported before anything else happens.
-    let weights = Arc::new(weights(config)?);
+    let file = weights_file(config)?;
+    let weights = parsed(&file)?;
     let device = ActiveDevice::select_in(&config.device, config.engine.precision)?;
     let on = device.clone();
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
     let model = config.engine.precision.of(&weights.model());
     let max_batch = config.engine.max_batch;
     let retoucher = device.retoucher();
-    let factory = move || device.segmenter(&weights, max_batch);
+    // Parsed weights are dropped once they are packed: another load, which is rare, parses the file again.
+    let weights = Mutex::new(Some(weights));
+    let factory = move || {
+        let first = weights.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let weights = first.map_or_else(|| parsed(&file), Ok);
+        device.segmenter(&weights.map_err(|error| SegmentError::Unusable(error.to_string()))?, max_batch)
+    };
     let engine = Engine::start_with(&config.engine, Arc::new(factory), retoucher);
     engine.announce(&model, side);
     Ok((engine, on))

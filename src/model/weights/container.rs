@@ -14,8 +14,11 @@ use sha2::{Digest, Sha256};
 
 use super::error::{MAX_FILE_BYTES, WeightsError, io_error};
 
-/// The whole of a file of reasonable size.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
+/// The bytes of a weights file, which are not parsed yet.
+///
+/// # Errors
+/// When it cannot be read, or is larger than any weights file.
+pub fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
     let bytes = fs::metadata(path).map_err(|source| io_error(path, source))?.len();
     if bytes > MAX_FILE_BYTES {
         return Err(WeightsError::TooLarge { bytes });
