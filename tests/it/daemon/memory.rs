@@ -1,4 +1,4 @@
-//! The daemon's memory: peak of the largest pictures, batches and clips; release afterwards.
+//! The daemon's memory: idle; peak of the largest pictures, batches and clips; release afterwards.
 
 #![cfg(target_os = "linux")]
 
@@ -69,7 +69,7 @@ impl Running {
         status
     }
 
-    /// A line of the process's status, in MB: `VmRSS`, or `VmHWM` for its peak.
+    /// A line of the process's status, in MB: `VmRSS`, `RssAnon`, or `VmHWM` for its peak.
     fn memory(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.daemon.0.id())).unwrap();
         let kilobytes = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).unwrap();
@@ -107,6 +107,15 @@ pub(crate) fn enlarged_to(size: Size) -> Frame {
         .flat_map(|(x, y)| small.pixel(x, y))
         .collect::<Vec<u8>>();
     Frame::new(size, Buffer::from(pixels))
+}
+
+#[tokio::test]
+async fn the_idle_daemon_takes_less_than_90_mb_beside_its_program() {
+    let running = Running::start();
+    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
+    let (all, anonymous) = (running.at_rest().await, running.memory("RssAnon"));
+    println!("idle: {all} MB, {anonymous} MB of them anonymous");
+    assert!(anonymous < 90, "{anonymous} MB of anonymous memory, {all} MB in all");
 }
 
 #[tokio::test]
