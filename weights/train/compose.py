@@ -327,7 +327,8 @@ class Composer:
     def __init__(self, sources: Sources):
         self.mix = sources.mix
         self.photos = WeightedSources(sources.photos)
-        cut_sources = [Source(s.name, [p for p in s.items if can_be_cut(p)], s.share, s.options) for s in sources.photos]
+        cut_sources = [Source(s.name, [p for p in s.items if can_be_cut(p.read())], s.share, s.options)
+                       for s in sources.photos if s.options.get("cut")]
         self.cut_sources = WeightedSources(cut_sources, "cut")
         self.cutouts = WeightedSources(sources.cutouts)
         self.backgrounds = WeightedSources(sources.backgrounds)
@@ -360,6 +361,7 @@ class Composer:
     def photo(self, rng, size: int):
         options = self.mix["photo"]
         source, photo = self.photos.draw(rng)
+        photo = photo.read()
         planes = [photo.rgb, photo.mask, np.full_like(photo.mask, 255) if photo.valid is None else photo.valid]
         if photo.teacher_mask is not None:
             planes.append(cv2.resize(photo.teacher_mask, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
@@ -461,7 +463,7 @@ class Composer:
         """A cut-out of a photo or an RGBA file."""
         if self.cutouts and (chance(rng, 0.38) or not self.cut_sources):
             return self.cutouts.draw(rng)[1].astype(np.float32)
-        return cut_out(rng, self.cut_sources.draw(rng)[1])
+        return cut_out(rng, self.cut_sources.draw(rng)[1].read())
 
     def subject(self, rng, size: int, scale: float, tone: float | None):
         """A subject on the canvas: premultiplied colour and alpha; with a mean grey near `tone` unless that is None."""

@@ -1,4 +1,4 @@
-"""Reads the training data named in `mix.toml` into memory: photos with masks, RGBA cut-outs, backgrounds.
+"""Finds the training data named in `mix.toml`: photos with masks, read for each sample; RGBA cut-outs and backgrounds, in memory.
 
 `mix.toml` lists the folders, their kinds and sampling weights. Each folder is searched in all `--data` roots in order:
 to add a set, add a root and an entry of the mix.
@@ -14,7 +14,7 @@ cv2.setNumThreads(0)  # each worker is a process
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 MAX_SIDE = 512       # pixels of labelled photos on disk
-LOADED_SIDE = 416    # pixels in memory: 8000 photos take 5 GB
+CUTOUT_SIDE = 416    # pixels of RGBA cut-outs, which stay in memory
 MIN_AGREEMENT = 0.8  # minimum IoU of a teacher's mask with the hand-made one; others are not used
 UNCERTAIN = 0.15     # a teacher's mask from this to 1 minus this is uncertain …
 UNCERTAIN_WIDTH = 7  # … and not only an edge where it is this many pixels wide
@@ -26,6 +26,32 @@ class Photo:
     mask: np.ndarray                        # uint8
     teacher_mask: np.ndarray | None = None  # uint8, the teacher's mask, at the teacher's resolution
     valid: np.ndarray | None = None         # uint8, 255 where the mask is valid, else 0; None if all is valid
+
+    def read(self) -> "Photo":
+        return self
+
+
+@dataclass(frozen=True)
+class PhotoFile:
+    """A photo's files. They are decoded for each sample: 9000 decoded photos of 512 px would take 7 GB."""
+    path: Path
+    mask_path: Path
+    taught: Path | None = None   # folder of the teacher's masks
+    by_teachers: bool = False    # wide grey regions of the mask are invalid
+    void: int | None = None      # value of the mask's invalid pixels
+
+    def read(self) -> Photo:
+        rgb, raw = resize_to(read_rgb(self.path), MAX_SIDE), read_mask(self.mask_path)
+        mask = cv2.resize(raw, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
+        file = self.taught / f"{self.path.stem}.png" if self.taught else None
+        soft = read_mask(file) if file and file.exists() else None
+        if soft is not None and not agrees(mask, soft):
+            soft = None
+        valid = valid_mask(mask) if self.by_teachers else None
+        if self.void is not None:
+            certain = np.where(raw == self.void, 0, 255).astype(np.uint8)
+            valid = np.where(cv2.resize(certain, rgb.shape[1::-1], interpolation=cv2.INTER_AREA) == 255, 255, 0).astype(np.uint8)
+        return Photo(rgb, mask, soft, valid)
 
 
 @dataclass
@@ -104,20 +130,7 @@ def valid_mask(mask: np.ndarray) -> np.ndarray | None:
     return 255 - 255 * cv2.dilate(wide, np.ones((5, 5), np.uint8)) if wide.any() else None
 
 
-def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: int = LOADED_SIDE) -> list[Photo]:
-    photos = []
-    for path, mask_path in masked_pairs(folder):
-        rgb = resize_to(read_rgb(path), longest)
-        mask = cv2.resize(read_mask(mask_path), rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
-        file = taught / f"{path.stem}.png" if taught else None
-        soft = read_mask(file) if file and file.exists() else None
-        if soft is not None and not agrees(mask, soft):
-            soft = None
-        photos.append(Photo(rgb, mask, soft, valid_mask(mask) if by_teachers else None))
-    return photos
-
-
-def load_cutouts(folder: Path, longest: int = LOADED_SIDE, tighten: float = 0.0) -> list[np.ndarray]:
+def load_cutouts(folder: Path, longest: int = CUTOUT_SIDE, tighten: float = 0.0) -> list[np.ndarray]:
     """RGBA files as premultiplied uint8 RGBA, cropped to the subject.
 
     `tighten` is subtracted from alpha, which is then rescaled to 0..1: for renders whose alpha includes a shadow.
@@ -145,8 +158,8 @@ class Sources:
     def __init__(self, mix: dict, roots: list[Path], taught: Path | None):
         self.mix, self.roots = mix, roots
         self.photos = [
-            Source(s["name"], load_photos(f, taught / s["name"] if taught else None, s.get("by_teachers", False)),
-                   s["share"], s)
+            Source(s["name"], [PhotoFile(*pair, taught / s["name"] if taught else None, s.get("by_teachers", False), s.get("void"))
+                               for pair in masked_pairs(f)], s["share"], s)
             for s, f in self._folders("photos")
         ]
         self.cutouts = [
@@ -154,7 +167,7 @@ class Sources:
             for s, f in self._folders("cutouts")
         ]
         self.backgrounds = [
-            Source(s["name"], [resize_to(read_rgb(p), LOADED_SIDE) for p in pictures(f)], s["share"], s)
+            Source(s["name"], [resize_to(read_rgb(p), MAX_SIDE) for p in pictures(f)], s["share"], s)
             for s, f in self._folders("backgrounds")
         ]
 

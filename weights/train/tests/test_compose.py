@@ -6,7 +6,7 @@ import compose
 import solids
 import strands
 from compose import Composer
-from data import Photo, Source, Sources, load_cutouts, load_mix, valid_mask
+from data import Photo, PhotoFile, Source, Sources, load_cutouts, load_mix, valid_mask
 from drawn import scene, write_set
 from pathlib import Path
 
@@ -134,7 +134,9 @@ def test_a_label_is_invalid_in_wide_uncertain_regions_and_valid_at_edges():
 
 def test_the_valid_mask_is_cropped_with_the_photo(composer):
     composer.photo_until = 1.0
-    for photo in composer.photos.sources[0].items:
+    source = composer.photos.sources[0]
+    source.items = [item.read() for item in source.items]
+    for photo in source.items:
         photo.valid = np.where(np.arange(96)[None] < 60, 255, 0).astype(np.uint8).repeat(96, 0)
         photo.mask = photo.valid.copy()
     shares = []
