@@ -3,9 +3,12 @@
 
     voc_scenes.py named --photos images --maps SegmentationClassAug --out SET --dev DEVELOPMENT_SET
     voc_scenes.py matched --photos ../shared/data/train/scenes --maps SegmentationClassAug --out SET
+    voc_scenes.py polygons --photos ../shared/data/train/coco_subjects --out SET
 
 `named`: the photos whose names are names of maps. `matched`: the photos `image/vc_*` of a set whose masks cover one class (the
 horse without its rider), with the masks of all classes instead: the map of a photo is the one in which one class has the set's mask.
+
+`polygons`: the contours of a set's masks are aligned with its photos' edges.
 
 Subject are people, animals and vehicles; furniture, bottles and plants only where a map has nothing else: a cat's sofa is no
 subject. What is apart from the largest component and smaller than `BESIDE` of it is invalid (grey): such passers-by are a
@@ -19,7 +22,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from data import MAX_SIDE, read_mask, read_rgb, resize_to
+from data import MAX_SIDE, masked_pairs, read_mask, read_rgb, resize_to
 from teach import guided_filter, pictures, write_pair
 from voc_truth import CONTOUR, VOID
 
@@ -109,12 +112,18 @@ def is_dev(stem: str, share: int = DEV) -> bool:
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("kind", choices=("named", "matched"))
+    p.add_argument("kind", choices=("named", "matched", "polygons"))
     p.add_argument("--photos", type=Path, required=True)
-    p.add_argument("--maps", type=Path, required=True)
+    p.add_argument("--maps", type=Path)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--dev", type=Path)
     a = p.parse_args()
+    if a.kind == "polygons":
+        for photo, mask in masked_pairs(a.photos):
+            rgb = resize_to(read_rgb(photo), MAX_SIDE)
+            subject = cv2.resize(read_mask(mask), rgb.shape[1::-1], interpolation=cv2.INTER_AREA) > 127
+            write_pair(a.out, photo.stem, rgb, aligned(subject, rgb))
+        return
     index = class_index(a.maps) if a.kind == "matched" else None
     seen = written = 0
     for photo in pictures(a.photos):
