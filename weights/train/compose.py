@@ -13,6 +13,8 @@ from data import Photo, WeightedSources, Source, Sources
 MIN_SUBJECT_PIXELS = 400    # a smaller subject is not cut out
 MAX_UNCERTAIN = 0.03        # of the subject's area; photos with more are not used for cut-outs
 CLOSE_MARGIN = (0.04, 0.2)  # of the subject's longer side, on each side of its box
+CUT_AWAY = (0.2, 0.6)       # of the subject's extent: what `truncating_box` leaves outside
+FADED = (0.4, 0.9)          # opacity of the faded part of a subject
 THUMBNAIL = (140, 300)      # sides of small product pictures, in pixels
 SCENE_AREA = (0.05, 0.25)   # of the canvas: the subject of a composed scene
 WHITE_FROM = 240            # a pixel whose darkest channel is above this is white background
@@ -67,13 +69,13 @@ def frame_filling_box(rng, mask: np.ndarray):
 
 
 def truncating_box(rng, mask: np.ndarray):
-    """A box that truncates the subject on one side, mostly below: up to half of it is outside."""
+    """A box that truncates the subject on one side, mostly below: `CUT_AWAY` of its extent is outside."""
     if (corners := subject_corners(mask)) is None:
         return 0, 0, *mask.shape[::-1]
     low, high = corners
     margin = rng.uniform(-0.05, 0.5, (2, 2)) * (high - low)
     axis, side = [(1, 1), (1, 1), (0, 0), (0, 1), (1, 0)][int(rng.integers(5))]
-    margin[side, axis] = -rng.uniform(0.1, 0.5) * (high - low)[axis]
+    margin[side, axis] = -rng.uniform(*CUT_AWAY) * (high - low)[axis]
     return clipped_box(mask, low - margin[0], high + margin[1])
 
 
@@ -312,6 +314,15 @@ def with_light_wrap(rng, rgb: np.ndarray, alpha: np.ndarray, ground: np.ndarray)
     return rgb * (1 - share) + light * share * alpha[..., None]
 
 
+def faded_opacity(rng, size: int) -> np.ndarray:
+    """Opacity over the canvas: 1 on one side of a random line, a value of `FADED` on the other, with a ramp of random width between."""
+    u = np.linspace(-1, 1, size, dtype=np.float32)
+    angle = rng.uniform(0, 2 * np.pi)
+    distance = u[None] * np.cos(angle) + u[:, None] * np.sin(angle) - rng.uniform(-0.4, 0.4)
+    side = np.clip(distance / rng.uniform(0.02, 0.6) + 0.5, 0, 1)
+    return (1 - side * (1 - rng.uniform(*FADED))).astype(np.float32)
+
+
 def scale_of_area(cut: np.ndarray, area: float) -> float:
     """The `scale` of `place` at which the cut-out covers `area` of the canvas; at most 0.9."""
     covered = float(cut[..., 3].sum()) / 255 / max(cut.shape[:2]) ** 2
@@ -368,12 +379,12 @@ class Composer:
         kind = rng.random()
         if source.options.get("scene") and kind > options["scene_close"]:  # as small among its surroundings as it is
             box = crop_box(rng, photo.mask, 0.5, 0.6)
-        elif kind < options["frame_filling"]:
-            box = frame_filling_box(rng, photo.mask)
-        elif kind < options["frame_filling"] + options["cut"]:
+        elif kind < options["cut"]:
             box = truncating_box(rng, photo.mask)
-        elif kind < options["frame_filling"] + options["cut"] + options["close"]:
+        elif kind < options["cut"] + options["close"]:
             box = close_box(rng, photo.mask)
+        elif kind < options["cut"] + options["close"] + options["frame_filling"]:
+            box = frame_filling_box(rng, photo.mask)
         else:
             box = crop_box(rng, photo.mask, 0.35, 0.35)
         planes = to_square(rng, planes, box, size)
@@ -409,7 +420,11 @@ class Composer:
             rgb, a = self.subject(rng, size, scale, tone)
             if chance(rng, 0.6) and not near_tone:
                 rgb = relight(rng, rgb, a)
-            picture = self.over(rng, rgb, a, picture)
+            lit = self.over(rng, rgb, a, picture)
+            if chance(rng, options["faded"]):
+                opacity = faded_opacity(rng, size)[..., None]
+                lit = picture * (1 - opacity) + lit * opacity
+            picture = lit
             alpha = alpha * (1 - a) + a
         return picture, alpha
 

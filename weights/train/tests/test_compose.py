@@ -59,7 +59,7 @@ def test_a_truncating_box_cuts_the_subject_at_one_side_and_keeps_most_of_it():
     for seed in range(40):
         x, y, w, h = compose.truncating_box(np.random.default_rng(seed), mask)
         kept = (mask[y : y + h, x : x + w] > 0).sum() / (mask > 0).sum()
-        assert 0.3 < kept < 0.95, seed
+        assert 0.3 < kept < 0.85, seed
         cut = {"left": x > 106, "top": y > 65, "right": x + w < 194, "bottom": y + h < 135}
         assert sum(cut.values()) == 1, (seed, cut)
         sides |= {name for name, is_cut in cut.items() if is_cut}
@@ -156,6 +156,33 @@ def test_crops_of_scenes_show_most_of_the_picture(composer):
         shares = [(composer.photo(np.random.default_rng(n), 96)[1] > 0.5).mean() for n in range(40)]
         areas[is_scene] = np.mean(shares)
     assert areas[True] < 0.8 * areas[False], areas
+
+
+def test_a_faded_part_is_in_the_mask_like_the_rest(composer):
+    composer.photo_until, composer.composite_until = 0.0, 1.0
+    composer.mix["thumbnail"]["share"] = 0.0
+    changed = 0
+    for seed in range(20):
+        samples = []
+        for share in (1.0, 1e-12):  # the same draws of the generator up to the opacity's
+            composer.mix["composite"].update(faded=share, several=0.0, wrap=0.0)
+            samples.append(composer.composite(np.random.default_rng(seed), 96, False))
+        (faded, alpha), (whole, same) = samples
+        assert (alpha == same).all()
+        changed += (np.abs(faded - whole).max() > 8)
+    assert changed > 10
+    opacity = compose.faded_opacity(np.random.default_rng(1), 96)
+    assert opacity.max() == 1 and compose.FADED[0] <= opacity.min() <= compose.FADED[1]
+
+
+def test_pixels_of_the_void_value_are_invalid_however_thin(tmp_path):
+    write_set(tmp_path / "set", range(1))
+    path = tmp_path / "set" / "mask" / "0.png"
+    mask = cv2.threshold(cv2.imread(str(path), cv2.IMREAD_GRAYSCALE), 127, 255, cv2.THRESH_BINARY)[1]
+    edge = cv2.morphologyEx(mask, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8)) > 0
+    cv2.imwrite(str(path), np.where(edge, 128, mask))
+    photo = PhotoFile(tmp_path / "set" / "image" / "0.png", path, void=128).read()
+    assert ((photo.valid == 0) == edge).all()
 
 
 def test_the_mask_of_a_composed_scene_is_its_subject_alone(composer):

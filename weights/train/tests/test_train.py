@@ -36,6 +36,7 @@ depth = 0.3
 hair = 0.2
 holes = 0.2
 several = 0.2
+faded = 0.1
 [thumbnail]
 share = 0.5
 [[photos]]
