@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from drawn import write_set
 from evaluate import evaluate, load, score
 from export import differences, folded
-from loss import mask_loss
+from loss import background_hinge, mask_loss
 from model import FGNet, Relu6, average
 from train import Run, arguments
 from weights_file import write
@@ -220,6 +220,18 @@ def test_invalid_regions_have_no_gradient():
         assert gradient[..., :half, :].all(), plane.shape
     all_invalid, _ = mask_loss(logits, sides, target, torch.zeros_like(target))
     assert all_invalid.isfinite()
+
+
+def test_the_hinge_counts_faint_background_far_from_the_subject_alone():
+    target, valid = torch.zeros(1, 1, 64, 64), torch.ones(1, 1, 64, 64)
+    target[..., 24:40, 24:40] = 1
+    valid[..., 56:, :] = 0
+    logits = torch.full((1, 1, 64, 64), -4.0, requires_grad=True)
+    assert background_hinge(logits, target, valid).item() == 0
+    faint = torch.full((1, 1, 64, 64), -2.0, requires_grad=True)
+    counted = torch.autograd.grad(background_hinge(faint, target, valid).sum(), faint)[0][0, 0] > 0
+    assert counted[:8].all() and counted[:56, :8].all()
+    assert not counted[16:48, 16:48].any() and not counted[56:].any()
 
 
 def test_scores_are_perfect_for_the_truth_and_log_is_kept(run, tmp_path):
