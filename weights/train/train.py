@@ -2,7 +2,7 @@
 """Trains fgnet: from folders of photos, cut-outs and backgrounds to a checkpoint that `export.py` turns into weights.
 
     train.py --data ../shared/data --taught TAUGHT --init START.safetensors --out RUN --minutes 60
-    train.py --resume --out RUN ...                          continues from RUN/checkpoint.pt
+    train.py --resume --out RUN ...                          continues from RUN/checkpoint.pt; SIGTERM stops with a checkpoint
     train.py ... --device cuda --batch 96 --workers 15       the same on a GPU
 
 The length is a number of steps, a number of minutes or a time of day; the learning rate follows it. With `--steps` on one machine's CPU the result
@@ -13,6 +13,7 @@ import ctypes
 import datetime
 import json
 import math
+import signal
 import sys
 import time
 from pathlib import Path
@@ -116,7 +117,7 @@ class Run:
         self.optimiser = torch.optim.AdamW(groups, lr=a.rate, betas=(0.9, 0.99), fused=self.device.type == "cuda")
         self.average = WeightAverage(self.model, a.ema)
         self.step = self.images = 0
-        self.seconds = 0.0  # training time, summed over all resumed runs
+        self.seconds = self.cpu_seconds = 0.0  # training time and this process's CPU time, summed over all resumed runs
         self.started = time.time()
         if a.resume and self.checkpoint.exists():
             self.restore()
@@ -129,7 +130,7 @@ class Run:
         state = {
             "model": self.model.state_dict(), "ema": self.average.state, "updates": self.average.updates,
             "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
-            "seconds": self.seconds, "started": self.started,
+            "seconds": self.seconds, "cpu_seconds": self.cpu_seconds, "started": self.started,
         }
         save_atomically(state, path)
 
@@ -144,6 +145,7 @@ class Run:
             self.average.state[k].copy_(v)
         self.average.updates, self.step = state["updates"], state["step"]
         self.images, self.seconds, self.started = state["images"], state["seconds"], state["started"]
+        self.cpu_seconds = state.get("cpu_seconds", 0.0)
         print(f"resumed at step {self.step}", flush=True)
 
     def progress(self) -> float:
@@ -154,7 +156,8 @@ class Run:
         return self.seconds / 60 / self.a.minutes
 
     def log(self, **line) -> None:
-        line = {"step": self.step, "images": self.images, "minutes": round(self.seconds / 60, 2), **line}
+        line = {"step": self.step, "images": self.images, "minutes": round(self.seconds / 60, 2),
+                "core_hours": round(self.cpu_seconds / 3600, 3), **line}
         with open(self.a.out / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -196,9 +199,11 @@ class Run:
                                              pin_memory=self.device.type == "cuda", **workers)
         sums, steps, seen = {}, 0, 0  # since the last line of the log; fewer than LOG_EVERY steps after a resume
         measured = saved = snapped = last = time.monotonic()
-        logged_seconds = self.seconds
+        logged_seconds, last_cpu = self.seconds, time.process_time()
+        stopped = []
+        signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))  # stops after the step, with a checkpoint
         for planes in loader:
-            if self.progress() >= 1 or (self.a.stop_at and self.step >= self.a.stop_at):
+            if stopped or self.progress() >= 1 or (self.a.stop_at and self.step >= self.a.stop_at):
                 break
             for k, v in self.train_batch(*planes).items():
                 sums[k] = sums.get(k, 0.0) + v
@@ -206,6 +211,8 @@ class Run:
             now = time.monotonic()
             self.seconds += now - last
             last = now
+            self.cpu_seconds += time.process_time() - last_cpu
+            last_cpu = time.process_time()
             if self.step % LOG_EVERY == 0:
                 line = {k: round(v / steps, 4) for k, v in sums.items()}
                 line["per_second"] = round(seen / (self.seconds - logged_seconds), 1)

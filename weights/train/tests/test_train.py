@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -232,6 +234,19 @@ def test_the_hinge_counts_faint_background_far_from_the_subject_alone():
     counted = torch.autograd.grad(background_hinge(faint, target, valid).sum(), faint)[0][0, 0] > 0
     assert counted[:8].all() and counted[:56, :8].all()
     assert not counted[16:48, 16:48].any() and not counted[56:].any()
+
+
+def test_a_terminated_run_leaves_a_checkpoint_to_resume_from(run, monkeypatch):
+    train_batch = Run.train_batch
+
+    def terminated(self, *planes):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return train_batch(self, *planes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "train_batch", terminated)
+        assert run("cut").step == 1
+    assert run("cut", "--resume").step == 4
 
 
 def test_scores_are_perfect_for_the_truth_and_log_is_kept(run, tmp_path):
