@@ -5,13 +5,14 @@
     teach.py isnet --package DIR --out isnet-896.onnx                    IS-Net as ONNX, from its npm package
     teach.py masks --net isnet-896.onnx --net fgnet-384.safetensors --out TAUGHT FOLDER...    the mean of two teachers
     teach.py label --masks TAUGHT/<set> --images FOLDER --out SET        a set (image/ + mask/) of unlabelled photos
+    teach.py hair --masks TAUGHT/<set> --images FOLDER --hair HAND_MADE --out SET    as `label`, whose subject contains the hair
     teach.py reconcile --masks TAUGHT/<set> --set FOLDER --out SETS      hand-made sets, by the prefix of the file names
     teach.py white --images FOLDER --out SET                             a set of photos on pure white, by threshold
 
 A FOLDER holds pictures, or an `image/` folder with pictures; its name is the set's name. `masks` skips existing files,
 so that it can be interrupted and restarted. U²-Netp's and fgnet's masks are the mean over the picture and its mirror
 image: where the two disagree it is near a half, which measures the uncertainty. IS-Net runs once, without mirroring.
-`label` keeps the photos with few uncertain pixels, and upsamples a mask that is smaller than its photo with a guided
+`label` keeps the photos with few uncertain pixels, `hair` of these the ones whose mask contains hair that was outlined by hand, and upsamples a mask that is smaller than its photo with a guided
 filter. `reconcile` marks as invalid what the teachers are sure of and a hand-made mask of a single class leaves out (the
 horse without its rider). `white` takes white pixels connected to the picture's border as background: exact where the product is not white.
 """
@@ -28,6 +29,8 @@ U2NETP_SIDE = 320
 ISNET_SIDE = 1024  # input side of the published file
 MASK_SIDE = 512
 SURE = 255 * 0.75   # the teachers' mean above which `reconcile` counts a pixel as theirs
+HAIR_SHARE = 0.97   # of hand-made hair: a teacher's mask that contains less is not used
+HAIR_BORDER = 3     # pixels: the accuracy of hand-made hair
 SURE_AREA = 0.05    # of the hand-made mask's area
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
@@ -211,7 +214,14 @@ def write_pair(out: Path, stem: str, rgb: np.ndarray, mask: np.ndarray) -> None:
     cv2.imwrite(str(out / "mask" / f"{stem}.png"), np.round(mask * 255).astype(np.uint8))
 
 
-def write_labels(masks: Path, images: Path, out: Path, most_doubt: float) -> None:
+def hair_share(soft: np.ndarray, hair: np.ndarray) -> float:
+    """The share of the hair (uint8 mask, less a border of `HAIR_BORDER` pixels) that the teacher's mask (0..1) contains."""
+    inner = cv2.erode(hair, np.ones((2 * HAIR_BORDER + 1,) * 2, np.uint8)) > 127
+    contained = cv2.resize(soft, hair.shape[::-1], interpolation=cv2.INTER_LINEAR) > 0.5
+    return float((inner & contained).sum() / max(1, inner.sum()))
+
+
+def write_labels(masks: Path, images: Path, out: Path, most_doubt: float, hair: Path | None = None) -> None:
     kept = seen = 0
     for path in pictures(images):
         file = masks / f"{path.stem}.png"
@@ -220,6 +230,8 @@ def write_labels(masks: Path, images: Path, out: Path, most_doubt: float) -> Non
         seen += 1
         soft = read_mask(file).astype(np.float32) / 255
         if uncertain_share(soft) > most_doubt or not 0.03 < (soft > 0.5).mean() < 0.92:
+            continue
+        if hair and hair_share(soft, read_mask(hair / f"{path.stem}.png")) < HAIR_SHARE:
             continue
         rgb = resize_to(read_rgb(path), MAX_SIDE)
         write_pair(out, path.stem, rgb, full_size_mask(soft, rgb))
@@ -302,11 +314,13 @@ def main() -> None:
     isnet.add_argument("--package", type=Path, required=True)
     isnet.add_argument("--side", type=int, default=896, help="a multiple of 64")
     isnet.add_argument("--out", type=Path, required=True)
-    label = commands.add_parser("label")
-    label.add_argument("--masks", type=Path, required=True)
-    label.add_argument("--images", type=Path, required=True)
-    label.add_argument("--out", type=Path, required=True)
-    label.add_argument("--most-doubt", type=float, default=0.15, help="maximum area of 0.1 to 0.9, relative to the subject's")
+    for name in ("label", "hair"):
+        label = commands.add_parser(name)
+        label.add_argument("--masks", type=Path, required=True)
+        label.add_argument("--images", type=Path, required=True)
+        label.add_argument("--out", type=Path, required=True)
+        label.add_argument("--most-doubt", type=float, default=0.15, help="maximum area of 0.1 to 0.9, relative to the subject's")
+    label.add_argument("--hair", type=Path, required=True, help="hand-made masks of the hair alone")
     reconcile = commands.add_parser("reconcile")
     reconcile.add_argument("--masks", type=Path, required=True)
     reconcile.add_argument("--set", type=Path, required=True)
@@ -324,6 +338,8 @@ def main() -> None:
         write_isnet(a.package, a.out, a.side)
     elif a.command == "label":
         write_labels(a.masks, a.images, a.out, a.most_doubt)
+    elif a.command == "hair":
+        write_labels(a.masks, a.images, a.out, a.most_doubt, a.hair)
     elif a.command == "reconcile":
         write_reconciled(a.masks, a.set, a.out)
     else:

@@ -90,6 +90,18 @@ def test_photos_with_uncertain_or_empty_masks_are_not_labelled(tmp_path):
     assert kept.shape == mask.shape and ((kept > 127) == (mask > 127)).mean() > 0.99
 
 
+def test_labels_of_heads_are_kept_where_they_contain_the_hair(tmp_path):
+    """A teacher's mask that ends above the hair's lower end is left out, one that misses its blurred border is not."""
+    rgb, mask = np.full((200, 200, 3), 90, np.uint8), np.zeros((200, 200), np.uint8)
+    mask[40:160, 50:150] = 255
+    for name, top in (("whole", 42), ("lost", 60)):
+        for folder, plane in (("images", rgb), ("hair", mask), ("masks", np.where(np.arange(200)[:, None] < top, 0, mask))):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            cv2.imwrite(str(tmp_path / folder / f"{name}.png"), plane)
+    teach.write_labels(tmp_path / "masks", tmp_path / "images", tmp_path / "set", 0.15, tmp_path / "hair")
+    assert [p.stem for p in teach.pictures(tmp_path / "set")] == ["whole"]
+
+
 def test_white_background_is_separated_from_pale_products_and_includes_gaps():
     rgb = np.full((120, 120, 3), 255, np.uint8)
     cv2.circle(rgb, (60, 60), 40, (225, 222, 220), -1)
