@@ -8,12 +8,13 @@ import numpy as np
 
 import solids
 import strands
-from data import Photo, WeightedSources, Source, Sources
+from data import Photo, Sources, WeightedSources
 
 MIN_SUBJECT_PIXELS = 400    # a smaller subject is not cut out
 MAX_UNCERTAIN = 0.03        # of the subject's area; photos with more are not used for cut-outs
 CLOSE_MARGIN = (0.04, 0.2)  # of the subject's longer side, on each side of its box
 CUT_AWAY = (0.2, 0.6)       # of the subject's extent: what `truncating_box` leaves outside
+CUT_DRAWS = 30              # photos drawn for a cut-out before another kind takes its place
 FADED = (0.4, 0.9)          # opacity of the faded part of a subject
 THUMBNAIL = (140, 300)      # sides of small product pictures, in pixels
 SCENE_AREA = (0.05, 0.25)   # of the canvas: the subject of a composed scene
@@ -338,9 +339,7 @@ class Composer:
     def __init__(self, sources: Sources):
         self.mix = sources.mix
         self.photos = WeightedSources(sources.photos)
-        cut_sources = [Source(s.name, [p for p in s.items if can_be_cut(p.read())], s.share, s.options)
-                       for s in sources.photos if s.options.get("cut")]
-        self.cut_sources = WeightedSources(cut_sources, "cut")
+        self.cut_sources = WeightedSources(sources.photos, "cut")
         self.cutouts = WeightedSources(sources.cutouts)
         self.backgrounds = WeightedSources(sources.backgrounds)
         kinds = self.mix["kinds"]
@@ -475,10 +474,14 @@ class Composer:
         return self.cut_from_file(rng)
 
     def cut_from_file(self, rng) -> np.ndarray:
-        """A cut-out of a photo or an RGBA file."""
+        """A cut-out of a photo or an RGBA file; photos are drawn until one's subject can be cut out."""
         if self.cutouts and (chance(rng, 0.38) or not self.cut_sources):
             return self.cutouts.draw(rng)[1].astype(np.float32)
-        return cut_out(rng, self.cut_sources.draw(rng)[1].read())
+        for _ in range(CUT_DRAWS):
+            photo = self.cut_sources.draw(rng)[1].read()
+            if can_be_cut(photo):
+                return cut_out(rng, photo)
+        return self.cutouts.draw(rng)[1].astype(np.float32) if self.cutouts else solids.solid(rng, 288, rng.uniform(10, 255, 3).astype(np.float32))
 
     def subject(self, rng, size: int, scale: float, tone: float | None):
         """A subject on the canvas: premultiplied colour and alpha; with a mean grey near `tone` unless that is None."""

@@ -132,6 +132,17 @@ def test_a_label_is_invalid_in_wide_uncertain_regions_and_valid_at_edges():
     assert not compose.can_be_cut(Photo(rgb, mask * 0))
 
 
+def test_photos_whose_subject_cannot_be_cut_out_are_drawn_again(composer):
+    source = composer.cut_sources.sources[0]
+    source.items = [item.read() for item in source.items]
+    for photo in source.items[1:]:
+        photo.mask[:] = 0
+    rng = np.random.default_rng(1)
+    assert all((composer.cut_from_file(rng)[..., 3] > 0).any() for _ in range(10))
+    source.items[0].mask[:] = 0
+    assert composer.cut_from_file(rng).shape[2] == 4
+
+
 def test_the_valid_mask_is_cropped_with_the_photo(composer):
     composer.photo_until = 1.0
     source = composer.photos.sources[0]
