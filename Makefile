@@ -279,7 +279,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := bench bench-peers roofline halo objects-bench cluster-bench train-test features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := bench bench-peers roofline halo objects-bench cluster-bench train-test audit features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages, benchmarks
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes ROUNDS=1 || failed="$$failed $$step"; done; \
