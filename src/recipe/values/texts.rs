@@ -125,6 +125,12 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn a_watermark_of_a_script_without_glyphs_is_refused() {
+        assert!(<WatermarkText as Value>::parse("© Дом مرحبا").is_some());
+        assert_eq!(<WatermarkText as Value>::parse("© 日本"), None);
+    }
+
+    #[test]
     fn colours_are_read_as_css_writes_them() {
         for (text, expected) in [
             ("#F00", [255, 0, 0, 255]),
