@@ -61,7 +61,7 @@ ROUNDS ?= 15
 .PHONY: help demo serve build test format lint doc tests features build-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline halo export-test audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
   nightly fuzz fuzz-address soak overload kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
-  package-tools release-tools packages peers-environment test-packages conformance-packages page-packages npm-packages
+  package-tools release-tools packages peers-environment peers-packages test-packages conformance-packages page-packages npm-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -251,17 +251,14 @@ bench: build ## Measure the speed on this machine
 	$(STEP) $@ 60 cargo bench --locked --profile release $(FEATURES)
 
 # PEERS_PHOTOS is a folder of photos to take instead of the bundled one; ROWS are rows by the start of their names.
-bench-peers: build peers-environment ## Time ONNX Runtime, rembg, PyMatting and Pillow beside this program, in turn
-	$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+bench-peers: build peers-packages ## Time ONNX Runtime, rembg, PyMatting and Pillow beside this program, in turn
 	$(STEP) $@ 30 $(PEERS)/venv/bin/python benches/peers/run.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/results \
 	  --rounds $(ROUNDS) $(if $(PEERS_PHOTOS),--photos "$(PEERS_PHOTOS)") $(if $(ROWS),--only $(ROWS))
 
-roofline: build peers-environment ## Compare each stage with the limits of this machine's memory and arithmetic
-	$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+roofline: build peers-packages ## Compare each stage with the limits of this machine's memory and arithmetic
 	$(STEP) $@ 10 $(PEERS)/venv/bin/python benches/peers/roofline.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/roofline
 
-halo: build peers-environment ## Compare the residue of old backgrounds with rembg's, on rendered pictures
-	$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+halo: build peers-packages ## Compare the residue of old backgrounds with rembg's, on rendered pictures
 	$(STEP) $@ 10 $(PEERS)/venv/bin/python benches/peers/halo/compare.py $(PEERS)/halo $(HALO)
 
 # On a machine without access to PyPI set WITHOUT_PYPI=skip.
@@ -274,6 +271,9 @@ export-test: build ## Export the shipped weights to ONNX, and compare a mask wit
 	else exit 1; fi
 
 PEERS_STAGES := cargo bench --quiet --locked --profile release $(FEATURES) --bench peers -- --requests
+peers-packages: peers-environment
+	@$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
+
 peers-environment: conformance-packages
 	@[ -x $(PEERS)/venv/bin/pip ] || python3 -m venv --clear $(PEERS)/venv
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run

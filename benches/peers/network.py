@@ -24,7 +24,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 WEIGHTS = ROOT / "weights" / "fgnet-384.safetensors"
 PHOTO = ROOT / "tests" / "photos" / "astronaut.jpg"
-SIDE = 384
+SIDE = export_onnx.SIDE
 # Beyond these the two networks are not the same work: both compute in single precision, in another order.
 MOST_DIFFERENT = 0.002
 LEAST_IOU = 0.999

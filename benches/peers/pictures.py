@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from network import PHOTO, SIDE
 from PIL import Image, ImageOps
 from scipy.ndimage import binary_erosion
 
-ROOT = Path(__file__).resolve().parents[2]
-PHOTO = ROOT / "tests" / "photos" / "astronaut.jpg"
 SIZES = ((512, 512), (1152, 864), (4000, 3000), (4096, 4096))
-NETWORK_SIDE = 384
 JPEG_QUALITY = 92
 WEBP_QUALITY = 90
 # Defaults of rembg's alpha matting.
@@ -60,7 +58,7 @@ def written(folder: Path, name: str, image: Image.Image) -> Picture:
     image.save(folder / "photo.png", compress_level=1)
     image.save(folder / "photo.webp", quality=WEBP_QUALITY)
     # The network's input has the network's size, so that resampling is not part of the comparison.
-    image.resize((NETWORK_SIDE, NETWORK_SIDE), Image.Resampling.BOX).save(folder / "network.png")
+    image.resize((SIDE, SIDE), Image.Resampling.BOX).save(folder / "network.png")
     return Picture(name, folder, image.size)
 
 

@@ -19,8 +19,8 @@ pub(crate) fn backdrop() -> Command {
     command
 }
 
-/// The binary of this build. Cargo builds it for the tests of its own package only, so that it must have been built before, from
-/// the present sources: as `make` does.
+/// The binary of this build. Cargo builds a binary for the tests of the same package only, so that `make build` has to precede the
+/// tests.
 fn binary() -> &'static Path {
     static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
         let test = std::env::current_exe().expect("the path of the tests");
