@@ -9,7 +9,7 @@ use std::ops::Range;
 /// The components of one grid, numbered in the order of their first cells, as runs along the rows. Its arrays are kept
 /// for the next grid.
 #[derive(Debug, Default)]
-pub(super) struct Components {
+pub(crate) struct Components {
     runs: Vec<Run>,
     forest: Forest,
     count: usize,
@@ -17,7 +17,7 @@ pub(super) struct Components {
 
 impl Components {
     /// Finds the components of the `values` that are `inside`.
-    pub(super) fn find<T: Copy>(&mut self, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
+    pub(crate) fn find<T: Copy>(&mut self, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
         let Self { runs, forest, count } = self;
         connect(runs, forest, values, columns, inside);
         *count = 0;
@@ -34,12 +34,12 @@ impl Components {
     }
 
     /// How many components there are.
-    pub(super) const fn count(&self) -> usize {
+    pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
     /// All runs in the order of their cells, each with the number of its component.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (Range<usize>, usize)> + '_ {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (Range<usize>, usize)> + '_ {
         self.runs.iter().map(|run| (run.start as usize..run.end as usize, run.component as usize))
     }
 }

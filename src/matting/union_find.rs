@@ -2,23 +2,23 @@
 
 /// For each run its parent: itself for the root of a set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Forest {
+pub(crate) struct Forest {
     parents: Vec<u32>,
 }
 
 impl Forest {
     /// Removes all runs.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.parents.clear();
     }
 
     /// Adds a run as a set of its own.
-    pub(super) fn push(&mut self) {
+    pub(crate) fn push(&mut self) {
         self.parents.push(self.parents.len() as u32);
     }
 
     /// The first run of the set that `index` is in.
-    pub(super) fn root(&mut self, mut index: usize) -> usize {
+    pub(crate) fn root(&mut self, mut index: usize) -> usize {
         while self.parents[index] as usize != index {
             let parent = self.parents[index] as usize;
             self.parents[index] = self.parents[parent];
@@ -28,7 +28,7 @@ impl Forest {
     }
 
     /// Joins the sets of two runs. The earlier root is the root of both: the forest depends on nothing but the picture.
-    pub(super) fn join(&mut self, a: usize, b: usize) {
+    pub(crate) fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         self.parents[a.max(b)] = a.min(b) as u32;
     }

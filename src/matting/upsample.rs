@@ -4,7 +4,7 @@ use crate::image::{AlphaMatte, Frame, Size};
 use backdrop_kernels::mask_upsample::cpu::{Upsampled, fill};
 
 /// The mask with `values` on `grid` at the size of `frame`.
-pub(super) fn upsampled(values: &[f32], grid: Size, frame: &Frame) -> AlphaMatte {
+pub(crate) fn upsampled(values: &[f32], grid: Size, frame: &Frame) -> AlphaMatte {
     let size = frame.size();
     let grid = (grid.width as usize, grid.height as usize);
     let picture = (size.width as usize, size.height as usize);

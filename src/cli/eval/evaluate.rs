@@ -2,6 +2,7 @@
 
 use super::datasets::{Dataset, Picture};
 use super::metrics::{Scores, compare};
+use super::outline::Reference;
 use super::worst_cases::{Cells, SheetOptions, WorstCases};
 use crate::cli::contact_sheet::fit_to_cell;
 use crate::cli::exit_code::Failure;
@@ -9,6 +10,7 @@ use crate::cli::local_engine::LocalEngine;
 use crate::cli::progress::Progress;
 use crate::codec::{self, Header, Limits};
 use crate::image::{BufferPool, Frame, RawMask, Size};
+use crate::matting::upsample::upsampled;
 use crate::matting::{self, Method, Options};
 use crate::pipeline::Segmentation;
 use crate::recipe::Cut;
@@ -25,6 +27,10 @@ pub(super) struct Evaluated {
     pub(super) picture: Picture,
     /// The value of `x-service-uncertainty`.
     pub(super) uncertainty: f32,
+    /// Scores of the truth itself: what its outline is like.
+    pub(super) truth: Scores,
+    /// Scores of the network's mask.
+    pub(super) raw: Scores,
     /// Scores of the mask as of `matting=none`.
     pub(super) mask: Scores,
     /// Scores of the matte as of `/remove`.
@@ -113,15 +119,19 @@ fn score(
     let truth = channel(&truth_frame, 0);
     let width = size.width as usize;
     let none = Options { method: Method::None, ..Options::default() };
-    let raw = compare(&channel(&cut_out(frame.clone(), &mask, &none), 3), &truth, width);
+    let reference = Reference::of(&truth, width);
+    let scores = |coverage: &[u8]| compare(coverage, &truth, width, &reference);
+    let of_truth = scores(&truth);
+    let raw = scores(upsampled(mask.values(), mask.size(), &frame).coverage());
+    let clean = scores(&channel(&cut_out(frame.clone(), &mask, &none), 3));
     let photo = cell.map(|cell| fit_to_cell(frame.clone(), cell)).transpose()?;
     let cutout = cut_out(frame, &mask, options);
-    let matte = compare(&channel(&cutout, 3), &truth, width);
+    let matte = scores(&channel(&cutout, 3));
     let cells = cell.zip(photo).map(|(cell, photo)| {
         Ok::<_, Failure>(Cells { photo, truth: fit_to_cell(truth_frame, cell)?, cutout: fit_to_cell(cutout, cell)? })
     });
     let cells = cells.transpose()?;
-    Ok((Evaluated { picture, uncertainty, mask: raw, matte }, cells))
+    Ok((Evaluated { picture, uncertainty, truth: of_truth, raw, mask: clean, matte }, cells))
 }
 
 /// The cutout; fully transparent when there is no subject, which scores as the worst result.

@@ -6,6 +6,7 @@
 //! Matting metrics: SAD, MSE, gradient and connectivity error (Rhemann et al., "A Perceptually Motivated Online
 //! Benchmark for Image Matting", CVPR 2009), over the whole picture; SAD, gradient and connectivity in thousands.
 
+use super::outline::{Outline, Reference};
 use crate::matting::connected_components;
 
 /// The scores of one picture.
@@ -19,6 +20,8 @@ pub(crate) struct Scores {
     pub(crate) boundary_iou: f64,
     /// Precision and recall at the thresholds 255, 254, … 0.
     pub(crate) curve: Vec<(f64, f64)>,
+    /// Raggedness, edge width and thin parts.
+    pub(crate) outline: Outline,
     /// Matting errors, when the ground truth is soft.
     pub(crate) matting: Option<MattingErrors>,
 }
@@ -47,7 +50,7 @@ const SOFT_SHARE: f64 = 0.001;
 ///
 /// # Panics
 /// When the two differ in length or `width` does not divide it: the caller resized one to the other.
-pub(crate) fn compare(matte: &[u8], truth: &[u8], width: usize) -> Scores {
+pub(crate) fn compare(matte: &[u8], truth: &[u8], width: usize, reference: &Reference) -> Scores {
     assert_eq!(matte.len(), truth.len(), "a matte is compared at the size of its truth");
     assert_eq!(matte.len() % width, 0, "whole rows");
     let pixels = matte.len() as f64;
@@ -61,6 +64,7 @@ pub(crate) fn compare(matte: &[u8], truth: &[u8], width: usize) -> Scores {
         iou: iou(&matte_is, &truth_is),
         boundary_iou: iou(&inner_band(&matte_is, width, depth), &inner_band(&truth_is, width, depth)),
         curve: precision_recall(matte, &truth_is),
+        outline: reference.measure(matte),
         matting: is_soft(truth).then(|| matting_errors(matte, truth, width)),
     }
 }
@@ -247,7 +251,7 @@ mod tests {
         let truth = disc(44, 29, 22, 500);
         let mut matte = disc(50, 33, 20, 300);
         matte.iter_mut().zip(disc(12, 10, 6, 20)).for_each(|(a, b)| *a = (*a).max(b));
-        let scores = compare(&matte, &truth, WIDTH);
+        let scores = compare(&matte, &truth, WIDTH, &Reference::of(&truth, WIDTH));
         let expected = REFERENCE;
         close(scores.mae, expected[0]);
         close(scores.iou, expected[1]);
@@ -274,12 +278,12 @@ mod tests {
     #[test]
     fn a_perfect_matte_has_no_error_and_an_inverted_one_no_iou() {
         let truth = disc(44, 29, 22, 500);
-        let perfect = compare(&truth, &truth, WIDTH);
+        let perfect = compare(&truth, &truth, WIDTH, &Reference::of(&truth, WIDTH));
         assert_eq!((perfect.mae, perfect.iou, perfect.boundary_iou), (0.0, 1.0, 1.0));
         let matting = perfect.matting.unwrap();
         assert_eq!((matting.sad, matting.mse, matting.gradient, matting.connectivity), (0.0, 0.0, 0.0, 0.0));
         let inverted: Vec<u8> = truth.iter().map(|value| 255 - value).collect();
-        assert_eq!(compare(&inverted, &truth, WIDTH).iou, 0.0);
+        assert_eq!(compare(&inverted, &truth, WIDTH, &Reference::of(&truth, WIDTH)).iou, 0.0);
     }
 
     #[test]
@@ -293,6 +297,6 @@ mod tests {
     #[test]
     fn a_hard_ground_truth_has_no_matting_errors() {
         let truth: Vec<u8> = disc(44, 29, 22, 500).iter().map(|&value| if value > 127 { 255 } else { 0 }).collect();
-        assert!(compare(&truth, &truth, WIDTH).matting.is_none());
+        assert!(compare(&truth, &truth, WIDTH, &Reference::of(&truth, WIDTH)).matting.is_none());
     }
 }

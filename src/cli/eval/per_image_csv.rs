@@ -6,10 +6,12 @@ use std::fmt::{Error, Write};
 
 /// One line for the mask and one for the matte of each picture.
 pub(super) fn csv(results: &[(String, Vec<Evaluated>)]) -> Result<String, Error> {
-    let mut csv = String::from("set,picture,of,mae,iou,boundary_iou,max_f,sad,mse,grad,conn,uncertainty\n");
+    let mut csv = String::from(
+        "set,picture,of,mae,iou,boundary_iou,max_f,sad,mse,grad,conn,raggedness,edge_width,thin,beside_thin,uncertainty\n",
+    );
     for (set, measured) in results {
         for one in measured {
-            for (of, scores) in [("mask", &one.mask), ("matte", &one.matte)] {
+            for (of, scores) in [("truth", &one.truth), ("raw", &one.raw), ("mask", &one.mask), ("matte", &one.matte)] {
                 let max_f = max_f([scores.curve.as_slice()].into_iter());
                 let name = one.picture.name().replace('"', "\"\"");
                 write!(
@@ -21,7 +23,14 @@ pub(super) fn csv(results: &[(String, Vec<Evaluated>)]) -> Result<String, Error>
                     Some(m) => write!(csv, ",{:.6},{:.8},{:.6},{:.6}", m.sad, m.mse, m.gradient, m.connectivity)?,
                     None => write!(csv, ",,,,")?,
                 }
-                writeln!(csv, ",{:.6}", one.uncertainty)?;
+                let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+                let outline = &scores.outline;
+                let thin = outline.thin.unzip();
+                let mut widths = outline.widths.clone();
+                widths.sort_unstable();
+                let p90 = widths.get(widths.len().saturating_sub(1) * 9 / 10).map(|&width| f64::from(width) / 4.0);
+                let values = [outline.raggedness, p90, thin.0, thin.1].map(number);
+                writeln!(csv, ",{},{:.6}", values.join(","), one.uncertainty)?;
             }
         }
     }

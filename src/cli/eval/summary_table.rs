@@ -2,6 +2,7 @@
 
 use super::evaluate::Evaluated;
 use super::metrics::{MattingErrors, Scores, max_f};
+use super::outline::Outline;
 use crate::cli::text_table;
 use serde::Serialize;
 
@@ -15,6 +16,13 @@ pub(super) struct Row {
     iou: f64,
     max_f: f64,
     boundary_iou: f64,
+    /// Excess length of the outline.
+    raggedness: Option<f64>,
+    /// Median and 90th percentile of the width of sharp edges, in pixels.
+    edge_width: Option<[f64; 2]>,
+    /// Mean coverage of thin parts, and of the background beside them.
+    thin: Option<f64>,
+    beside_thin: Option<f64>,
     /// Pictures with a soft ground truth, over which the matting errors are averaged.
     soft: usize,
     #[serde(flatten)]
@@ -36,9 +44,13 @@ pub(super) fn json(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
 
 /// The rows as text.
 pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
-    let heading = ["set", "of", "n", "MAE", "IoU", "max F", "bIoU", "soft", "SAD", "MSE", "Grad", "Conn"];
+    let heading = [
+        "set", "of", "n", "MAE", "IoU", "max F", "bIoU", "ragged", "edge", "p90", "thin", "beside", "soft", "SAD",
+        "MSE", "Grad", "Conn",
+    ];
+    let dash = || "–".to_owned();
     let cells = |row: Row| {
-        let matting = |pick: fn(&MeanMatting) -> String| row.matting.as_ref().map_or_else(|| "–".to_owned(), pick);
+        let matting = |pick: fn(&MeanMatting) -> String| row.matting.as_ref().map_or_else(dash, pick);
         [
             row.set.clone(),
             row.of.to_owned(),
@@ -47,6 +59,11 @@ pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
             format!("{:.4}", row.iou),
             format!("{:.4}", row.max_f),
             format!("{:.4}", row.boundary_iou),
+            row.raggedness.map_or_else(dash, |share| format!("{:.2} %", 100.0 * share)),
+            row.edge_width.map_or_else(dash, |[median, _]| format!("{median:.2}")),
+            row.edge_width.map_or_else(dash, |[_, high]| format!("{high:.2}")),
+            row.thin.map_or_else(dash, |mean| format!("{mean:.3}")),
+            row.beside_thin.map_or_else(dash, |mean| format!("{mean:.3}")),
             row.soft.to_string(),
             matting(|m| format!("{:.2}", m.sad)),
             matting(|m| format!("{:.5}", m.mse)),
@@ -62,6 +79,8 @@ fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
     evaluated
         .flat_map(|(set, evaluated)| {
             [
+                row(set, "truth", &evaluated.iter().map(|one| &one.truth).collect::<Vec<_>>()),
+                row(set, "raw", &evaluated.iter().map(|one| &one.raw).collect::<Vec<_>>()),
                 row(set, "mask", &evaluated.iter().map(|one| &one.mask).collect::<Vec<_>>()),
                 row(set, "matte", &evaluated.iter().map(|one| &one.matte).collect::<Vec<_>>()),
             ]
@@ -74,6 +93,13 @@ fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
     let soft: Vec<&MattingErrors> = scores.iter().filter_map(|scores| scores.matting.as_ref()).collect();
     let soft_mean =
         |pick: fn(&MattingErrors) -> f64| soft.iter().map(|matting| pick(matting)).sum::<f64>() / soft.len() as f64;
+    let outline_mean = |pick: fn(&Outline) -> Option<f64>| {
+        let values: Vec<f64> = scores.iter().filter_map(|scores| pick(&scores.outline)).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let mut widths: Vec<u8> = scores.iter().flat_map(|scores| scores.outline.widths.iter().copied()).collect();
+    widths.sort_unstable();
+    let percentile = |share: usize| f64::from(widths[(widths.len() - 1) * share / 100]) / 4.0;
     Row {
         set: set.to_owned(),
         of,
@@ -82,6 +108,10 @@ fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
         iou: mean(|scores| scores.iou),
         max_f: max_f(scores.iter().map(|scores| scores.curve.as_slice())),
         boundary_iou: mean(|scores| scores.boundary_iou),
+        raggedness: outline_mean(|outline| outline.raggedness),
+        edge_width: (!widths.is_empty()).then(|| [percentile(50), percentile(90)]),
+        thin: outline_mean(|outline| outline.thin.map(|(thin, _)| thin)),
+        beside_thin: outline_mean(|outline| outline.thin.map(|(_, beside)| beside)),
         soft: soft.len(),
         matting: (!soft.is_empty()).then(|| MeanMatting {
             sad: soft_mean(|m| m.sad),

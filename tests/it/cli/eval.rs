@@ -21,17 +21,22 @@ fn a_matte_compared_with_itself_has_no_error() {
     let result = json(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows = result["sets"].as_array().unwrap();
-    assert_eq!(rows.len(), 2, "{result:#}");
-    assert_eq!((&rows[0]["of"], &rows[1]["of"]), (&"mask".into(), &"matte".into()));
-    assert_eq!((&rows[1]["set"], &rows[1]["n"]), (&"cups".into(), &1.into()));
-    assert_eq!((rows[1]["mae"].as_f64(), rows[1]["iou"].as_f64()), (Some(0.0), Some(1.0)));
-    assert!(rows[0]["mae"].as_f64() > Some(0.0), "the mask is not the matte: {result:#}");
+    let stages: Vec<&str> = rows.iter().map(|row| row["of"].as_str().unwrap()).collect();
+    assert_eq!(stages, ["truth", "raw", "mask", "matte"], "{result:#}");
+    let (mask, matte) = (&rows[2], &rows[3]);
+    assert_eq!((&matte["set"], &matte["n"]), (&"cups".into(), &1.into()));
+    assert_eq!((matte["mae"].as_f64(), matte["iou"].as_f64()), (Some(0.0), Some(1.0)));
+    assert!(mask["mae"].as_f64() > Some(0.0), "the mask is not the matte: {result:#}");
+    // The truth is this matte: their outlines are alike.
+    for measure in ["raggedness", "edge_width"] {
+        assert!(!matte[measure].is_null() && matte[measure] == rows[0][measure], "{measure}: {result:#}");
+    }
     assert_eq!(result["calibration"], serde_json::json!([]), "one picture has no quintiles");
     let details = fs::read_to_string(&details).unwrap();
     let columns: Vec<Vec<&str>> = details.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!((columns.len(), columns[0].last()), (3, Some(&"uncertainty")), "{details}");
-    let uncertainty: f64 = columns[2].last().unwrap().parse().unwrap();
-    assert!(uncertainty > 0.0 && uncertainty < 1.0 && columns[1].last() == columns[2].last(), "{details}");
+    assert_eq!((columns.len(), columns[0].last()), (5, Some(&"uncertainty")), "{details}");
+    let uncertainty: f64 = columns[4].last().unwrap().parse().unwrap();
+    assert!(uncertainty > 0.0 && uncertainty < 1.0 && columns[1].last() == columns[4].last(), "{details}");
 
     let table = stdout(&backdrop().arg("eval").arg(&set).output().unwrap());
     assert!(table.starts_with("set ") && table.contains("cups  matte"), "{table}");

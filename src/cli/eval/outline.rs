@@ -1,0 +1,348 @@
+//! How well a matte's outline and thin parts are kept, which areas and means hide.
+//!
+//! *Raggedness*: the length of the ½ contour over that of the ½ contour of the same matte blurred by a Gaussian (σ = 2 px), less one.
+//! Contours under 30 px are left out, and so is what lies near thin parts of the truth, which the blur would remove.
+//! *Edge width*: pixels between coverage of a tenth and of nine tenths along the normal of the truth's contour, where the truth
+//! itself takes at most 2 px. *Thin parts*: what an opening of the truth by a disc of 0.7 % of the diagonal removes; the mean
+//! coverage on them, and on background within that distance of them.
+
+use crate::matting::connected_components::Components;
+use crate::matting::union_find::Forest;
+use std::collections::HashMap;
+
+/// Standard deviation of the blur, and its reach, in pixels.
+const SIGMA: f32 = 2.0;
+const REACH: usize = 6;
+/// Contours shorter than this, in pixels, are left out.
+const SHORTEST: f32 = 30.0;
+/// Truth thinner than this, in pixels, vanishes in the blur.
+const VANISHING: f32 = 4.0;
+/// Radius of the opening that removes thin parts, as a share of the diagonal.
+const THIN: f64 = 0.007;
+/// Profiles along a normal: pixels to either side, and samples for a pixel.
+const PROFILE: usize = 10;
+const SAMPLES: usize = 4;
+/// Widest truth, in pixels, that counts as sharp.
+const SHARP: f32 = 2.0;
+
+/// Lengths, widths and means of one matte.
+#[derive(Clone, Debug)]
+pub(crate) struct Outline {
+    /// Relative excess length of the contour; nothing without a contour.
+    pub(crate) raggedness: Option<f64>,
+    /// Widths of the edge at points of a sharp truth's contour, in quarters of a pixel.
+    pub(crate) widths: Vec<u8>,
+    /// Mean coverage of thin parts, and of the background beside them; nothing where the truth has none.
+    pub(crate) thin: Option<(f64, f64)>,
+}
+
+/// What the outlines of several mattes are compared with, from one truth.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    size: [usize; 2],
+    /// Whether a pixel is near truth that vanishes in the blur.
+    vanishing: Vec<bool>,
+    /// Points of the truth's contour and its normals, where it is sharp.
+    normals: Vec<[f32; 4]>,
+    /// Pixels of thin parts, and of background beside them.
+    thin: [Vec<usize>; 2],
+}
+
+impl Reference {
+    /// From a truth of 0..=255, `width` wide.
+    pub(crate) fn of(truth: &[u8], width: usize) -> Self {
+        let size = [width, truth.len() / width];
+        let inside: Vec<bool> = truth.iter().map(|&value| value > 127).collect();
+        let radius = (THIN * (size[0] as f64).hypot(size[1] as f64)).max(1.0) as f32;
+        let removed = |radius: f32| {
+            let opened = dilated(&eroded(&inside, size, radius), size, radius);
+            inside.iter().zip(opened).map(|(inside, opened)| *inside && !opened).collect::<Vec<bool>>()
+        };
+        let vanishing = dilated(&removed(VANISHING / 2.0), size, (REACH + 2) as f32);
+        let thin = removed(radius);
+        // Corners lose a few pixels to the opening; a thin part is longer than it is wide.
+        let thin = opened_by_area(&thin, width, (radius * radius * 2.0) as usize);
+        let near = dilated(&thin, size, radius);
+        let background = |at: &usize| near[*at] && truth[*at] == 0;
+        let beside = (0..truth.len()).filter(background).collect();
+        let thin = (0..truth.len()).filter(|&at| thin[at]).collect();
+        Self { size, vanishing, normals: normals(truth, size), thin: [thin, beside] }
+    }
+
+    /// Measures a matte of the truth's size.
+    pub(crate) fn measure(&self, matte: &[u8]) -> Outline {
+        let values: Vec<f32> = matte.iter().map(|&value| f32::from(value) / 255.0).collect();
+        let plane = Plane { values: &values, size: self.size };
+        let smooth = blurred(plane, SIGMA, REACH);
+        let [own, smoothed] =
+            [plane, Plane { values: &smooth, size: self.size }].map(|plane| contour_length(plane, &self.vanishing));
+        let [thin, beside] = self
+            .thin
+            .each_ref()
+            .map(|pixels| pixels.iter().map(|&at| f64::from(values[at])).sum::<f64>() / pixels.len().max(1) as f64);
+        Outline {
+            raggedness: (smoothed > 0.0).then(|| f64::from(own / smoothed) - 1.0),
+            widths: self.normals.iter().filter_map(|normal| width_along(plane, normal)).collect(),
+            thin: (!self.thin[0].is_empty()).then_some((thin, beside)),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Plane<'a> {
+    values: &'a [f32],
+    size: [usize; 2],
+}
+
+impl Plane<'_> {
+    fn at(&self, x: usize, y: usize) -> f32 {
+        self.values[y * self.size[0] + x]
+    }
+
+    /// Bilinear; the border repeats.
+    fn between(&self, x: f32, y: f32) -> f32 {
+        let [width, height] = self.size;
+        let (x, y) = (x.clamp(0.0, (width - 1) as f32), y.clamp(0.0, (height - 1) as f32));
+        let (left, top) = (x as usize, y as usize);
+        let (right, below) = ((left + 1).min(width - 1), (top + 1).min(height - 1));
+        let (along, down) = (x - left as f32, y - top as f32);
+        let mix = |a: f32, b: f32, t: f32| a + t * (b - a);
+        mix(
+            mix(self.at(left, top), self.at(right, top), along),
+            mix(self.at(left, below), self.at(right, below), along),
+            down,
+        )
+    }
+}
+
+fn blurred(plane: Plane<'_>, sigma: f32, reach: usize) -> Vec<f32> {
+    let weights: Vec<f32> =
+        (0..=2 * reach).map(|at| (-(at as f32 - reach as f32).powi(2) / (2.0 * sigma * sigma)).exp()).collect();
+    let sum: f32 = weights.iter().sum();
+    let [width, height] = plane.size;
+    let near = |at: usize, tap: usize, side: usize| (at + tap).saturating_sub(reach).min(side - 1);
+    let mut rows = vec![0.0; plane.values.len()];
+    for (at, value) in rows.iter_mut().enumerate() {
+        let (x, y) = (at % width, at / width);
+        *value = weights.iter().enumerate().map(|(tap, weight)| weight * plane.at(near(x, tap, width), y)).sum::<f32>()
+            / sum;
+    }
+    let rows = Plane { values: &rows, size: plane.size };
+    let column = |at: usize| {
+        let (x, y) = (at % width, at / width);
+        weights.iter().enumerate().map(|(tap, weight)| weight * rows.at(x, near(y, tap, height))).sum::<f32>() / sum
+    };
+    (0..plane.values.len()).map(column).collect()
+}
+
+/// Total length of the ½ contours by marching squares, without short ones and segments where `excluded`.
+fn contour_length(plane: Plane<'_>, excluded: &[bool]) -> f32 {
+    let [width, height] = plane.size;
+    let mut forest = Forest::default();
+    let mut nodes: HashMap<usize, usize> = HashMap::new();
+    let mut segments: Vec<(usize, f32, bool)> = Vec::new();
+    let crossing = |a: f32, b: f32| (0.5 - a) / (b - a);
+    for y in 0..height.saturating_sub(1) {
+        for x in 0..width.saturating_sub(1) {
+            let corners = [plane.at(x, y), plane.at(x + 1, y), plane.at(x + 1, y + 1), plane.at(x, y + 1)];
+            let is_in = corners.map(|value| value >= 0.5);
+            if is_in == [is_in[0]; 4] {
+                continue;
+            }
+            // Crossings of the four sides in turn, each with the index of the side in the picture.
+            let here = 2 * (y * width + x);
+            let sides = [here, here + 3, here + 2 * width, here + 1];
+            let point = |side: usize| {
+                let t = crossing(corners[side], corners[(side + 1) % 4]);
+                match side {
+                    0 => [t, 0.0],
+                    1 => [1.0, t],
+                    2 => [1.0 - t, 1.0],
+                    _ => [0.0, 1.0 - t],
+                }
+            };
+            let crossed: Vec<usize> = (0..4).filter(|&side| is_in[side] != is_in[(side + 1) % 4]).collect();
+            let pairs: &[[usize; 2]] = match (crossed.len(), is_in[0] == (corners.iter().sum::<f32>() >= 2.0)) {
+                (2, _) => &[[0, 1]],
+                (_, true) => &[[0, 1], [2, 3]],
+                (_, false) => &[[0, 3], [1, 2]],
+            };
+            for pair in pairs {
+                let [a, b] = pair.map(|at| crossed[at]);
+                let [from, to] = [point(a), point(b)];
+                let mut node = |side: usize| {
+                    let next = nodes.len();
+                    *nodes.entry(sides[side]).or_insert_with(|| {
+                        forest.push();
+                        next
+                    })
+                };
+                let (first, second) = (node(a), node(b));
+                forest.join(first, second);
+                segments.push((first, (from[0] - to[0]).hypot(from[1] - to[1]), excluded[y * width + x]));
+            }
+        }
+    }
+    let mut lengths = vec![[0.0; 2]; nodes.len()];
+    for (node, length, is_excluded) in segments {
+        let lengths = &mut lengths[forest.root(node)];
+        lengths[0] += length;
+        lengths[1] += if is_excluded { 0.0 } else { length };
+    }
+    lengths.iter().filter(|[all, _]| *all >= SHORTEST).map(|[_, counted]| counted).sum()
+}
+
+/// Points where a sharp truth crosses one half, and the directions of its gradient there.
+fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
+    let values: Vec<f32> = truth.iter().map(|&value| f32::from(value) / 255.0).collect();
+    let smooth = blurred(Plane { values: &values, size }, 1.0, 3);
+    let (plane, smooth) = (Plane { values: &values, size }, Plane { values: &smooth, size });
+    let [width, height] = size;
+    let margin = PROFILE;
+    let mut normals = Vec::new();
+    for y in margin..height.saturating_sub(margin) {
+        for x in margin..width.saturating_sub(margin) {
+            if plane.at(x, y) < 0.5
+                || (plane.at(x - 1, y) >= 0.5
+                    && plane.at(x + 1, y) >= 0.5
+                    && plane.at(x, y - 1) >= 0.5
+                    && plane.at(x, y + 1) >= 0.5)
+            {
+                continue;
+            }
+            let gradient = [smooth.at(x + 1, y) - smooth.at(x - 1, y), smooth.at(x, y + 1) - smooth.at(x, y - 1)];
+            let norm = gradient[0].hypot(gradient[1]);
+            if norm < 0.2 {
+                continue;
+            }
+            let normal = [x as f32, y as f32, gradient[0] / norm, gradient[1] / norm];
+            // The picture shows one edge there: outside on one side, inside on the other.
+            let ends = [-4.0, 4.0].map(|d| plane.between(normal[0] + d * normal[2], normal[1] + d * normal[3]));
+            if ends[0] <= 0.05
+                && ends[1] >= 0.95
+                && width_along(plane, &normal).is_some_and(|width| f32::from(width) <= SHARP * SAMPLES as f32)
+            {
+                normals.push(normal);
+            }
+        }
+    }
+    normals
+}
+
+/// Distance between the last sample of at most a tenth and the first of at least nine tenths around the crossing that is nearest to the
+/// middle of the profile, in quarters of a pixel; at most the whole profile.
+fn width_along(plane: Plane<'_>, &[x, y, along, down]: &[f32; 4]) -> Option<u8> {
+    let count = 2 * PROFILE * SAMPLES;
+    let profile: Vec<f32> = (0..=count)
+        .map(|at| (at as f32 / SAMPLES as f32) - PROFILE as f32)
+        .map(|d| plane.between(x + d * along, y + d * down))
+        .collect();
+    let crossing = (1..=count).filter(|&at| profile[at - 1] < 0.5 && profile[at] >= 0.5);
+    let middle = crossing.min_by_key(|at| at.abs_diff(count / 2))?;
+    let low = (0..middle).rev().find(|&at| profile[at] <= 0.1).unwrap_or(0);
+    let high = (middle..=count).find(|&at| profile[at] >= 0.9).unwrap_or(count);
+    Some((high - low) as u8)
+}
+
+/// The set without what lies within `radius` of its complement; beyond the border is as inside.
+fn eroded(members: &[bool], size: [usize; 2], radius: f32) -> Vec<bool> {
+    let complement: Vec<bool> = members.iter().map(|member| !member).collect();
+    dilated(&complement, size, radius).into_iter().map(|near| !near).collect()
+}
+
+/// All pixels within `radius` of the set: the exact squared distance transform (Felzenszwalb and Huttenlocher 2012) is not needed for a
+/// few pixels, so discs are drawn around the set's border.
+fn dilated(members: &[bool], [width, height]: [usize; 2], radius: f32) -> Vec<bool> {
+    let mut all = members.to_vec();
+    let reach = radius as isize;
+    let chords: Vec<(isize, usize)> =
+        (-reach..=reach).map(|dy| (dy, (radius * radius - (dy * dy) as f32).max(0.0).sqrt() as usize)).collect();
+    for at in (0..members.len()).filter(|&at| members[at]) {
+        let (x, y) = (at % width, at / width);
+        let is_inner = x > 0
+            && x + 1 < width
+            && y > 0
+            && y + 1 < height
+            && members[at - 1]
+            && members[at + 1]
+            && members[at - width]
+            && members[at + width];
+        if is_inner {
+            continue;
+        }
+        for &(dy, half) in &chords {
+            let row = y as isize + dy;
+            if (0..height as isize).contains(&row) {
+                let row = row as usize * width;
+                all[row + x.saturating_sub(half)..=row + (x + half).min(width - 1)].fill(true);
+            }
+        }
+    }
+    all
+}
+
+/// The set without components of fewer than `least` pixels.
+fn opened_by_area(members: &[bool], width: usize, least: usize) -> Vec<bool> {
+    let mut components = Components::default();
+    components.find(members, width, |member| member);
+    let mut sizes = vec![0; components.count()];
+    components.runs().for_each(|(run, component)| sizes[component] += run.len());
+    let mut kept = members.to_vec();
+    components.runs().filter(|(_, component)| sizes[*component] < least).for_each(|(run, _)| kept[run].fill(false));
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIDE: usize = 120;
+
+    /// Coverage of a disc of radius 40, with an edge `width` pixels wide, moved outwards by `offset(x, y)` pixels.
+    fn disc(width: f32, offset: impl Fn(usize, usize) -> f32) -> Vec<u8> {
+        let pixel = |at: usize| {
+            let (x, y) = (at % SIDE, at / SIDE);
+            let distance = (x as f32 - 59.5).hypot(y as f32 - 59.5);
+            ((0.5 + (40.0 + offset(x, y) - distance) / width).clamp(0.0, 1.0) * 255.0).round() as u8
+        };
+        (0..SIDE * SIDE).map(pixel).collect()
+    }
+
+    #[test]
+    fn a_smooth_outline_is_not_ragged_and_a_torn_one_is() {
+        let truth = disc(1.0, |_, _| 0.0);
+        let reference = Reference::of(&truth, SIDE);
+        let raggedness = |matte: &[u8]| reference.measure(matte).raggedness.expect("a contour");
+        assert!(raggedness(&truth).abs() < 0.01, "{}", raggedness(&truth));
+        let torn = disc(1.0, |x, y| if (x / 3 + y / 3).is_multiple_of(2) { 1.5 } else { -1.5 });
+        assert!(raggedness(&torn) > 0.1, "{}", raggedness(&torn));
+        assert!(reference.measure(&vec![0; SIDE * SIDE]).raggedness.is_none());
+    }
+
+    #[test]
+    fn the_width_of_an_edge_is_from_a_tenth_to_nine_tenths() {
+        let reference = Reference::of(&disc(1.0, |_, _| 0.0), SIDE);
+        for width in [1.0, 5.0, 10.0] {
+            let mut widths = reference.measure(&disc(width, |_, _| 0.0)).widths;
+            widths.sort_unstable();
+            assert!(widths.len() > 100);
+            let median = f32::from(widths[widths.len() / 2]) / SAMPLES as f32;
+            // Bilinear sampling widens the narrowest, and ends fall on quarters of a pixel.
+            assert!((0.8 * width..0.8 * width + 1.0).contains(&median), "{width}: {median}");
+        }
+    }
+
+    #[test]
+    fn thin_parts_are_measured_apart_from_what_carries_them() {
+        let draw = |rod: u8| {
+            let mut drawn = disc(1.0, |_, _| 0.0);
+            (0..18).for_each(|y| drawn[y * SIDE + 60] = rod);
+            drawn
+        };
+        let reference = Reference::of(&draw(255), SIDE);
+        let thin = |matte: &[u8]| reference.measure(matte).thin.expect("the rod");
+        assert!(thin(&draw(255)).0 > 0.95 && thin(&draw(255)).1 < 0.05, "{:?}", thin(&draw(255)));
+        assert!((0.3..0.6).contains(&thin(&draw(102)).0), "{:?}", thin(&draw(102)));
+        assert!(Reference::of(&disc(1.0, |_, _| 0.0), SIDE).measure(&draw(255)).thin.is_none());
+    }
+}
