@@ -71,7 +71,7 @@ fn report(path: &str, frame: &Frame, mask: &RawMask) -> Result<(), Box<dyn Error
     let clean = || clean::clean(frame, mask, &Seeds::default(), clean::CleanParams::default()).expect("a subject");
     let (cleaning, clean) = least(clean);
     let (labelling, labels) = least(|| trimap::from_mask(&clean, size, None));
-    let prior = MaskPrior::of(&clean);
+    let prior = MaskPrior::of(frame, &clean);
     let (solving, matte) =
         least(|| closed_form::estimate_alpha(frame, &labels, &Priors { mask: Some(&prior), temporal: None }));
     let mut frames: Vec<_> = (0..2 * RUNS).map(|_| frame.clone()).collect();

@@ -41,7 +41,7 @@ fn benches(criterion: &mut Criterion) {
     for (name, side) in [("1mp", 1024), ("16mp", 4096)] {
         let frame = frame(side);
         let trimap = trimap::from_mask(&mask, frame.size(), None);
-        let prior = MaskPrior::of(&mask);
+        let prior = MaskPrior::of(&frame, &mask);
         let priors = Priors { mask: Some(&prior), temporal: None };
         let mut group = criterion.benchmark_group("closed_form/cpu");
         group.sample_size(10);

@@ -342,7 +342,7 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
             decided: labels,
             start: mask_upsample::gpu::mask_upsample(scene.mask_on(device), height, width),
             expected: scene.mask_on(device),
-            gamma: 1e-2,
+            gamma: scene.mask_on(device) * 0.1 + 1e-3,
         };
         results.extend(bytes(problem.solved(12))?);
     }
@@ -351,6 +351,7 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 
 fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let mut results = bytes(edge::gpu::without_traces(scene.coverage_on(device)))?;
+    results.extend(bytes(edge::gpu::sharpened(scene.coverage_on(device), scene.mask_on(device)))?);
     for crossing in [0.5, 0.2] {
         let hard = edge::gpu::hardened(scene.coverage_on(device), crossing);
         results.extend(bytes(hard.clone())?);

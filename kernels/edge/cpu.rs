@@ -22,6 +22,12 @@ pub const fn unmixed_by(solved: u8, hard: u8) -> u8 {
     }
 }
 
+/// Coverage between the `solved` one and the `hard` one, of which it has this `share`, 0 to 1.
+#[must_use]
+pub fn sharpened(solved: u8, hard: u8, share: f32) -> u8 {
+    (f32::from(solved) + share * (f32::from(hard) - f32::from(solved)) + 0.5) as u8
+}
+
 /// Coverage of one pixel by a hard edge on the line where `coverage` is `crossing`, but no more than a pixel from the line where it
 /// is one half.
 ///

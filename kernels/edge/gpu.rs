@@ -1,6 +1,6 @@
 //! Edges on the GPU. Traces in whole numbers, which no device rounds otherwise: the quotient is never halfway between two.
 
-use burn::backend::tensor::IntTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
 use burn_cubecl::CubeBackend;
@@ -9,7 +9,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{MIN_SLOPE, TRACE, cpu};
-use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
+use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
+use crate::mask_upsample::cpu::Upsampled;
+use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 use crate::srgb::gpu::{byte, unit};
 
 /// `255 - 2 t`.
@@ -52,15 +54,10 @@ fn row(coverage: &[u32], left: u32, x: u32, right: u32, y: u32, width: u32) -> f
     smooth(alpha(coverage, left, y, width), alpha(coverage, x, y, width), alpha(coverage, right, y, width))
 }
 
-#[cube(launch)]
-fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32, crossing: f32) {
-    let x = ABSOLUTE_POS_X;
-    let y = ABSOLUTE_POS_Y;
-    if x >= width || y >= height {
-        terminate!();
-    }
-    let at = (y * width + x) as usize;
-    let mut hard = coverage[at];
+/// Coverage of the pixel at (`x`, `y`) by a hard edge; pixels that no edge passes through keep theirs.
+#[cube]
+fn hard_coverage(coverage: &[u32], x: u32, y: u32, width: u32, height: u32, crossing: f32) -> u32 {
+    let mut hard = coverage[(y * width + x) as usize];
     if (hard != 0 || crossing < 0.5) && hard != 255 {
         let left = x - min(x, 1u32);
         let right = min(x + 1, width - 1);
@@ -78,7 +75,30 @@ fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32
         let distance = (smooth(before, here, after) - 0.5) / slope + further;
         hard = byte(unit(distance + 0.5));
     }
-    output[at] = hard;
+    hard
+}
+
+#[cube(launch)]
+fn hardened_kernel(coverage: &[u32], output: &mut [u32], width: u32, height: u32, crossing: f32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    output[(y * width + x) as usize] = hard_coverage(coverage, x, y, width, height, crossing);
+}
+
+#[cube(launch)]
+fn sharpened_kernel(coverage: &[u32], share: &[f32], output: &mut [u32], over: &Stretch) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= over.width || y >= over.height {
+        terminate!();
+    }
+    let at = (y * over.width + x) as usize;
+    let solved = f32::cast_from(coverage[at]);
+    let hard = f32::cast_from(hard_coverage(coverage, x, y, over.width, over.height, f32::new(0.5)));
+    output[at] = u32::cast_from(solved + stretched(share, x, y, over) * (hard - solved) + 0.5);
 }
 
 #[cube(launch)]
@@ -105,6 +125,9 @@ pub trait Edges: Backend {
     /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
     fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self>;
 
+    /// `coverage`: u32 `[H, W]`; `share`: f32 `[rows, columns]`. Returns u32 `[H, W]`.
+    fn sharpened(coverage: IntTensor<Self>, share: FloatTensor<Self>) -> IntTensor<Self>;
+
     /// `solved` and `hard`: u32 `[H, W]`. Returns u32 `[H, W]`.
     fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self>;
 }
@@ -125,6 +148,17 @@ impl Edges for Flex {
             if is_edge { cpu::hard_coverage(&values, [width, height], at % width, at / width, crossing) } else { value }
         };
         host_int_tensor(values.iter().enumerate().map(hard).map(u32::from).collect(), [height, width])
+    }
+
+    fn sharpened(coverage: IntTensor<Self>, share: FloatTensor<Self>) -> IntTensor<Self> {
+        let ([height, width], [rows, columns]) = (coverage.shape().dims(), share.shape().dims());
+        let share = host_floats(share);
+        let share = Upsampled::new(&share, (columns, rows), (width, height));
+        let solved = host_bytes(&host_words(coverage.clone()));
+        let hard = host_bytes(&host_words(Self::hardened(coverage, 0.5)));
+        let mixed = solved.into_iter().zip(hard).enumerate();
+        let mixed = mixed.map(|(at, (solved, hard))| cpu::sharpened(solved, hard, share.at(at % width, at / width)));
+        host_int_tensor(mixed.map(u32::from).collect(), [height, width])
     }
 
     fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self> {
@@ -171,6 +205,24 @@ impl Edges for CubeBackend {
         output
     }
 
+    fn sharpened(coverage: IntTensor<Self>, share: FloatTensor<Self>) -> IntTensor<Self> {
+        let coverage: CubeTensor = into_contiguous(coverage);
+        let share: CubeTensor = into_contiguous(share);
+        let ([height, width], [rows, columns]) = (coverage.shape().dims(), share.shape().dims());
+        let output = empty_like(&coverage, [height, width], DType::U32);
+        let (count, dim) = launch_grid(width, height);
+        sharpened_kernel::launch(
+            &output.client,
+            count,
+            dim,
+            coverage.into_buffer_arg(),
+            share.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            stretch((columns, rows), (width, height)),
+        );
+        output
+    }
+
     fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self> {
         let [solved, hard]: [CubeTensor; 2] = [solved, hard].map(into_contiguous);
         let [height, width] = solved.shape().dims();
@@ -195,6 +247,12 @@ impl Edges for CubeBackend {
 #[must_use]
 pub fn hardened(coverage: Tensor<2, Int>, crossing: f32) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Edges>::hardened(coverage.into_dispatch(), crossing))
+}
+
+/// `coverage` (u32 `[H, W]`) with this `share` (f32 `[rows, columns]`, stretched over it) of its hard edge, on its device.
+#[must_use]
+pub fn sharpened(coverage: Tensor<2, Int>, share: Tensor<2>) -> Tensor<2, Int> {
+    Tensor::from_dispatch(<Dispatch as Edges>::sharpened(coverage.into_dispatch(), share.into_dispatch()))
 }
 
 /// The coverage by which the colours of an opaque subject are unmixed: the `solved` one, and the least where only its `hard` edge covers

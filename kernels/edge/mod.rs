@@ -8,6 +8,8 @@
 //! clamped, is the coverage of a geometric edge. The three by three pixels around each are smoothed (1 2 1), so that grain does not
 //! make the edge ragged; border rule: the nearest pixel. An edge may also lie where coverage is less than one half, but no more than a
 //! pixel further out. The twins differ by at most one step of 255.
+//!
+//! *Sharpened*: a mixture of the solved coverage and the hard one, by a share that a grid gives.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]

@@ -188,10 +188,10 @@ impl Band {
         &self.unknown
     }
 
-    /// Of each unknown pixel: the diagonal of `L` with `weight` added, and one over that; zero where nothing may move.
-    pub(super) fn preconditioner(&self, weight: f32, weights: &mut Vec<f32>, scale: &mut Vec<f32>) {
+    /// Of each unknown pixel: the diagonal of `L` with `gamma` added, and one over that; zero where nothing may move.
+    pub(super) fn preconditioner(&self, gamma: &[f32], weights: &mut Vec<f32>, scale: &mut Vec<f32>) {
         weights.clear();
-        weights.extend(self.diagonal.iter().map(|diagonal| diagonal + weight));
+        weights.extend(self.diagonal.iter().zip(gamma).map(|(diagonal, gamma)| diagonal + gamma));
         scale.clear();
         // A picture less than three pixels wide has no window; such a pixel has a zero row.
         scale.extend(self.free.iter().zip(&*weights).map(|(free, weight)| free / weight.max(1e-6)));

@@ -31,8 +31,9 @@ pub mod solver;
 #[cfg(feature = "gpu")]
 pub mod solver_gpu;
 
-/// ε of the paper: the regularisation of the colour line in flat windows.
-pub const EPSILON: f32 = 1e-7;
-
 /// Pixels in a window.
 pub const WINDOW_AREA: f32 = 9.0;
+
+/// ε of the paper: the regularisation of the colour line in flat windows. ε/9 is added to each variance of a window's colours; this is
+/// the variance of rounding to eight bits, 1/12 of a squared step. With less, alpha follows the noise of flat windows.
+pub const EPSILON: f32 = WINDOW_AREA / (12.0 * 255.0 * 255.0);

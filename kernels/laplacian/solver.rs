@@ -1,4 +1,4 @@
-//! Conjugate gradients on the band: `(L + γ) α = γ m`, preconditioned by the diagonal (Hestenes and Stiefel 1952).
+//! Conjugate gradients on the band: `(L + Γ) α = Γ m` with a diagonal Γ, preconditioned by the diagonal (Hestenes and Stiefel 1952).
 //!
 //! The number of steps is given, so that all devices take the same; one that finds nothing left to do does not move (a select
 //! on a device that cannot branch on it), because in 32 bits further steps would drift along rounding errors.
@@ -12,8 +12,10 @@ pub(super) const TOLERANCE: f64 = 2e-5;
 /// The right-hand side, and the vectors of the method. Reused for its memory.
 #[derive(Debug, Default)]
 pub struct Solver {
-    /// The prior over the unknown pixels: what is expected.
+    /// The prior over the unknown pixels: expected alpha.
     pub expected: Vec<f32>,
+    /// Γ over the unknown pixels: the prior's weight.
+    pub gamma: Vec<f32>,
     weights: Vec<f32>,
     scale: Vec<f32>,
     product: Vec<f32>,
@@ -24,17 +26,18 @@ impl Solver {
     /// Makes the prior that of nothing.
     pub fn clear(&mut self, band: &Band) {
         zeros(&mut self.expected, band.unknown_len(), 0.0);
+        zeros(&mut self.gamma, band.unknown_len(), 0.0);
     }
 
-    /// Improves `alpha`, a plane of `band`, in `steps` steps; `gamma` is the weight of the prior. Afterwards the prior is undefined.
-    pub fn solve(&mut self, band: &Band, alpha: &mut [f32], gamma: f32, steps: usize) {
-        let Self { expected, weights, scale, product, direction } = self;
+    /// Improves `alpha`, a plane of `band`, in `steps` steps. Afterwards the expected alpha is undefined.
+    pub fn solve(&mut self, band: &Band, alpha: &mut [f32], steps: usize) {
+        let Self { expected, gamma, weights, scale, product, direction } = self;
         band.preconditioner(gamma, weights, scale);
         zeros(product, band.unknown_len(), 0.0);
         zeros(direction, alpha.len(), 0.0);
         // The expected alpha is only needed for the first residual, which takes its place.
         let residual = expected;
-        residual.iter_mut().for_each(|value| *value *= gamma);
+        residual.iter_mut().zip(&*gamma).for_each(|(value, gamma)| *value *= gamma);
         let runs = band.runs();
         band.multiply(alpha, weights, product);
         let mut energy = passes::begin(runs, scale, product, residual, direction);

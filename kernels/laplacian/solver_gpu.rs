@@ -18,7 +18,7 @@ use super::gpu::{fit, leverage, residuals, store, window};
 use super::solver::{Solver, TOLERANCE};
 use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
 use crate::mask_upsample::cpu::Upsampled;
-use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
+use crate::mask_upsample::gpu::{Stretch, stretch, stretched, stretched_from};
 use crate::pyramid::cpu::LevelPixels;
 use crate::sums::{UNITS, cube_index, cube_sum, sum_of};
 use crate::trimap::UNKNOWN;
@@ -50,6 +50,12 @@ fn alpha_kernel(labels: &[u32], start: &[f32], alpha: &mut [f32], width: u32, he
     alpha[at] = select(is_unknown(labels, at), start[at], f32::cast_from(labels[at]) / 255.0);
 }
 
+/// γ at (`x`, `y`): `prior` is the grid of the expected alpha, then that of its weight.
+#[cube]
+fn gamma_at(prior: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    stretched_from(prior, over.rows * over.columns, x, y, over)
+}
+
 /// One over the diagonal of `L + γ` at (`x`, `y`).
 #[cube]
 fn scale_at(picture: &[u32], gamma: f32, x: u32, y: u32, width: u32, height: u32) -> f32 {
@@ -70,15 +76,17 @@ fn scale_at(picture: &[u32], gamma: f32, x: u32, y: u32, width: u32, height: u32
 }
 
 #[cube(launch)]
-fn scale_kernel(picture: &[u32], decided: &[u32], scale: &mut [f32], gamma: f32, width: u32, height: u32) {
+fn scale_kernel(picture: &[u32], decided: &[u32], prior: &[f32], scale: &mut [f32], over: &Stretch) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
+    let width = over.width;
+    let height = over.height;
     if x >= width || y >= height {
         terminate!();
     }
     let at = (y * width + x) as usize;
     if is_unknown(decided, at) {
-        scale[at] = scale_at(picture, gamma, x, y, width, height);
+        scale[at] = scale_at(picture, gamma_at(prior, x, y, over), x, y, width, height);
     }
 }
 
@@ -125,8 +133,8 @@ fn product_at(
 
 /// What is left of the right-hand side `γ m` at (`x`, `y`) beside the `product` with alpha.
 #[cube]
-fn first_residual(expected: &[f32], product: f32, gamma: f32, x: u32, y: u32, over: &Stretch) -> f32 {
-    gamma * stretched(expected, x, y, over) - product
+fn first_residual(prior: &[f32], product: f32, x: u32, y: u32, over: &Stretch) -> f32 {
+    gamma_at(prior, x, y, over) * stretched(prior, x, y, over) - product
 }
 
 /// A pixel's part of the energy of the residual.
@@ -167,19 +175,20 @@ fn product_kernel(
     decided: &[u32],
     plane: &[f32],
     lines: &[f32],
+    prior: &[f32],
     product: &mut [f32],
     sums: &mut [f32],
-    gamma: f32,
-    width: u32,
-    height: u32,
+    over: &Stretch,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
+    let width = over.width;
+    let height = over.height;
     let mut term = f32::new(0.0);
     if x < width && y < height {
         let at = (y * width + x) as usize;
         if is_unknown(decided, at) {
-            let here = product_at(picture, plane, lines, gamma, x, y, width, height);
+            let here = product_at(picture, plane, lines, gamma_at(prior, x, y, over), x, y, width, height);
             product[at] = here;
             term = here * plane[at];
         }
@@ -194,13 +203,12 @@ fn product_kernel(
 #[cube(launch)]
 fn begin_kernel(
     decided: &[u32],
-    expected: &[f32],
+    prior: &[f32],
     scale: &[f32],
     product: &[f32],
     residual: &mut [f32],
     direction: &mut [f32],
     sums: &mut [f32],
-    gamma: f32,
     over: &Stretch,
 ) {
     let x = ABSOLUTE_POS_X;
@@ -211,7 +219,7 @@ fn begin_kernel(
         let at = (y * over.width + x) as usize;
         let mut ahead = f32::new(0.0);
         if is_unknown(decided, at) {
-            let left = first_residual(expected, product[at], gamma, x, y, over);
+            let left = first_residual(prior, product[at], x, y, over);
             ahead = left * scale[at];
             residual[at] = left;
             energy = energy_of(left, scale[at]);
@@ -322,11 +330,10 @@ fn turn_kernel(
 fn small_kernel(
     picture: &[u32],
     decided: &[u32],
-    expected: &[f32],
+    prior: &[f32],
     alpha: &mut [f32],
     direction: &mut [f32],
     work: &mut [f32],
-    gamma: f32,
     over: &Stretch,
     steps: u32,
     tolerance: f32,
@@ -360,9 +367,10 @@ fn small_kernel(
         if is_unknown(decided, at) {
             let x = pixel % width;
             let y = pixel / width;
+            let gamma = gamma_at(prior, x, y, over);
             let own = scale_at(picture, gamma, x, y, width, height);
             let with_alpha = product_at(picture, &*alpha, &*work, gamma, x, y, width, height);
-            let left = first_residual(expected, with_alpha, gamma, x, y, over);
+            let left = first_residual(prior, with_alpha, x, y, over);
             ahead = left * own;
             work[scale + at] = own;
             work[residual + at] = left;
@@ -397,6 +405,7 @@ fn small_kernel(
             if is_unknown(decided, at) {
                 let x = pixel % width;
                 let y = pixel / width;
+                let gamma = gamma_at(prior, x, y, over);
                 let here = product_at(picture, &*direction, &*work, gamma, x, y, width, height);
                 work[product + at] = here;
                 curvature += here * direction[at];
@@ -450,15 +459,15 @@ fn coverage_kernel(decided: &[u32], alpha: &[f32], coverage: &mut [u32], width: 
 /// The solver as a burn operation.
 #[backend_extension(Flex, Cube)]
 pub trait Solve: Backend {
-    /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `expected`: f32 `[rows, columns]`.
+    /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `prior`: f32
+    /// `[2, rows, columns]`, the expected alpha and its weight.
     /// Returns u32 `[H, W]`.
     fn solve(
         picture: IntTensor<Self>,
         labels: IntTensor<Self>,
         decided: IntTensor<Self>,
         start: FloatTensor<Self>,
-        expected: FloatTensor<Self>,
-        gamma: f32,
+        prior: FloatTensor<Self>,
         steps: usize,
     ) -> IntTensor<Self>;
 }
@@ -469,15 +478,15 @@ impl Solve for Flex {
         labels: IntTensor<Self>,
         decided: IntTensor<Self>,
         start: FloatTensor<Self>,
-        expected: FloatTensor<Self>,
-        gamma: f32,
+        prior: FloatTensor<Self>,
         steps: usize,
     ) -> IntTensor<Self> {
-        let ([height, width], [rows, columns]) = (picture.shape().dims(), expected.shape().dims());
+        let ([height, width], [_, rows, columns]) = (picture.shape().dims(), prior.shape().dims());
         let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
         let (labels, decided) = (host_bytes(&host_words(labels)), host_bytes(&host_words(decided)));
-        let (start, expected) = (host_floats(start), host_floats(expected));
-        let expected = Upsampled::new(&expected, (columns, rows), (width, height));
+        let (start, prior) = (host_floats(start), host_floats(prior));
+        let (expected, gamma) = prior.split_at(rows * columns);
+        let [expected, gamma] = [expected, gamma].map(|grid| Upsampled::new(grid, (columns, rows), (width, height)));
         let band =
             Band::new(Colours { width, height, pixels: LevelPixels::Stored(&pixels) }, &decided, UNKNOWN, 0..height);
         let mut alpha = band.plane(width, height, |x, y| {
@@ -486,9 +495,9 @@ impl Solve for Flex {
         });
         let mut solver = Solver::default();
         solver.clear(&band);
-        band.each_unknown(|x, y, _, at| solver.expected[at] = expected.at(x, y));
+        band.each_unknown(|x, y, _, at| (solver.expected[at], solver.gamma[at]) = (expected.at(x, y), gamma.at(x, y)));
         if !band.is_empty() {
-            solver.solve(&band, &mut alpha, gamma, steps);
+            solver.solve(&band, &mut alpha, steps);
         }
         let mut coverage: Vec<u32> = decided.into_iter().map(u32::from).collect();
         band.each_unknown(|x, y, pixel, _| {
@@ -502,8 +511,7 @@ impl Solve for Flex {
 struct Level {
     picture: CubeTensor,
     decided: CubeTensor,
-    expected: CubeTensor,
-    gamma: f32,
+    prior: CubeTensor,
     alpha: CubeTensor,
     direction: CubeTensor,
     grid: (usize, usize),
@@ -566,17 +574,16 @@ impl Level {
             self.decided.clone().into_buffer_arg(),
             plane.clone().into_buffer_arg(),
             planes.lines.clone().into_buffer_arg(),
+            self.prior.clone().into_buffer_arg(),
             planes.product.clone().into_buffer_arg(),
             planes.sums.clone().into_buffer_arg(),
-            self.gamma,
-            width,
-            height,
+            stretch(self.grid, self.size),
         );
     }
 
     /// The preconditioner, the first residual and the first direction.
     fn begin(&self, planes: &Planes) {
-        let (client, [width, height]) = (&self.picture.client, self.sides());
+        let client = &self.picture.client;
         let (count, dim) = self.launch_grid();
         scale_kernel::launch(
             client,
@@ -584,10 +591,9 @@ impl Level {
             dim,
             self.picture.clone().into_buffer_arg(),
             self.decided.clone().into_buffer_arg(),
+            self.prior.clone().into_buffer_arg(),
             planes.scale.clone().into_buffer_arg(),
-            self.gamma,
-            width,
-            height,
+            stretch(self.grid, self.size),
         );
         self.multiply(planes, &self.alpha);
         begin_kernel::launch(
@@ -595,13 +601,12 @@ impl Level {
             count,
             dim,
             self.decided.clone().into_buffer_arg(),
-            self.expected.clone().into_buffer_arg(),
+            self.prior.clone().into_buffer_arg(),
             planes.scale.clone().into_buffer_arg(),
             planes.product.clone().into_buffer_arg(),
             planes.residual.clone().into_buffer_arg(),
             self.direction.clone().into_buffer_arg(),
             planes.sums.clone().into_buffer_arg(),
-            self.gamma,
             stretch(self.grid, self.size),
         );
         enough_kernel::launch(
@@ -623,11 +628,10 @@ impl Level {
             CubeDim::new_1d(UNITS),
             self.picture.clone().into_buffer_arg(),
             self.decided.clone().into_buffer_arg(),
-            self.expected.clone().into_buffer_arg(),
+            self.prior.clone().into_buffer_arg(),
             self.alpha.clone().into_buffer_arg(),
             self.direction.clone().into_buffer_arg(),
             self.planes(7).into_buffer_arg(),
-            self.gamma,
             stretch(self.grid, self.size),
             scalar(steps),
             TOLERANCE as f32,
@@ -710,21 +714,19 @@ impl Solve for CubeBackend {
         labels: IntTensor<Self>,
         decided: IntTensor<Self>,
         start: FloatTensor<Self>,
-        expected: FloatTensor<Self>,
-        gamma: f32,
+        prior: FloatTensor<Self>,
         steps: usize,
     ) -> IntTensor<Self> {
         let picture: CubeTensor = into_contiguous(picture);
         let labels: CubeTensor = into_contiguous(labels);
         let start: CubeTensor = into_contiguous(start);
-        let expected: CubeTensor = into_contiguous(expected);
-        let ([height, width], [rows, columns]) = (picture.shape().dims(), expected.shape().dims());
+        let prior: CubeTensor = into_contiguous(prior);
+        let ([height, width], [_, rows, columns]) = (picture.shape().dims(), prior.shape().dims());
         let plane = || empty_like(&picture, [height, width], DType::F32);
         let (count, dim) = launch_grid(width, height);
         let level = Level {
             decided: into_contiguous(decided),
-            expected,
-            gamma,
+            prior,
             alpha: plane(),
             direction: plane(),
             grid: (columns, rows),
@@ -775,8 +777,8 @@ pub struct Problem {
     pub start: Tensor<2>,
     /// The expected alpha, f32 `[rows, columns]`, stretched over the picture.
     pub expected: Tensor<2>,
-    /// γ, its weight.
-    pub gamma: f32,
+    /// γ, its weight, f32 `[rows, columns]`.
+    pub gamma: Tensor<2>,
 }
 
 impl Problem {
@@ -789,8 +791,7 @@ impl Problem {
             labels.into_dispatch(),
             decided.into_dispatch(),
             start.into_dispatch(),
-            expected.into_dispatch(),
-            gamma,
+            Tensor::stack::<3>(vec![expected, gamma], 0).into_dispatch(),
             steps,
         ))
     }

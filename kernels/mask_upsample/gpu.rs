@@ -47,6 +47,12 @@ fn place(at: u32, cells: u32, step: f32) -> f32 {
 /// The value of `grid` at pixel (`x`, `y`).
 #[cube]
 pub(crate) fn stretched(grid: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    stretched_from(grid, 0u32, x, y, over)
+}
+
+/// The value at pixel (`x`, `y`) of the grid that begins with element `first` of `grids`.
+#[cube]
+pub(crate) fn stretched_from(grids: &[f32], first: u32, x: u32, y: u32, over: &Stretch) -> f32 {
     let across = place(x, over.columns, over.across);
     let down = place(y, over.rows, over.down);
     let left = u32::cast_from(across);
@@ -54,10 +60,12 @@ pub(crate) fn stretched(grid: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
     let right = min(left + 1, over.columns - 1);
     let below = min(above + 1, over.rows - 1);
     // Vertically first, as the CPU twin does: the same roundings.
-    let upper_left = grid[(above * over.columns + left) as usize];
-    let upper_right = grid[(above * over.columns + right) as usize];
-    let lower_left = grid[(below * over.columns + left) as usize];
-    let lower_right = grid[(below * over.columns + right) as usize];
+    let upper = first + above * over.columns;
+    let lower = first + below * over.columns;
+    let upper_left = grids[(upper + left) as usize];
+    let upper_right = grids[(upper + right) as usize];
+    let lower_left = grids[(lower + left) as usize];
+    let lower_right = grids[(lower + right) as usize];
     let weight = down - f32::cast_from(above);
     let near = upper_left + weight * (lower_left - upper_left);
     let far = upper_right + weight * (lower_right - upper_right);

@@ -26,6 +26,20 @@ pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params
     }
 }
 
+/// The opening of `values` (`rows` by `columns`) by a disc: the highest of the lowest values within `radius` cells.
+#[must_use]
+pub fn opened(values: &[f32], (columns, rows): (usize, usize), radius: f32) -> Plane {
+    if values.is_empty() {
+        return Plane::copy_of(values);
+    }
+    // The chords of a disc are the same along rows and columns.
+    let chords = Chords::new([radius; 2], [columns, rows]);
+    let (length, lines) =
+        if chords.down { (rows, transposed(values, columns)) } else { (columns, Plane::copy_of(values)) };
+    let opened = along(&along(&lines, length, &chords, f32::min), length, &chords, f32::max);
+    if chords.down { transposed(&opened, rows) } else { opened }
+}
+
 /// The extreme that `pick` chooses (minimum or maximum) over the chords along the lines of `values`, each of `length` cells.
 fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32) -> f32 + Sync) -> Plane {
     let lines = values.len() / length;
@@ -172,6 +186,22 @@ mod tests {
 
     fn scattered(cells: usize) -> Vec<f32> {
         (0..cells).map(|at| ((at as u32).wrapping_mul(2_654_435_761) >> 20) as f32 / 4096.0).collect()
+    }
+
+    #[test]
+    fn an_opening_removes_what_is_thinner_than_the_disc() {
+        // A square of nine cells with a handle of two.
+        let inside = |x: usize, y: usize| {
+            (4..13).contains(&x) && (4..13).contains(&y) || (13..25).contains(&x) && (8..10).contains(&y)
+        };
+        let values: Vec<f32> = (0..30 * 20).map(|at| if inside(at % 30, at / 30) { 0.8 } else { 0.1 }).collect();
+        for (values, grid) in [(values.clone(), (30, 20)), (transposed(&values, 30).to_vec(), (20, 30))] {
+            let opened = opened(&values, grid, 2.0);
+            let kept = opened.iter().filter(|&&value| value == 0.8).count();
+            // The disc rounds each corner by three cells.
+            assert!((9 * 9 - 12..=9 * 9).contains(&kept), "{kept}");
+            assert!(opened.iter().zip(&values).all(|(opened, value)| opened <= value));
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn on_host(frame: &Frame, mask: &CleanMask, previous: Option<&PreviousFrame<'_>>
         let past = Past { matte: matte.coverage(), size, grid, flow, share };
         Some(TemporalPrior::warped(&past, &trimap))
     });
-    let of_mask = MaskPrior::of(mask);
+    let of_mask = MaskPrior::of(frame, mask);
     let priors = Priors { mask: Some(&of_mask), temporal: temporal.as_ref() };
     let mut unfiltered = closed_form::estimate_alpha(frame, &trimap, &priors);
     if let Some(temporal) = temporal {

@@ -1,9 +1,12 @@
 //! Closed-form alpha matting: solves for the alpha of the unknown band with conjugate gradients, coarse to fine.
 //!
-//! Solves `(L + γ) α = γ m` for the unknown band, where `L` is the matting Laplacian of Levin, Lischinski and Weiss
+//! Solves `(L + Γ) α = Γ m` for the unknown band, where `L` is the matting Laplacian of Levin, Lischinski and Weiss
 //! ("A Closed-Form Solution to Natural Image Matting", PAMI 2008), assembled for the band alone
-//! ([`backdrop_kernels::laplacian`]), and `m` the network's mask, whose small weight γ counts where colours do not
-//! discriminate. Known pixels are eliminated, which is the paper's λ → ∞: they keep their value exactly.
+//! ([`backdrop_kernels::laplacian`]), and `m` the network's mask. Its weight γ is a thousandth where colours discriminate, and one
+//! where they do not ([`MaskPrior`](super::prior::MaskPrior)): there alpha would follow noise, and tear outlines that the mask has smooth. Known pixels are
+//! eliminated, which is the paper's λ → ∞: they keep their value exactly.
+//!
+//! Where colours do not discriminate, the solution measures no coverage either: there the edge is sharpened.
 //!
 //! From coarse to fine, as in the authors' own implementation: picture and trimap are halved down to a few thousand pixels;
 //! the solution of each level initialises the next finer one, and where it is 0 or 1 all around the finer one is known, so the
@@ -11,7 +14,8 @@
 //! strips that overlap (a restricted Schwarz method with one sweep), each the work of one thread and small enough for its
 //! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
 
-use super::prior::{MaskPrior, Priors, TemporalPrior};
+use super::edge::sharpened;
+use super::prior::{Priors, TemporalPrior};
 use super::pyramid::{LevelPixels, Pyramid, common_label, halve_rows};
 use crate::image::{AlphaMatte, Buffer, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
@@ -59,7 +63,11 @@ pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>
         let coverage = level.solved(coarser, &Priors { temporal, ..*priors }, coverage);
         solved = Some((level.size, coverage));
     }
-    AlphaMatte::new(size, solved.expect("at least the picture itself").1)
+    let matte = AlphaMatte::new(size, solved.expect("at least the picture itself").1);
+    match priors.mask {
+        Some(prior) => sharpened(&matte, &prior.hardness_over([size.width as usize, size.height as usize])),
+        None => matte,
+    }
 }
 
 /// The trimap of a level.
@@ -132,7 +140,8 @@ struct Scratch {
     labels: Vec<u8>,
     decided: Vec<u8>,
     decisions: Decisions,
-    expected: RowCache,
+    /// Rows of the expected alpha and of its weight.
+    prior: [RowCache; 2],
 }
 
 /// A row of an upsampled plane, mixed from those of its grid once for all of its pixels.
@@ -165,7 +174,7 @@ impl Level<'_> {
     /// Coverage of the level, from where the coarser one ended.
     fn solved(&self, coarser: Option<Coarser<'_>>, priors: &Priors<'_>, mut coverage: Buffer) -> Buffer {
         let [width, height] = self.size;
-        let mask = priors.mask.map(|prior| prior.upsampled(self.size));
+        let mask = priors.mask.map(|prior| prior.expected(self.size));
         let strips = coverage.par_chunks_mut(STRIP_ROWS * width).enumerate();
         strips.for_each_init(Recycled::<Scratch>::take, |scratch, (strip, coverage)| {
             let top = strip * STRIP_ROWS;
@@ -189,8 +198,8 @@ impl Level<'_> {
     ) {
         let [width, height] = self.size;
         let colours = Colours { width, height, pixels: self.pixels };
-        let Scratch { band, solver, alpha, cells, labels, decided, decisions, expected } = scratch;
-        expected.y = None;
+        let Scratch { band, solver, alpha, cells, labels, decided, decisions, prior: [expected, weight] } = scratch;
+        (expected.y, weight.y) = (None, None);
         decisions.clear();
         let around = rows.start.saturating_sub(2)..(rows.end + 2).min(height);
         labels.resize(around.len() * width, Trimap::UNKNOWN);
@@ -216,7 +225,7 @@ impl Level<'_> {
         band.fill_plane(width, height, alpha, |y, x, values| {
             match (start.coarser, start.mask) {
                 (Some(coarser), _) => coarser.start(y, x, values),
-                (None, Some(mask)) => expected.fill(mask, y, x, values),
+                (None, Some([mask, _])) => expected.fill(mask, y, x, values),
                 (None, None) => values.fill(0.5),
             }
             for ((value, label), pixel) in values.iter_mut().zip(labels_from(y, x)).zip(y * width + x..) {
@@ -228,14 +237,14 @@ impl Level<'_> {
             }
         });
         solver.clear(band);
-        if let Some(mask) = start.mask {
+        if let Some([mask, gamma]) = start.mask {
             band.each_run(|y, x, _, at, len| {
                 let inside = at..at + len.min(width - x);
-                expected.fill(mask, y, x, &mut solver.expected[inside]);
+                expected.fill(mask, y, x, &mut solver.expected[inside.clone()]);
+                weight.fill(gamma, y, x, &mut solver.gamma[inside]);
             });
         }
-        let gamma = start.mask.map_or(0.0, |_| MaskPrior::WEIGHT);
-        solver.solve(band, alpha, gamma, self.steps());
+        solver.solve(band, alpha, self.steps());
         band.each_run(|y, x, pixel, _, len| {
             if own.contains(&y) {
                 let to = &mut coverage[(y - own.start) * width + x..][..len.min(width - x)];
@@ -250,7 +259,7 @@ impl Level<'_> {
 /// Where a level starts from.
 struct Start<'a> {
     coarser: Option<Coarser<'a>>,
-    /// Expected alpha.
-    mask: Option<&'a Upsampled<'a>>,
+    /// Expected alpha and its weight.
+    mask: Option<&'a [Upsampled<'a>; 2]>,
     temporal: Option<&'a TemporalPrior>,
 }

@@ -9,7 +9,8 @@
 
 use super::specks::fill_small;
 use crate::image::AlphaMatte;
-use backdrop_kernels::edge::cpu::{hard_coverage, without_traces as table_without_traces};
+use backdrop_kernels::edge::cpu::{hard_coverage, sharpened as mixed, without_traces as table_without_traces};
+use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use rayon::prelude::*;
 
 /// Rows that one task works on.
@@ -44,21 +45,38 @@ pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
 /// one half: further out are shadows, not edges.
 #[must_use]
 pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
-    let [width, height] = [matte.size().width as usize, matte.size().height as usize];
+    // Where the line lies further out, it is anti-aliased in pixels that were not covered.
+    let is_edge = |value: u8| (value != 0 || crossing < 0.5) && value != 255;
+    changed(matte, is_edge, |source, size, x, y| hard_coverage(source, size, x, y, crossing))
+}
+
+/// The matte with a `share` of a hard edge where coverage is one half, 0 to 1 at each pixel.
+#[must_use]
+pub(super) fn sharpened(matte: &AlphaMatte, share: &Upsampled<'_>) -> AlphaMatte {
+    let is_partial = |value: u8| value != 0 && value != 255;
+    changed(matte, is_partial, |source, size, x, y| {
+        mixed(source[y * size[0] + x], hard_coverage(source, size, x, y, 0.5), share.at(x, y))
+    })
+}
+
+/// The matte with what `change` makes of the coverage and size of the picture at (`x`, `y`), for each pixel that `is_edge`.
+fn changed(
+    matte: &AlphaMatte,
+    is_edge: impl Fn(u8) -> bool + Sync,
+    change: impl Fn(&[u8], [usize; 2], usize, usize) -> u8 + Sync,
+) -> AlphaMatte {
+    let size = [matte.size().width as usize, matte.size().height as usize];
     let source = matte.coverage();
-    let mut hard = matte.clone();
-    hard.coverage_mut().par_chunks_mut(width * ROWS).enumerate().for_each(|(chunk, rows)| {
-        for (row, pixels) in rows.chunks_mut(width).enumerate() {
+    let mut changed = matte.clone();
+    changed.coverage_mut().par_chunks_mut(size[0] * ROWS).enumerate().for_each(|(chunk, rows)| {
+        for (row, pixels) in rows.chunks_mut(size[0]).enumerate() {
             let y = chunk * ROWS + row;
-            for (x, pixel) in pixels.iter_mut().enumerate() {
-                // Where the line lies further out, it is anti-aliased in pixels that were not covered.
-                if (*pixel != 0 || crossing < 0.5) && *pixel != 255 {
-                    *pixel = hard_coverage(source, [width, height], x, y, crossing);
-                }
+            for (x, pixel) in pixels.iter_mut().enumerate().filter(|(_, value)| is_edge(**value)) {
+                *pixel = change(source, size, x, y);
             }
         }
     });
-    hard
+    changed
 }
 
 /// Removes specks (components that are covered at all but smaller than `pixels`) and fills pinholes (components that are not

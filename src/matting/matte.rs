@@ -63,7 +63,7 @@ impl<'a> SolvedMatte<'a> {
         let (size, pyramid) = (frame.size(), Pyramid::of(frame));
         let extremes = trimap::Extremes::of(mask, size, options.hair.as_ref());
         let labels = Labels::Rows(extremes.labeller(size));
-        let prior = MaskPrior::of(mask);
+        let prior = MaskPrior::of(frame, mask);
         let priors = Priors { mask: Some(&prior), temporal: None };
         let matte = closed_form::estimate_with(frame, &pyramid, labels, &priors);
         Self { pyramid: Some(pyramid), ..Self::of_matte(matte, mask, size) }

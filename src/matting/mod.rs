@@ -33,8 +33,8 @@ mod specks;
 mod subject_bounds;
 pub mod trimap;
 mod uncertainty;
-mod union_find;
-mod upsample;
+pub(crate) mod union_find;
+pub(crate) mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};
 pub use clip::{TemporalMatte, clean_frame_mask, cut_out_frame, estimate_frame_matte, estimate_matte_with_prior};

@@ -26,17 +26,17 @@ pub(in crate::matting) fn frame_matte(
     previous: Option<&PreviousFrame<'_>>,
 ) -> Option<DeviceMatte> {
     let picture = frame.on_device().filter(|picture| has_room(picture, frame.size()))?;
-    solved(picture, mask, frame.size(), previous).map_err(|reason| report_failure(&reason)).ok()
+    solved(frame, picture, mask, previous).map_err(|reason| report_failure(&reason)).ok()
 }
 
 fn solved(
+    frame: &Frame,
     picture: &DeviceCopy,
     mask: &CleanMask,
-    size: Size,
     previous: Option<&PreviousFrame<'_>>,
 ) -> Result<DeviceMatte, String> {
-    let (session, picture_words) = (picture.session(), picture.words());
-    let grids = HostGrids::of(mask, size, None);
+    let (size, session, picture_words) = (frame.size(), picture.session(), picture.words());
+    let grids = HostGrids::of(frame, mask, None);
     let (past, past_bytes) = previous.map_or(Ok((None, 0)), |previous| past(previous, size, session))?;
     let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
     let up = grids.bytes() + past_bytes;

@@ -212,7 +212,7 @@ fn solve<T: Send + 'static>(
     split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
 ) -> Result<(T, TensorData), String> {
     let (size, edge) = (frame.size(), options.edge);
-    let grids = HostGrids::of(mask, size, options.hair.as_ref());
+    let grids = HostGrids::of(frame, mask, options.hair.as_ref());
     let up = grids.bytes();
     if !options.opaque {
         return run(picture, size, up, move |words| stages::cutout(words, grids, edge), split);

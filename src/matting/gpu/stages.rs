@@ -1,7 +1,7 @@
 //! The stages on the device, from the picture and the clean mask to the packed cutout. Each is a kernel of `backdrop_kernels` or a
 //! few, and does what the module of the same name does on the CPU.
 
-use crate::image::Size;
+use crate::image::{Frame, Size};
 use crate::matting::clean::CleanMask;
 use crate::matting::closed_form::{COARSEST_SIDE, DECIDING_SIDE, steps};
 use crate::matting::frame_matte::FrameMatte;
@@ -10,7 +10,7 @@ use crate::matting::options::Edge;
 use crate::matting::prior::MaskPrior;
 use crate::matting::trimap::{params, raised_by};
 use backdrop_kernels::device::Plane;
-use backdrop_kernels::edge::gpu::{hardened, unmixed_by, without_traces};
+use backdrop_kernels::edge::gpu::{hardened, sharpened, unmixed_by, without_traces};
 use backdrop_kernels::laplacian::solver_gpu::Problem;
 use backdrop_kernels::mask_upsample::gpu::mask_upsample;
 use backdrop_kernels::pyramid::{Mix, gpu::halve};
@@ -22,23 +22,28 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 pub(crate) struct HostGrids {
     mask: TensorData,
     expected: TensorData,
+    gamma: TensorData,
+    hardness: TensorData,
     /// What the band is widened by for hair.
     raised: Option<TensorData>,
 }
 
 impl HostGrids {
-    /// Those for a picture of `size`.
-    pub(crate) fn of(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Self {
+    /// The grids for `frame`.
+    pub(crate) fn of(frame: &Frame, mask: &CleanMask, hair: Option<&Hair>) -> Self {
+        let size = frame.size();
         let shape = [mask.size().height as usize, mask.size().width as usize];
         let grid = |values: Vec<f32>| TensorData::new(values, shape);
         let raised = hair.map(|hair| grid(raised_by(hair, mask, size)));
-        let expected = grid(MaskPrior::of(mask).values().to_vec());
-        Self { mask: grid(mask.values().to_vec()), expected, raised }
+        let prior = MaskPrior::of(frame, mask);
+        let [expected, gamma, hardness] =
+            [prior.alpha(), prior.gamma(), prior.hardness()].map(|values| grid(values.to_vec()));
+        Self { mask: grid(mask.values().to_vec()), expected, gamma, hardness, raised }
     }
 
     /// Bytes that are uploaded.
     pub(crate) fn bytes(&self) -> u64 {
-        let grids = [&self.mask, &self.expected].into_iter().chain(&self.raised);
+        let grids = [&self.mask, &self.expected, &self.gamma, &self.hardness].into_iter().chain(&self.raised);
         grids.map(|grid| grid.as_bytes().len() as u64).sum()
     }
 
@@ -46,7 +51,13 @@ impl HostGrids {
     pub(crate) fn uploaded(self, device: &Device) -> Grids {
         let upload = |grid: TensorData| Tensor::<2>::from_data(grid, device);
         let raised = self.raised.map_or_else(|| Tensor::zeros([1, 1], device), upload);
-        Grids { mask: upload(self.mask), expected: upload(self.expected), raised }
+        Grids {
+            mask: upload(self.mask),
+            expected: upload(self.expected),
+            gamma: upload(self.gamma),
+            hardness: upload(self.hardness),
+            raised,
+        }
     }
 }
 
@@ -54,6 +65,8 @@ impl HostGrids {
 pub(crate) struct Grids {
     mask: Tensor<2>,
     expected: Tensor<2>,
+    gamma: Tensor<2>,
+    hardness: Tensor<2>,
     /// A single 0 without hair.
     raised: Tensor<2>,
 }
@@ -169,11 +182,11 @@ pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Opt
             Some(prior) => temporal_prior::gpu::toward(start, prior.clone()),
             None => start,
         };
-        let (expected, gamma) = (grids.expected.clone(), MaskPrior::WEIGHT);
+        let (expected, gamma) = (grids.expected.clone(), grids.gamma.clone());
         let problem = Problem { picture: picture.clone(), labels, decided, start, expected, gamma };
         coarser = Some(problem.solved(steps([width, height])));
     }
-    coarser.expect("at least the picture itself")
+    sharpened(coarser.expect("at least the picture itself"), grids.hardness.clone())
 }
 
 /// Foreground and background colours of the partly covered pixels, u32 `[2, H, W]`: from one pixel up to full size.

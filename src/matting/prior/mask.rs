@@ -1,41 +1,71 @@
-//! The prior of closed-form matting from the network's mask: expected alpha, on the network's grid.
+//! The prior of closed-form matting from the network's mask: expected alpha and its weight, on the network's grid.
 
-use crate::image::Size;
+use super::color_distance::color_distances;
+use crate::image::{Frame, Size};
 use crate::matting::clean::CleanMask;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 
-/// Expected alpha inside the band for each cell of the network's grid.
+/// Expected alpha inside the band for each cell of the network's grid, and how far it is believed.
 #[derive(Clone, Debug)]
 pub struct MaskPrior {
     size: Size,
     alpha: Recycled<Vec<f32>>,
+    hardness: Recycled<Vec<f32>>,
+    gamma: Recycled<Vec<f32>>,
 }
 
 /// The mask is stretched around one half by this factor: alpha of a third over a whole region is hardly ever right.
 const CONTRAST: f32 = 1.6;
+/// σ of the hardness, a normal density of the distance between the colours of subject and background: one half at 5.9 standard
+/// deviations of these colours.
+const SIGMA: f32 = 5.0;
+/// γ is this power of the hardness: 1/16 at the same distance.
+const POWER: i32 = 4;
+/// γ where colours discriminate.
+const LEAST_GAMMA: f32 = 1e-3;
 
 impl MaskPrior {
-    /// γ: weight of the mask beside the colours, which anchors them where they do not discriminate. With a tenth of it at edges, which
-    /// colours locate, the boundary is worse (`docs/quality.md`).
-    pub(in crate::matting) const WEIGHT: f32 = 1e-3;
-
-    /// The mask itself, with more contrast.
+    /// The `mask` of `frame` with more contrast, believed where the colours of `frame` do not discriminate.
     #[must_use]
-    pub fn of(mask: &CleanMask) -> Self {
+    pub fn of(frame: &Frame, mask: &CleanMask) -> Self {
+        let size = mask.size();
         let alpha = mask.values().iter().map(|&value| (0.5 + (value - 0.5) * CONTRAST).clamp(0.0, 1.0));
-        Self { size: mask.size(), alpha: Recycled::collected(alpha) }
+        let distances = color_distances(frame, mask.values(), size);
+        let hardness = distances.map(|squared| (-squared / (2.0 * SIGMA * SIGMA)).exp()).upsampled(size);
+        let gamma = hardness.iter().map(|hardness| hardness.powi(POWER).max(LEAST_GAMMA));
+        Self { size, alpha: Recycled::collected(alpha), gamma: Recycled::collected(gamma), hardness }
     }
 
     /// Expected alpha for each cell.
     #[cfg(feature = "gpu")]
-    pub(in crate::matting) fn values(&self) -> &[f32] {
+    pub(in crate::matting) fn alpha(&self) -> &[f32] {
         &self.alpha
     }
 
-    /// Expected alpha, stretched over a picture of `size`.
-    pub(in crate::matting) fn upsampled(&self, [width, height]: [usize; 2]) -> Upsampled<'_> {
-        let grid = (self.size.width as usize, self.size.height as usize);
-        Upsampled::new(&self.alpha, grid, (width, height))
+    /// γ for each cell: weight of the expected alpha beside the matting Laplacian.
+    #[cfg(feature = "gpu")]
+    pub(in crate::matting) fn gamma(&self) -> &[f32] {
+        &self.gamma
+    }
+
+    /// Share of a hard edge in the matte for each cell, 0 to 1: where colours do not discriminate, the solution measures no coverage.
+    #[cfg(feature = "gpu")]
+    pub(in crate::matting) fn hardness(&self) -> &[f32] {
+        &self.hardness
+    }
+
+    /// Expected alpha and its weight γ, stretched over a picture of `size`.
+    pub(in crate::matting) fn expected(&self, size: [usize; 2]) -> [Upsampled<'_>; 2] {
+        [self.upsampled(&self.alpha, size), self.upsampled(&self.gamma, size)]
+    }
+
+    /// Share of a hard edge, stretched over a picture of `size`.
+    pub(in crate::matting) fn hardness_over(&self, size: [usize; 2]) -> Upsampled<'_> {
+        self.upsampled(&self.hardness, size)
+    }
+
+    fn upsampled<'a>(&self, values: &'a [f32], [width, height]: [usize; 2]) -> Upsampled<'a> {
+        Upsampled::new(values, (self.size.width as usize, self.size.height as usize), (width, height))
     }
 }

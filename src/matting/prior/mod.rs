@@ -1,5 +1,6 @@
 //! Prior knowledge of the matte: from the network's mask, from the frame before, from subjects that are opaque.
 
+mod color_distance;
 mod mask;
 pub(super) mod opaque;
 mod previous_frame;

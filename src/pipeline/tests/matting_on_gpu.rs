@@ -36,7 +36,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
         let size = frame.size();
         let shape = [size.height as usize, size.width as usize];
         let mask = clean(frame, &mask, &Seeds::default(), CleanParams::default()).expect("a subject");
-        let grids = HostGrids::of(&mask, size, None).uploaded(&device);
+        let grids = HostGrids::of(frame, &mask, None).uploaded(&device);
         let pictures = stages::pyramid(on(&device, frame).words());
 
         let expected = trimap::from_mask(&mask, size, None);
@@ -45,7 +45,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
         let unknown = labels.iter().filter(|&&label| label == Trimap::UNKNOWN).count();
         eprintln!("{name}: {size}, {} % unknown", unknown * 100 / labels.len());
 
-        let prior = MaskPrior::of(&mask);
+        let prior = MaskPrior::of(frame, &mask);
         let matte = closed_form::estimate_alpha(frame, &expected, &Priors { mask: Some(&prior), temporal: None });
         let alpha = bytes(stages::alpha(&pictures, stages::words(expected.labels(), shape, &device), &grids, None));
         assert_alike(matte.coverage(), &alpha, &format!("alpha of {name}"));
