@@ -1,18 +1,20 @@
 //! Merges connected components of which the mask is certain nowhere with what surrounds them.
 //!
 //! A part of the subject that is far smaller than the largest one is a reed, a passer-by's leg or a reflection, unless the mask is
-//! certain of it somewhere; a hole of which the mask is certain nowhere is an eye, a logo or a highlight. Of an opaque subject
-//! colours decide, since a hole either shows the background or is an error.
+//! certain of it somewhere. A small hole, and every hole of an opaque subject, is an eye, a logo or a highlight unless mask and colours
+//! both say that it shows the background.
 
 use super::workspace::Workspace;
 use crate::matting::connected_components::Components;
+use backdrop_kernels::recycled::Recycled;
 
 /// Parts and holes are small when they have less than one in so many of the largest part's cells.
 const SMALL: usize = 10;
 /// From this probability on the mask is certain; log odds of 5.
 const CERTAIN: f32 = 0.9933;
-/// A hole of an opaque subject is background when its mean log likelihood ratio is below this, each cell counting at most so much.
-const BACKGROUND_RATIO: f32 = -1.0;
+/// A hole is background where the mask is this certain of it somewhere and its mean log likelihood ratio, each cell counting at most so
+/// much, says so too.
+const CERTAIN_OF_HOLE: f32 = 0.8;
 const MOST_RATIO: f32 = 4.0;
 
 /// What is known of one component.
@@ -30,24 +32,25 @@ struct Component {
 /// Merges parts, then holes.
 pub(super) fn apply(workspace: &mut Workspace, opaque: bool) {
     let columns = workspace.columns();
-    let Workspace { mask, labels, components, likelihood, .. } = workspace;
+    let Workspace { mask, marked, labels, components, likelihood, .. } = workspace;
     clear_parts(mask, labels, columns, components);
     let subject = labels.iter().filter(|&&label| label).count();
-    let holes = measured(components, labels, columns, false, |at| (1.0 - mask[at], likelihood[at]));
+    // What the caller has marked as background is.
+    let ratio = |at: usize| if marked[at] { -MOST_RATIO } else { likelihood[at] };
+    let holes = measured(components, labels, columns, false, |at| (1.0 - mask[at], ratio(at)));
     relabel(components, labels, true, |component| {
         let hole = holes[component];
-        let is_uncertain = hole.cells * SMALL < subject && hole.certainty < CERTAIN;
-        let is_background = hole.ratio < BACKGROUND_RATIO * hole.cells as f32;
-        !hole.on_border && (is_uncertain || opaque && !is_background)
+        let is_background = hole.certainty >= CERTAIN_OF_HOLE && hole.ratio < 0.0;
+        !hole.on_border && (opaque || hole.cells * SMALL < subject) && !is_background
     });
 }
 
 /// Whether each cell is of a hole: background that does not reach the border.
-pub(super) fn holes(workspace: &mut Workspace) -> Vec<bool> {
+pub(super) fn holes(workspace: &mut Workspace) -> Recycled<Vec<bool>> {
     let columns = workspace.columns();
     let Workspace { labels, components, .. } = workspace;
     let parts = measured(components, labels, columns, false, |_| (0.0, 0.0));
-    let mut holes = vec![false; labels.len()];
+    let mut holes = Recycled::filled(labels.len(), false);
     components.runs().filter(|(_, part)| !parts[*part].on_border).for_each(|(run, _)| holes[run].fill(true));
     holes
 }

@@ -5,7 +5,8 @@
 //! logit p = logit of the mask + log likelihood ratio of the cell's colour
 //! ```
 //!
-//! Cells of which the mask is certain, and those that the caller has marked ([`Seeds`]), are fixed; the others are subject where
+//! Cells of which the mask is certain, those of thin ridges of the mask, whose mean colours are mixtures, and those that the caller has
+//! marked ([`Seeds`]), are fixed; the others are subject where
 //! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
 //! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
 //! of the picture itself (`color_histograms`), the weights fall with the step of colour between two cells
@@ -37,6 +38,7 @@ pub use seeds::Seeds;
 use super::error::{NoSubject, check_area};
 use crate::image::{Frame, RawMask, Size};
 use backdrop_kernels::recycled::Recycled;
+use backdrop_kernels::trimap::cpu::opened;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use workspace::Workspace;
@@ -45,6 +47,10 @@ use workspace::Workspace;
 const REFERENCE_SIDE: f32 = 384.0;
 /// The longest side of a grid that is labelled.
 const FINEST_SIDE: usize = 768;
+
+/// Half the width of the widest ridge, in cells, and the least height of a ridge above its surroundings.
+const RIDGE_RADIUS: f32 = 3.0;
+const LEAST_RIDGE: f32 = 0.25;
 
 /// How far colours decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +88,7 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     let coarse = if factor > 1 { Cow::Owned(reduced(mask, factor)) } else { Cow::Borrowed(mask) };
     let grid = coarse.size();
     workspace.load(coarse.values(), grid);
+    mark_ridges(&mut workspace);
     label(&mut workspace);
     component_rules::apply(&mut workspace, opaque);
     soft_edge::mark(&mut workspace);
@@ -97,6 +104,14 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     drop(workspace);
     check_area(subject, grid.area())?;
     Ok(CleanMask::new(mask.size(), values))
+}
+
+/// Marks the cells that an opening of the mask by a disc lowers: ridges, such as legs of chairs and laces.
+fn mark_ridges(workspace: &mut Workspace) {
+    let grid = (workspace.grid.width as usize, workspace.grid.height as usize);
+    let opened = opened(&workspace.mask, grid, RIDGE_RADIUS * workspace.unit());
+    let cells = workspace.ridge.iter_mut().zip(&workspace.mask).zip(&*opened);
+    cells.for_each(|((ridge, mask), opened)| *ridge = mask - opened >= LEAST_RIDGE);
 }
 
 /// The means of `factor` by `factor` cells.

@@ -23,14 +23,14 @@ const REACH: f32 = 0.04;
 /// Labels every cell of the grid.
 pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParams) {
     workspace.label_by_mask();
-    let Workspace { mask, marked, open, .. } = workspace;
-    for ((&mask, &marked), open) in mask.iter().zip(&*marked).zip(open) {
-        *open = !marked && UNCERTAIN.contains(&mask);
+    let Workspace { mask, marked, ridge, open, .. } = workspace;
+    for (((&mask, &marked), &ridge), open) in mask.iter().zip(&*marked).zip(&*ridge).zip(open) {
+        *open = !marked && !ridge && UNCERTAIN.contains(&mask);
     }
     if params.decontaminate {
         open_near_edge(workspace);
     }
-    weigh_colors(workspace, frame, params.opaque);
+    weigh_colors(workspace, frame);
     let most = if params.decontaminate { 2.0 * MOST_LIKELIHOOD } else { MOST_LIKELIHOOD };
     if params.decontaminate {
         close_where_colors_agree(workspace, most);
@@ -65,32 +65,30 @@ fn close_where_colors_agree(workspace: &mut Workspace, most: f32) {
     }
 }
 
-/// The colours of the open cells, of their neighbours and of the samples, and the likelihood of those of the open cells; of all
-/// cells where `everywhere`.
-fn weigh_colors(workspace: &mut Workspace, frame: &Frame, everywhere: bool) {
+/// The colours of the open cells, of their neighbours, of holes and of the samples, and the likelihood of those of open cells and holes.
+fn weigh_colors(workspace: &mut Workspace, frame: &Frame) {
     let (grid, columns) = (workspace.grid, workspace.columns());
-    // Whether a hole of an opaque subject is background must not depend on its own colours.
-    let in_hole = if everywhere { component_rules::holes(workspace) } else { Vec::new() };
+    // Whether a hole is background must not depend on its own colours.
+    let in_hole = component_rules::holes(workspace);
     let Workspace { mask, open, colors, likelihood, histograms, .. } = workspace;
     let cells = open.len();
     let is_sample = |at: usize| (at / columns).is_multiple_of(STEP) && (at % columns).is_multiple_of(STEP);
+    let is_weighed = |at: usize| open[at] || in_hole[at];
     let beside_open = |at: usize| {
-        open[at]
-            || at >= 1 && open[at - 1]
+        at >= 1 && open[at - 1]
             || at + 1 < cells && open[at + 1]
             || at >= columns && open[at - columns]
             || at + columns < cells && open[at + columns]
     };
-    sample(frame, grid, |at| everywhere || is_sample(at) || beside_open(at), colors);
+    sample(frame, grid, |at| is_sample(at) || is_weighed(at) || beside_open(at), colors);
     let certain = |at: usize| match mask[at] {
         mask if mask >= SAMPLE => Some(true),
-        mask if mask <= 1.0 - SAMPLE && !in_hole.get(at).is_some_and(|&in_hole| in_hole) => Some(false),
+        mask if mask <= 1.0 - SAMPLE && !in_hole[at] => Some(false),
         _ => None,
     };
     if histograms.fit(colors, grid, certain) {
-        let needed = open.iter().map(|&open| everywhere || open);
-        for ((likelihood, &color), _) in likelihood.iter_mut().zip(&*colors).zip(needed).filter(|(_, needed)| *needed) {
-            *likelihood = histograms.log_ratio(color);
+        for at in (0..cells).filter(|&at| is_weighed(at)) {
+            likelihood[at] = histograms.log_ratio(colors[at]);
         }
     }
 }

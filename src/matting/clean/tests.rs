@@ -201,7 +201,7 @@ fn holed(depth: f32, hole: [u8; 3]) -> (Frame, RawMask) {
 }
 
 #[test]
-fn a_hole_is_filled_unless_the_mask_is_certain_of_it() {
+fn a_hole_is_filled_unless_mask_and_colors_say_background() {
     let is_filled = |depth: f32, params: CleanParams, color: [u8; 3]| {
         let (frame, mask) = holed(depth, color);
         let value = value_at(&clean(&frame, &mask, &Seeds::default(), params).expect("a subject"), 105.0, 120.0);
@@ -210,7 +210,8 @@ fn a_hole_is_filled_unless_the_mask_is_certain_of_it() {
     };
     let standard = CleanParams::default();
     assert!(is_filled(0.1, standard, BLUE) && is_filled(0.1, standard, GREEN));
-    assert!(!is_filled(0.001, standard, BLUE));
+    assert!(is_filled(0.3, standard, RED), "the mask is not certain");
+    assert!(!is_filled(0.1, standard, RED) && !is_filled(0.001, standard, RED));
     let opaque = CleanParams { opaque: true, ..standard };
     assert!(is_filled(0.001, opaque, BLUE) && is_filled(0.001, opaque, GREEN));
     assert!(!is_filled(0.001, opaque, RED), "the background shows through");

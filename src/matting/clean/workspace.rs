@@ -13,6 +13,8 @@ pub(super) struct Workspace {
     pub(super) mask: Vec<f32>,
     /// Cells that the caller has marked.
     pub(super) marked: Vec<bool>,
+    /// Cells of ridges of the mask.
+    pub(super) ridge: Vec<bool>,
     /// Cells that are labelled by the walker; the others are fixed.
     pub(super) open: Vec<bool>,
     /// Mean colour, where it is needed.
@@ -39,7 +41,7 @@ impl Workspace {
         self.grid = grid;
         self.mask.clear();
         self.mask.extend_from_slice(mask);
-        for flags in [&mut self.marked, &mut self.open, &mut self.labels, &mut self.soft] {
+        for flags in [&mut self.marked, &mut self.ridge, &mut self.open, &mut self.labels, &mut self.soft] {
             flags.clear();
             flags.resize(cells, false);
         }
