@@ -341,8 +341,7 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
             labels: labels.clone(),
             decided: labels,
             start: mask_upsample::gpu::mask_upsample(scene.mask_on(device), height, width),
-            expected: scene.mask_on(device),
-            gamma: scene.mask_on(device) * 0.1 + 1e-3,
+            prior: Tensor::stack::<3>(vec![scene.mask_on(device), scene.mask_on(device) * 0.1 + 1e-3], 0),
         };
         results.extend(bytes(problem.solved(12))?);
     }

@@ -50,7 +50,7 @@ fn alpha_kernel(labels: &[u32], start: &[f32], alpha: &mut [f32], width: u32, he
     alpha[at] = select(is_unknown(labels, at), start[at], f32::cast_from(labels[at]) / 255.0);
 }
 
-/// γ at (`x`, `y`): `prior` is the grid of the expected alpha, then that of its weight.
+/// γ at (`x`, `y`): `prior` is the grid of the expected alpha, followed by the grid of γ.
 #[cube]
 fn gamma_at(prior: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
     stretched_from(prior, over.rows * over.columns, x, y, over)
@@ -775,23 +775,21 @@ pub struct Problem {
     pub decided: Tensor<2, Int>,
     /// Alpha to start from, f32 `[H, W]`.
     pub start: Tensor<2>,
-    /// The expected alpha, f32 `[rows, columns]`, stretched over the picture.
-    pub expected: Tensor<2>,
-    /// γ, its weight, f32 `[rows, columns]`.
-    pub gamma: Tensor<2>,
+    /// The expected alpha and γ, its weight, f32 `[2, rows, columns]`, stretched over the picture.
+    pub prior: Tensor<3>,
 }
 
 impl Problem {
     /// Coverage after `steps` steps: u32 `[H, W]`, 0 to 255.
     #[must_use]
     pub fn solved(self, steps: usize) -> Tensor<2, Int> {
-        let Self { picture, labels, decided, start, expected, gamma } = self;
+        let Self { picture, labels, decided, start, prior } = self;
         Tensor::from_dispatch(<Dispatch as Solve>::solve(
             picture.into_dispatch(),
             labels.into_dispatch(),
             decided.into_dispatch(),
             start.into_dispatch(),
-            Tensor::stack::<3>(vec![expected, gamma], 0).into_dispatch(),
+            prior.into_dispatch(),
             steps,
         ))
     }

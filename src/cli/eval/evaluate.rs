@@ -37,6 +37,13 @@ pub(super) struct Evaluated {
     pub(super) matte: Scores,
 }
 
+impl Evaluated {
+    /// The scores of the stages by their names, in their order.
+    pub(super) const fn stages(&self) -> [(&'static str, &Scores); 4] {
+        [("truth", &self.truth), ("raw", &self.raw), ("mask", &self.mask), ("matte", &self.matte)]
+    }
+}
+
 /// The scores of all datasets.
 #[derive(Debug)]
 pub(super) struct Results {

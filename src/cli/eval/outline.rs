@@ -1,13 +1,15 @@
 //! How well a matte's outline and thin parts are kept, which areas and means hide.
 //!
-//! *Raggedness*: the length of the ½ contour over that of the ½ contour of the same matte blurred by a Gaussian (σ = 2 px), less one.
+//! *Raggedness*: the length of the ½ contour divided by the length of the ½ contour of the same matte after a Gaussian blur (σ = 2 px), less one.
 //! Contours under 30 px are left out, and so is what lies near thin parts of the truth, which the blur would remove.
 //! *Edge width*: pixels between coverage of a tenth and of nine tenths along the normal of the truth's contour, where the truth
 //! itself takes at most 2 px. *Thin parts*: what an opening of the truth by a disc of 0.7 % of the diagonal removes; the mean
 //! coverage on them, and on background within that distance of them.
 
+use super::metrics::{filter_columns, filter_rows};
 use crate::matting::connected_components::Components;
 use crate::matting::union_find::Forest;
+use backdrop_kernels::interpolation::Plane;
 use std::collections::HashMap;
 
 /// Standard deviation of the blur, and its reach, in pixels.
@@ -30,10 +32,16 @@ const SHARP: f32 = 2.0;
 pub(crate) struct Outline {
     /// Relative excess length of the contour; nothing without a contour.
     pub(crate) raggedness: Option<f64>,
-    /// Widths of the edge at points of a sharp truth's contour, in quarters of a pixel.
+    /// Widths of the edge at points of a sharp truth's contour, in quarters of a pixel, ascending.
     pub(crate) widths: Vec<u8>,
     /// Mean coverage of thin parts, and of the background beside them; nothing where the truth has none.
     pub(crate) thin: Option<(f64, f64)>,
+}
+
+/// The value that `percent` of the ascending `widths` do not exceed, in pixels.
+pub(crate) fn width_percentile(widths: &[u8], percent: usize) -> Option<f64> {
+    let last = widths.len().checked_sub(1)?;
+    Some(f64::from(widths[last * percent / 100]) / SAMPLES as f64)
 }
 
 /// What the outlines of several mattes are compared with, from one truth.
@@ -73,78 +81,42 @@ impl Reference {
     pub(crate) fn measure(&self, matte: &[u8]) -> Outline {
         let values: Vec<f32> = matte.iter().map(|&value| f32::from(value) / 255.0).collect();
         let plane = Plane { values: &values, size: self.size };
-        let smooth = blurred(plane, SIGMA, REACH);
+        let smooth = blurred(&values, self.size[0], SIGMA, REACH);
         let [own, smoothed] =
             [plane, Plane { values: &smooth, size: self.size }].map(|plane| contour_length(plane, &self.vanishing));
         let [thin, beside] = self
             .thin
             .each_ref()
             .map(|pixels| pixels.iter().map(|&at| f64::from(values[at])).sum::<f64>() / pixels.len().max(1) as f64);
+        let mut widths: Vec<u8> = self.normals.iter().filter_map(|normal| width_along(plane, normal)).collect();
+        widths.sort_unstable();
         Outline {
             raggedness: (smoothed > 0.0).then(|| f64::from(own / smoothed) - 1.0),
-            widths: self.normals.iter().filter_map(|normal| width_along(plane, normal)).collect(),
+            widths,
             thin: (!self.thin[0].is_empty()).then_some((thin, beside)),
         }
     }
 }
 
-#[derive(Clone, Copy)]
-struct Plane<'a> {
-    values: &'a [f32],
-    size: [usize; 2],
-}
-
-impl Plane<'_> {
-    fn at(&self, x: usize, y: usize) -> f32 {
-        self.values[y * self.size[0] + x]
-    }
-
-    /// Bilinear; the border repeats.
-    fn between(&self, x: f32, y: f32) -> f32 {
-        let [width, height] = self.size;
-        let (x, y) = (x.clamp(0.0, (width - 1) as f32), y.clamp(0.0, (height - 1) as f32));
-        let (left, top) = (x as usize, y as usize);
-        let (right, below) = ((left + 1).min(width - 1), (top + 1).min(height - 1));
-        let (along, down) = (x - left as f32, y - top as f32);
-        let mix = |a: f32, b: f32, t: f32| a + t * (b - a);
-        mix(
-            mix(self.at(left, top), self.at(right, top), along),
-            mix(self.at(left, below), self.at(right, below), along),
-            down,
-        )
-    }
-}
-
-fn blurred(plane: Plane<'_>, sigma: f32, reach: usize) -> Vec<f32> {
-    let weights: Vec<f32> =
-        (0..=2 * reach).map(|at| (-(at as f32 - reach as f32).powi(2) / (2.0 * sigma * sigma)).exp()).collect();
+fn blurred(values: &[f32], width: usize, sigma: f32, reach: usize) -> Vec<f32> {
+    let weights = (0..=2 * reach).map(|at| (-(at as f32 - reach as f32).powi(2) / (2.0 * sigma * sigma)).exp());
+    let weights: Vec<f32> = weights.collect();
     let sum: f32 = weights.iter().sum();
-    let [width, height] = plane.size;
-    let near = |at: usize, tap: usize, side: usize| (at + tap).saturating_sub(reach).min(side - 1);
-    let mut rows = vec![0.0; plane.values.len()];
-    for (at, value) in rows.iter_mut().enumerate() {
-        let (x, y) = (at % width, at / width);
-        *value = weights.iter().enumerate().map(|(tap, weight)| weight * plane.at(near(x, tap, width), y)).sum::<f32>()
-            / sum;
-    }
-    let rows = Plane { values: &rows, size: plane.size };
-    let column = |at: usize| {
-        let (x, y) = (at % width, at / width);
-        weights.iter().enumerate().map(|(tap, weight)| weight * rows.at(x, near(y, tap, height))).sum::<f32>() / sum
-    };
-    (0..plane.values.len()).map(column).collect()
+    let taps: Vec<f32> = weights.iter().map(|weight| weight / sum).collect();
+    filter_columns(&filter_rows(values, width, &taps), width, &taps)
 }
 
 /// Total length of the ½ contours by marching squares, without short ones and segments where `excluded`.
-fn contour_length(plane: Plane<'_>, excluded: &[bool]) -> f32 {
+fn contour_length(plane: Plane<'_, f32>, excluded: &[bool]) -> f32 {
     let [width, height] = plane.size;
+    let plane = |x: usize, y: usize| plane.values[y * width + x];
     let mut forest = Forest::default();
     let mut nodes: HashMap<usize, usize> = HashMap::new();
     let mut segments: Vec<(usize, f32, bool)> = Vec::new();
     let crossing = |a: f32, b: f32| (0.5 - a) / (b - a);
     for y in 0..height.saturating_sub(1) {
         for x in 0..width.saturating_sub(1) {
-            let corners = [plane.at(x, y), plane.at(x + 1, y), plane.at(x + 1, y + 1), plane.at(x, y + 1)];
+            let corners = [plane(x, y), plane(x + 1, y), plane(x + 1, y + 1), plane(x, y + 1)];
             let is_in = corners.map(|value| value >= 0.5);
             if is_in == [is_in[0]; 4] {
                 continue;
@@ -195,32 +167,33 @@ fn contour_length(plane: Plane<'_>, excluded: &[bool]) -> f32 {
 /// Points where a sharp truth crosses one half, and the directions of its gradient there.
 fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
     let values: Vec<f32> = truth.iter().map(|&value| f32::from(value) / 255.0).collect();
-    let smooth = blurred(Plane { values: &values, size }, 1.0, 3);
-    let (plane, smooth) = (Plane { values: &values, size }, Plane { values: &smooth, size });
     let [width, height] = size;
+    let smooth = blurred(&values, width, 1.0, 3);
+    let sharp = Plane { values: &values, size };
+    let [plane, smooth] = [&values, &smooth].map(|values| move |x: usize, y: usize| values[y * width + x]);
     let margin = PROFILE;
     let mut normals = Vec::new();
     for y in margin..height.saturating_sub(margin) {
         for x in margin..width.saturating_sub(margin) {
-            if plane.at(x, y) < 0.5
-                || (plane.at(x - 1, y) >= 0.5
-                    && plane.at(x + 1, y) >= 0.5
-                    && plane.at(x, y - 1) >= 0.5
-                    && plane.at(x, y + 1) >= 0.5)
+            if plane(x, y) < 0.5
+                || (plane(x - 1, y) >= 0.5
+                    && plane(x + 1, y) >= 0.5
+                    && plane(x, y - 1) >= 0.5
+                    && plane(x, y + 1) >= 0.5)
             {
                 continue;
             }
-            let gradient = [smooth.at(x + 1, y) - smooth.at(x - 1, y), smooth.at(x, y + 1) - smooth.at(x, y - 1)];
+            let gradient = [smooth(x + 1, y) - smooth(x - 1, y), smooth(x, y + 1) - smooth(x, y - 1)];
             let norm = gradient[0].hypot(gradient[1]);
             if norm < 0.2 {
                 continue;
             }
             let normal = [x as f32, y as f32, gradient[0] / norm, gradient[1] / norm];
             // The picture shows one edge there: outside on one side, inside on the other.
-            let ends = [-4.0, 4.0].map(|d| plane.between(normal[0] + d * normal[2], normal[1] + d * normal[3]));
+            let ends = [-4.0, 4.0].map(|d| sharp.linear(normal[0] + d * normal[2], normal[1] + d * normal[3]));
             if ends[0] <= 0.05
                 && ends[1] >= 0.95
-                && width_along(plane, &normal).is_some_and(|width| f32::from(width) <= SHARP * SAMPLES as f32)
+                && width_along(sharp, &normal).is_some_and(|width| f32::from(width) <= SHARP * SAMPLES as f32)
             {
                 normals.push(normal);
             }
@@ -231,11 +204,11 @@ fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
 
 /// Distance between the last sample of at most a tenth and the first of at least nine tenths around the crossing that is nearest to the
 /// middle of the profile, in quarters of a pixel; at most the whole profile.
-fn width_along(plane: Plane<'_>, &[x, y, along, down]: &[f32; 4]) -> Option<u8> {
+fn width_along(plane: Plane<'_, f32>, &[x, y, along, down]: &[f32; 4]) -> Option<u8> {
     let count = 2 * PROFILE * SAMPLES;
     let profile: Vec<f32> = (0..=count)
         .map(|at| (at as f32 / SAMPLES as f32) - PROFILE as f32)
-        .map(|d| plane.between(x + d * along, y + d * down))
+        .map(|d| plane.linear(x + d * along, y + d * down))
         .collect();
     let crossing = (1..=count).filter(|&at| profile[at - 1] < 0.5 && profile[at] >= 0.5);
     let middle = crossing.min_by_key(|at| at.abs_diff(count / 2))?;
@@ -250,8 +223,7 @@ fn eroded(members: &[bool], size: [usize; 2], radius: f32) -> Vec<bool> {
     dilated(&complement, size, radius).into_iter().map(|near| !near).collect()
 }
 
-/// All pixels within `radius` of the set: the exact squared distance transform (Felzenszwalb and Huttenlocher 2012) is not needed for a
-/// few pixels, so discs are drawn around the set's border.
+/// All pixels within `radius` of the set: discs around its border.
 fn dilated(members: &[bool], [width, height]: [usize; 2], radius: f32) -> Vec<bool> {
     let mut all = members.to_vec();
     let reach = radius as isize;
@@ -322,13 +294,13 @@ mod tests {
     #[test]
     fn the_width_of_an_edge_is_from_a_tenth_to_nine_tenths() {
         let reference = Reference::of(&disc(1.0, |_, _| 0.0), SIDE);
-        for width in [1.0, 5.0, 10.0] {
-            let mut widths = reference.measure(&disc(width, |_, _| 0.0)).widths;
-            widths.sort_unstable();
+        for width in [1.0_f32, 5.0, 10.0] {
+            let widths = reference.measure(&disc(width, |_, _| 0.0)).widths;
             assert!(widths.len() > 100);
-            let median = f32::from(widths[widths.len() / 2]) / SAMPLES as f32;
+            let median = width_percentile(&widths, 50).expect("widths");
             // Bilinear sampling widens the narrowest, and ends fall on quarters of a pixel.
-            assert!((0.8 * width..0.8 * width + 1.0).contains(&median), "{width}: {median}");
+            let least = 0.8 * f64::from(width);
+            assert!((least..least + 1.0).contains(&median), "{width}: {median}");
         }
     }
 

@@ -2,16 +2,17 @@
 
 use super::evaluate::Evaluated;
 use super::metrics::max_f;
+use super::outline::width_percentile;
 use std::fmt::{Error, Write};
 
-/// One line for the mask and one for the matte of each picture.
+/// One line for each stage of each picture.
 pub(super) fn csv(results: &[(String, Vec<Evaluated>)]) -> Result<String, Error> {
     let mut csv = String::from(
         "set,picture,of,mae,iou,boundary_iou,max_f,sad,mse,grad,conn,raggedness,edge_width,thin,beside_thin,uncertainty\n",
     );
     for (set, measured) in results {
         for one in measured {
-            for (of, scores) in [("truth", &one.truth), ("raw", &one.raw), ("mask", &one.mask), ("matte", &one.matte)] {
+            for (of, scores) in one.stages() {
                 let max_f = max_f([scores.curve.as_slice()].into_iter());
                 let name = one.picture.name().replace('"', "\"\"");
                 write!(
@@ -26,9 +27,7 @@ pub(super) fn csv(results: &[(String, Vec<Evaluated>)]) -> Result<String, Error>
                 let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
                 let outline = &scores.outline;
                 let thin = outline.thin.unzip();
-                let mut widths = outline.widths.clone();
-                widths.sort_unstable();
-                let p90 = widths.get(widths.len().saturating_sub(1) * 9 / 10).map(|&width| f64::from(width) / 4.0);
+                let p90 = width_percentile(&outline.widths, 90);
                 let values = [outline.raggedness, p90, thin.0, thin.1].map(number);
                 writeln!(csv, ",{},{:.6}", values.join(","), one.uncertainty)?;
             }

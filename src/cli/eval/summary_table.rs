@@ -2,7 +2,7 @@
 
 use super::evaluate::Evaluated;
 use super::metrics::{MattingErrors, Scores, max_f};
-use super::outline::Outline;
+use super::outline::{Outline, width_percentile};
 use crate::cli::text_table;
 use serde::Serialize;
 
@@ -76,16 +76,11 @@ pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
 
 fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
     let evaluated = results.iter().filter(|(_, evaluated)| !evaluated.is_empty());
-    evaluated
-        .flat_map(|(set, evaluated)| {
-            [
-                row(set, "truth", &evaluated.iter().map(|one| &one.truth).collect::<Vec<_>>()),
-                row(set, "raw", &evaluated.iter().map(|one| &one.raw).collect::<Vec<_>>()),
-                row(set, "mask", &evaluated.iter().map(|one| &one.mask).collect::<Vec<_>>()),
-                row(set, "matte", &evaluated.iter().map(|one| &one.matte).collect::<Vec<_>>()),
-            ]
-        })
-        .collect()
+    let row_of = |set: &str, evaluated: &[Evaluated], stage: usize| {
+        let scores: Vec<&Scores> = evaluated.iter().map(|one| one.stages()[stage].1).collect();
+        row(set, evaluated[0].stages()[stage].0, &scores)
+    };
+    evaluated.flat_map(|(set, evaluated)| (0..4).map(move |stage| row_of(set, evaluated, stage))).collect()
 }
 
 fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
@@ -99,7 +94,7 @@ fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
     };
     let mut widths: Vec<u8> = scores.iter().flat_map(|scores| scores.outline.widths.iter().copied()).collect();
     widths.sort_unstable();
-    let percentile = |share: usize| f64::from(widths[(widths.len() - 1) * share / 100]) / 4.0;
+    let edge_width = width_percentile(&widths, 50).zip(width_percentile(&widths, 90));
     Row {
         set: set.to_owned(),
         of,
@@ -109,7 +104,7 @@ fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
         max_f: max_f(scores.iter().map(|scores| scores.curve.as_slice())),
         boundary_iou: mean(|scores| scores.boundary_iou),
         raggedness: outline_mean(|outline| outline.raggedness),
-        edge_width: (!widths.is_empty()).then(|| [percentile(50), percentile(90)]),
+        edge_width: edge_width.map(<[f64; 2]>::from),
         thin: outline_mean(|outline| outline.thin.map(|(thin, _)| thin)),
         beside_thin: outline_mean(|outline| outline.thin.map(|(_, beside)| beside)),
         soft: soft.len(),

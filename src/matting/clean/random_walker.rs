@@ -65,7 +65,7 @@ fn close_where_colors_agree(workspace: &mut Workspace, most: f32) {
     }
 }
 
-/// The colours of the open cells, of their neighbours, of holes and of the samples, and the likelihood of those of open cells and holes.
+/// The colours of the open cells, of their neighbours, of holes and of the samples, and the likelihoods of open cells and holes.
 fn weigh_colors(workspace: &mut Workspace, frame: &Frame) {
     let (grid, columns) = (workspace.grid, workspace.columns());
     // Whether a hole is background must not depend on its own colours.

@@ -167,6 +167,7 @@ pub(crate) fn labels(picture: &Plane, grids: &Grids) -> Plane {
 pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Option<&Plane>) -> Plane {
     let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
     let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
+    let prior_grids = Tensor::stack::<3>(vec![grids.expected.clone(), grids.gamma.clone()], 0);
     let mut coarser: Option<Plane> = None;
     for (index, (picture, labels)) in pictures.iter().zip(trimaps).enumerate().rev() {
         let [height, width] = labels.dims();
@@ -182,8 +183,7 @@ pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Opt
             Some(prior) => temporal_prior::gpu::toward(start, prior.clone()),
             None => start,
         };
-        let (expected, gamma) = (grids.expected.clone(), grids.gamma.clone());
-        let problem = Problem { picture: picture.clone(), labels, decided, start, expected, gamma };
+        let problem = Problem { picture: picture.clone(), labels, decided, start, prior: prior_grids.clone() };
         coarser = Some(problem.solved(steps([width, height])));
     }
     sharpened(coarser.expect("at least the picture itself"), grids.hardness.clone())

@@ -7,7 +7,7 @@
 //! d² = (μ_s − μ_b)ᵀ (½ Σ_s + ½ Σ_b + n² I)⁻¹ (μ_s − μ_b)
 //! ```
 //!
-//! Means and covariances are those of the pixels that the mask is certain of, in a window around the cell; n is the noise of a pixel.
+//! Means and covariances are measured on the pixels of which the mask is certain, in a window around the cell; n is the noise of a pixel.
 //! A window with too few pixels of either side has the distance 0.
 
 use crate::image::{Frame, Size};
