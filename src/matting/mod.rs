@@ -26,6 +26,7 @@ mod hair;
 pub mod mask_union;
 mod matte;
 mod options;
+pub mod outline;
 pub mod prior;
 mod pyramid;
 pub mod refine;

@@ -2,7 +2,6 @@
 
 use super::datasets::{Dataset, Picture};
 use super::metrics::{Scores, compare};
-use super::outline::Reference;
 use super::worst_cases::{Cells, SheetOptions, WorstCases};
 use crate::cli::contact_sheet::fit_to_cell;
 use crate::cli::exit_code::Failure;
@@ -10,6 +9,7 @@ use crate::cli::local_engine::LocalEngine;
 use crate::cli::progress::Progress;
 use crate::codec::{self, Header, Limits};
 use crate::image::{BufferPool, Frame, RawMask, Size};
+use crate::matting::outline::Reference;
 use crate::matting::upsample::upsampled;
 use crate::matting::{self, Method, Options};
 use crate::pipeline::Segmentation;

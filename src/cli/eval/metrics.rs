@@ -6,8 +6,8 @@
 //! Matting metrics: SAD, MSE, gradient and connectivity error (Rhemann et al., "A Perceptually Motivated Online
 //! Benchmark for Image Matting", CVPR 2009), over the whole picture; SAD, gradient and connectivity in thousands.
 
-use super::outline::{Outline, Reference};
 use crate::matting::connected_components;
+use crate::matting::outline::{Outline, Reference};
 
 /// The scores of one picture.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ fn gradient_magnitude(values: &[f32], width: usize) -> Vec<f32> {
     across.iter().zip(&down).map(|(a, b)| a.hypot(*b)).collect()
 }
 
-pub(super) fn filter_rows(values: &[f32], width: usize, taps: &[f32]) -> Vec<f32> {
+fn filter_rows(values: &[f32], width: usize, taps: &[f32]) -> Vec<f32> {
     let radius = taps.len() / 2;
     let at = |x: usize, tap: usize| (x + tap).saturating_sub(radius).min(width - 1);
     let row = |row: &[f32]| {
@@ -184,7 +184,7 @@ pub(super) fn filter_rows(values: &[f32], width: usize, taps: &[f32]) -> Vec<f32
     values.chunks_exact(width).flat_map(row).collect()
 }
 
-pub(super) fn filter_columns(values: &[f32], width: usize, taps: &[f32]) -> Vec<f32> {
+fn filter_columns(values: &[f32], width: usize, taps: &[f32]) -> Vec<f32> {
     let (height, radius) = (values.len() / width, taps.len() / 2);
     let mut filtered = vec![0.0; values.len()];
     for (y, out) in filtered.chunks_exact_mut(width).enumerate() {

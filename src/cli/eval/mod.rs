@@ -7,7 +7,6 @@ mod calibration;
 mod datasets;
 mod evaluate;
 mod metrics;
-mod outline;
 mod per_image_csv;
 mod summary_table;
 mod worst_cases;

@@ -2,7 +2,7 @@
 
 use super::evaluate::Evaluated;
 use super::metrics::max_f;
-use super::outline::width_percentile;
+use crate::matting::outline::width_percentile;
 use std::fmt::{Error, Write};
 
 /// One line for each stage of each picture.

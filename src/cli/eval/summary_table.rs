@@ -2,8 +2,8 @@
 
 use super::evaluate::Evaluated;
 use super::metrics::{MattingErrors, Scores, max_f};
-use super::outline::{Outline, width_percentile};
 use crate::cli::text_table;
+use crate::matting::outline::{Outline, width_percentile};
 use serde::Serialize;
 
 /// The mean scores of a dataset.

@@ -7,7 +7,7 @@ use crate::matting::closed_form::{COARSEST_SIDE, DECIDING_SIDE, steps};
 use crate::matting::frame_matte::FrameMatte;
 use crate::matting::hair::Hair;
 use crate::matting::options::Edge;
-use crate::matting::prior::MaskPrior;
+use crate::matting::prior::{CONTRAST, LEAST_GAMMA, MaskPrior, POWER};
 use crate::matting::trimap::{params, raised_by};
 use backdrop_kernels::device::Plane;
 use backdrop_kernels::edge::gpu::{hardened, sharpened, unmixed_by, without_traces};
@@ -21,8 +21,6 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 /// What matting needs of the mask, on its grid, f32 `[rows, columns]`, on the host.
 pub(crate) struct HostGrids {
     mask: TensorData,
-    expected: TensorData,
-    gamma: TensorData,
     hardness: TensorData,
     /// What the band is widened by for hair.
     raised: Option<TensorData>,
@@ -35,15 +33,13 @@ impl HostGrids {
         let shape = [mask.size().height as usize, mask.size().width as usize];
         let grid = |values: Vec<f32>| TensorData::new(values, shape);
         let raised = hair.map(|hair| grid(raised_by(hair, mask, size)));
-        let prior = MaskPrior::of(frame, mask);
-        let [expected, gamma, hardness] =
-            [prior.alpha(), prior.gamma(), prior.hardness()].map(|values| grid(values.to_vec()));
-        Self { mask: grid(mask.values().to_vec()), expected, gamma, hardness, raised }
+        let hardness = grid(MaskPrior::of(frame, mask).hardness().to_vec());
+        Self { mask: grid(mask.values().to_vec()), hardness, raised }
     }
 
     /// Bytes that are uploaded.
     pub(crate) fn bytes(&self) -> u64 {
-        let grids = [&self.mask, &self.expected, &self.gamma, &self.hardness].into_iter().chain(&self.raised);
+        let grids = [&self.mask, &self.hardness].into_iter().chain(&self.raised);
         grids.map(|grid| grid.as_bytes().len() as u64).sum()
     }
 
@@ -51,21 +47,13 @@ impl HostGrids {
     pub(crate) fn uploaded(self, device: &Device) -> Grids {
         let upload = |grid: TensorData| Tensor::<2>::from_data(grid, device);
         let raised = self.raised.map_or_else(|| Tensor::zeros([1, 1], device), upload);
-        Grids {
-            mask: upload(self.mask),
-            expected: upload(self.expected),
-            gamma: upload(self.gamma),
-            hardness: upload(self.hardness),
-            raised,
-        }
+        Grids { mask: upload(self.mask), hardness: upload(self.hardness), raised }
     }
 }
 
 /// The same on the device.
 pub(crate) struct Grids {
     mask: Tensor<2>,
-    expected: Tensor<2>,
-    gamma: Tensor<2>,
     hardness: Tensor<2>,
     /// A single 0 without hair.
     raised: Tensor<2>,
@@ -167,12 +155,14 @@ pub(crate) fn labels(picture: &Plane, grids: &Grids) -> Plane {
 pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Option<&Plane>) -> Plane {
     let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
     let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
-    let prior_grids = Tensor::stack::<3>(vec![grids.expected.clone(), grids.gamma.clone()], 0);
+    let expected = ((grids.mask.clone() - 0.5) * CONTRAST + 0.5).clamp(0.0, 1.0);
+    let gamma = grids.hardness.clone().powi_scalar(POWER).clamp_min(LEAST_GAMMA);
+    let prior_grids = Tensor::stack::<3>(vec![expected.clone(), gamma], 0);
     let mut coarser: Option<Plane> = None;
     for (index, (picture, labels)) in pictures.iter().zip(trimaps).enumerate().rev() {
         let [height, width] = labels.dims();
         let (start, decided) = match coarser {
-            None => (mask_upsample(grids.expected.clone(), height, width), labels.clone()),
+            None => (mask_upsample(expected.clone(), height, width), labels.clone()),
             Some(coarser) if longest(&coarser) >= DECIDING_SIDE => {
                 let decided = prolongation::gpu::decide(coarser.clone(), labels.clone());
                 (prolongation::gpu::start(coarser, height, width), decided)

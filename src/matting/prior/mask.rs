@@ -16,14 +16,14 @@ pub struct MaskPrior {
 }
 
 /// The mask is stretched around one half by this factor: alpha of a third over a whole region is hardly ever right.
-const CONTRAST: f32 = 1.6;
+pub(in crate::matting) const CONTRAST: f32 = 1.6;
 /// σ of the hardness, a normal density of the distance between the colours of subject and background: one half at 5.9 standard
 /// deviations of these colours.
 const SIGMA: f32 = 5.0;
 /// γ is this power of the hardness: 1/16 at the same distance.
-const POWER: i32 = 4;
+pub(in crate::matting) const POWER: i32 = 4;
 /// γ where colours discriminate.
-const LEAST_GAMMA: f32 = 1e-3;
+pub(in crate::matting) const LEAST_GAMMA: f32 = 1e-3;
 
 impl MaskPrior {
     /// The `mask` of `frame` with more contrast, believed where the colours of `frame` do not discriminate.
@@ -35,18 +35,6 @@ impl MaskPrior {
         let hardness = distances.map(|squared| (-squared / (2.0 * SIGMA * SIGMA)).exp()).upsampled(size);
         let gamma = hardness.iter().map(|hardness| hardness.powi(POWER).max(LEAST_GAMMA));
         Self { size, alpha: Recycled::collected(alpha), gamma: Recycled::collected(gamma), hardness }
-    }
-
-    /// Expected alpha for each cell.
-    #[cfg(feature = "gpu")]
-    pub(in crate::matting) fn alpha(&self) -> &[f32] {
-        &self.alpha
-    }
-
-    /// γ for each cell: weight of the expected alpha beside the matting Laplacian.
-    #[cfg(feature = "gpu")]
-    pub(in crate::matting) fn gamma(&self) -> &[f32] {
-        &self.gamma
     }
 
     /// Share of a hard edge in the matte for each cell, 0 to 1: where colours do not discriminate, the solution measures no coverage.

@@ -6,6 +6,8 @@ pub(super) mod opaque;
 mod previous_frame;
 
 pub use mask::MaskPrior;
+#[cfg(feature = "gpu")]
+pub(super) use mask::{CONTRAST, LEAST_GAMMA, POWER};
 pub use previous_frame::TemporalPrior;
 
 /// What closed-form matting takes into account besides picture and trimap.

@@ -11,10 +11,9 @@ use burn::tensor::Device;
 /// Fur, hair, glass, goods, a whole scene.
 pub(crate) const PICTURES: [&str; 5] =
     ["fur-chelsea.jpg", "hair-curls.jpg", "glass-wine.jpg", "goods-camera.jpg", "scene-figure.jpg"];
-/// Largest difference of a value that counts as rounding, and the share of values that may differ by more: a sharpened edge multiplies a
-/// step of coverage by its pixels of width.
+/// Largest difference of a value that counts as rounding, and the share of values that may differ by more.
 pub(crate) const ROUNDING: u8 = 2;
-pub(crate) const MOST_OFF: f64 = 0.004;
+pub(crate) const MOST_OFF: f64 = 0.001;
 /// Least matte IoU of the two devices.
 pub(crate) const LEAST_IOU: f64 = 0.998;
 
@@ -96,12 +95,12 @@ pub(crate) fn channel(frame: &Frame, at: usize) -> Vec<u8> {
     frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[at]).collect()
 }
 
-/// `cutout` before a green screen, mixed in encoded values.
+/// `cutout` before a green screen whose light is a seventh of the subject's, mixed in encoded values.
 pub(crate) fn before_green(cutout: &Frame) -> Frame {
     const GREEN: [u16; 3] = [30, 190, 50];
     let mut frame = Frame::new(cutout.size(), cutout.pixels().to_vec().into());
     for pixel in frame.pixels_mut().as_chunks_mut::<4>().0 {
-        let alpha = u16::from(pixel[3]);
+        let alpha = u16::from(pixel[3]) * 6 / 7;
         let mixed = |at: usize| ((u16::from(pixel[at]) * alpha + GREEN[at] * (255 - alpha)) / 255) as u8;
         *pixel = [mixed(0), mixed(1), mixed(2), 255];
     }

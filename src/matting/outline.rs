@@ -6,15 +6,14 @@
 //! itself takes at most 2 px. *Thin parts*: what an opening of the truth by a disc of 0.7 % of the diagonal removes; the mean
 //! coverage on them, and on background within that distance of them.
 
-use super::metrics::{filter_columns, filter_rows};
-use crate::matting::connected_components::Components;
-use crate::matting::union_find::Forest;
+use super::connected_components::Components;
+use super::union_find::Forest;
+use backdrop_kernels::gaussian::{self, Border};
 use backdrop_kernels::interpolation::Plane;
 use std::collections::HashMap;
 
-/// Standard deviation of the blur, and its reach, in pixels.
+/// Standard deviation of the blur, in pixels.
 const SIGMA: f32 = 2.0;
-const REACH: usize = 6;
 /// Contours shorter than this, in pixels, are left out.
 const SHORTEST: f32 = 30.0;
 /// Truth thinner than this, in pixels, vanishes in the blur.
@@ -29,24 +28,25 @@ const SHARP: f32 = 2.0;
 
 /// Lengths, widths and means of one matte.
 #[derive(Clone, Debug)]
-pub(crate) struct Outline {
+pub struct Outline {
     /// Relative excess length of the contour; nothing without a contour.
-    pub(crate) raggedness: Option<f64>,
+    pub raggedness: Option<f64>,
     /// Widths of the edge at points of a sharp truth's contour, in quarters of a pixel, ascending.
-    pub(crate) widths: Vec<u8>,
+    pub widths: Vec<u8>,
     /// Mean coverage of thin parts, and of the background beside them; nothing where the truth has none.
-    pub(crate) thin: Option<(f64, f64)>,
+    pub thin: Option<(f64, f64)>,
 }
 
-/// The value that `percent` of the ascending `widths` do not exceed, in pixels.
-pub(crate) fn width_percentile(widths: &[u8], percent: usize) -> Option<f64> {
+/// The width that `percent` of the ascending `widths` do not exceed, in pixels.
+#[must_use]
+pub fn width_percentile(widths: &[u8], percent: usize) -> Option<f64> {
     let last = widths.len().checked_sub(1)?;
     Some(f64::from(widths[last * percent / 100]) / SAMPLES as f64)
 }
 
 /// What the outlines of several mattes are compared with, from one truth.
 #[derive(Debug)]
-pub(crate) struct Reference {
+pub struct Reference {
     size: [usize; 2],
     /// Whether a pixel is near truth that vanishes in the blur.
     vanishing: Vec<bool>,
@@ -57,8 +57,9 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// From a truth of 0..=255, `width` wide.
-    pub(crate) fn of(truth: &[u8], width: usize) -> Self {
+    /// Of a truth of 0 to 255, row after row, `width` pixels a row.
+    #[must_use]
+    pub fn of(truth: &[u8], width: usize) -> Self {
         let size = [width, truth.len() / width];
         let inside: Vec<bool> = truth.iter().map(|&value| value > 127).collect();
         let radius = (THIN * (size[0] as f64).hypot(size[1] as f64)).max(1.0) as f32;
@@ -66,7 +67,7 @@ impl Reference {
             let opened = dilated(&eroded(&inside, size, radius), size, radius);
             inside.iter().zip(opened).map(|(inside, opened)| *inside && !opened).collect::<Vec<bool>>()
         };
-        let vanishing = dilated(&removed(VANISHING / 2.0), size, (REACH + 2) as f32);
+        let vanishing = dilated(&removed(VANISHING / 2.0), size, (gaussian::reach(SIGMA) + 2) as f32);
         let thin = removed(radius);
         // Corners lose a few pixels to the opening; a thin part is longer than it is wide.
         let thin = opened_by_area(&thin, width, (radius * radius * 2.0) as usize);
@@ -77,11 +78,15 @@ impl Reference {
         Self { size, vanishing, normals: normals(truth, size), thin: [thin, beside] }
     }
 
-    /// Measures a matte of the truth's size.
-    pub(crate) fn measure(&self, matte: &[u8]) -> Outline {
+    /// Measures a matte of 0 to 255.
+    ///
+    /// # Panics
+    /// When the matte is smaller than the truth.
+    #[must_use]
+    pub fn measure(&self, matte: &[u8]) -> Outline {
         let values: Vec<f32> = matte.iter().map(|&value| f32::from(value) / 255.0).collect();
         let plane = Plane { values: &values, size: self.size };
-        let smooth = blurred(&values, self.size[0], SIGMA, REACH);
+        let smooth = blurred(&values, self.size[0], SIGMA);
         let [own, smoothed] =
             [plane, Plane { values: &smooth, size: self.size }].map(|plane| contour_length(plane, &self.vanishing));
         let [thin, beside] = self
@@ -98,12 +103,10 @@ impl Reference {
     }
 }
 
-fn blurred(values: &[f32], width: usize, sigma: f32, reach: usize) -> Vec<f32> {
-    let weights = (0..=2 * reach).map(|at| (-(at as f32 - reach as f32).powi(2) / (2.0 * sigma * sigma)).exp());
-    let weights: Vec<f32> = weights.collect();
-    let sum: f32 = weights.iter().sum();
-    let taps: Vec<f32> = weights.iter().map(|weight| weight / sum).collect();
-    filter_columns(&filter_rows(values, width, &taps), width, &taps)
+fn blurred(values: &[f32], width: usize, sigma: f32) -> Vec<f32> {
+    let mut samples: Vec<[f32; 1]> = values.iter().map(|&value| [value]).collect();
+    gaussian::cpu::blur(&mut samples, width, sigma, Border::Clamp);
+    samples.into_flattened()
 }
 
 /// Total length of the ½ contours by marching squares, without short ones and segments where `excluded`.
@@ -168,7 +171,7 @@ fn contour_length(plane: Plane<'_, f32>, excluded: &[bool]) -> f32 {
 fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
     let values: Vec<f32> = truth.iter().map(|&value| f32::from(value) / 255.0).collect();
     let [width, height] = size;
-    let smooth = blurred(&values, width, 1.0, 3);
+    let smooth = blurred(&values, width, 1.0);
     let sharp = Plane { values: &values, size };
     let [plane, smooth] = [&values, &smooth].map(|values| move |x: usize, y: usize| values[y * width + x]);
     let margin = PROFILE;
