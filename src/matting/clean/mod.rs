@@ -5,8 +5,8 @@
 //! logit p = logit of the mask + log likelihood ratio of the cell's colour
 //! ```
 //!
-//! Cells of which the mask is certain, those of thin ridges of the mask, whose mean colours are mixtures, and those that the caller has
-//! marked ([`Seeds`]), are fixed; the others are subject where
+//! Cells of which the mask is certain, those of subject on thin ridges of the mask, whose mean colours are mixtures, and those that the
+//! caller has marked ([`Seeds`]), are fixed; the others are subject where
 //! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
 //! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
 //! of the picture itself (`color_histograms`), the weights fall with the step of colour between two cells
@@ -106,12 +106,12 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     Ok(CleanMask::new(mask.size(), values))
 }
 
-/// Marks the cells that an opening of the mask by a disc lowers: ridges, such as legs of chairs and laces.
+/// Marks the cells of subject that an opening of the mask by a disc lowers: ridges, such as legs of chairs and laces.
 fn mark_ridges(workspace: &mut Workspace) {
     let grid = (workspace.grid.width as usize, workspace.grid.height as usize);
     let opened = opened(&workspace.mask, grid, RIDGE_RADIUS * workspace.unit());
     let cells = workspace.ridge.iter_mut().zip(&workspace.mask).zip(&*opened);
-    cells.for_each(|((ridge, mask), opened)| *ridge = mask - opened >= LEAST_RIDGE);
+    cells.for_each(|((ridge, &mask), opened)| *ridge = mask >= 0.5 && mask - opened >= LEAST_RIDGE);
 }
 
 /// The means of `factor` by `factor` cells.

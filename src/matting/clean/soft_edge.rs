@@ -3,7 +3,7 @@
 //! They are reached from a change of the label through cells of which the mask is uncertain: where these are a thin region, as strands
 //! of hair are, at any distance, and elsewhere within [`REACH_CELLS`] steps. So the ramp of an edge and the strands that leave it stay
 //! for matting, and haze, dents and the fringes of what was relabelled do not. A cell that was relabelled
-//! is among them only where it is of a ridge, or the relabelled region is no more than two cells wide: the edge passes through such cells, their mean
+//! is among them only where the relabelled region is no more than two cells wide: the edge passes through such cells, their mean
 //! colours are mixtures that neither side has, and matting sees the pixels in them. Wider ones (opening by a cell and
 //! its four neighbours keeps them) have colours of their own.
 
@@ -21,15 +21,12 @@ const WIDE_RADIUS: f32 = 4.0;
 pub(super) fn mark(workspace: &mut Workspace) {
     let (columns, unit) = (workspace.columns(), workspace.unit());
     let steps = (REACH_CELLS * unit).round() as usize;
-    let Workspace { mask, marked, ridge, labels, soft, front, distance, .. } = workspace;
+    let Workspace { mask, marked, labels, soft, front, distance, .. } = workspace;
     let cells = labels.len();
     let is_relabelled = |at: usize| labels[at] != (mask[at] >= 0.5);
     let is_inside = |at: usize| is_relabelled(at) && neighbours(columns, cells, at).all(is_relabelled);
     let is_wide = |at: usize| is_inside(at) || neighbours(columns, cells, at).any(is_inside);
-    let keeps = |at: usize| {
-        !marked[at]
-            && (!is_relabelled(at) || UNCERTAIN.contains(&mask[at]) && (!is_wide(at) || ridge[at] && mask[at] < 0.5))
-    };
+    let keeps = |at: usize| !marked[at] && (!is_relabelled(at) || UNCERTAIN.contains(&mask[at]) && !is_wide(at));
     let radius = (WIDE_RADIUS * unit * f32::from(STRAIGHT)) as u16;
     distance_to_wide(mask, columns, radius, distance);
     let is_thin = |at: usize| distance[at] > radius;

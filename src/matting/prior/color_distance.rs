@@ -7,8 +7,9 @@
 //! d² = (μ_s − μ_b)ᵀ (½ Σ_s + ½ Σ_b + n² I)⁻¹ (μ_s − μ_b)
 //! ```
 //!
-//! Means and covariances are measured on the pixels of which the mask is certain, in a window around the cell; n is the noise of a pixel.
-//! A window with too few pixels of either side has the distance 0.
+//! Means and covariances are measured on the pixels of which the mask is certain, in a window around the cell, and on those of the whole
+//! picture with the weight of a few pixels, so that a window in a wide fringe of hair has both sides too; n is the noise of a pixel. A
+//! picture without certain pixels of either side has the distance 0.
 
 use crate::image::{Frame, Size};
 use crate::matting::certainty::{BACKGROUND, FOREGROUND};
@@ -20,8 +21,8 @@ use rayon::prelude::*;
 const BLOCK: usize = 4;
 /// Blocks to either side of a block in its window: a window is twenty cells wide.
 const REACH: usize = 2;
-/// Fewest samples of either side in a window.
-const FEWEST: f32 = 16.0;
+/// Weight of each side of the whole picture in a window, in samples.
+const SAMPLES_OF_ALL: f32 = 16.0;
 /// n: standard deviation of a channel's noise, in steps of 255.
 const NOISE: f32 = 5.0;
 
@@ -65,6 +66,11 @@ pub(super) fn color_distances(frame: &Frame, mask: &[f32], grid: Size) -> Blocks
     sides.par_iter_mut().enumerate().with_min_len(columns).for_each(|(at, sides)| {
         *sides = moments(frame, mask, grid, at % columns, at / columns);
     });
+    let all = sides.iter().fold([[0.0; 10]; 2], |mut sums: Sides, sides| {
+        sums.iter_mut().flatten().zip(sides.iter().flatten()).for_each(|(sum, term)| *sum += term);
+        sums
+    });
+    let all = all.map(|side| side.map(|moment| moment * SAMPLES_OF_ALL / side[0].max(1.0)));
     // A box filter is one along the rows, then one along the columns.
     let window = |sides: &[Sides], at: usize, position: usize, stride: usize, length: usize| {
         let around = position.saturating_sub(REACH)..(position + REACH + 1).min(length);
@@ -75,7 +81,11 @@ pub(super) fn color_distances(frame: &Frame, mask: &[f32], grid: Size) -> Blocks
         })
     };
     let along = Recycled::collected((0..sides.len()).map(|at| window(&sides, at, at % columns, 1, columns)));
-    let values = (0..along.len()).map(|at| squared_distance(&window(&along, at, at / columns, columns, rows)));
+    let values = (0..along.len()).map(|at| {
+        let mut sides = window(&along, at, at / columns, columns, rows);
+        sides.iter_mut().flatten().zip(all.iter().flatten()).for_each(|(sum, term)| *sum += term);
+        squared_distance(&sides)
+    });
     Blocks { values: Recycled::collected(values), columns }
 }
 
@@ -102,7 +112,7 @@ fn moments(frame: &Frame, mask: &[f32], grid: Size, column: usize, row: usize) -
 }
 
 fn squared_distance([background, subject]: &Sides) -> f32 {
-    if background[0].min(subject[0]) < FEWEST {
+    if background[0].min(subject[0]) < SAMPLES_OF_ALL / 2.0 {
         return 0.0;
     }
     let mean = |side: &Moments, at: usize| side[at] / side[0];
@@ -144,10 +154,9 @@ mod tests {
     fn the_distance_counts_in_standard_deviations_of_the_noise() {
         for (difference, expected) in [(0, 0.0), (5, 1.0), (20, 16.0)] {
             let blocks = distances([100 + difference, 100, 100], [100; 3], true);
-            // Windows at the border between the sides see both.
-            for row in blocks.values.chunks_exact(blocks.columns) {
-                assert!((row[4] - expected).abs() < 1e-3, "{difference}: {}", row[4]);
-                assert_eq!(row[0], 0.0, "one side only");
+            // Windows of one side only, far from the border between them, have the other of the whole picture.
+            for distance in &*blocks.values {
+                assert!((distance - expected).abs() < 1e-3, "{difference}: {distance}");
             }
         }
     }
