@@ -259,7 +259,7 @@ roofline: build peers-packages ## Compare each stage with the limits of this mac
 	$(STEP) $@ 10 $(PEERS)/venv/bin/python benches/peers/roofline.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/roofline
 
 halo: build peers-packages ## Compare the residue of old backgrounds with rembg's, on rendered pictures
-	$(STEP) $@ 10 $(PEERS)/venv/bin/python benches/peers/halo/compare.py $(PEERS)/halo $(HALO)
+	$(STEP) $@ 10 env FEATURES="$(FEATURES)" $(PEERS)/venv/bin/python benches/peers/halo/compare.py $(PEERS)/halo $(HALO)
 
 # On a machine without access to PyPI set WITHOUT_PYPI=skip.
 export-test: build ## Export the shipped weights to ONNX, and compare a mask with the kernels'
@@ -436,6 +436,7 @@ if [ "$(1)" = for-packages ]; then \
 fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'command -v strace' strace; \
+  need 'command -v cjpeg && command -v djpeg' libjpeg-turbo-progs; \
   need 'ls /usr/lib/*/faketime/libfaketimeMT.so.1' faketime; \
   need 'ls /usr/lib/postgresql/*/bin/initdb || command -v initdb' postgresql; \
   need 'ls /usr/sbin/haproxy || command -v haproxy' haproxy; \

@@ -2,6 +2,7 @@
 """Measures the residue of a red background on cutouts' edges, for Backdrop and rembg. See README.md."""
 import argparse
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -119,8 +120,9 @@ def edge_errors(truth, cutout, space):
 
 
 def run_ours(folder):
-    command = ["cargo", "bench", "--locked", "--profile", "release", "--bench", "halo", "--", str(folder.resolve())]
-    subprocess.run(command, cwd=ROOT, check=True)
+    # With the features of the build that is there: others would build everything anew.
+    command = ["cargo", "bench", "--locked", "--profile", "release", *os.environ.get("FEATURES", "").split(), "--bench", "halo"]
+    subprocess.run([*command, "--", str(folder.resolve())], cwd=ROOT, check=True)
 
 
 def cut_all(all_scenes, space, folder):

@@ -1,4 +1,5 @@
-//! Decodes JPEG with zune-jpeg, in strict mode.
+//! Decodes JPEG: common layouts with zune-jpeg, in strict mode, which is the faster decoder; others, which it decodes wrongly or not at
+//! all, with jpeg-decoder. `tests/it/codec/jpeg_layouts.rs` compares both with libjpeg-turbo over all layouts that it writes.
 //!
 //! By default zune-jpeg fills missing data with grey and succeeds. Strict mode is applied to the reduced stream
 //! ([`Layout::reduced`]), so that it concerns the picture only.
@@ -6,13 +7,14 @@
 //! CMYK samples are inverted (255 is no ink), with or without Adobe's marker, as Photoshop writes and Pillow, Skia and
 //! Firefox read them. zune-jpeg's own conversion of them to RGBA skips pixels, so the raw samples are used.
 
-use super::layout::{Layout, MAX_SCANS};
+use super::layout::{Colors, Layout, MAX_SCANS};
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::header::Header;
 use crate::codec::icc::{self, Samples};
 use crate::codec::limits::limits_of;
 use crate::codec::pixel_format;
 use crate::image::{BufferPool, Frame};
+use jpeg_decoder::ColorTransform;
 use rayon::prelude::*;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
@@ -23,16 +25,20 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);
-    let format = {
+    {
         let reduced = layout.reduced(bytes);
-        catch_panic("JPEG", || samples(&reduced, &layout, &mut pixels))?
-    };
+        let decode = if layout.is_common { samples } else { samples_of_any_layout };
+        catch_panic("JPEG", || decode(&reduced, &layout, &mut pixels))?;
+    }
     let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
-    match format {
-        SampleFormat::Rgba => icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref()),
-        SampleFormat::Grey => icc::to_srgb(&mut pixels, Samples::Grey, profile.as_deref()),
-        SampleFormat::Cmyk => icc::cmyk_to_srgb(&mut pixels, profile.as_deref()),
-        SampleFormat::Ycck => {
+    let to_srgb = |pixels: &mut [u8], samples: Samples| {
+        icc::to_srgb(pixels, samples, profile.as_ref().map(|profile| icc::Colors::Profile(profile.into())).as_ref());
+    };
+    match layout.colors {
+        Colors::YCbCr | Colors::Rgb => to_srgb(&mut pixels, Samples::Rgb),
+        Colors::Grey => to_srgb(&mut pixels, Samples::Grey),
+        Colors::Cmyk => icc::cmyk_to_srgb(&mut pixels, profile.as_deref()),
+        Colors::Ycck => {
             ycck_to_cmyk(&mut pixels);
             icc::cmyk_to_srgb(&mut pixels, profile.as_deref());
         }
@@ -40,40 +46,61 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 
-/// The format of the decoded samples.
-enum SampleFormat {
-    Rgba,
-    Grey,
-    /// Inverted CMYK: 255 is no ink.
-    Cmyk,
-    /// Inverted CMYK with its colours as luma and chroma.
-    Ycck,
-}
-
-fn samples(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<SampleFormat, DecodeError> {
+/// Decodes to RGBA; CMYK and YCCK to their samples.
+fn samples(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeError> {
+    let out = match layout.colors {
+        Colors::Grey | Colors::YCbCr => ColorSpace::RGBA,
+        Colors::Rgb => ColorSpace::RGB,
+        Colors::Cmyk => ColorSpace::CMYK,
+        Colors::Ycck => ColorSpace::YCCK,
+    };
     let options = DecoderOptions::default()
         .set_strict_mode(true)
         .set_max_width(layout.size.width as usize)
         .set_max_height(layout.size.height as usize)
         .jpeg_set_max_scans(MAX_SCANS)
-        .jpeg_set_out_colorspace(ColorSpace::RGBA);
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(reduced), options);
-    decoder.decode_headers().map_err(corrupt)?;
-    let coded = decoder.input_colorspace();
-    let (out, format) = match (layout.components, coded) {
-        (1, _) => (ColorSpace::RGBA, SampleFormat::Grey),
-        // zune-jpeg reports Adobe's "no transform" as CMYK before it counts the components.
-        (3, Some(ColorSpace::RGB | ColorSpace::CMYK)) => (ColorSpace::RGB, SampleFormat::Rgba),
-        (4, Some(ColorSpace::YCCK)) => (ColorSpace::YCCK, SampleFormat::Ycck),
-        (4, _) => (ColorSpace::CMYK, SampleFormat::Cmyk),
-        _ => (ColorSpace::RGBA, SampleFormat::Rgba),
-    };
-    decoder.set_options(options.jpeg_set_out_colorspace(out));
-    decoder.decode_into(pixels).map_err(corrupt)?;
+        .jpeg_set_out_colorspace(out);
+    JpegDecoder::new_with_options(ZCursor::new(reduced), options).decode_into(pixels).map_err(corrupt)?;
     if out == ColorSpace::RGB {
         pixel_format::rgb_to_rgba(pixels);
     }
-    Ok(format)
+    Ok(())
+}
+
+/// Decodes like [`samples`], slower.
+fn samples_of_any_layout(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeError> {
+    let mut decoder = jpeg_decoder::Decoder::new(reduced);
+    decoder.set_max_decoding_buffer_size(pixels.len());
+    decoder.set_color_transform(match layout.colors {
+        Colors::Grey => ColorTransform::Grayscale,
+        Colors::YCbCr => ColorTransform::YCbCr,
+        Colors::Rgb => ColorTransform::RGB,
+        // It inverts each sample.
+        Colors::Cmyk | Colors::Ycck => ColorTransform::CMYK,
+    });
+    let decoded = decoder.decode().map_err(corrupt)?;
+    match decoded.len() / layout.size.area() {
+        1 => pixels
+            .as_chunks_mut::<4>()
+            .0
+            .iter_mut()
+            .zip(&decoded)
+            .for_each(|(pixel, &grey)| *pixel = [grey, grey, grey, 255]),
+        3 => {
+            let colors = decoded.as_chunks::<3>().0;
+            pixels
+                .as_chunks_mut::<4>()
+                .0
+                .iter_mut()
+                .zip(colors)
+                .for_each(|(pixel, &[r, g, b])| *pixel = [r, g, b, 255]);
+        }
+        _ if decoded.len() == pixels.len() => {
+            pixels.iter_mut().zip(&decoded).for_each(|(sample, &inverted)| *sample = 255 - inverted)
+        }
+        _ => return Err(corrupt("another number of samples")),
+    }
+    Ok(())
 }
 
 /// Converts YCCK to inverted CMYK (ITU-T T.871's formula, which gives the colours of the inks; hence inverted again).

@@ -24,20 +24,60 @@ const PADDING: [u8; 16] = [0; 16];
 const SCAN: u8 = 0xda;
 /// APP14.
 const ADOBE: u8 = 0xee;
+/// The Huffman tables of T.81, K.3: of a file without its own, as frames of webcams are.
+const STANDARD_TABLES: &[u8] = include_bytes!("standard_tables.bin");
 
 /// Positions of the parts of a JPEG file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
     /// Stored size.
     pub(super) size: Size,
-    /// Colour components: 1, 3 or 4.
-    pub(super) components: u8,
+    /// What the components are.
+    pub(super) colors: Colors,
+    /// Whether zune-jpeg decodes it: luma has one or two samples a side for each of chroma, and a sequential picture has one scan.
+    pub(super) is_common: bool,
     exif: Option<Range<usize>>,
     /// Index, count and position of the profile's chunks.
     profile: Vec<(u8, u8, Range<usize>)>,
     /// The segments that the decoder needs, except SOI and EOI.
     essential: Vec<Range<usize>>,
-    one_sequential_scan: bool,
+    is_progressive: bool,
+}
+
+/// What the components of a picture are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Colors {
+    Grey,
+    YCbCr,
+    Rgb,
+    /// Inverted: 255 is no ink.
+    Cmyk,
+    /// Inverted CMYK with its colours as luma and chroma.
+    Ycck,
+}
+
+impl Colors {
+    /// By the number of components, their identifiers, whether there is a JFIF marker, and the transform of Adobe's, as in libjpeg.
+    fn of(identifiers: &[u8], is_jfif: bool, adobe: Option<u8>) -> Self {
+        match (identifiers, adobe) {
+            ([_], _) => Self::Grey,
+            ([_, _, _], _) if is_jfif => Self::YCbCr,
+            ([_, _, _], Some(0)) | (b"RGB", None) => Self::Rgb,
+            ([_, _, _], _) => Self::YCbCr,
+            (_, None | Some(0)) => Self::Cmyk,
+            (_, Some(_)) => Self::Ycck,
+        }
+    }
+
+    /// The transform in Adobe's marker that says so; grey needs none.
+    const fn adobe_transform(self) -> Option<u8> {
+        match self {
+            Self::Grey => None,
+            Self::Rgb | Self::Cmyk => Some(0),
+            Self::YCbCr => Some(1),
+            Self::Ycck => Some(2),
+        }
+    }
 }
 
 impl Layout {
@@ -99,15 +139,20 @@ impl Layout {
     /// end of the bytes is an error in strict mode.
     pub(super) fn reduced(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        out.reserve_exact(2 + PADDING.len() + self.essential.iter().map(Range::len).sum::<usize>());
+        out.reserve_exact(
+            2 + 16 + STANDARD_TABLES.len() + PADDING.len() + self.essential.iter().map(Range::len).sum::<usize>(),
+        );
         out.extend(b"\xff\xd8");
-        for place in &self.essential {
-            // Adobe's marker is meaningless for grey, but after the frame header it makes zune-jpeg expect colour.
-            if !(self.components == 1 && bytes[place.start + 1] == ADOBE) {
-                out.extend(&bytes[place.clone()]);
-            }
+        // In place of the file's own markers, of which decoders make different things.
+        if let Some(transform) = self.colors.adobe_transform() {
+            out.extend(b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00");
+            out.push(transform);
         }
-        if self.one_sequential_scan {
+        if !self.is_progressive {
+            out.extend(STANDARD_TABLES);
+        }
+        self.essential.iter().for_each(|place| out.extend(&bytes[place.clone()]));
+        if self.is_common && !self.is_progressive {
             out.extend(PADDING);
         } else {
             out.extend(b"\xff\xd9");
@@ -119,7 +164,8 @@ impl Layout {
 /// A frame header.
 struct Frame {
     size: Size,
-    components: u8,
+    /// Of each component, its identifier and sampling factors: across in the upper four bits, down in the lower ones.
+    components: Vec<[u8; 2]>,
     progressive: bool,
     /// Number of MCUs; a scan has at least one block of each of its components per MCU.
     units: usize,
@@ -133,6 +179,9 @@ struct Walk {
     scanned: Vec<u8>,
     scans: usize,
     tables: usize,
+    is_jfif: bool,
+    /// The transform in Adobe's marker.
+    adobe: Option<u8>,
     exif: Option<Range<usize>>,
     profile: Vec<(u8, u8, Range<usize>)>,
     essential: Vec<Range<usize>>,
@@ -172,8 +221,10 @@ impl Walk {
                 self.add_scan(body, whole.end - start - body.len())?;
                 true
             }
-            // APP0 of a motion JPEG frame selects the standard tables.
-            0xe0 => body.starts_with(b"AVI1\0"),
+            0xe0 => {
+                self.is_jfif |= body.starts_with(b"JFIF\0");
+                false
+            }
             0xe1 => {
                 if body.starts_with(b"Exif\0\0") && self.exif.is_none() {
                     self.exif = Some(start..start + body.len());
@@ -188,7 +239,12 @@ impl Walk {
                 }
                 false
             }
-            ADOBE => body.starts_with(b"Adobe") && body.len() >= 12 && body[11] <= 2,
+            ADOBE => {
+                if body.starts_with(b"Adobe") {
+                    self.adobe = body.get(11).copied();
+                }
+                false
+            }
             _ => false,
         };
         if needed {
@@ -218,12 +274,22 @@ impl Walk {
         let Frame { size, components, progressive, .. } = self.frame.ok_or_else(|| corrupt("no frame"))?;
         self.scanned.sort_unstable();
         self.scanned.dedup();
-        if self.scanned.len() < usize::from(components) {
+        if self.scanned.len() < components.len() {
             return Err(corrupt("a component without a scan"));
         }
-        let one_sequential_scan = self.scans == 1 && !progressive;
+        let identifiers: Vec<u8> = components.iter().map(|[identifier, _]| *identifier).collect();
+        let colors = Colors::of(&identifiers, self.is_jfif, self.adobe);
+        let factors = |range: std::ops::Range<usize>| components[range].iter().map(|[_, factors]| *factors);
+        let is_common = (progressive || self.scans == 1)
+            && match colors {
+                Colors::Grey => true,
+                Colors::YCbCr | Colors::Rgb => {
+                    matches!(components[0][1], 0x11 | 0x21 | 0x12 | 0x22) && factors(1..3).all(|chroma| chroma == 0x11)
+                }
+                Colors::Cmyk | Colors::Ycck => factors(0..4).all(|factors| factors == 0x11),
+            };
         let Self { exif, profile, essential, .. } = self;
-        Ok(Layout { size, components, exif, profile, essential, one_sequential_scan })
+        Ok(Layout { size, colors, is_common, exif, profile, essential, is_progressive: progressive })
     }
 }
 
@@ -240,10 +306,11 @@ impl Frame {
             return Err(corrupt(format_args!("{components} colour components")));
         }
         // An identifier, two sampling factors of four bits, a table.
-        let each = slice(body, 6, usize::from(components) * 3)?;
-        let factors = || each.iter().skip(1).step_by(3);
-        let across = factors().map(|factors| u32::from(factors >> 4)).max().unwrap_or(1).max(1);
-        let down = factors().map(|factors| u32::from(factors & 15)).max().unwrap_or(1).max(1);
+        let each = slice(body, 6, usize::from(components) * 3)?.as_chunks::<3>().0;
+        let components: Vec<[u8; 2]> = each.iter().map(|&[identifier, factors, _]| [identifier, factors]).collect();
+        let most = |factor: fn(u8) -> u8| components.iter().map(|[_, factors]| factor(*factors)).max().unwrap_or(1);
+        let [across, down] =
+            [most(|factors| factors >> 4), most(|factors| factors & 15)].map(|most| u32::from(most.max(1)));
         let units = Size::new(size.width.div_ceil(8 * across), size.height.div_ceil(8 * down)).area();
         Ok(Self { size, components, progressive, units })
     }

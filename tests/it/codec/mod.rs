@@ -7,5 +7,6 @@ pub(crate) mod heic;
 #[cfg(feature = "heic")]
 pub(crate) mod heic_hostile;
 pub(crate) mod hostile;
+pub(crate) mod jpeg_layouts;
 pub(crate) mod support;
 pub(crate) mod webp_sizes;
