@@ -7,6 +7,7 @@ use super::orientation::Orientation;
 
 const ORIENTATION: u16 = 0x0112;
 const SHORT: u16 = 3;
+const LONG: u16 = 4;
 
 /// The orientation in an EXIF block.
 ///
@@ -33,8 +34,12 @@ fn tag(tiff: &[u8]) -> Option<u16> {
     (0..entries)
         .map_while(|index| directory.checked_add(2 + index * 12).filter(|at| at + 12 <= tiff.len()))
         .find(|&at| u16_at(at) == Some(ORIENTATION))
-        .filter(|&at| u16_at(at + 2) == Some(SHORT))
-        .and_then(|at| u16_at(at + 8))
+        .and_then(|at| match (u16_at(at + 2)?, little) {
+            (SHORT, _) | (LONG, true) => u16_at(at + 8),
+            // Some writers take four bytes, though the standard has two.
+            (LONG, false) => u16_at(at + 10),
+            _ => None,
+        })
 }
 
 #[cfg(test)]
@@ -63,6 +68,17 @@ mod tests {
             assert_eq!(orientation(&block(little, 6)), Orientation::Rotate90);
             let prefixed = [b"Exif\0\0".to_vec(), block(little, 8)].concat();
             assert_eq!(orientation(&prefixed), Orientation::Rotate270);
+        }
+    }
+
+    #[test]
+    fn a_value_of_four_bytes_is_read() {
+        for little in [true, false] {
+            let mut long = block(little, 0);
+            let (kind, value) = (long.len() - 10, long.len() - 4);
+            long[kind..kind + 2].copy_from_slice(&if little { LONG.to_le_bytes() } else { LONG.to_be_bytes() });
+            long[value..].copy_from_slice(&if little { 6_u32.to_le_bytes() } else { 6_u32.to_be_bytes() });
+            assert_eq!(orientation(&long), Orientation::Rotate90);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Fuzz targets of the picture files: container readers against decoders, HEIC's cost check, colour profiles.
 
-use super::icc::{self, Samples, SixteenBitTransform};
+use super::icc::{self, CodePoints, Colors, Samples, SixteenBitTransform};
 use super::{Limits, decode, probe};
 use crate::fuzzing::peak_of;
 use crate::image::BufferPool;
@@ -45,25 +45,21 @@ pub fn picture(bytes: &[u8]) {
 pub fn profile(bytes: &[u8]) {
     let Some((&model, profile)) = bytes.split_first() else { return };
     let mut pixels: Vec<u8> = (0..=255_u8).flat_map(|n| [n, n.wrapping_mul(3), n.wrapping_mul(7), n]).collect();
-    match model % 3 {
-        0 => {
-            icc::to_srgb(&mut pixels, Samples::Rgb, Some(profile));
-            apply_to_16_bits(Samples::Rgb, profile);
+    let samples = [Some(Samples::Rgb), Some(Samples::Grey), None][usize::from(model % 3)];
+    if let Some(samples) = samples {
+        let colors = match *profile {
+            [primaries, transfer] => Colors::CodePoints(CodePoints { primaries, transfer }),
+            _ => Colors::Profile(profile.into()),
+        };
+        icc::to_srgb(&mut pixels, samples, Some(&colors));
+        if let Some(transform) = SixteenBitTransform::of(samples, &colors) {
+            transform.apply(&[0, 0, 0, 7, 30_000, 30_000, 30_000, 0, u16::MAX, u16::MAX, u16::MAX, 9], &mut [0; 12]);
         }
-        1 => {
-            icc::to_srgb(&mut pixels, Samples::Grey, Some(profile));
-            apply_to_16_bits(Samples::Grey, profile);
-        }
-        _ => icc::cmyk_to_srgb(&mut pixels, Some(profile)),
+    } else {
+        icc::cmyk_to_srgb(&mut pixels, Some(profile));
     }
     for (n, pixel) in (0..=255_u8).zip(pixels.as_chunks::<4>().0) {
         assert_eq!(pixel[3], if model % 3 == 2 { 255 } else { n }, "alpha of pixel {n}");
-    }
-}
-
-fn apply_to_16_bits(samples: Samples, profile: &[u8]) {
-    if let Some(transform) = SixteenBitTransform::of(samples, profile) {
-        transform.apply(&[0, 0, 0, 7, 30_000, 30_000, 30_000, 0, u16::MAX, u16::MAX, u16::MAX, 9], &mut [0; 12]);
     }
 }
 

@@ -1,17 +1,22 @@
-//! Converts pixels with an embedded ICC profile to sRGB.
+//! Converts pixels to sRGB by what a file says of its colours: an ICC profile, code points, linear light.
 //!
 //! A profile that is malformed, does not fit the picture's channels, or is larger than [`MAX_PROFILE_BYTES`] is ignored
 //! and the samples are taken as sRGB, as viewers do. A profile that changes no colour by more than one step (all variants
 //! of sRGB) is skipped, so that sRGB photos keep their bytes.
 
+mod code_points;
+mod high_range;
 mod sixteen_bit;
 
+pub(super) use code_points::CodePoints;
 pub(super) use sixteen_bit::SixteenBitTransform;
 
 use moxcms::{
-    ColorProfile, DataColorSpace, Layout, ParsingOptions, Transform8BitExecutor, TransformExecutor, TransformOptions,
+    ColorProfile, DataColorSpace, Layout, ParsingOptions, ToneReprCurve, Transform8BitExecutor, TransformExecutor,
+    TransformOptions,
 };
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -30,9 +35,50 @@ pub(super) enum Samples {
     Grey,
 }
 
+/// What a file says of its colours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Colors<'a> {
+    /// An ICC profile.
+    Profile(Cow<'a, [u8]>),
+    /// Code points.
+    CodePoints(CodePoints),
+    /// Samples are linear light in sRGB's primaries.
+    Linear,
+}
+
+impl Colors<'_> {
+    fn profile(&self) -> Option<ColorProfile> {
+        match self {
+            Self::Profile(profile) => parse(profile),
+            Self::CodePoints(code_points) => code_points.profile(),
+            Self::Linear => Some(linear()),
+        }
+    }
+}
+
+/// sRGB's primaries with linear light.
+fn linear() -> ColorProfile {
+    let mut profile = ColorProfile::new_srgb();
+    profile.cicp = None;
+    for curve in [&mut profile.red_trc, &mut profile.green_trc, &mut profile.blue_trc] {
+        *curve = ColorProfile::new_gray_with_gamma(1.0).gray_trc;
+    }
+    profile
+}
+
 /// Converts RGBA `pixels` in place; alpha is unchanged.
-pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, profile: Option<&[u8]>) {
-    let Some(profile) = profile.and_then(parse) else { return };
+pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, colors: Option<&Colors<'_>>) {
+    if let Some(Colors::CodePoints(code_points)) = colors
+        && let Some(range) = code_points.high_range()
+    {
+        return pixels.par_chunks_mut(CHUNK * 4).for_each(|chunk| {
+            let from: Vec<u16> = chunk.iter().map(|&sample| u16::from(sample) * 257).collect();
+            let mut to = vec![0; from.len()];
+            range.apply(&from, &mut to);
+            chunk.iter_mut().zip(to).for_each(|(sample, converted)| *sample = to_8_bits(converted));
+        });
+    }
+    let Some(profile) = colors.and_then(Colors::profile) else { return };
     match (profile.color_space, samples) {
         // A grey picture under an RGB profile is an RGB picture whose channels happen to be equal.
         (DataColorSpace::Rgb, Samples::Rgb | Samples::Grey) => {
@@ -72,6 +118,11 @@ pub(super) fn cmyk_to_srgb(pixels: &mut [u8], profile: Option<&[u8]>) {
     pixels.as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| pixel[3] = 255);
 }
 
+/// The nearest 8-bit value of a 16-bit sample.
+pub(super) fn to_8_bits(sample: u16) -> u8 {
+    ((u32::from(sample) * 255 + 32_767) / 65_535) as u8
+}
+
 /// `a * b / 255`, rounded (Blinn).
 fn multiply(a: u8, b: u8) -> u8 {
     let product = u16::from(a) * u16::from(b) + 128;
@@ -87,7 +138,31 @@ fn parse(profile: &[u8]) -> Option<ColorProfile> {
         max_allowed_clut_size: MAX_PROFILE_BYTES,
         ..ParsingOptions::default()
     };
-    catch_panic(|| ColorProfile::new_from_slice_with_options(profile, options).ok())
+    let parsed = catch_panic(|| ColorProfile::new_from_slice_with_options(profile, options).ok())?;
+    if parsed.color_space == DataColorSpace::Gray && parsed.pcs == DataColorSpace::Lab {
+        return grey_by_luminance(parsed);
+    }
+    Some(parsed)
+}
+
+/// A grey profile whose curve gives CIE lightness, as one whose curve gives luminance, which the colour engine takes.
+fn grey_by_luminance(mut profile: ColorProfile) -> Option<ColorProfile> {
+    const STEPS: u32 = 4096;
+    profile.pcs = DataColorSpace::Xyz;
+    let levels: Vec<u16> = (0..STEPS).map(|step| (step * 65535 / (STEPS - 1)) as u16).collect();
+    let (linear, mut lightness) = (ColorProfile::new_gray_with_gamma(1.0), vec![0; levels.len()]);
+    catch_panic(|| {
+        let options = TransformOptions::default();
+        let curve = profile.create_transform_16bit(Layout::Gray, &linear, Layout::Gray, options).ok()?;
+        curve.transform(&levels, &mut lightness).ok()
+    })?;
+    let luminance = |lightness: u16| {
+        let lightness = f64::from(lightness) / 65535.0 * 100.0;
+        let light = if lightness > 8.0 { ((lightness + 16.0) / 116.0).powi(3) } else { lightness * 27.0 / 24389.0 };
+        (light * 65535.0).round() as u16
+    };
+    profile.gray_trc = Some(ToneReprCurve::Lut(lightness.into_iter().map(luminance).collect()));
+    Some(profile)
 }
 
 fn transform_to_srgb(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<Transform8BitExecutor>> {
@@ -141,12 +216,16 @@ fn in_place(
 mod tests {
     use super::*;
 
+    fn icc(profile: &[u8]) -> Colors<'_> {
+        Colors::Profile(profile.into())
+    }
+
     #[test]
     fn an_srgb_profile_changes_no_byte() {
         let profile = ColorProfile::new_srgb().encode().expect("a profile");
         let mut pixels: Vec<u8> = (0..40_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
         let before = pixels.clone();
-        to_srgb(&mut pixels, Samples::Rgb, Some(&profile));
+        to_srgb(&mut pixels, Samples::Rgb, Some(&icc(&profile)));
         assert_eq!(pixels, before);
     }
 
@@ -154,7 +233,7 @@ mod tests {
     fn display_p3_is_converted_and_alpha_is_unchanged() {
         let profile = ColorProfile::new_display_p3().encode().expect("a profile");
         let mut pixels = [[200, 100, 50, 7], [128, 128, 128, 200]].concat();
-        to_srgb(&mut pixels, Samples::Rgb, Some(&profile));
+        to_srgb(&mut pixels, Samples::Rgb, Some(&icc(&profile)));
         // By the matrices: P3 (200, 100, 50) is sRGB (214.9, 92.6, 31.0); neutral colours stay.
         for (seen, right) in pixels.iter().zip([215, 93, 31, 7, 128, 128, 128, 200]) {
             assert!(seen.abs_diff(right) <= 1, "{pixels:?}");
@@ -169,7 +248,7 @@ mod tests {
         oversized.resize(MAX_PROFILE_BYTES + 1, 0);
         let mut pixels = vec![200, 100, 50, 255];
         for profile in [b"not a profile".as_slice(), &[], &grey, &oversized, &oversized[..200]] {
-            to_srgb(&mut pixels, Samples::Rgb, Some(profile));
+            to_srgb(&mut pixels, Samples::Rgb, Some(&icc(profile)));
             assert_eq!(pixels, [200, 100, 50, 255]);
         }
     }
@@ -178,7 +257,7 @@ mod tests {
     fn linear_grey_becomes_encoded_grey() {
         let profile = ColorProfile::new_gray_with_gamma(1.0).encode().expect("a profile");
         let mut pixels = vec![55, 55, 55, 9];
-        to_srgb(&mut pixels, Samples::Grey, Some(&profile));
+        to_srgb(&mut pixels, Samples::Grey, Some(&icc(&profile)));
         // encoded(55/255) = 0.502 → 128
         assert!(pixels[0].abs_diff(128) <= 1 && pixels[1] == pixels[0] && pixels[2] == pixels[0], "{pixels:?}");
         assert_eq!(pixels[3], 9);
@@ -190,5 +269,23 @@ mod tests {
         cmyk_to_srgb(&mut pixels, None);
         let right = [[255, 255, 255, 255], [0, 255, 255, 255], [128, 64, 128, 255], [0, 0, 0, 255]].concat();
         assert_eq!(pixels, right);
+    }
+
+    #[test]
+    fn linear_light_and_code_points_are_converted() {
+        let converted = |pixel: [u8; 3], colors: Colors<'_>| {
+            let mut pixels = [pixel[0], pixel[1], pixel[2], 9];
+            to_srgb(&mut pixels, Samples::Rgb, Some(&colors));
+            assert_eq!(pixels[3], 9);
+            [pixels[0], pixels[1], pixels[2]]
+        };
+        assert!(matches!(converted([0, 55, 255], Colors::Linear), [0, 127 | 128, 255]));
+        let of = |primaries, transfer| Colors::CodePoints(CodePoints { primaries, transfer });
+        // Display P3; sRGB, BT.709, unspecified, reserved: as they are.
+        let p3 = converted([200, 60, 40], of(12, 13));
+        assert!(p3.iter().zip([218, 41, 22]).all(|(seen, right)| seen.abs_diff(right) <= 1), "{p3:?}");
+        for (primaries, transfer) in [(1, 13), (1, 1), (2, 2), (2, 13), (12, 2), (0, 0), (255, 255), (9, 3)] {
+            assert_eq!(converted([200, 60, 40], of(primaries, transfer)), [200, 60, 40], "{primaries} {transfer}");
+        }
     }
 }

@@ -13,12 +13,12 @@ use super::deadline_reader::DeadlineReader;
 use super::{cost, item_tables};
 use crate::codec::error::{DecodeError, catch_panic, corrupt, not_as_probed};
 use crate::codec::header::Header;
-use crate::codec::icc::{self, MAX_PROFILE_BYTES, Samples};
+use crate::codec::icc::{self, CodePoints, Colors, MAX_PROFILE_BYTES, Samples, SixteenBitTransform, to_8_bits};
 use crate::codec::limits::{Limits, MAX_TIME, check_size, time_limit};
 use crate::image::{BufferPool, Frame, Size};
 use libheif_rs::{
-    ColorPrimaries, ColorSpace, CompressionFormat, DecodingOptions, HeifContext, Image, ImageHandle, LibHeif,
-    RgbChroma, SecurityLimits, TransferCharacteristics,
+    ColorSpace, CompressionFormat, DecodingOptions, HeifContext, Image, ImageHandle, LibHeif, Plane, RgbChroma,
+    SecurityLimits,
 };
 use rayon::prelude::*;
 use std::sync::LazyLock;
@@ -64,10 +64,17 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
             return Err(not_as_probed());
         }
         let mut pixels = pool.take(probed.area() * 4);
-        samples(&handle, probed, &mut pixels).map_err(|error| if expired() { too_long(time) } else { error })?;
-        if applies_profile {
-            let profile = handle.color_profile_raw().map(|profile| profile.data).or_else(|| nclx_profile(&handle));
-            icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref());
+        let colors = applies_profile.then(|| colors(&handle)).flatten();
+        // More than eight bits are rounded after they are converted.
+        let deep = colors.as_ref().filter(|_| handle.luma_bits_per_pixel() > 8);
+        let transform = deep.and_then(|colors| SixteenBitTransform::of(Samples::Rgb, colors));
+        let samples = match &transform {
+            Some(transform) => deep_samples(&handle, probed, transform, &mut pixels),
+            None => samples(&handle, probed, &mut pixels),
+        };
+        samples.map_err(|error| if expired() { too_long(time) } else { error })?;
+        if transform.is_none() {
+            icc::to_srgb(&mut pixels, Samples::Rgb, colors.as_ref());
         }
         Ok(Frame::new(probed, pixels))
     })
@@ -118,32 +125,66 @@ pub(super) fn primary(context: &HeifContext<'_>) -> Result<ImageHandle, DecodeEr
     context.primary_image_handle().map_err(corrupt)
 }
 
-/// Decodes the picture with the HEVC decoder of this name, or libheif's own choice.
+/// Decodes the picture with the HEVC decoder of this name, or libheif's own choice, to RGBA of eight bits.
 pub(super) fn decode_with(handle: &ImageHandle, decoder: Option<&str>) -> Result<Image, DecodeError> {
+    decode_to(RgbChroma::Rgba, handle, decoder)
+}
+
+fn decode_to(chroma: RgbChroma, handle: &ImageHandle, decoder: Option<&str>) -> Result<Image, DecodeError> {
     let mut options = DecodingOptions::new().ok_or_else(|| corrupt("libheif is out of memory"))?;
-    options.set_convert_hdr_to_8bit(true);
+    options.set_convert_hdr_to_8bit(chroma == RgbChroma::Rgba);
     options.set_strict_decoding(true);
     options.set_num_codec_threads(1);
     options.set_decoder_id(decoder).map_err(corrupt)?;
-    LIBRARY.decode(handle, ColorSpace::Rgb(RgbChroma::Rgba), Some(options)).map_err(corrupt)
+    LIBRARY.decode(handle, ColorSpace::Rgb(chroma), Some(options)).map_err(corrupt)
 }
 
 fn samples(handle: &ImageHandle, size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
     let image = decode_with(handle, None)?;
-    let planes = image.planes();
-    let plane = planes.interleaved.ok_or_else(|| corrupt("no pixels"))?;
+    let plane = image.planes().interleaved.ok_or_else(|| corrupt("no pixels"))?;
     let row_bytes = size.width as usize * 4;
-    let rows = plane.data.chunks(plane.stride);
-    if (plane.width, plane.height) != (size.width, size.height) || plane.stride < row_bytes {
-        return Err(not_as_probed());
-    }
-    for (row, decoded) in pixels.chunks_exact_mut(row_bytes).zip(rows) {
-        row.copy_from_slice(decoded.get(..row_bytes).ok_or_else(|| corrupt("rows are missing"))?);
+    for (row, decoded) in pixels.chunks_exact_mut(row_bytes).zip(rows(&plane, size, row_bytes)?) {
+        row.copy_from_slice(decoded.ok_or_else(|| corrupt("rows are missing"))?);
     }
     if image.is_premultiplied_alpha() || handle.is_premultiplied_alpha() {
         pixels.as_chunks_mut::<4>().0.par_iter_mut().with_min_len(16 << 10).for_each(unpremultiply);
     }
     Ok(())
+}
+
+/// Decodes the picture to samples of up to 16 bits, and converts them by `transform`. Premultiplied alpha is not expected here.
+fn deep_samples(
+    handle: &ImageHandle,
+    size: Size,
+    transform: &SixteenBitTransform,
+    pixels: &mut [u8],
+) -> Result<(), DecodeError> {
+    let image = decode_to(RgbChroma::HdrRgbaLe, handle, None)?;
+    let plane = image.planes().interleaved.ok_or_else(|| corrupt("no pixels"))?;
+    let most = (1_u32 << plane.bits_per_pixel.clamp(8, 16)) - 1;
+    let (mut stored, mut converted) = (Vec::new(), vec![0; size.width as usize * 4]);
+    for (row, decoded) in pixels.chunks_exact_mut(converted.len()).zip(rows(&plane, size, converted.len() * 2)?) {
+        let samples = decoded.ok_or_else(|| corrupt("rows are missing"))?.as_chunks::<2>().0;
+        stored.clear();
+        stored.extend(
+            samples.iter().map(|&sample| (u32::from(u16::from_le_bytes(sample)).min(most) * 65_535 / most) as u16),
+        );
+        transform.apply(&stored, &mut converted);
+        row.iter_mut().zip(&converted).for_each(|(byte, &sample)| *byte = to_8_bits(sample));
+    }
+    Ok(())
+}
+
+/// The rows of a plane of `size`, of `row_bytes` each; `None` for one that is missing.
+fn rows<'a>(
+    plane: &Plane<&'a [u8]>,
+    size: Size,
+    row_bytes: usize,
+) -> Result<impl Iterator<Item = Option<&'a [u8]>>, DecodeError> {
+    if (plane.width, plane.height) != (size.width, size.height) || plane.stride < row_bytes {
+        return Err(not_as_probed());
+    }
+    Ok(plane.data.chunks(plane.stride).map(move |row| row.get(..row_bytes)))
 }
 
 /// Divides premultiplied colour by alpha.
@@ -156,12 +197,15 @@ fn unpremultiply(pixel: &mut [u8; 4]) {
     }
 }
 
-/// A profile for colours given as code points (nclx): Display P3, the only common one that differs from sRGB.
-fn nclx_profile(handle: &ImageHandle) -> Option<Vec<u8>> {
+/// What the file says of its colours: an ICC profile, or code points (nclx).
+fn colors(handle: &ImageHandle) -> Option<Colors<'static>> {
+    if let Some(profile) = handle.color_profile_raw() {
+        return Some(Colors::Profile(profile.data.into()));
+    }
     let points = handle.color_profile_nclx()?;
-    let display_p3 = points.color_primaries() == ColorPrimaries::SMPTE_EG_432_1
-        && points.transfer_characteristics() == TransferCharacteristics::IEC_61966_2_1;
-    display_p3.then(|| moxcms::ColorProfile::new_display_p3().encode().ok()).flatten()
+    let primaries = u8::try_from(points.color_primaries() as u32).ok()?;
+    let transfer = u8::try_from(points.transfer_characteristics() as u32).ok()?;
+    Some(Colors::CodePoints(CodePoints { primaries, transfer }))
 }
 
 #[cfg(test)]

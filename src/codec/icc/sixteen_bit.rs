@@ -1,22 +1,30 @@
 //! Converts rows of 16-bit samples to sRGB, before they are rounded to 8 bits: in 8 bits the shadows of linear light have
 //! few levels.
 
-use super::{Samples, catch_panic, changes_colours, parse, transform_to_srgb};
+use super::high_range::HighRange;
+use super::{Colors, Samples, catch_panic, changes_colours, transform_to_srgb};
 use moxcms::{ColorProfile, DataColorSpace, Layout, Transform16BitExecutor, TransformOptions};
 use std::sync::Arc;
 
-/// The conversion by an embedded profile.
+/// The conversion by what a file says of its colours.
 pub(in crate::codec) enum SixteenBitTransform {
     /// Of colours.
     Rgb(Arc<Transform16BitExecutor>),
     /// The colour of each level of grey.
     Grey(Vec<[u16; 3]>),
+    /// Of a high dynamic range.
+    HighRange(HighRange),
 }
 
 impl SixteenBitTransform {
-    /// The conversion of `samples` by `profile`; `None` for the profiles that 8-bit samples are not converted by.
-    pub(in crate::codec) fn of(samples: Samples, profile: &[u8]) -> Option<Self> {
-        let profile = parse(profile)?;
+    /// The conversion of `samples` by `colors`; `None` where 8-bit samples are not converted either.
+    pub(in crate::codec) fn of(samples: Samples, colors: &Colors<'_>) -> Option<Self> {
+        if let Colors::CodePoints(code_points) = colors
+            && let Some(range) = code_points.high_range()
+        {
+            return Some(Self::HighRange(range));
+        }
+        let profile = colors.profile()?;
         match (profile.color_space, samples) {
             (DataColorSpace::Rgb, Samples::Rgb | Samples::Grey) => {
                 transform_to_srgb(&profile, Layout::Rgba, Layout::Rgba).filter(changes_colours)?;
@@ -43,6 +51,7 @@ impl SixteenBitTransform {
                 let pixels = to.as_chunks_mut::<4>().0.iter_mut().zip(from.as_chunks::<4>().0);
                 pixels.for_each(|(to, from)| to[3] = from[3]);
             }
+            Self::HighRange(range) => range.apply(from, to),
             Self::Grey(curve) => {
                 for (to, from) in to.as_chunks_mut::<4>().0.iter_mut().zip(from.as_chunks::<4>().0) {
                     let [red, green, blue] = curve[usize::from(from[0])];
@@ -62,8 +71,8 @@ fn transform(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<
 mod tests {
     use super::*;
 
-    fn encoded(profile: &ColorProfile) -> Vec<u8> {
-        profile.encode().expect("a profile")
+    fn encoded(profile: &ColorProfile) -> Colors<'static> {
+        Colors::Profile(profile.encode().expect("a profile").into())
     }
 
     /// 65535ths of sRGB for 65535ths of linear light.
@@ -76,12 +85,7 @@ mod tests {
     #[test]
     fn linear_light_keeps_its_shadows() {
         let grey = ColorProfile::new_gray_with_gamma(1.0);
-        let mut rgb = ColorProfile::new_srgb();
-        rgb.cicp = None;
-        for curve in [&mut rgb.red_trc, &mut rgb.green_trc, &mut rgb.blue_trc] {
-            curve.clone_from(&grey.gray_trc);
-        }
-        for (samples, profile) in [(Samples::Grey, encoded(&grey)), (Samples::Rgb, encoded(&rgb))] {
+        for (samples, profile) in [(Samples::Grey, encoded(&grey)), (Samples::Rgb, Colors::Linear)] {
             let transform = SixteenBitTransform::of(samples, &profile).expect("it changes colours");
             for level in (0..=u16::MAX).step_by(131) {
                 let mut seen = [0; 4];
@@ -102,6 +106,6 @@ mod tests {
         let grey = encoded(&ColorProfile::new_gray_with_gamma(1.0));
         assert!(SixteenBitTransform::of(Samples::Rgb, &srgb).is_none());
         assert!(SixteenBitTransform::of(Samples::Rgb, &grey).is_none());
-        assert!(SixteenBitTransform::of(Samples::Rgb, b"not a profile").is_none());
+        assert!(SixteenBitTransform::of(Samples::Rgb, &Colors::Profile(b"not a profile".as_slice().into())).is_none());
     }
 }

@@ -7,7 +7,7 @@
 use super::layout::Layout;
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::header::Header;
-use crate::codec::icc::{self, Samples, SixteenBitTransform};
+use crate::codec::icc::{self, Samples, SixteenBitTransform, to_8_bits};
 use crate::codec::limits::limits_of;
 use crate::image::{BufferPool, Frame};
 use png::{BitDepth, ColorType, Decoder, InterlaceInfo, Reader, Transformations};
@@ -20,14 +20,14 @@ const MAX_DECODER_BYTES: usize = 64 << 20;
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
-    let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
-    let deep = profile.as_deref().filter(|_| layout.sixteen_bits);
-    let transform = deep.and_then(|profile| SixteenBitTransform::of(samples, profile));
+    let colors = header.applies_profile.then(|| layout.colors(bytes)).flatten();
+    let deep = colors.as_ref().filter(|_| layout.sixteen_bits);
+    let transform = deep.and_then(|colors| SixteenBitTransform::of(samples, colors));
     // Rows are written one by one, each of them or an error.
     let mut pixels = pool.take_for_overwrite(layout.size.area() * 4);
     catch_panic("PNG", || rows(bytes, &layout, transform.as_ref(), &mut pixels))?;
     if transform.is_none() {
-        icc::to_srgb(&mut pixels, samples, profile.as_deref());
+        icc::to_srgb(&mut pixels, samples, colors.as_ref());
     }
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
@@ -137,11 +137,6 @@ fn converter_by(transform: &SixteenBitTransform, color: ColorType) -> impl FnMut
         transform.apply(&stored, &mut converted);
         pixels.iter_mut().zip(&converted).for_each(|(byte, &sample)| *byte = to_8_bits(sample));
     }
-}
-
-/// The nearest 8-bit value of a 16-bit sample.
-fn to_8_bits(sample: u16) -> u8 {
-    ((u32::from(sample) * 255 + 32_767) / 65_535) as u8
 }
 
 #[cfg(test)]

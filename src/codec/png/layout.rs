@@ -3,7 +3,7 @@
 use crate::codec::byte_reader::{slice, truncated, u8_at, u32_be};
 use crate::codec::error::{DecodeError, corrupt};
 use crate::codec::exif;
-use crate::codec::icc::MAX_PROFILE_BYTES;
+use crate::codec::icc::{CodePoints, Colors, MAX_PROFILE_BYTES};
 use crate::codec::limits::{Limits, check_size};
 use crate::codec::orientation::Orientation;
 use crate::image::Size;
@@ -11,6 +11,17 @@ use std::ops::Range;
 
 /// Length, type and checksum of a chunk.
 const CHUNK_OVERHEAD: usize = 12;
+
+/// A gamma of 1 in `gAMA`, in hundred-thousandths.
+const LINEAR: [u8; 4] = 100_000_u32.to_be_bytes();
+
+/// The code points of a `cICP` chunk, of RGB samples in the full range; others are not defined for PNG, or not in use.
+fn code_points(chunk: &[u8]) -> Option<CodePoints> {
+    match *chunk {
+        [primaries, transfer, 0, 1] => Some(CodePoints { primaries, transfer }),
+        _ => None,
+    }
+}
 
 /// Positions of the parts of a PNG file.
 #[derive(Debug)]
@@ -23,11 +34,18 @@ pub(in crate::codec) struct Layout {
     pub(super) sixteen_bits: bool,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
+    code_points: Option<CodePoints>,
+    /// Whether samples are linear light by `gAMA`, and no other chunk tells of colours.
+    is_linear: bool,
 }
 
 impl Layout {
     /// Walks the chunks of `bytes`.
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
+        // Apple's variant for iOS swaps channels, premultiplies alpha and compresses without a header.
+        if bytes.get(12..16) == Some(b"CgBI") {
+            return Err(DecodeError::Unsupported { found: Some("a PNG optimised for iOS (CgBI)") });
+        }
         // The signature is 8 bytes, and IHDR has to come first.
         if slice(bytes, 8, 8)? != b"\0\0\0\x0dIHDR" {
             return Err(corrupt("it does not begin with IHDR"));
@@ -36,8 +54,9 @@ impl Layout {
         check_size(size, limits)?;
         let (depth, colour_type) = (u8_at(bytes, 24)?, u8_at(bytes, 25)?);
         let (grey, sixteen_bits) = (colour_type & 2 == 0, depth == 16);
-        let mut layout = Self { size, grey, sixteen_bits, exif: None, profile: None };
-        let (mut at, mut data) = (8 + CHUNK_OVERHEAD + 13, false);
+        let mut layout =
+            Self { size, grey, sixteen_bits, exif: None, profile: None, code_points: None, is_linear: false };
+        let (mut at, mut data, mut other_colors) = (8 + CHUNK_OVERHEAD + 13, false, false);
         loop {
             let len = usize::try_from(u32_be(bytes, at)?).map_err(|_| truncated())?;
             let name = slice(bytes, at + 4, 4)?;
@@ -48,11 +67,15 @@ impl Layout {
                 b"IEND" => break,
                 b"IDAT" => data = true,
                 b"iCCP" if !data => layout.profile = layout.profile.or(Some(place)),
+                b"cICP" if !data => layout.code_points = layout.code_points.or(code_points(&bytes[place])),
+                b"gAMA" if !data => layout.is_linear = bytes[place] == LINEAR,
+                b"sRGB" | b"cHRM" => other_colors = true,
                 b"eXIf" => layout.exif = layout.exif.or(Some(place)),
                 _ => {}
             }
             at = start + len + 4;
         }
+        layout.is_linear &= !other_colors;
         if data { Ok(layout) } else { Err(corrupt("no picture data")) }
     }
 
@@ -66,8 +89,15 @@ impl Layout {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
 
+    /// What the file says of its colours: code points before a profile before a curve, as the PNG specification has it.
+    pub(super) fn colors(&self, bytes: &[u8]) -> Option<Colors<'static>> {
+        let profile = || self.profile(bytes).map(|profile| Colors::Profile(profile.into()));
+        let linear = || (self.is_linear && self.profile.is_none()).then_some(Colors::Linear);
+        self.code_points.map(Colors::CodePoints).or_else(profile).or_else(linear)
+    }
+
     /// The inflated colour profile; `None` when it is malformed or larger than [`MAX_PROFILE_BYTES`].
-    pub(super) fn profile(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    fn profile(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let chunk = &bytes[self.profile.clone()?];
         // A name, a zero, the compression method 0, a zlib stream.
         let name = chunk.iter().take(80).position(|&byte| byte == 0)?;

@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::header::Header;
-use crate::codec::icc::{self, Samples};
+use crate::codec::icc::{self, Colors, Samples};
 use crate::codec::limits::limits_of;
 use crate::codec::pixel_format;
 use crate::image::{BufferPool, Frame, Size};
@@ -18,8 +18,8 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);
     catch_panic("WebP", || samples(&layout.with_flags_met(bytes), layout.size, &mut pixels))?;
-    let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
-    icc::to_srgb(&mut pixels, Samples::Rgb, profile);
+    let colors = header.applies_profile.then(|| layout.profile(bytes)).flatten().map(Colors::Profile);
+    icc::to_srgb(&mut pixels, Samples::Rgb, colors.as_ref());
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 

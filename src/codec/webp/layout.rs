@@ -38,6 +38,7 @@ impl Layout {
         check_size(size, limits)?;
         let declared = usize::try_from(u32_le(bytes, 4)?).map_err(|_| truncated())?.saturating_add(8);
         let flags = if first == b"VP8X" { Some(u8_at(bytes, FLAGS)?) } else { None };
+        let is_flagged = |flag: u8| flags.is_some_and(|flags| flags & flag != 0);
         let mut layout = Self { size, exif: None, profile: None, flags: None };
         let mut unmet = ALPHA | EXIF | XMP;
         let (mut at, mut data, mut coverage, mut alpha) = (12, false, false, false);
@@ -66,8 +67,9 @@ impl Layout {
                     check_frame(size, bytes, place.start)?;
                     data = true;
                 }
-                b"EXIF" => layout.exif = layout.exif.or(Some(place)),
-                b"ICCP" => layout.profile = layout.profile.or(Some(place)),
+                // As libwebp: without its flag a chunk does not count.
+                b"EXIF" if is_flagged(EXIF) => layout.exif = layout.exif.or(Some(place)),
+                b"ICCP" if is_flagged(PROFILE) => layout.profile = layout.profile.or(Some(place)),
                 _ => {}
             }
             at += 8 + len + len % 2;
@@ -98,8 +100,8 @@ impl Layout {
     }
 
     /// The colour profile.
-    pub(super) fn profile<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        self.profile.clone().map(|place| &bytes[place])
+    pub(super) fn profile<'a>(&self, bytes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        self.profile.clone().map(|place| bytes[place].into())
     }
 }
 
@@ -109,6 +111,7 @@ const ANIMATION: u8 = 1 << 1;
 const XMP: u8 = 1 << 2;
 const EXIF: u8 = 1 << 3;
 const ALPHA: u8 = 1 << 4;
+const PROFILE: u8 = 1 << 5;
 
 /// Checks that an animation frame, with chunk data at `at`, lies on the `canvas` and has its declared size.
 fn check_frame(canvas: Size, bytes: &[u8], at: usize) -> Result<(), DecodeError> {

@@ -18,6 +18,19 @@ fn heics_of_every_kind_agree_with_libheif() {
     }
 }
 
+/// A disc before a plain ground, tagged by code points alone.
+#[test]
+fn colours_given_by_code_points_are_converted() {
+    for (name, within) in [("bt2020.sdr.heic", 4), ("bt2020.pq.heic", 14), ("bt2020.hlg.heic", 14)] {
+        let seen: Picture = decode(&fixture(name)).unwrap_or_else(|error| panic!("{name}: {error}")).into();
+        for ((x, y), right) in [((64, 48), [200_u8, 60, 40]), ((8, 8), [203, 213, 225])] {
+            let at = (y * seen.size.width as usize + x) * 4;
+            let pixel = &seen.pixels[at..at + 3];
+            assert!(pixel.iter().zip(right).all(|(seen, right)| seen.abs_diff(right) <= within), "{name}: {pixel:?}");
+        }
+    }
+}
+
 #[test]
 fn the_containers_rotation_applies_and_that_of_exif_does_not() {
     let probe = |name: &str| codec::probe(&fixture(name), &Limits::default()).expect("a header");

@@ -1,0 +1,52 @@
+//! Colours that a file gives as code points (ITU-T H.273): PNG's `cICP`, HEIF's `nclx`.
+
+use super::high_range::HighRange;
+use moxcms::{
+    CicpColorPrimaries, CicpProfile, ColorProfile, MatrixCoefficients, ToneReprCurve, TransferCharacteristics,
+};
+
+/// The code points of a picture whose samples have the full range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::codec) struct CodePoints {
+    /// Colour primaries.
+    pub(in crate::codec) primaries: u8,
+    /// Transfer characteristics.
+    pub(in crate::codec) transfer: u8,
+}
+
+impl CodePoints {
+    /// Whether the samples have a high dynamic range: PQ or HLG.
+    const fn has_high_range(self) -> bool {
+        matches!(self.transfer, 16 | 18)
+    }
+
+    /// The profile of a standard dynamic range; `None` where code points are unspecified or reserved. The curve of BT.709 in BT.709's
+    /// primaries is taken for sRGB's, as viewers of photos do.
+    pub(super) fn profile(self) -> Option<ColorProfile> {
+        let is_srgb = self.primaries == 1 && matches!(self.transfer, 1 | 6 | 13 | 14 | 15);
+        (!is_srgb && !self.has_high_range()).then(|| self.profile_of(self.transfer)).flatten()
+    }
+
+    /// The conversion of a high dynamic range, if it is one.
+    pub(super) fn high_range(self) -> Option<HighRange> {
+        // The matrix is that of the primaries, whatever the curve is.
+        let matrix = || Some(self.profile_of(8)?.transform_matrix(&ColorProfile::new_srgb()));
+        self.has_high_range().then(|| Some(HighRange::new(self.transfer == 18, &matrix()?))).flatten()
+    }
+
+    fn profile_of(self, transfer: u8) -> Option<ColorProfile> {
+        let transfer_characteristics = TransferCharacteristics::try_from(transfer).ok()?;
+        ToneReprCurve::try_from(transfer_characteristics).ok()?;
+        let mut profile = ColorProfile::new_from_cicp(CicpProfile {
+            color_primaries: CicpColorPrimaries::try_from(self.primaries).ok()?,
+            transfer_characteristics,
+            matrix_coefficients: MatrixCoefficients::Identity,
+            full_range: true,
+        });
+        // Without primaries of their own the code points have changed nothing.
+        profile.red_trc.as_ref()?;
+        // The curves say it all.
+        profile.cicp = None;
+        Some(profile)
+    }
+}
