@@ -1,7 +1,7 @@
 //! Decodes a picture from base64 text as it arrives.
 //!
 //! White space is skipped (RFC 2045 wraps lines), both alphabets of RFC 4648 are read, with or without padding, and the head
-//! of a data URL (RFC 2397) before the text is dropped.
+//! of a data URL (RFC 2397) before the text is dropped; its signs may be escaped (`%2B`).
 
 use super::error::ApiError;
 use super::form;
@@ -30,6 +30,8 @@ const MAX_HEAD: usize = 256;
 #[derive(Debug)]
 pub(super) struct Decoder {
     state: State,
+    /// The digits after a `%`.
+    escape: Option<String>,
     /// Characters that are not decoded yet, all of the standard alphabet.
     text: Vec<u8>,
     bytes: Vec<u8>,
@@ -51,12 +53,21 @@ enum State {
 
 impl Decoder {
     pub(super) fn new(share: Share) -> Self {
-        Self { state: State::Start, text: Vec::new(), bytes: Vec::new(), share }
+        Self { state: State::Start, escape: None, text: Vec::new(), bytes: Vec::new(), share }
     }
 
     pub(super) fn push(&mut self, byte: u8) -> Result<(), ApiError> {
         if byte.is_ascii_whitespace() {
             return Ok(());
+        }
+        if let Some(digits) = &mut self.escape {
+            digits.push(char::from(byte));
+            if digits.len() < 2 {
+                return Ok(());
+            }
+            let escaped = u8::from_str_radix(digits, 16).ok().filter(|escaped| *escaped != b'%').unwrap_or(u8::MAX);
+            self.escape = None;
+            return self.push(escaped);
         }
         match (&mut self.state, byte) {
             (State::Invalid(_), _) => {}
@@ -70,6 +81,7 @@ impl Decoder {
             }
             (State::Head(head), _) if head.len() < MAX_HEAD => head.push(byte),
             (State::Head(_), _) => self.state = invalid("a data URL with a long head"),
+            (State::Text | State::Padding(_), b'%') => self.escape = Some(String::new()),
             (State::Start | State::Text, b'=') => self.state = State::Padding(1),
             (State::Padding(1), b'=') => self.state = State::Padding(2),
             (State::Start | State::Text, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'-' | b'_') => {
@@ -105,7 +117,7 @@ impl Decoder {
     }
 
     pub(super) fn finish(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share), ApiError> {
-        if matches!(self.state, State::Head(_)) {
+        if matches!(self.state, State::Head(_)) || self.escape.is_some() {
             self.state = invalid("a data URL without a picture");
         } else if !matches!(self.state, State::Invalid(_)) {
             self.decode()?;

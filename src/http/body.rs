@@ -3,6 +3,7 @@
 use super::config::HttpConfig;
 use super::connection::RequestGuard;
 use super::error::{ApiError, ErrorCode};
+use crate::source::is_coded;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -144,7 +145,7 @@ pub(super) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<O
 
 /// Refuses a compressed body (415): its decompressed size is not known in advance.
 pub(super) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
-    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+    if headers.get_all(CONTENT_ENCODING).iter().any(is_coded) {
         return Err(unsupported("a compressed request body is not taken; send it as it is"));
     }
     Ok(())

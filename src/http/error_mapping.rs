@@ -102,6 +102,9 @@ impl From<FetchError> for ApiError {
             FetchFailure::Timeout => failed("timeout", "the host of the URL took too long"),
             FetchFailure::Tls => failed("tls", "the TLS handshake with the host of the URL failed"),
             FetchFailure::Status => failed("status", "the host of the URL did not answer with a file"),
+            FetchFailure::Encoded => {
+                failed("status", "the host of the URL answered with a compressed file (`content-encoding`)")
+            }
             FetchFailure::TooLarge { limit } => DecodeError::TooManyBytes { limit }.into(),
             FetchFailure::NotAPicture => {
                 let message = "there is no picture at the URL that is read here: send JPG, PNG, WebP or HEIC";

@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::error::{ApiError, ErrorCode};
 use super::form::{self, Form, Upload};
 use super::input_names::{FILE, FILES, IMAGE_BASE64, URL, URLS};
+use super::json::Syntax;
 use super::picture_json::{self, PictureJson};
 use super::request_context::RequestContext;
 use super::state::ApiState;
@@ -93,24 +94,29 @@ pub(super) async fn read(
     }
 }
 
-/// Reads a request with one picture: a form, JSON, or the picture itself. Fields may stand in the query, too.
+/// Reads a request with one picture: a form, JSON, or the picture itself, whose fields are in the query.
 async fn read_picture(
     memory: &AccountMemory,
     endpoint: &Endpoint,
     context: &mut RequestContext,
 ) -> Result<ImageRequest, ApiError> {
-    let query = query_fields(&context.uri, endpoint)?;
     require_uncompressed(&context.headers)?;
     let content_type = content_type(&context.headers);
     if let Some(boundary) = multipart::boundary(content_type)? {
-        return read_form(memory, endpoint, context, &boundary, query).await;
+        refuse_query(&context.uri, "form fields")?;
+        return read_form(memory, endpoint, context, &boundary).await;
     }
-    if json::require_json(&context.headers).is_ok() {
-        return read_json(memory, endpoint, context, query).await;
+    if let Ok(syntax) = json::syntax(&context.headers) {
+        refuse_query(&context.uri, "members of the body")?;
+        return read_json(memory, endpoint, context, syntax).await;
     }
     let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if media_type.starts_with("image/") || media_type == "application/octet-stream" {
-        return read_body(memory, endpoint, context, query).await;
+    // Without a type, and with one of bytes, it is known by its content, as every picture is.
+    if media_type.starts_with("image/")
+        || matches!(&*media_type, "" | "application/octet-stream" | "binary/octet-stream")
+    {
+        let fields = query_fields(&context.uri, endpoint)?;
+        return read_body(memory, endpoint, context, fields).await;
     }
     Err(unsupported(
         "the request body must be multipart/form-data, application/json, or a picture as image/* or \
@@ -130,21 +136,14 @@ fn query_fields(uri: &Uri, endpoint: &Endpoint) -> Result<Fields, FieldError> {
     Ok(fields)
 }
 
-/// Adds the fields of the query to those of the body; none may be in both.
-fn add(query: &Fields, fields: &mut Fields) -> Result<(), FieldError> {
-    query.iter().try_for_each(|(name, value)| fields.push(name, value))
-}
-
 async fn read_form(
     memory: &AccountMemory,
     endpoint: &Endpoint,
     context: &mut RequestContext,
     boundary: &str,
-    query: Fields,
 ) -> Result<ImageRequest, ApiError> {
     refuse_large_form(memory, endpoint, context)?;
     let mut form = form::read(&mut context.body, boundary, endpoint, memory).await?;
-    add(&query, &mut form.fields)?;
     // Fields are checked before files, so that their errors are reported whatever the files are.
     let recipe = validate(endpoint, &form.fields)?;
     let background = take_aux_file(&mut form, BG_FILE)?;
@@ -173,11 +172,10 @@ async fn read_json(
     memory: &AccountMemory,
     endpoint: &Endpoint,
     context: &mut RequestContext,
-    query: Fields,
+    syntax: Syntax,
 ) -> Result<ImageRequest, ApiError> {
-    let PictureJson { object, picture, share } = picture_json::read(&mut context.body, memory).await?;
-    let (mut fields, [address, left]) = object.split(&endpoint.fields, [URL, IMAGE_BASE64])?;
-    add(&query, &mut fields)?;
+    let PictureJson { object, picture, share } = picture_json::read(&mut context.body, memory, syntax).await?;
+    let (fields, [address, left]) = object.split(&endpoint.fields, [URL, IMAGE_BASE64])?;
     let recipe = validate(endpoint, &fields)?;
     let (pictures, param) = match (picture, left, address) {
         (Some(_), _, Some(_)) => return Err(duplicate_picture_error(IMAGE_BASE64)),
@@ -247,8 +245,7 @@ async fn read_urls(
     endpoint: &Endpoint,
     context: &mut RequestContext,
 ) -> Result<ImageRequest, ApiError> {
-    json::require_json(&context.headers)?;
-    let object = json::read(&mut context.body).await?;
+    let object = json::read(&context.headers, &mut context.body).await?;
     let (fields, [value]) = object.split(&endpoint.fields, [URLS])?;
     let recipe = validate(endpoint, &fields)?;
     let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;

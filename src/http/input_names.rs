@@ -14,11 +14,16 @@ pub(super) const URLS: &str = "urls";
 pub(super) const IMAGE_BASE64: &str = "image_base64";
 
 /// Alias and canonical name.
-const ALIASES: &[(&str, &str)] =
-    &[("image", FILE), ("image_file", FILE), ("files[]", FILES), ("urls[]", URLS), ("image_url", URL)];
+const ALIASES: &[(&str, &str)] = &[("image", FILE), ("image_file", FILE), ("image_url", URL)];
 
-/// The canonical name of the part, member or parameter `name`.
+/// The canonical name of the part, member or parameter `name`; lists are also written `files[]` and, by PHP, `files[0]`.
 pub(super) fn canonical(name: &str) -> &str {
+    let list = name.strip_suffix(']').and_then(|name| name.split_once('['));
+    if let Some((list @ (FILES | URLS), index)) = list
+        && index.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return list;
+    }
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, canonical)| canonical)
 }
 
@@ -34,7 +39,10 @@ mod tests {
             assert!([FILE, FILES, URL, URLS].contains(ours), "{ours}");
             assert!(ENDPOINTS.iter().all(|endpoint| endpoint.field(alias).is_none()), "{alias}");
         }
-        for name in ["file", "edge", "Image", "", "file[]"] {
+        for list in [FILES, URLS] {
+            assert_eq!(["[]", "[0]", "[17]"].map(|index| canonical(&format!("{list}{index}")).to_owned()), [list; 3]);
+        }
+        for name in ["file", "edge", "Image", "", "file[]", "files[a]", "files[", "files]"] {
             assert_eq!(canonical(name), name);
         }
     }

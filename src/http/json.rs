@@ -1,8 +1,8 @@
-//! Reads a small JSON body as an object of fields, each at most once.
+//! Reads a small body, JSON or a form in the encoding of URLs, as an object of fields, each at most once.
 
 use super::body::{RequestBody, content_type, read_small, require_uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
-use super::input_names::canonical;
+use super::input_names::{URLS, canonical};
 use crate::recipe::{Field, FieldError, Fields};
 use hyper::header::HeaderMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -38,26 +38,42 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Refuses a body of another media type (415).
-pub(super) fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+/// How an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Syntax {
+    /// `application/json`.
+    Json,
+    /// `application/x-www-form-urlencoded`, as HTML forms and `curl -d` send it.
+    Form,
+}
+
+/// The syntax of an uncompressed body; a body of another media type is refused (415).
+pub(super) fn syntax(headers: &HeaderMap) -> Result<Syntax, ApiError> {
     require_uncompressed(headers)?;
     let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("application/json") {
-        Ok(())
+        Ok(Syntax::Json)
+    } else if media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        Ok(Syntax::Form)
     } else {
         Err(unsupported("the request body must be application/json"))
     }
 }
 
 /// Reads the whole body.
-pub(super) async fn read(body: &mut RequestBody) -> Result<Object, ApiError> {
+pub(super) async fn read(headers: &HeaderMap, body: &mut RequestBody) -> Result<Object, ApiError> {
+    let syntax = syntax(headers)?;
     let bytes = read_small(body, MAX_BODY).await?.ok_or_else(too_large)?;
-    parse(&bytes)
+    match syntax {
+        Syntax::Json => parse(&bytes),
+        Syntax::Form => Ok(Object::of_form(&bytes)),
+    }
 }
 
 /// Reads an object.
 pub(super) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
     let malformed = |error: serde_json::Error| format!("malformed JSON: {error}");
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))
 }
 
@@ -87,6 +103,29 @@ pub(super) fn too_large() -> ApiError {
 }
 
 impl Object {
+    /// The fields of a form, as texts; the addresses of a batch, as an array.
+    pub(super) fn of_form(bytes: &[u8]) -> Self {
+        let mut members = Vec::<(String, Value)>::new();
+        for (name, value) in url::form_urlencoded::parse(bytes) {
+            let value = Value::from(value);
+            match members.iter_mut().find(|(earlier, _)| earlier == URLS) {
+                Some((_, Value::Array(urls))) if canonical(&name) == URLS => urls.push(value),
+                _ if canonical(&name) == URLS => members.push((URLS.to_owned(), Value::Array(vec![value]))),
+                _ => members.push((name.into_owned(), value)),
+            }
+        }
+        Self(members)
+    }
+
+    /// The text of a member, taken out of it.
+    pub(super) fn take_text(&mut self, name: &str) -> Option<String> {
+        let (_, value) = self.0.iter_mut().find(|(member, _)| member == name)?;
+        match value {
+            Value::String(text) => Some(std::mem::take(text)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
     /// Its members, where no name is repeated.
     pub(super) fn unique(self) -> Result<Vec<(String, Value)>, FieldError> {
         for (index, (name, _)) in self.0.iter().enumerate() {
@@ -135,6 +174,24 @@ mod tests {
         let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == "/remove-url").expect("it is there");
         let split = serde_json::from_str::<Object>(json).expect("an object").split(&endpoint.fields, ["url"]);
         split.map(|(fields, [url])| (fields, url))
+    }
+
+    #[test]
+    fn a_form_is_an_object_of_texts_and_a_batch_of_addresses_an_array() {
+        let members = |form: &str| Object::of_form(form.as_bytes()).0;
+        assert_eq!(
+            members("url=https%3A%2F%2Fa%2Fb+c&width=50"),
+            [("url".into(), "https://a/b c".into()), ("width".into(), "50".into())]
+        );
+        for form in ["urls[]=a&edge=hard&urls%5B%5D=b", "urls=a&edge=hard&urls[1]=b"] {
+            assert_eq!(members(form), [("urls".into(), serde_json::json!(["a", "b"])), ("edge".into(), "hard".into())]);
+        }
+        assert!(members("").is_empty());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert_eq!(parse(b"\xef\xbb\xbf{\"a\":1}").expect("an object").0, [("a".into(), 1.into())]);
     }
 
     #[test]

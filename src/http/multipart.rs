@@ -10,8 +10,15 @@
 //! part. The size of a part is bounded by the caller (`form.rs`).
 
 use super::body::{BodyError, Chunks};
+use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
+
+/// Padding is not required.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// The longest text before the first delimiter; no client is known to send any.
 const MAX_PREAMBLE: usize = 1024;
@@ -45,6 +52,8 @@ pub(super) struct Multipart<C> {
     buffer: BytesMut,
     delimiter: memmem::Finder<'static>,
     state: State,
+    /// Of a part in base64, the characters that do not complete a group of four yet.
+    base64: Option<Vec<u8>>,
     bytes_left: usize,
 }
 
@@ -70,7 +79,7 @@ impl<C: Chunks> Multipart<C> {
     pub(super) fn new(chunks: C, boundary: &str, max_bytes: usize) -> Self {
         let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
         let buffer = BytesMut::from(&b"\r\n"[..]);
-        Self { chunks, buffer, delimiter, state: State::Preamble, bytes_left: max_bytes }
+        Self { chunks, buffer, delimiter, state: State::Preamble, base64: None, bytes_left: max_bytes }
     }
 
     /// The next part; `None` after the last, when the body has been read to its end. The unread rest of the previous part
@@ -80,20 +89,41 @@ impl<C: Chunks> Multipart<C> {
             self.skip_preamble().await?;
         }
         while self.state == State::InPart {
-            self.next_data().await?;
+            self.next_stored().await?;
         }
         if self.state == State::Ended || !self.enter_part().await? {
             return Ok(None);
         }
         let head = self.take_head().await?;
+        let head = unfolded(&head);
+        self.base64 = header(&head, "content-transfer-encoding")
+            .is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("base64"))
+            .then(Vec::new);
         match parse_part_head(&head) {
             Some(part) => Ok(Some(part)),
             None => Err(Malformed("a part has no name")),
         }
     }
 
-    /// The next bytes of the part, never empty; `None` at its end.
+    /// The next bytes of the part, decoded from base64 where its head says so (RFC 2045), never empty; `None` at its end.
     pub(super) async fn next_data(&mut self) -> Result<Option<Bytes>, MultipartError> {
+        loop {
+            let stored = self.next_stored().await?;
+            let Some(text) = &mut self.base64 else { return Ok(stored) };
+            let is_end = stored.is_none();
+            text.extend(stored.iter().flatten().filter(|byte| !byte.is_ascii_whitespace()));
+            let whole = if is_end { text.len() } else { text.len() / 4 * 4 };
+            let decoded =
+                BASE64.decode(&text[..whole]).map_err(|_| Malformed("a part is not base64, as its head says"))?;
+            text.drain(..whole);
+            if is_end || !decoded.is_empty() {
+                return Ok((!decoded.is_empty()).then(|| decoded.into()));
+            }
+        }
+    }
+
+    /// The next bytes of the part as they were sent, never empty; `None` at its end.
+    async fn next_stored(&mut self) -> Result<Option<Bytes>, MultipartError> {
         while self.state == State::InPart {
             let complete = match self.delimiter.find(&self.buffer) {
                 Some(0) => {
@@ -199,13 +229,22 @@ pub(super) fn boundary(content_type: &str) -> Result<Option<String>, MultipartEr
     }
 }
 
-/// The names in a part's `Content-Disposition`.
-fn parse_part_head(head: &[u8]) -> Option<Part> {
-    let head = String::from_utf8_lossy(head);
-    let disposition = head.split("\r\n").find_map(|line| {
+/// The head of a part, in which a line that begins with white space continues the one before (RFC 822).
+fn unfolded(head: &[u8]) -> String {
+    String::from_utf8_lossy(head).replace("\r\n ", " ").replace("\r\n\t", " ")
+}
+
+/// The value of a header in the `head` of a part.
+fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
+    head.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
-    })?;
+        name.trim().eq_ignore_ascii_case(wanted).then_some(value)
+    })
+}
+
+/// The names in a part's `Content-Disposition`.
+fn parse_part_head(head: &str) -> Option<Part> {
+    let disposition = header(head, "content-disposition")?;
     let (kind, parameters) = disposition.split_once(';')?;
     let name = kind.trim().eq_ignore_ascii_case("form-data").then(|| parameter(parameters, "name"))??;
     Some(Part { name, filename: parameter(parameters, "filename") })
@@ -325,6 +364,20 @@ mod tests {
     }
 
     #[test]
+    fn a_part_in_base64_is_decoded_however_the_body_is_chunked() {
+        let text = b"TW FueSBo\r\nYW5kcyBt YWtlIGxpZ2h0IHdvcms=";
+        let head =
+            "--XyZ\r\nContent-Disposition: form-data;\r\n name=\"a\"\r\nContent-Transfer-Encoding: BASE64\r\n\r\n";
+        let body = [head.as_bytes(), text, b"\r\n", &part("b", b"TQ=="), b"--XyZ--"].concat();
+        let expected = [("a".to_owned(), b"Many hands make light work".to_vec()), ("b".to_owned(), b"TQ==".to_vec())];
+        for step in 1..body.len() {
+            assert_eq!(read(&body, step).expect("well formed"), expected, "in pieces of {step}");
+        }
+        let broken = [head.as_bytes(), b"!!!!", b"\r\n--XyZ--"].concat();
+        assert!(matches!(read(&broken, 9), Err(Malformed(_))));
+    }
+
+    #[test]
     fn names_are_read_as_clients_write_them() {
         for (head, expected) in [
             ("Content-Disposition: form-data; name=\"file\"; filename=\"a;name=b.jpg\"", "file"),
@@ -333,14 +386,15 @@ mod tests {
             ("Content-Type: image/jpeg\r\nContent-Disposition: form-data; name=edge ", "edge"),
             ("Content-Disposition: form-data; name=\"a\\\"b\"", "a\"b"),
         ] {
-            let part = parse_part_head(format!("\r\n{head}").as_bytes());
+            let part = parse_part_head(&unfolded(format!("\r\n{head}").as_bytes()));
             assert_eq!(part.map(|part| part.name).as_deref(), Some(expected), "{head}");
         }
     }
 
     #[test]
     fn the_name_of_the_file_comes_with_its_part() {
-        let filename = |head: &str| parse_part_head(format!("\r\n{head}").as_bytes()).and_then(|part| part.filename);
+        let filename =
+            |head: &str| parse_part_head(&unfolded(format!("\r\n{head}").as_bytes())).and_then(|part| part.filename);
         let named = filename("Content-Disposition: form-data; name=\"files\"; filename=\"a \\\"b\\\".jpg\"");
         assert_eq!(named.as_deref(), Some("a \"b\".jpg"));
         assert_eq!(filename("Content-Disposition: form-data; name=\"files\""), None);

@@ -9,7 +9,7 @@ use super::body::{Chunks, RequestBody};
 use super::error::ApiError;
 use super::form::{self, MAX_OVERHEAD};
 use super::input_names::IMAGE_BASE64;
-use super::json::{self, Object};
+use super::json::{self, Object, Syntax};
 use super::upload_memory::{AccountMemory, Share};
 use crate::recipe::FieldError;
 use bytes::Bytes;
@@ -30,20 +30,46 @@ fn max_body(max_file: usize) -> u64 {
     (max_file.div_ceil(3) * 8 + MAX_OVERHEAD) as u64
 }
 
-/// Reads the whole body.
-pub(super) async fn read(body: &mut RequestBody, memory: &AccountMemory) -> Result<PictureJson, ApiError> {
+/// Reads the whole body. A form is collected first, with memory for its text.
+pub(super) async fn read(
+    body: &mut RequestBody,
+    memory: &AccountMemory,
+    syntax: Syntax,
+) -> Result<PictureJson, ApiError> {
     let max_body = max_body(memory.max_file());
     let too_large = || form::file_too_large(memory.max_file()).param(IMAGE_BASE64);
     if body.content_length().is_some_and(|length| length > max_body) {
         return Err(too_large());
     }
     let mut splitter = Splitter::new(memory.share());
+    let (text_share, mut text) = (memory.share(), Vec::new());
     let mut left = max_body;
     while let Some(chunk) = body.next_chunk().await? {
         left = left.checked_sub(chunk.len() as u64).ok_or_else(too_large)?;
-        splitter.feed(&chunk)?;
+        match syntax {
+            Syntax::Json => splitter.feed(&chunk)?,
+            Syntax::Form => {
+                text_share.grow(chunk.len())?;
+                text.extend_from_slice(&chunk);
+            }
+        }
     }
-    splitter.finish()
+    match syntax {
+        Syntax::Json => splitter.finish(),
+        Syntax::Form => of_form(&text, memory.share()),
+    }
+}
+
+/// The members of a form, and the picture in it.
+fn of_form(text: &[u8], share: Share) -> Result<PictureJson, ApiError> {
+    let mut object = Object::of_form(text);
+    let mut picture = Decoder::new(share);
+    for byte in object.take_text(IMAGE_BASE64).unwrap_or_default().bytes() {
+        // A plus that was not escaped.
+        picture.push(if byte == b' ' { b'+' } else { byte })?;
+    }
+    let (picture, share) = picture.finish()?;
+    Ok(PictureJson { object, picture, share })
 }
 
 /// Separates the text of the picture from the rest of the body.
@@ -243,10 +269,25 @@ mod tests {
                 format!("  {text}\\n"),
                 wrapped.join("\\r\\n"),
                 text.replace('/', "\\/"),
+                format!("data:image/png;base64,{}", text.replace('+', "%2B").replace('/', "%2f").replace('=', "%3D")),
                 text.replace('+', "\\u002B").replace('/', "\\u002f").replace('=', "\\u003D"),
             ] {
                 assert_eq!(picture_of(&format!("\"{text}\"")).as_deref(), Some(bytes.as_slice()), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_form_holds_a_picture_whether_its_signs_are_escaped_or_not() {
+        let bytes: Vec<u8> = (0..99).map(|at| (at * 89 + 251) as u8).collect();
+        let text = STANDARD.encode(&bytes);
+        let escaped = text.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        for text in [&text, &escaped, &format!("data:image/png;base64,{escaped}")] {
+            let memory = UploadMemory::new(20_000_000, MAX_FILE);
+            let form = format!("edge=hard&image_base64={text}");
+            let PictureJson { object, picture, .. } = of_form(form.as_bytes(), memory.of("a").share()).expect("a form");
+            assert_eq!(picture.expect("one").expect("base64"), bytes, "{text}");
+            assert_eq!(object.unique().expect("each once")[0], ("edge".into(), "hard".into()));
         }
     }
 

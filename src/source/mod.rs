@@ -15,7 +15,7 @@ mod unaddressable_keys;
 
 pub use address_range::{AddressRange, NotARange};
 pub use config::FetchConfig;
-pub use fetch::{FetchConfigError, FetchError, FetchFailure, Fetcher, MemoryBudget, OutOfMemory};
+pub use fetch::{FetchConfigError, FetchError, FetchFailure, Fetcher, MemoryBudget, OutOfMemory, is_coded};
 pub use place::Place;
 pub use resolve::Resolve;
 pub use storage::{StorageError, StorageLocation};

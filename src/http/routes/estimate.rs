@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 /// Validates the body and answers the price; nothing is processed or counted.
 pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
-    json::require_json(&context.headers)?;
-    let object = json::read(&mut context.body).await?;
+    let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let request = EstimateRequest::parse(object)?;
     let call = Call {

@@ -93,8 +93,7 @@ pub(in crate::http) async fn change(
     id: &str,
 ) -> Result<Reply, ApiError> {
     refuse_query(context)?;
-    json::require_json(&context.headers)?;
-    let to = state_of(json::read(&mut context.body).await?)?;
+    let to = state_of(json::read(&context.headers, &mut context.body).await?)?;
     let Some(runs) = bulk_runs(state, id) else {
         state.app.jobs.get(&caller.key_id, id).await?.ok_or_else(no_such_job)?;
         return Err(ApiError::new(ErrorCode::Conflict, "only bulk runs can be paused").param("job_id"));

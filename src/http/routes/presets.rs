@@ -50,8 +50,7 @@ async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Re
 }
 
 async fn save(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
-    json::require_json(&context.headers)?;
-    let object = json::read(&mut context.body).await?;
+    let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let mut draft = Draft::default();
     let (mut name, mut endpoint) = (None, None);
@@ -101,8 +100,7 @@ async fn delete(state: &ApiState, caller: &Caller, context: &mut RequestContext)
     }
     // The documented place is the body.
     if context.body.ended().is_none() {
-        json::require_json(&context.headers)?;
-        for (member, value) in json::read(&mut context.body).await?.unique()? {
+        for (member, value) in json::read(&context.headers, &mut context.body).await?.unique()? {
             match (member.as_str(), value.as_str()) {
                 ("id", _) if is_absent(&value) => {}
                 ("id", _) if id.is_some() => return Err(FieldError::Repeated { param: member }.into()),

@@ -132,10 +132,10 @@ async fn read(state: &ApiState, caller: &Caller, context: &mut RequestContext) -
     if let Some(boundary) = multipart::boundary(content_type(&context.headers))? {
         return read_form(state, caller, context, &boundary).await;
     }
-    if json::require_json(&context.headers).is_err() {
+    if json::syntax(&context.headers).is_err() {
         return Err(unsupported("the request body must be multipart/form-data or application/json"));
     }
-    let object = json::read(&mut context.body).await?;
+    let object = json::read(&context.headers, &mut context.body).await?;
     let (fields, [url]) = object.split(&VIDEO_FIELDS, [URL]).map_err(Guidance::unknown_of_clip)?;
     let recipe = validate(state, &fields)?;
     let url = image_request::url(&url.ok_or(FieldError::Missing { param: URL.to_owned() })?)?;

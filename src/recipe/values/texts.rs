@@ -16,10 +16,11 @@ impl Value for Color {
     });
 
     fn parse(text: &str) -> Option<Self> {
-        // The parser also takes hexadecimal digits without the #, which a wrong field might hold by chance.
         let named = text.starts_with('#') || text.starts_with(|first: char| first.is_ascii_alphabetic());
-        let digits_only = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if text.len() > 64 || !text.is_ascii() || !named || digits_only {
+        // Without the #, as other services take them.
+        let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hexadecimal = digits && matches!(text.len(), 3 | 4 | 6 | 8);
+        if text.len() > 64 || !text.is_ascii() || !(is_hexadecimal || named && !digits) {
             return None;
         }
         csscolorparser::parse(text).ok().map(|color| Self(color.to_rgba8()))
@@ -135,6 +136,9 @@ mod tests {
         for (text, expected) in [
             ("#F00", [255, 0, 0, 255]),
             ("#00ff0080", [0, 255, 0, 128]),
+            ("f00", [255, 0, 0, 255]),
+            ("123456", [0x12, 0x34, 0x56, 255]),
+            ("00FF0080", [0, 255, 0, 128]),
             ("#F4F4F5", [0xF4, 0xF4, 0xF5, 255]),
             ("rgb(1, 2, 3)", [1, 2, 3, 255]),
             ("Red", [255, 0, 0, 255]),
@@ -143,7 +147,7 @@ mod tests {
         ] {
             assert_eq!(<Color as Value>::parse(text), Some(Color(expected)), "{text}");
         }
-        for text in ["", "#", "#12", "#ggg", "123", "fff", "123456", "redd", "rgb(1,2)", "url(x)", "rôuge", " "] {
+        for text in ["", "#", "#12", "#ggg", "12", "fffff", "ggg", "redd", "rgb(1,2)", "url(x)", "rôuge", " "] {
             assert_eq!(<Color as Value>::parse(text), None, "{text:?}");
         }
     }

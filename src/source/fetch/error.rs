@@ -91,6 +91,8 @@ pub enum FetchFailure {
     Tls,
     /// The host did not respond with a file.
     Status,
+    /// The host responded with a compressed file.
+    Encoded,
     /// More bytes than accepted.
     TooLarge {
         /// The limit.
@@ -128,8 +130,8 @@ impl FetchError {
             | Self::Status(_)
             | Self::Redirect(_)
             | Self::RedirectedTwice
-            | Self::Encoded(_)
             | Self::ReceiverClosed => FetchFailure::Status,
+            Self::Encoded(_) => FetchFailure::Encoded,
             Self::TooLarge { limit } => FetchFailure::TooLarge { limit: *limit },
             Self::NotAPicture(_) => FetchFailure::NotAPicture,
             Self::OutOfMemory => FetchFailure::OutOfMemory,

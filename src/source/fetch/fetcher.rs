@@ -51,6 +51,8 @@ const MAX_HEADER_FIELDS: usize = 100;
 /// Longer than for pictures: a clip may be twenty times as large.
 const CLIP_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What is decoded here, then anything: some origins choose the format by it.
+const PICTURES: &str = "image/jpeg, image/png, image/webp, image/heic, */*;q=0.1";
 const AGENT: &str = concat!("backdrop/", env!("CARGO_PKG_VERSION"));
 
 /// Fetches callers' URLs. Clones share their state.
@@ -114,7 +116,7 @@ impl Fetcher {
     /// See [`FetchError`].
     pub async fn fetch(&self, url: &SourceUrl) -> Result<Bytes, FetchError> {
         let read = |body| read_picture(body, self.max_bytes, None);
-        self.inner.get(url, "image/*", self.inner.timeout, read).await
+        self.inner.get(url, PICTURES, self.inner.timeout, read).await
     }
 
     /// As [`Fetcher::fetch`], with memory reserved in `budget` for each chunk before it is kept.
@@ -123,7 +125,7 @@ impl Fetcher {
     /// See [`FetchError`].
     pub async fn fetch_with_budget(&self, url: &SourceUrl, budget: &dyn MemoryBudget) -> Result<Bytes, FetchError> {
         let read = |body| read_picture(body, self.max_bytes, Some(budget));
-        self.inner.get(url, "image/*", self.inner.timeout, read).await
+        self.inner.get(url, PICTURES, self.inner.timeout, read).await
     }
 
     /// As [`Fetcher::fetch`], with another maximum size and timeout.
@@ -136,7 +138,7 @@ impl Fetcher {
         max_bytes: usize,
         timeout: Duration,
     ) -> Result<Bytes, FetchError> {
-        self.inner.get(url, "image/*", timeout, |body| read_picture(body, max_bytes, None)).await
+        self.inner.get(url, PICTURES, timeout, |body| read_picture(body, max_bytes, None)).await
     }
 
     /// Streams at most `max_bytes` of any content into a channel, within a minute. Dropping the future closes the
@@ -255,6 +257,9 @@ impl Inner {
             .max_header_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADER_FIELDS)
             .max_buf_size(2 * MAX_HEADER_BYTES)
+            // Some origins write them.
+            .allow_spaces_after_header_name_in_responses(true)
+            .allow_obsolete_multiline_headers_in_responses(true)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(FetchError::Http)?;

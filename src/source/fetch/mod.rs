@@ -12,3 +12,4 @@ mod tls;
 pub use error::{FetchConfigError, FetchError, FetchFailure};
 pub use fetcher::Fetcher;
 pub use memory_budget::{MemoryBudget, OutOfMemory};
+pub use response::is_coded;

@@ -12,6 +12,29 @@ pub(super) enum Checked<T> {
     Redirect(SourceUrl),
 }
 
+/// The content codings of IANA's registry. Origins send other words too: nothing, `aws-chunked`, `none`, `utf-8`; the body is the file then.
+const CODINGS: [&[u8]; 12] = [
+    b"aes128gcm",
+    b"br",
+    b"compress",
+    b"dcb",
+    b"dcz",
+    b"deflate",
+    b"exi",
+    b"gzip",
+    b"pack200-gzip",
+    b"x-compress",
+    b"x-gzip",
+    b"zstd",
+];
+
+/// Whether a `Content-Encoding` names a coding.
+#[must_use]
+pub fn is_coded(encoding: &HeaderValue) -> bool {
+    let mut names = encoding.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    names.any(|name| CODINGS.iter().any(|coding| name.eq_ignore_ascii_case(coding)))
+}
+
 /// Checks status and headers.
 pub(super) fn check_response(url: &SourceUrl, response: Response<Incoming>) -> Result<Checked<Incoming>, FetchError> {
     let (status, headers) = (response.status(), response.headers());
@@ -23,8 +46,7 @@ pub(super) fn check_response(url: &SourceUrl, response: Response<Incoming>) -> R
     if status != StatusCode::OK {
         return Err(FetchError::Status(status));
     }
-    let identity = |encoding: &&HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
-    if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| !identity(encoding)) {
+    if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| is_coded(encoding)) {
         return Err(FetchError::Encoded(encoding.clone()));
     }
     Ok(Checked::Body(response.into_body()))

@@ -130,7 +130,7 @@ async fn a_misspelled_field_is_refused_with_the_nearest_name() {
         by_form.is(400, "invalid_parameter", Some(name));
         assert_eq!(by_form.message, message(nearest, name));
         if name != "fil" {
-            let by_query = daemon.post(&format!("/remove?{name}=1")).multipart(form(&[])).send().await;
+            let by_query = daemon.post(&format!("/remove?{name}=1")).body("a picture").send().await;
             assert_eq!(refusal(by_query.expect("an answer")).await.message, message(nearest, name));
             let body = json!({ "url": PHOTO, name: "1" });
             let by_json = refusal(daemon.send_json("/remove-url", &body).await).await;

@@ -15,6 +15,12 @@ const MAX_FILE: usize = 10 << 20;
 const PICTURE: [u8; 11] = [5; 11];
 const PHOTO: &str = "https://example.org/11";
 
+/// With these fields as an HTML form sends them.
+fn as_form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    request.header("content-type", "application/x-www-form-urlencoded").body(body)
+}
+
 /// The same request in every form.
 fn every_form(daemon: &Daemon, path: &str, fields: &[(&str, &str)]) -> Vec<(&'static str, RequestBuilder)> {
     let query: String = fields.iter().fold(String::new(), |query, (name, value)| {
@@ -36,7 +42,6 @@ fn every_form(daemon: &Daemon, path: &str, fields: &[(&str, &str)]) -> Vec<(&'st
     vec![
         ("multipart", daemon.post(path).multipart(filled(form()))),
         ("multipart with an address", daemon.post(path).multipart(filled(Form::new().text("url", PHOTO)))),
-        ("multipart and query", daemon.post(&query).multipart(form())),
         ("JSON with an address", daemon.post(path).json(&with(json!({ "url": PHOTO })))),
         ("JSON with base64", daemon.post(path).json(&with(json!({ "image_base64": base64 })))),
         (
@@ -47,10 +52,13 @@ fn every_form(daemon: &Daemon, path: &str, fields: &[(&str, &str)]) -> Vec<(&'st
             "JSON with URL-safe base64",
             daemon.post(path).json(&with(json!({ "image_base64": URL_SAFE_NO_PAD.encode(PICTURE) }))),
         ),
-        ("JSON and query", daemon.post(&query).json(&json!({ "image_base64": base64 }))),
+        ("a form with an address", as_form(daemon.post(path), &[fields, &[("url", PHOTO)]].concat())),
+        ("a form with base64", as_form(daemon.post(path), &[fields, &[("image_base64", &base64)]].concat())),
         ("the picture", raw("image/jpeg")),
         ("the picture, with a parameter", raw("Image/PNG; charset=binary")),
         ("bytes", raw("application/octet-stream")),
+        ("bytes as Amazon calls them", raw("binary/octet-stream")),
+        ("bytes without a type", daemon.post(&query).body(PICTURE.to_vec())),
     ]
 }
 
@@ -77,7 +85,7 @@ async fn every_endpoint_of_one_picture_accepts_every_body_format() {
         }
         assert!(recipes.iter().all(|recipe| *recipe == recipes[0]), "{}: {recipes:?}", endpoint.path);
     }
-    assert_eq!(daemon.engine.started() % 11, 0);
+    assert_eq!(daemon.engine.started() % 13, 0);
 }
 
 #[tokio::test]
@@ -171,8 +179,8 @@ async fn errors_of_a_picture_name_the_field_that_carried_it() {
     for (form, request) in every_form(&daemon, "/remove", &[]) {
         let refused = refusal(response_of(request).await).await;
         let param = match form {
-            "multipart with an address" | "JSON with an address" => "url",
-            form if form.starts_with("JSON") => "image_base64",
+            form if form.ends_with("with an address") => "url",
+            form if form.starts_with("JSON") || form == "a form with base64" => "image_base64",
             _ => "file",
         };
         assert_eq!((refused.status.as_u16(), refused.param.as_deref()), (422, Some(param)), "{form}");
@@ -211,6 +219,51 @@ async fn ten_mebibytes_are_accepted_in_every_body_format_and_one_more_byte_is_41
     refusal(response_of(blank).await).await.is(413, "payload_too_large", Some("image_base64"));
     let deep = json!({ "image_base64": "AAAA", "watermark": "x".repeat(70_000) });
     refusal(daemon.send_json("/remove", &deep).await).await.is(413, "payload_too_large", None);
+}
+
+#[tokio::test]
+async fn fields_in_the_query_belong_to_a_picture_that_is_the_body() {
+    let daemon = Daemon::start().await;
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.input.is_single()) {
+        let path = format!("{}?width=50", endpoint.path);
+        let file = Form::new().part("file", Part::bytes(PICTURE.to_vec()).file_name("a.jpg"));
+        for request in [
+            daemon.post(&path).multipart(file),
+            daemon.post(&path).json(&json!({ "url": PHOTO })),
+            as_form(daemon.post(&path), &[("url", PHOTO)]),
+        ] {
+            let refused = refusal(response_of(request).await).await;
+            refused.is(400, "invalid_parameter", Some("width"));
+            assert!(refused.message.contains("query string"), "{}", refused.message);
+        }
+    }
+    assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), (0, 0));
+}
+
+#[tokio::test]
+async fn bodies_are_taken_as_other_programs_write_them() {
+    let daemon = Daemon::start().await;
+    let head = "--B\r\nContent-Disposition: form-data;\r\n name=\"file\";\r\n\tfilename=\"a.jpg\"\r\nContent-Transfer-Encoding: base64\r\n\r\n";
+    let folded = format!("{head}{}\r\n--B--\r\n", STANDARD.encode(PICTURE));
+    let with_mark = format!("\u{feff}{}", json!({ "url": PHOTO }));
+    for request in [
+        daemon.post("/remove").header("content-type", "multipart/form-data; boundary=B").body(folded),
+        daemon.post("/remove").header("content-type", "application/json").body(with_mark),
+        daemon.post("/remove").header("content-encoding", "Identity").json(&json!({ "url": PHOTO })),
+        daemon.post("/studio-shot").json(&json!({ "url": PHOTO, "bg_color": "ffffff" })),
+    ] {
+        assert_eq!(response_of(request).await.status(), 200);
+        assert_eq!(
+            daemon.engine.files.lock().expect("no panic inside").last().expect("one").source,
+            PICTURE.as_slice()
+        );
+    }
+    let part = || Part::bytes(PICTURE.to_vec()).file_name("a.jpg");
+    let numbered = Form::new().part("files[0]", part()).part("files[1]", part());
+    assert_eq!(response_of(daemon.post("/remove-batch").multipart(numbered)).await.status(), 200);
+    let listed = as_form(daemon.post("/remove-batch-url"), &[("urls[]", PHOTO), ("urls[]", PHOTO)]);
+    let rows: Value = response_of(listed).await.json().await.expect("JSON");
+    assert_eq!(rows["results"].as_array().map(Vec::len), Some(2), "{rows}");
 }
 
 /// The head of a request with this content-length.

@@ -100,7 +100,8 @@ async fn the_request_has_no_headers_but_the_documented_ones() {
     lines[1..].sort_unstable();
     let (host, agent) = (format!("host: {}", origin.authority()), "user-agent: backdrop/0.1.0");
     let request = "GET /a%20b/c.png?d=%7B&e HTTP/1.1";
-    assert_eq!(lines, [request, "accept-encoding: identity", "accept: image/*", &host, agent]);
+    let accept = "accept: image/jpeg, image/png, image/webp, image/heic, */*;q=0.1";
+    assert_eq!(lines, [request, "accept-encoding: identity", accept, &host, agent]);
 }
 
 #[tokio::test]
@@ -351,7 +352,17 @@ async fn encoded_bodies_are_refused() {
         let fetched = fetch_one(Answer::Encoded(encoding, png(64))).await;
         assert!(matches!(fetched, Err(FetchError::Encoded(_))), "{encoding}: {fetched:?}");
     }
-    fetch_one(Answer::Encoded("Identity", png(64))).await.expect("as requested");
+    for none in ["Identity", "", "aws-chunked", "aws-chunked, identity", "none", "utf-8", "binary"] {
+        assert_eq!(fetch_one(Answer::Encoded(none, png(64))).await.expect(none), png(64));
+    }
+}
+
+#[tokio::test]
+async fn headers_with_a_space_before_the_colon_or_folded_are_read() {
+    let body = png(64);
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length : {}\r\nx-note: one\r\n two\r\n\r\n", body.len());
+    let answer = Bytes::from([head.as_bytes(), &body].concat());
+    assert_eq!(fetch_one(Answer::Raw(answer)).await.expect("a picture"), body);
 }
 
 #[tokio::test]
