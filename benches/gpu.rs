@@ -171,7 +171,7 @@ impl Bench<'_> {
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let recipe = |format, background| {
             let (channels, audio, stamp) = (Channels::Rgba, true, None);
-            VideoRecipe { format, channels, background, smoothing: 50, audio, stamp }
+            VideoRecipe { format, channels, background, smoothing: 50, keep_alpha: true, audio, stamp }
         };
         let recipes = [
             ("mp4 on a colour", recipe(VideoFormat::Mp4, Some(Color([20, 160, 40, 255])))),

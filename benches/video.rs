@@ -40,6 +40,7 @@ fn main() {
             channels: Channels::Rgba,
             background: None,
             smoothing: SMOOTHING,
+            keep_alpha: true,
             audio: true,
             stamp: None,
         };

@@ -1012,6 +1012,8 @@ class VideoRemoveFields(TypedDict, total=False):
     """Strength of temporal smoothing between the masks of neighbouring frames: 0 processes each frame by
     itself.
     """
+    keep_alpha: bool | None
+    """A clip that already has real transparency keeps it as its matte."""
     audio: bool | None
     """Keeps the sound, where the format has an audio track: webm, mov and mp4."""
     webhook_url: str | None

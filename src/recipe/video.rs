@@ -108,6 +108,8 @@ pub struct VideoRecipe {
     pub background: Option<Color>,
     /// Strength of temporal smoothing, 0 (each frame by itself) to 100.
     pub smoothing: u8,
+    /// Whether a frame with real transparency keeps its alpha as its matte.
+    pub keep_alpha: bool,
     /// Whether the sound is kept, where the format has an audio track.
     pub audio: bool,
     /// Text drawn over every frame for a sandbox key.
@@ -125,6 +127,8 @@ fields! {
         bg_color: Color = None;
         /// Strength of temporal smoothing between the masks of neighbouring frames: 0 processes each frame by itself.
         smoothing: Whole<0, 100> = Some("50");
+        /// A clip that already has real transparency keeps it as its matte.
+        keep_alpha: Flag = Some("true");
         /// Keeps the sound, where the format has an audio track: webm, mov and mp4.
         audio: Flag = Some("true");
         /// Public https address that receives a webhook when the job ends, signed as in Standard Webhooks.
@@ -187,6 +191,7 @@ impl VideoRecipe {
             channels,
             background,
             smoothing: own.smoothing.and_then(|smoothing| u8::try_from(smoothing.get()).ok()).unwrap_or(50),
+            keep_alpha: own.keep_alpha.is_none_or(|Flag(yes)| yes),
             audio: own.audio.is_none_or(|Flag(yes)| yes),
             stamp: None,
         })
@@ -216,6 +221,7 @@ mod tests {
             channels: Channels::Rgba,
             background: None,
             smoothing: 50,
+            keep_alpha: true,
             audio: true,
             stamp: None,
         };
@@ -229,12 +235,13 @@ mod tests {
 
     #[test]
     fn every_field_reaches_the_recipe() {
-        let sent = [("format", "gif"), ("bg_color", "red"), ("smoothing", "7"), ("audio", "0")];
+        let sent = [("format", "gif"), ("bg_color", "red"), ("smoothing", "7"), ("keep_alpha", "0"), ("audio", "0")];
         let expected = VideoRecipe {
             format: VideoFormat::Gif,
             channels: Channels::Rgba,
             background: Some(Color([255, 0, 0, 255])),
             smoothing: 7,
+            keep_alpha: false,
             audio: false,
             stamp: None,
         };

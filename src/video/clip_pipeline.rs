@@ -32,7 +32,7 @@ const JOB_TIMEOUT: Duration = Duration::from_secs(900);
 const JOB_TIMEOUT_PER_FRAME: Duration = Duration::from_secs(15);
 /// Part of the checkpoint's plan, incremented when the same recipe produces different bytes: segments of two versions
 /// are never mixed.
-const VERSION: &str = "3";
+const VERSION: &str = "4";
 
 /// Removes the background of `source`.
 ///

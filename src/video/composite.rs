@@ -6,10 +6,10 @@
 use crate::codec::Channels;
 use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};
 use crate::image::color::Color;
-use crate::image::{Cutout, Frame, Rect, Subject};
+use crate::image::{AlphaMatte, Cutout, Frame, Rect, Subject};
 #[cfg(feature = "gpu")]
 use crate::matting::gpu::{DeviceCutout, device_matte::DeviceMatte};
-use crate::matting::{self, FrameMatte};
+use crate::matting::{self, FrameMatte, NoSubject};
 use crate::recipe::{VideoFormat, VideoRecipe};
 
 /// Composites every frame of a clip by its recipe.
@@ -40,14 +40,30 @@ impl FrameCompositor {
 
     /// The output frame, made where its matte is.
     pub(super) fn composite(&self, frame: Frame, matte: &FrameMatte) -> Frame {
-        let mut frame = match matte {
+        self.in_channels(match matte {
             #[cfg(feature = "gpu")]
             FrameMatte::Device(on_device) => match self.flattened_on_device(&frame, on_device) {
                 Some(finished) => finished,
                 None => self.flattened(matting::cut_out_frame(frame, matte)),
             },
             FrameMatte::Host(_) => self.flattened(matting::cut_out_frame(frame, matte)),
-        };
+        })
+    }
+
+    /// The output frame of one whose own alpha is its matte.
+    pub(super) fn composite_cut_out(&self, frame: Frame) -> Frame {
+        let size = frame.size();
+        self.in_channels(match matting::from_own_alpha(frame) {
+            Ok(cutout) => self.flattened(cutout),
+            Err(NoSubject) => {
+                let nothing = Frame::new(size, vec![0; size.area() * 4].into());
+                let matte = FrameMatte::Host(AlphaMatte::new(size, vec![0; size.area()]));
+                self.flattened(matting::cut_out_frame(nothing, &matte))
+            }
+        })
+    }
+
+    fn in_channels(&self, mut frame: Frame) -> Frame {
         match self.channels {
             Channels::Rgba if self.fills_chroma => fill_chroma_blocks(&mut frame),
             Channels::Rgba => {}
@@ -155,7 +171,15 @@ mod tests {
     use crate::image::{AlphaMatte, Buffer, Size};
 
     fn recipe(format: VideoFormat) -> VideoRecipe {
-        VideoRecipe { format, channels: Channels::Rgba, background: None, smoothing: 50, audio: true, stamp: None }
+        VideoRecipe {
+            format,
+            channels: Channels::Rgba,
+            background: None,
+            smoothing: 50,
+            keep_alpha: true,
+            audio: true,
+            stamp: None,
+        }
     }
 
     /// The left half is subject, with one column of partial coverage.

@@ -160,11 +160,9 @@ fn filters(clip: &Clip, source: &Source) -> String {
     format!("{}{sampled}", color_filters(clip, source))
 }
 
-/// To the clip's size and opaque RGBA.
+/// To the clip's size and RGBA with the clip's own alpha.
 fn color_filters(clip: &Clip, source: &Source) -> String {
     let size = format!("w={}:h={}", clip.size.width, clip.size.height);
-    // Alpha is dropped, not composited on black: segmentation runs on the full colours.
-    let opaque = if source.has_alpha { ",format=rgb24,format=rgba" } else { ",format=rgba" };
     let matrix = match source.colors {
         ColorCoding::Tagged => "",
         ColorCoding::Untagged { is_high_definition: true } => ":in_color_matrix=bt709",
@@ -172,9 +170,9 @@ fn color_filters(clip: &Clip, source: &Source) -> String {
         ColorCoding::Hdr => {
             return format!(
                 "zscale=t=linear:npl=203,format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=mobius:desat=0,\
-                 zscale=t=bt709:m=bt709:r=tv,format=yuv444p,scale={size}:flags={EXACT}:in_color_matrix=bt709{opaque}"
+                 zscale=t=bt709:m=bt709:r=tv,format=yuv444p,scale={size}:flags={EXACT}:in_color_matrix=bt709,format=rgba"
             );
         }
     };
-    format!("scale={size}:flags={EXACT}{matrix}{opaque}")
+    format!("scale={size}:flags={EXACT}{matrix},format=rgba")
 }

@@ -65,6 +65,7 @@ pub(super) struct Measured {
 pub(super) struct Stream {
     pub(super) index: u32,
     codec_type: Option<String>,
+    codec_name: Option<String>,
     width: Option<u32>,
     height: Option<u32>,
     pix_fmt: Option<String>,
@@ -100,6 +101,9 @@ struct SideData {
 struct Tags {
     #[serde(alias = "DURATION")]
     duration: Option<String>,
+    /// 1 where a WebM stream has alpha in an additional block.
+    #[serde(alias = "ALPHA_MODE")]
+    alpha_mode: Option<String>,
 }
 
 /// Starts ffprobe on `file`.
@@ -116,8 +120,8 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
         "-of",
         "json",
         "-show_entries",
-        "stream=index,codec_type,width,height,pix_fmt,color_space,color_transfer,sample_aspect_ratio,avg_frame_rate,\
-         r_frame_rate,duration:stream_disposition=attached_pic,default:stream_tags=duration,DURATION:\
+        "stream=index,codec_type,codec_name,width,height,pix_fmt,color_space,color_transfer,sample_aspect_ratio,avg_frame_rate,\
+         r_frame_rate,duration:stream_disposition=attached_pic,default:stream_tags=duration,DURATION,alpha_mode,ALPHA_MODE:\
          stream_side_data=rotation:format=duration,start_time",
     ]
     .map(OsString::from)
@@ -227,6 +231,16 @@ impl Stream {
         ["yuva", "rgba", "bgra", "argb", "abgr", "gbrap", "ya8", "ya16", "pal8"]
             .iter()
             .any(|with_alpha| format.starts_with(with_alpha))
+    }
+
+    /// The decoder that reads alpha of VP8 and VP9, which ffmpeg's own decoders do not.
+    pub(super) fn alpha_decoder(&self) -> Option<&'static str> {
+        self.tags.alpha_mode.as_deref().filter(|mode| *mode == "1")?;
+        match self.codec_name.as_deref()? {
+            "vp8" => Some("libvpx"),
+            "vp9" => Some("libvpx-vp9"),
+            _ => None,
+        }
     }
 
     pub(super) fn color_coding(&self) -> ColorCoding {

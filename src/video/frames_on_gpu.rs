@@ -26,7 +26,7 @@ fn clip() -> Vec<(Frame, RawMask)> {
 }
 
 fn recipe(format: VideoFormat, channels: Channels, background: Option<Color>) -> VideoRecipe {
-    VideoRecipe { format, channels, background, smoothing: SMOOTHING, audio: true, stamp: None }
+    VideoRecipe { format, channels, background, smoothing: SMOOTHING, keep_alpha: true, audio: true, stamp: None }
 }
 
 /// What the compositor of `recipe` makes of `clip`, whose frames `place` puts where they are processed.

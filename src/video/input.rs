@@ -27,8 +27,10 @@ pub(super) struct Source {
     pub(super) audio_stream: Option<u32>,
     /// Whether its frames are sampled at the clip's rate, because their times are irregular.
     pub(super) is_sampled: bool,
-    /// Whether the pixel format has alpha.
+    /// Whether the frames have alpha.
     pub(super) has_alpha: bool,
+    /// The decoder that reads it, where ffmpeg would take another.
+    pub(super) alpha_decoder: Option<&'static str>,
     /// How its colours are coded.
     pub(super) colors: ColorCoding,
 }
@@ -50,7 +52,8 @@ pub(super) enum ColorCoding {
 impl Source {
     /// The arguments that open the file as an input.
     pub(super) fn arguments(&self) -> Vec<OsString> {
-        input_arguments(&self.file, self.container)
+        let decoder = self.alpha_decoder.map(|decoder| ["-c:v", decoder].map(OsString::from));
+        decoder.into_iter().flatten().chain(input_arguments(&self.file, self.container)).collect()
     }
 }
 

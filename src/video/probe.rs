@@ -92,7 +92,8 @@ pub(super) async fn probe(tools: &Tools, file: &Path, _place: Permit) -> Result<
         audio_stream: audio.map(|stream| stream.index),
         // Without the last frame's duration its filter drops that frame.
         is_sampled: !is_regular && measured.is_some_and(|measured| measured.has_last_duration),
-        has_alpha: video.has_alpha(),
+        has_alpha: video.has_alpha() || video.alpha_decoder().is_some(),
+        alpha_decoder: video.alpha_decoder(),
         colors: video.color_coding(),
         file,
     };

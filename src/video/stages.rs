@@ -10,6 +10,7 @@ use super::probe::Probed;
 use super::stage_clock::StageClock;
 use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
+use crate::compose;
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot, Tenant};
 use crate::image::{Frame, RawMask};
 use crate::matting::FrameMatte;
@@ -59,10 +60,15 @@ pub(super) struct Batch<T> {
     permit: BatchPermit,
 }
 
+/// The warning of a clip whose own alpha was kept.
+const ALPHA_KEPT: &str =
+    "the clip has transparency of its own, which was kept; `keep_alpha=false` cuts the subject out anew";
+
 /// A frame with its matte.
 pub(super) struct Matted {
     frame: Frame,
-    matte: FrameMatte,
+    /// Nothing where it is the frame's own alpha.
+    matte: Option<FrameMatte>,
     permit: BatchPermit,
     /// The temporal filter's saved state, after the last frame of a segment.
     state: Option<Vec<u8>>,
@@ -104,7 +110,7 @@ impl ClipJob<'_> {
             frame
         };
         let places = Arc::new(Semaphore::new(MAX_BATCHES));
-        let mut is_over = false;
+        let (mut is_over, mut keeps_alpha) = (false, false);
         for _ in 0..first {
             if next().await?.is_none() {
                 is_over = true;
@@ -116,7 +122,17 @@ impl ClipJob<'_> {
             let mut items = Vec::with_capacity(BATCH);
             while items.len() < BATCH && !is_over {
                 match next().await? {
-                    Some(frame) => items.push(frame),
+                    Some(mut frame) => {
+                        if self.probed.source.has_alpha && frame.has_transparency() {
+                            if self.recipe.keep_alpha && frame.is_cut_out() {
+                                keeps_alpha = true;
+                            } else {
+                                // As pictures.
+                                compose::flatten_onto_white(&mut frame);
+                            }
+                        }
+                        items.push(frame);
+                    }
                     None => is_over = true,
                 }
             }
@@ -126,7 +142,11 @@ impl ClipJob<'_> {
             }
         }
         drop(to);
-        if is_over { decoder.finish().await } else { Ok(Vec::new()) }
+        let mut warnings = if is_over { decoder.finish().await? } else { Vec::new() };
+        if keeps_alpha {
+            warnings.push(ALPHA_KEPT.to_owned());
+        }
+        Ok(warnings)
     }
 
     /// Acquires an engine slot and the pixels of a batch; waits while the engine is full, as a job has no client to
@@ -175,6 +195,7 @@ impl ClipJob<'_> {
         clock: &StageClock,
     ) -> Result<(), VideoError> {
         let segment = segment_frames(self.probed.clip.rate);
+        let has_alpha = self.probed.source.has_alpha;
         while let Some(Batch { items, permit }) = from.recv().await {
             for (frame, mask) in items {
                 index += 1;
@@ -183,7 +204,8 @@ impl ClipJob<'_> {
                 let work = move || {
                     let _permit = worker_permit;
                     let began = Instant::now();
-                    let matte = filter.next(&frame, mask);
+                    let is_cut_out = has_alpha && frame.has_transparency();
+                    let matte = (!is_cut_out).then(|| filter.next(&frame, mask));
                     let state = is_last.then(|| filter.save());
                     (filter, frame, matte, state, began.elapsed())
                 };
@@ -302,7 +324,10 @@ fn composited(
 ) -> (Result<Composited, VideoError>, Duration, Duration) {
     let Matted { frame, matte, permit, state } = matted;
     let began = Instant::now();
-    let frame = compositor.composite(frame, &matte);
+    let frame = match matte {
+        Some(matte) => compositor.composite(frame, &matte),
+        None => compositor.composite_cut_out(frame),
+    };
     let matting = began.elapsed();
     let input = if codec.is_builtin() {
         image_sequence::record(frame, codec, rate, index).map(EncoderInput::Record)

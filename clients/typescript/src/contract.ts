@@ -625,6 +625,8 @@ export interface VideoRemoveFields {
   bg_color?: string | undefined;
   /** Strength of temporal smoothing between the masks of neighbouring frames: 0 processes each frame by itself. */
   smoothing?: number | undefined;
+  /** A clip that already has real transparency keeps it as its matte. */
+  keep_alpha?: boolean | undefined;
   /** Keeps the sound, where the format has an audio track: webm, mov and mp4. */
   audio?: boolean | undefined;
   /** Public https address that receives a webhook when the job ends, signed as in Standard Webhooks. */

@@ -55,6 +55,35 @@ async fn every_container_and_codec_is_read() {
 }
 
 #[tokio::test]
+async fn a_clips_own_alpha_is_kept_and_what_it_hides_stays_hidden() {
+    let folder = tempfile::tempdir().unwrap();
+    // A blue box on the right is hidden: there alpha is 0.
+    let graph = format!(
+        "{},format=rgba,geq=r='r(X,Y)':g='g(X,Y)':b='if(gt(X,120),255,b(X,Y))':a='if(gt(X,120),0,255)'",
+        boxed((160, 90), "10", 1)
+    );
+    for (name, options) in [
+        ("a.mov", "-c:v qtrle -pix_fmt argb"),
+        ("b.webm", "-c:v libvpx-vp9 -pix_fmt yuva420p -deadline realtime -cpu-used 8"),
+        ("c.webm", "-c:v libvpx -pix_fmt yuva420p -auto-alt-ref 0 -deadline realtime -cpu-used 8"),
+        ("d.mov", "-c:v prores_ks -profile:v 4 -pix_fmt yuva444p10le"),
+    ] {
+        let source = made(folder.path(), name, &[&graph], options);
+        let (_kept, finished) = cut(&engine(), &source, &recipe(VideoFormat::Mov)).await.unwrap();
+        assert_eq!(finished.warnings.len(), 1, "{name}: {:?}", finished.warnings);
+        for frame in frames(&finished.file) {
+            assert_eq!(frame.pixel(140, 72)[3], 0, "{name}");
+            assert_eq!(frame.pixel(100, 72)[3], 255, "{name}: its own matte, not the network's");
+        }
+        let anew = VideoRecipe { keep_alpha: false, ..recipe(VideoFormat::Mov) };
+        let (_kept, finished) = cut(&engine(), &source, &anew).await.unwrap();
+        assert_eq!(finished.warnings, [""; 0], "{name}");
+        let first = &frames(&finished.file)[0];
+        assert_eq!((first.pixel(140, 72)[3], first.pixel(100, 72)[3], first.pixel(30, 45)[3]), (0, 0, 255), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn odd_sizes_are_kept_where_the_format_allows_them() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(

@@ -66,7 +66,15 @@ pub(crate) fn engine_of_everything() -> Engine {
 }
 
 pub(crate) fn recipe(format: VideoFormat) -> VideoRecipe {
-    VideoRecipe { format, channels: Channels::Rgba, background: None, smoothing: 0, audio: true, stamp: None }
+    VideoRecipe {
+        format,
+        channels: Channels::Rgba,
+        background: None,
+        smoothing: 0,
+        keep_alpha: true,
+        audio: true,
+        stamp: None,
+    }
 }
 
 /// Runs a tool and returns its standard output.
