@@ -2,10 +2,11 @@
 
 use super::glob_alternatives::{TOO_LARGE, expand_alternatives, is_small};
 use super::path_glob::PathGlob;
-use glob::{Pattern, PatternError};
+use glob::{MatchOptions, Pattern, PatternError};
 
 /// Extensions of picture files, the default filter. How a file is decoded depends on its content alone.
-const EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "heic", "heif"];
+const EXTENSIONS: [&str; 14] =
+    ["jpg", "jpeg", "jpe", "jif", "jfif", "pjp", "pjpeg", "png", "webp", "heic", "heics", "heif", "heifs", "hif"];
 
 /// Include and exclude globs.
 ///
@@ -57,7 +58,9 @@ impl Globs {
 
     fn match_key(&self, key: &str) -> bool {
         let components: Vec<_> = key.split('/').collect();
-        self.names.iter().any(|name| name.matches(file_name(key)))
+        // As a shell: a wildcard matches no hidden file, such as those that macOS writes beside each picture (`._a.jpg`).
+        let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
+        self.names.iter().any(|name| name.matches_with(file_name(key), options))
             || self.keys.iter().any(|glob| glob.matches(&components))
     }
 }
@@ -77,7 +80,7 @@ impl KeyFilter {
     pub fn matches(&self, key: &str) -> bool {
         let included = match &self.include {
             Some(globs) => globs.match_key(key),
-            None => has_image_extension(file_name(key)),
+            None => has_image_extension(file_name(key)) && !file_name(key).starts_with('.'),
         };
         included && !self.exclude.match_key(key)
     }
@@ -106,10 +109,10 @@ mod tests {
     #[test]
     fn pictures_are_selected_by_default() {
         let filter = filter(&[], &["thumbs/**", "*.small.*"]);
-        for selected in ["a.jpg", "x/B.JPEG", "ü/c.webp", "x/thumbs/a.png"] {
+        for selected in ["a.jpg", "x/B.JPEG", "ü/c.webp", "x/thumbs/a.png", "DSC00001.HIF", "a.pjpeg"] {
             assert!(filter.matches(selected), "{selected}");
         }
-        for left in ["a.txt", "jpg", "x.jpg/readme", "thumbs/a.jpg", "x/a.small.jpg", ""] {
+        for left in ["._a.jpg", "x/._a.jpg", "a.txt", "jpg", "x.jpg/readme", "thumbs/a.jpg", "x/a.small.jpg", ""] {
             assert!(!filter.matches(left), "{left}");
         }
     }
@@ -120,6 +123,7 @@ mod tests {
         for selected in ["IMG_1", "x/y/IMG_2.jpg", "shop/7/front.jpg"] {
             assert!(filter.matches(selected), "{selected}");
         }
+        assert!(KeyFilter::new(&["*.jpg".to_owned()], &[]).is_ok_and(|filter| !filter.matches("x/._a.jpg")));
         for left in ["shop/7/8/front.jpg", "x/shop/7/front.jpg", "IMG_1.txt", "IMG_1/a.jpg"] {
             assert!(!filter.matches(left), "{left}");
         }

@@ -1,9 +1,34 @@
 //! Prints progress and errors on standard error, which may be closed or full.
 
-/// `eprintln!` that ignores a failed write, where that one panics: the work goes on, and the exit code reports its outcome.
+use std::borrow::Cow;
+
+/// `text` as a terminal may show it: names of files and messages of peers may hold control characters, which are written as escapes.
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
+    let is_control = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(is_control) {
+        return text.into();
+    }
+    let escaped =
+        |character: char| if is_control(character) { character.escape_default().to_string() } else { character.into() };
+    text.chars().map(escaped).collect::<String>().into()
+}
+
+/// `eprintln!` of [`printable`] text that ignores a failed write, where that one panics: the work goes on, and the exit code reports its
+/// outcome.
 macro_rules! print_stderr {
     ($($line:tt)+) => {{
         use std::io::Write;
-        let _ = writeln!(std::io::stderr(), $($line)+);
+        let _ = writeln!(std::io::stderr(), "{}", $crate::cli::stderr::printable(&format!($($line)+)));
     }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(printable("a.jpg\n  é\t→"), "a.jpg\n  é\t→");
+        assert_eq!(printable("\u{1b}[31mred\r\u{7}\u{9b}"), "\\u{1b}[31mred\\r\\u{7}\\u{9b}");
+    }
 }

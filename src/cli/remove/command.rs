@@ -29,6 +29,9 @@ pub(in crate::cli) struct Remove {
     /// after a change of options
     #[arg(long)]
     force: bool,
+    /// Also process links in a folder, or found by a glob, that lead out of it
+    #[arg(long)]
+    follow: bool,
     /// Also write a PNG with the first 1,000 pictures before and after, where both are files
     #[arg(long, value_name = "FILE")]
     contact_sheet: Option<PathBuf>,
@@ -51,8 +54,8 @@ impl Remove {
         // The contact sheet decodes pictures too, without an engine where all of them are done.
         sandbox::install(config.decode.sandbox);
         recipe.cut_out_by(config.engine.model);
-        let inputs = inputs::resolve(&self.inputs, &destination, recipe.encode.format.name());
-        if inputs.tasks.is_empty() && inputs.rejected.is_empty() {
+        let inputs = inputs::resolve(&self.inputs, &destination, recipe.encode.format.name(), self.follow);
+        if inputs.tasks.is_empty() && inputs.rejected.is_empty() && inputs.left_out.is_empty() {
             return Err("there is no picture in these folders".into());
         }
         if let Some(sheet) = self.contact_sheet.as_deref().filter(|sheet| inputs.contains(sheet)) {
@@ -70,7 +73,7 @@ impl Remove {
                 Some(TaskRunner::start(&config, recipe, &self.picture_args).await?)
             };
             let jobs = self.picture_args.jobs();
-            Ok::<_, Failure>(run_all(inputs.rejected, &done, &open, runner.as_ref(), jobs).await)
+            Ok::<_, Failure>(run_all((inputs.rejected, inputs.left_out), &done, &open, runner.as_ref(), jobs).await)
         })??;
         // Before the contact sheet, which may fail.
         if self.json {
@@ -89,23 +92,24 @@ fn is_done(task: &Task) -> bool {
     version.zip(task.sink.file()).is_some_and(|(version, result)| version.is_done_in(result))
 }
 
-/// Runs the open tasks, and reports them with those that are done and the rejected inputs.
+/// Runs the open tasks, and reports them with those that are done, and the inputs that are rejected and left out.
 async fn run_all(
-    rejected: Vec<Rejected>,
+    (rejected, left_out): (Vec<Rejected>, Vec<Rejected>),
     done: &[Task],
     open: &[Task],
     runner: Option<&TaskRunner>,
     jobs: usize,
 ) -> Report {
     let started = Instant::now();
-    let mut progress = Progress::new(rejected.len() + done.len() + open.len());
+    let mut progress = Progress::new(rejected.len() + left_out.len() + done.len() + open.len());
     let mut report = Report::default();
     let rejected = rejected.into_iter().map(|input| Entry::failed(input.input.display().to_string(), input.reason));
-    let known = rejected.chain(done.iter().map(Entry::skipped));
+    let left_out = left_out.into_iter().map(|input| Entry::left_out(input.input.display().to_string(), input.reason));
+    let known = rejected.chain(left_out).chain(done.iter().map(Entry::skipped));
     let runs = runner.into_iter().flat_map(|runner| open.iter().map(|task| runner.run(task)));
     let mut entries = stream::iter(known).chain(stream::iter(runs).buffer_unordered(jobs));
     while let Some(entry) = entries.next().await {
-        if entry.is_failure() {
+        if entry.error().is_some() {
             progress.failed(&entry.line());
         } else {
             progress.done(&entry.line());

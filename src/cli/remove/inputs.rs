@@ -1,6 +1,7 @@
 //! Resolves input arguments and `-o` to a list of tasks, before anything is read or written.
 //!
-//! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. An input is
+//! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. What they find is a file, whatever
+//! its name reads like; hidden files, pipes and devices are left out, and links that lead out of their folder unless they are to be followed. An input is
 //! never overwritten, and no two inputs have one output. Results of earlier runs that a folder or a glob finds are left out:
 //! what is below the output folder, and `X-cutout` beside `X` where inputs and results share a folder.
 
@@ -8,6 +9,7 @@ use super::destination::Destination;
 use super::source_and_sink::{Sink, Source, is_glob};
 use crate::bulk::has_image_extension;
 use crate::image::SourceUrl;
+use glob::MatchOptions;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -41,10 +43,12 @@ pub(super) struct Inputs {
     pub(super) tasks: Vec<Task>,
     /// What cannot be processed.
     pub(super) rejected: Vec<Rejected>,
+    /// What was found and is not to be processed.
+    pub(super) left_out: Vec<Rejected>,
 }
 
-/// Lists the tasks for `arguments`. `extension` is that of results in a folder.
-pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extension: &str) -> Inputs {
+/// Lists the tasks for `arguments`. `extension` is that of results in a folder; `follow` takes links that lead out of theirs.
+pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extension: &str, follow: bool) -> Inputs {
     let mut inputs = Inputs::default();
     match destination {
         Destination::Stdout => {
@@ -60,7 +64,7 @@ pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extensio
                 }
             }
         }
-        Destination::Folder(folder) => add_folder_tasks(&mut inputs, arguments, folder, extension),
+        Destination::Folder(folder) => add_folder_tasks(&mut inputs, arguments, folder, extension, follow),
     }
     inputs
 }
@@ -94,6 +98,19 @@ impl Inputs {
     fn reject(&mut self, input: &Path, reason: impl Into<String>) {
         self.rejected.push(Rejected { input: input.to_owned(), reason: reason.into() });
     }
+
+    /// Whether the file `path`, found in the `folder` without links, is to be processed; one that is not is listed.
+    fn takes(&mut self, path: &Path, folder: &Path, follow: bool) -> bool {
+        let reason = if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            "it is a pipe, a socket or a device"
+        } else if !follow && fs::canonicalize(path).is_ok_and(|real| !real.starts_with(folder)) {
+            "it is a link that leads out of its folder (--follow takes it)"
+        } else {
+            return true;
+        };
+        self.left_out.push(Rejected { input: path.to_owned(), reason: reason.to_owned() });
+        false
+    }
 }
 
 /// A picture given as an argument, or found in a folder or by a glob.
@@ -105,10 +122,10 @@ struct Found {
     is_argument: bool,
 }
 
-fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, extension: &str) {
+fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, extension: &str, follow: bool) {
     let mut found = Vec::new();
     for argument in arguments {
-        expand(argument, folder, &mut found, inputs);
+        expand(argument, folder, &mut found, inputs, follow);
     }
     let output_of = |picture: &Found| {
         let output = folder.join(&picture.relative).with_extension(extension);
@@ -155,7 +172,9 @@ fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, e
                 inputs.reject(&picture.path, reason);
             }
         } else {
-            inputs.tasks.push(Task { source: Source::parse(&picture.path), sink: Sink::File(output.clone()) });
+            let path = picture.path.clone();
+            let source = if picture.is_argument { Source::parse(&path) } else { Source::File(path) };
+            inputs.tasks.push(Task { source, sink: Sink::File(output.clone()) });
             taken.insert(output, &picture.path);
         }
     }
@@ -167,12 +186,13 @@ fn or_current_dir(path: &Path) -> &Path {
 }
 
 /// Adds the pictures of an argument: a URL, a folder, a glob or a file.
-fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs) {
+fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs, follow: bool) {
     if let Source::Url(url) = Source::parse(input) {
         return found.push(Found { path: input.to_owned(), relative: file_name(&url), is_argument: true });
     }
     if input.is_dir() {
-        return walk(input, Path::new(""), output, found, inputs);
+        let mut walk = Walk { root: without_links(input), output, found, inputs, follow };
+        return walk.add(input, Path::new(""));
     }
     let Some(pattern) = input.to_str().filter(|_| is_glob(input)) else {
         let relative = PathBuf::from(input.file_name().unwrap_or(OsStr::new("picture")));
@@ -186,13 +206,15 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
     let (results, searched) = (without_links(output), without_links(or_current_dir(&base)));
     let is_inside = results != searched && results.starts_with(&searched);
     let is_result = |path: &Path| is_inside && in_real_folder(path).starts_with(&results);
-    match glob::glob(pattern) {
+    // As a folder and a shell: a wildcard matches no hidden file.
+    let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
+    match glob::glob_with(pattern, options) {
         Err(error) => inputs.reject(input, error.to_string()),
         Ok(matches) => {
-            let before = found.len();
+            let before = found.len() + inputs.left_out.len();
             for entry in matches {
                 match entry {
-                    Ok(path) if path.is_dir() || is_result(&path) => {}
+                    Ok(path) if path.is_dir() || is_result(&path) || !inputs.takes(&path, &searched, follow) => {}
                     Ok(path) => {
                         let relative = path.strip_prefix(&base).unwrap_or(&path).to_owned();
                         found.push(Found { path, relative, is_argument: false });
@@ -200,33 +222,46 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
                     Err(error) => inputs.reject(error.path(), error.error().to_string()),
                 }
             }
-            if found.len() == before {
+            if found.len() + inputs.left_out.len() == before {
                 inputs.reject(input, "matches no file");
             }
         }
     }
 }
 
-/// Adds the pictures below a folder, without hidden files.
-fn walk(folder: &Path, relative: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs) {
-    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
-        Ok(entries) => entries,
-        Err(error) => return inputs.reject(folder, error.to_string()),
-    };
-    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
-    names.sort();
-    for name in names {
-        let (path, below) = (folder.join(&name), relative.join(&name));
-        if name.to_string_lossy().starts_with('.') {
-            continue;
-        }
-        // Links to folders are not followed: they may form a cycle.
-        if path.is_dir() {
-            if !path.is_symlink() && !is_same_file(&path, output) {
-                walk(&path, &below, output, found, inputs);
+/// Adds the pictures of a folder.
+struct Walk<'a> {
+    /// The folder without links.
+    root: PathBuf,
+    output: &'a Path,
+    found: &'a mut Vec<Found>,
+    inputs: &'a mut Inputs,
+    follow: bool,
+}
+
+impl Walk<'_> {
+    /// Adds the pictures below `folder`, which is `relative` to the root, without hidden files.
+    fn add(&mut self, folder: &Path, relative: &Path) {
+        let entries = match fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+            Ok(entries) => entries,
+            Err(error) => return self.inputs.reject(folder, error.to_string()),
+        };
+        let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
+        names.sort();
+        for name in names {
+            let (path, below) = (folder.join(&name), relative.join(&name));
+            if name.to_string_lossy().starts_with('.') {
+                continue;
             }
-        } else if has_image_extension(&name.to_string_lossy()) {
-            found.push(Found { path, relative: below, is_argument: false });
+            // Links to folders are not followed: they may form a cycle.
+            if path.is_dir() {
+                if !path.is_symlink() && !is_same_file(&path, self.output) {
+                    self.add(&path, &below);
+                }
+            } else if has_image_extension(&name.to_string_lossy()) && self.inputs.takes(&path, &self.root, self.follow)
+            {
+                self.found.push(Found { path, relative: below, is_argument: false });
+            }
         }
     }
 }
@@ -247,7 +282,7 @@ mod tests {
     fn lines(root: &Path, inputs: &[&str], output: &str) -> (Vec<String>, Vec<String>) {
         let inputs: Vec<_> = inputs.iter().map(|input| root.join(input)).collect();
         let destination = Destination::new(&root.join(output), &inputs).unwrap();
-        let resolved = resolve(&inputs, &destination, "png");
+        let resolved = resolve(&inputs, &destination, "png", false);
         let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
         let tasks = resolved.tasks.iter().map(|task| match (&task.source, &task.sink) {
             (Source::File(from), Sink::File(to)) => format!("{} > {}", show(from), show(to)),
@@ -315,6 +350,41 @@ mod tests {
         assert_eq!(lines(root.path(), &["in"], "out").0.len(), 3);
     }
 
+    #[test]
+    fn a_wildcard_matches_no_hidden_file_and_one_that_is_named_is_taken() {
+        let root = folder_with(&["in/a.jpg", "in/._a.jpg", "in/.b/c.jpg"]);
+        assert_eq!(lines(root.path(), &["in/*.jpg", "in/*/*.jpg"], "out").0, ["in/a.jpg > out/a.png"]);
+        assert_eq!(lines(root.path(), &["in/._a.jpg"], "out").0, ["in/._a.jpg > out/._a.png"]);
+    }
+
+    #[test]
+    fn what_is_found_is_a_file_whatever_its_path_reads_like() {
+        let root = folder_with(&["https:/host/x.jpg"]);
+        // As in the working directory: only the name is parsed.
+        let found = Found { path: "https:/host/x.jpg".into(), relative: "x.jpg".into(), is_argument: false };
+        assert!(matches!(Source::parse(&found.path), Source::Url(_)));
+        assert_eq!(lines(root.path(), &["https:"], "out").0, ["https:/host/x.jpg > out/host/x.png"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn pipes_and_links_out_of_the_folder_are_left_out() {
+        let root = folder_with(&["in/a.jpg", "outside.jpg"]);
+        let at = |path: &str| root.path().join(path);
+        rustix::fs::mknodat(rustix::fs::CWD, at("in/pipe.jpg"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
+        std::os::unix::fs::symlink("../outside.jpg", at("in/link.jpg")).unwrap();
+        for input in ["in", "in/*"] {
+            let inputs = [at(input)];
+            let destination = Destination::new(&at("out"), &inputs).unwrap();
+            let [kept, followed] = [false, true].map(|follow| resolve(&inputs, &destination, "png", follow));
+            assert_eq!((kept.tasks.len(), kept.left_out.len()), (1, 2), "{input}");
+            assert_eq!((followed.tasks.len(), followed.left_out.len()), (2, 1), "{input}");
+        }
+        // One that is named is taken.
+        assert_eq!(lines(root.path(), &["in/link.jpg"], "out").0, ["in/link.jpg > out/link.png"]);
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_link_with_another_name_is_another_input() {
@@ -333,7 +403,7 @@ mod tests {
         let root = folder_with(&["in/a.jpg", "in/a.png"]);
         let inputs = [root.path().join("in")];
         let output = root.path().join("out");
-        let resolved = resolve(&inputs, &Destination::new(&output, &inputs).unwrap(), "png");
+        let resolved = resolve(&inputs, &Destination::new(&output, &inputs).unwrap(), "png", false);
         assert_eq!((resolved.tasks.len(), resolved.rejected.len()), (1, 1));
         for (file, is_one) in [
             ("in/a.jpg", true),

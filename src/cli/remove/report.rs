@@ -84,6 +84,11 @@ impl Entry {
         Self::finished(task, Status::Skipped)
     }
 
+    /// Found and not to be processed, for this reason.
+    pub(super) fn left_out(input: String, reason: String) -> Self {
+        Self { error: Some(reason), ..Self::new(input, Status::Skipped) }
+    }
+
     pub(in crate::cli) fn failed(input: String, reason: String) -> Self {
         Self { error: Some(reason), ..Self::new(input, Status::Failed) }
     }
@@ -113,7 +118,10 @@ impl Entry {
                 self.milliseconds.unwrap_or_default(),
                 self.warnings.iter().map(|warning| format!("\n  warning: {warning}")).collect::<String>()
             ),
-            Status::Skipped => format!("{} → {output}  already done", self.input),
+            Status::Skipped => match &self.error {
+                Some(reason) => format!("{}  left out: {reason}", self.input),
+                None => format!("{} → {output}  already done", self.input),
+            },
             Status::Failed => format!("{}  failed: {}", self.input, self.error.as_deref().unwrap_or_default()),
         }
     }

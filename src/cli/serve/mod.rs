@@ -169,7 +169,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let public = listener(inherited.api, config.server.listen, "the API").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     // An inherited socket has an address of its own.
-    if let Some(error) = config.compat.validate(address).into_iter().next() {
+    if let Some(error) = config.compat.validate(address, &config.server).into_iter().next() {
         return Err(error.into());
     }
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
