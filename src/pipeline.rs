@@ -116,7 +116,7 @@ async fn cut(
     picture: Picture,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Job { files, scene, encode, inputs } = job;
+    let Job { files, scene, mut encode, inputs } = job;
     let workers = Workers { engine, slot: &slot, tenant: call.tenant };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
@@ -167,7 +167,7 @@ async fn cut(
     // RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite.
     let Placed { scene, materials, understood, took } = backdrop.placed(&scene, materials);
     let of_words = understood.as_ref().filter(|words| words.is_empty()).map(|_| Warning::NoWordRecognized);
-    let warnings = [of_mask, face.warning(), of_words].into_iter().flatten().collect();
+    let of_face = face.warning();
     let (options, composition) = (face.matting(matting, size), Composition { scene, materials, face });
     let task = Task { frame, coverage, picture, options, region, composition };
     let (finished, _) = workers.run("finish", move || executor::finished(task)).await?;
@@ -175,6 +175,8 @@ async fn cut(
     (timings.matte, timings.compose, timings.transferred) = (matte, took + compose, transferred);
 
     // Composite → EncodedImage.
+    let of_size = Warning::lowering_effort(&mut encode, composite.frame().size(), &limits);
+    let warnings = [of_mask, of_face, of_words, of_size].into_iter().flatten().collect();
     let encode = move || codec::encode(composite, &encode);
     let image = workers.timed("encode", &mut timings.encode, encode).await??;
 

@@ -42,6 +42,12 @@ impl Scopes {
         Self(names)
     }
 
+    /// Whether there are endpoints that the key may not call.
+    #[must_use]
+    pub const fn are_limited(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Whether a key with these scopes may call the endpoint of this path.
     #[must_use]
     pub fn allow(&self, path: &str) -> bool {

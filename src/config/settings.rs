@@ -85,7 +85,7 @@ impl Config {
             self.validate_results(),
             self.validate_bulk(),
             self.server.validate(),
-            self.compat.validate(self.server.listen),
+            self.compat.validate(self.server.listen, &self.server),
             self.limits.validate(),
             self.limits.validate_memory(&self.server, self.engine.max_megapixels_in_flight),
             self.prices.validate(),

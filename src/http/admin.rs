@@ -165,12 +165,18 @@ pub(super) fn refuse_foreign(context: &RequestContext, hosts: &[String]) -> Resu
     if context.headers.contains_key(ORIGIN) {
         return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
     }
+    require_own_host(context, hosts, "server.admin_hosts")
+}
+
+/// Refuses requests for another host than this machine, or one of `hosts`, which the configuration lists as `setting`: the name of a page
+/// could resolve to this address (DNS rebinding).
+pub(super) fn require_own_host(context: &RequestContext, hosts: &[String], setting: &str) -> Result<(), ApiError> {
     let header = context.headers.get(HOST);
     let header = header.map(|host| Authority::try_from(host.as_bytes()));
     let target = context.uri.authority().cloned().map(Ok);
     let mut named = header.into_iter().chain(target);
     if !named.all(|named| named.is_ok_and(|named| is_own(named.host(), context.local, hosts))) {
-        let message = "this is not the host that the request names; `server.admin_hosts` lists further names";
+        let message = format!("this is not the host that the request names; `{setting}` lists further names");
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     Ok(())

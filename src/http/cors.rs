@@ -52,6 +52,12 @@ pub(super) struct Cors {
     preflight: bool,
 }
 
+/// Whether the page that sends a request with these `headers` is one of `origins`.
+pub(super) fn is_allowed(origins: &[String], headers: &HeaderMap) -> bool {
+    let sent = headers.get(ORIGIN).map(HeaderValue::as_bytes);
+    origins.iter().any(|origin| origin == ANY || Some(origin.as_bytes()) == sent)
+}
+
 impl Cors {
     /// `None` where no origin is configured.
     pub(super) fn for_request(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {

@@ -7,7 +7,7 @@ pub use super::error_code::ErrorCode;
 
 use super::reply::{self, Reply};
 use crate::account::rate_limit::whole_seconds;
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, without_secrets};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::json;
 use std::fmt::Display;
@@ -90,7 +90,10 @@ impl ApiError {
         match &self.cause {
             Some(cause) if self.code.status().is_server_error() => error!(code = self.code.name(), cause, "failed"),
             // Under any name but `message` the text is quoted: it may have line breaks of the request.
-            cause => debug!(code = self.code.name(), reason = self.message, ?cause, "refused"),
+            cause => {
+                let reason = without_secrets(&self.message);
+                debug!(code = self.code.name(), reason = &*reason, ?cause, "refused");
+            }
         }
     }
 

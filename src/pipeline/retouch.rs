@@ -10,6 +10,7 @@ use super::per_file::PerFile;
 use super::portrait::box_of;
 use super::probe::Probed;
 use super::timings::Timings;
+use super::warning::Warning;
 use super::workers::Workers;
 use crate::codec;
 use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
@@ -28,7 +29,7 @@ pub(super) async fn retouch(
     retouch: Retouch,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Job { files, scene, encode, inputs: _ } = job;
+    let Job { files, scene, mut encode, inputs: _ } = job;
     let workers = Workers { engine, slot: &slot, tenant: call.tenant };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
@@ -66,12 +67,13 @@ pub(super) async fn retouch(
     let materials = Materials { mark, ..Materials::default() };
     let compose = move || compose::flatten(Subject::Source(frame), whole, &layout, &scene, materials);
     let Flattened { composite, .. } = workers.timed("compose", &mut timings.compose, compose).await?;
+    let warnings = Vec::from_iter(Warning::lowering_effort(&mut encode, composite.frame().size(), &call.limits));
     let encode = move || codec::encode(composite, &encode);
     let image = workers.timed("encode", &mut timings.encode, encode).await??;
 
     timings.finalize(began);
     let model = model_of(&**engine.retoucher(), retouch);
-    let (understood, warnings) = (None, Vec::new());
+    let understood = None;
     Ok(Output { image, subject: None, uncertainty: None, edge: None, face, model, understood, warnings, timings })
 }
 

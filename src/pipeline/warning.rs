@@ -1,5 +1,7 @@
 //! Warnings about a finished picture: what its caller may not expect.
 
+use crate::codec::{EncodeOptions, Limits, PngEffort};
+use crate::image::{OutputFormat, Size};
 use std::fmt;
 
 /// What the caller may not expect of a picture. Its text is a sentence in visible ASCII without quotation marks.
@@ -13,6 +15,21 @@ pub enum Warning {
     NoFace,
     /// The built-in generator has a scene for no word of the prompt.
     NoWordRecognized,
+    /// A PNG of more pixels than a source may have was compressed with the default effort, not the best.
+    DefaultCompression,
+}
+
+impl Warning {
+    /// Lowers the effort of a PNG of `size` where that is larger than a source within `limits` may be: the best takes seconds of a processor
+    /// for each ten million pixels, and a small source can be enlarged to any size.
+    pub(super) fn lowering_effort(encode: &mut EncodeOptions, size: Size, limits: &Limits) -> Option<Self> {
+        let is_large = size.area() as u64 > u64::from(limits.max_megapixels) * 1_000_000;
+        let is_costly = encode.format == OutputFormat::Png && encode.png == PngEffort::Best && is_large;
+        is_costly.then(|| {
+            encode.png = PngEffort::Default;
+            Self::DefaultCompression
+        })
+    }
 }
 
 impl fmt::Display for Warning {
@@ -27,6 +44,9 @@ impl fmt::Display for Warning {
                 "the picture has transparency of its own, which was kept; `keep_alpha=false` cuts the subject out anew",
             ),
             Self::NoFace => f.write_str("the subject has no face; the result is that of /studio-shot"),
+            Self::DefaultCompression => {
+                f.write_str("the picture is too large for `compression=best`; it has the default compression")
+            }
             Self::NoWordRecognized => {
                 f.write_str("no word of `prompt` was recognized; the backdrop is a neutral studio")
             }
@@ -37,10 +57,33 @@ impl fmt::Display for Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Channels;
+    use crate::image::Quality;
+
+    #[test]
+    fn the_best_compression_is_for_pictures_as_large_as_a_source() {
+        let limits = Limits::default();
+        for (format, png, side, lowered) in [
+            (OutputFormat::Png, PngEffort::Best, 8192, true),
+            (OutputFormat::Png, PngEffort::Best, 4096, false),
+            (OutputFormat::Png, PngEffort::Default, 8192, false),
+            (OutputFormat::WebP, PngEffort::Best, 8192, false),
+        ] {
+            let mut options = EncodeOptions { format, quality: Quality::DEFAULT, png, channels: Channels::Rgba };
+            let warning = Warning::lowering_effort(&mut options, Size::new(side, side), &limits);
+            assert_eq!((warning, options.png == png), (lowered.then_some(Warning::DefaultCompression), !lowered));
+        }
+    }
 
     #[test]
     fn every_warning_is_visible_ascii_that_needs_no_escape_in_quotes() {
-        let all = [Warning::UncertainMask(0.625), Warning::OwnAlphaKept, Warning::NoFace, Warning::NoWordRecognized];
+        let all = [
+            Warning::UncertainMask(0.625),
+            Warning::OwnAlphaKept,
+            Warning::NoFace,
+            Warning::NoWordRecognized,
+            Warning::DefaultCompression,
+        ];
         for text in all.map(|warning| warning.to_string()) {
             assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')), "{text}");
         }

@@ -154,7 +154,7 @@ impl Workers {
     ) -> Result<T, DecodeError> {
         let container = request.container;
         let file = sealed_copy(bytes).map_err(|error| DecodeError::Worker(error.to_string()))?;
-        let mut attempts = 0;
+        let (mut attempts, mut was_killed) = (0, false);
         loop {
             let mut lease = self.lease().map_err(|error| DecodeError::Worker(error.to_string()))?;
             let failure = match lease.worker().answer(request, &file, time) {
@@ -182,6 +182,19 @@ impl Workers {
                 Failure::Gone => {
                     lease.discard(WorkerEnd::Gone);
                     return Err(DecodeError::Worker("each ended before it was sent a file".to_owned()));
+                }
+                // Not the file's fault: a second try, on another worker.
+                Failure::Killed(how) => {
+                    lease.discard(WorkerEnd::Gone);
+                    tracing::warn!(
+                        format = container.name(),
+                        how,
+                        "a decode worker was ended from outside on a picture"
+                    );
+                    if was_killed {
+                        return Err(DecodeError::Worker("two were ended from outside".to_owned()));
+                    }
+                    was_killed = true;
                 }
                 Failure::Crashed(how) => {
                     lease.discard(WorkerEnd::Crashed);

@@ -52,6 +52,8 @@ pub(super) enum Failure {
     Gone,
     /// It ended on the file.
     Crashed(String),
+    /// It was ended from outside: by the system, which lacked memory, or an operator.
+    Killed(String),
     /// It was killed at the deadline.
     Late(Duration),
     /// It sent what no worker of ours sends.
@@ -136,7 +138,7 @@ impl Worker {
         channel::send(&self.socket, &request.to_bytes(), Some(file.as_fd())).map_err(|_| Failure::Gone)?;
         let message = match channel::receive::<ANSWER_BYTES>(&self.socket, Some(Instant::now() + time)) {
             Ok(Some(message)) => message,
-            Ok(None) => return Err(Failure::Crashed(self.ended())),
+            Ok(None) => return Err(self.ended_on_file()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Failure::Late(time)),
             Err(error) => return Err(Failure::Broken(error.to_string())),
         };
@@ -171,13 +173,24 @@ impl Worker {
 
     /// How it ended, in words.
     fn ended(&mut self) -> String {
+        match self.ended_on_file() {
+            Failure::Crashed(how) | Failure::Killed(how) | Failure::Broken(how) => how,
+            Failure::Gone | Failure::Late(_) => String::new(),
+        }
+    }
+
+    /// How it ended. One that has closed its socket has the status of its end already, whatever is sent to it.
+    fn ended_on_file(&mut self) -> Failure {
         let _: io::Result<()> = self.child.kill();
         match self.child.wait() {
             Ok(status) => match status.signal() {
-                Some(signal) => format!("signal {signal}"),
-                None => status.to_string(),
+                Some(signal @ (libc::SIGHUP | libc::SIGINT | libc::SIGKILL | libc::SIGTERM)) => {
+                    Failure::Killed(format!("signal {signal}"))
+                }
+                Some(signal) => Failure::Crashed(format!("signal {signal}")),
+                None => Failure::Crashed(status.to_string()),
             },
-            Err(error) => error.to_string(),
+            Err(error) => Failure::Crashed(error.to_string()),
         }
     }
 }

@@ -223,6 +223,21 @@ fn a_worker_that_loops_is_killed_and_fails_its_picture_only() {
 }
 
 #[test]
+fn a_picture_whose_worker_is_ended_from_outside_gets_another_one() {
+    let workers = workers_with_time(1, 1000, |_| Duration::from_secs(2));
+    assert!(probe(&workers, PHOTO).is_ok());
+    let idle = workers.idle()[0];
+    let seen = std::thread::scope(|scope| {
+        let looping = scope.spawn(|| message(decode(&workers, b"loop", &BufferPool::new(0))));
+        std::thread::sleep(Duration::from_millis(300));
+        let process = rustix::process::Pid::from_raw(i32::try_from(idle).unwrap()).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        looping.join().unwrap()
+    });
+    assert!(seen.starts_with("it takes more than"), "the second worker had it for its own time: {seen}");
+}
+
+#[test]
 fn a_worker_cannot_take_more_memory_than_its_limit() {
     let workers = workers(1, 1000);
     assert_eq!(message(probe(&workers, b"memory")), "the HEIC decoder failed");

@@ -3,7 +3,9 @@
 use super::refusal::Refusal;
 use super::route::{Action, Route, WireFormat};
 use super::{account, photoroom, rembg, removebg, reply};
+use crate::http::admin::require_own_host;
 use crate::http::authenticate::{admit_any_scope, admit_without_key};
+use crate::http::cors;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 use crate::http::request_context::{API_KEY, RequestContext};
@@ -11,8 +13,13 @@ use crate::http::state::ApiState;
 use hyper::Method;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, AUTHORIZATION, HeaderMap, HeaderValue,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, AUTHORIZATION, HeaderMap, HeaderName,
+    HeaderValue,
 };
+use url::Url;
+
+/// Where a page stands to the host that it sends a request to (Fetch Metadata).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Answers a request; failures too, in the envelope of the service.
 pub(in crate::http) async fn answer(
@@ -48,6 +55,7 @@ async fn dispatch(
         return Err(not_allowed(route, &context.method).into());
     }
     let (caller, _) = if route.format == WireFormat::Rembg && !has_key {
+        refuse_foreign(state, context)?;
         let account = state.app.compat.rembg_account_or_default();
         let caller = state.app.keys.of_account(account).ok_or_else(|| {
             ApiError::unavailable("the account of this route does not exist")
@@ -66,6 +74,19 @@ async fn dispatch(
         WireFormat::Rembg => rembg::answer(state, &caller, context).await,
         WireFormat::Photoroom => photoroom::answer(state, &caller, context).await,
     }
+}
+
+/// Refuses requests without a key from pages of other sites, and those for another host.
+fn refuse_foreign(state: &ApiState, context: &RequestContext) -> Result<(), ApiError> {
+    let is_cross_site = context.headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site");
+    if is_cross_site && !cors::is_allowed(&state.config.cors_origins, &context.headers) {
+        let message = "a page of another site needs a key here; `server.cors_origins` lists those that need none";
+        return Err(ApiError::new(ErrorCode::Forbidden, message));
+    }
+    let own = state.config.public_url.as_deref().and_then(|url| Url::parse(url).ok());
+    let own = own.as_ref().and_then(Url::host_str).map(str::to_owned);
+    let hosts: Vec<String> = state.app.compat.rembg_hosts.iter().cloned().chain(own).collect();
+    require_own_host(context, &hosts, "compat.rembg_hosts")
 }
 
 /// Moves the key of `X-Api-Key` to `Authorization`, over one that is there. Returns whether there is any key.

@@ -8,6 +8,7 @@
 use super::bulk_document::job_document;
 use super::jobs;
 use crate::bulk::{KeyFilter, Selection};
+use crate::http::authenticate::require_scope;
 use crate::http::authorize::{merge_preset, require_backdrop_access};
 use crate::http::bulk_runs::{BulkRefusal, BulkRequest, BulkRuns};
 use crate::http::caller::Caller;
@@ -41,8 +42,7 @@ pub(in crate::http) async fn answer(
     context: &mut RequestContext,
 ) -> Result<Reply, ApiError> {
     let name = request_fingerprint::key(&context.headers)?;
-    json::require_json(&context.headers)?;
-    let object = json::read(&mut context.body).await?;
+    let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let body = BulkBody::parse(object)?;
     let runs = state.app.bulk.as_ref().ok_or_else(|| {
@@ -91,6 +91,7 @@ async fn request(
     name: Option<String>,
 ) -> Result<BulkRequest, ApiError> {
     let BulkBody { from, to, report, endpoint, mut fields, preset, selection } = body;
+    require_scope(caller, endpoint.path)?;
     require_backdrop_access(state, endpoint, caller, &fields)?;
     if let Some(preset) = preset {
         fields = merge_preset(state, endpoint, caller, fields, &preset).await?;

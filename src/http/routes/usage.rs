@@ -1,4 +1,4 @@
-//! `GET /usage`: images, seconds and cost of each key of the account, by day (UTC).
+//! `GET /usage`: images, seconds and cost of each key of the account, by day (UTC); to a key with scopes, its own.
 
 use crate::account::price::in_dollars;
 use crate::http::caller::Caller;
@@ -26,7 +26,10 @@ pub(in crate::http) async fn answer(
     let (store, account) = (state.app.store.clone(), caller.account.clone());
     // One more row than fits, to detect that there are more.
     let rows = spawn_blocking(move || store.key_days(&account, from, to, MAX_ROWS + 1));
-    let rows = rows.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    let mut rows = rows.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    if caller.scopes.are_limited() {
+        rows.retain(|(_, key_id, _)| *key_id == caller.key_id);
+    }
     if rows.len() > MAX_ROWS {
         let message = format!("these days have more than {MAX_ROWS} rows; ask for fewer days at once");
         return Err(ApiError::new(ErrorCode::InvalidParameter, message).param("from"));

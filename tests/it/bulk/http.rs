@@ -400,8 +400,12 @@ fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are
     let mut daemons = Daemons::start(&scene, 1);
     let created = |arguments: &[&str]| json(&scene.run(&[&["keys", "create", "--json"][..], arguments].concat()));
     assert_exit(&scene.run(&["accounts", "create", "other"]), 0);
-    let [own, unscoped, other] =
-        [&["--scope", "bulk"][..], &["--scope", "remove"], &["--account", "other", "--scope", "bulk"]].map(created);
+    let [own, unscoped, other] = [
+        &["--scope", "bulk", "--scope", "remove"][..],
+        &["--scope", "remove"],
+        &["--account", "other", "--scope", "bulk"],
+    ]
+    .map(created);
     let secret = |key: &Value| key["key"].as_str().expect("a key").to_owned();
     let send = |key: &Value, method: Method, path: &str, body: &Value| {
         let (status, location, answer) = daemons.send_as(&secret(key), 0, method, path, Some(body));
