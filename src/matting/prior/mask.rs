@@ -17,9 +17,9 @@ pub struct MaskPrior {
 
 /// The mask is stretched around one half by this factor: alpha of a third over a whole region is hardly ever right.
 pub(in crate::matting) const CONTRAST: f32 = 1.6;
-/// σ of the hardness, a normal density of the distance between the colours of subject and background: one half at 3.5 standard
+/// σ of the hardness, a normal density of the distance between the colours of subject and background: one half at 4.1 standard
 /// deviations of these colours.
-const SIGMA: f32 = 3.0;
+const SIGMA: f32 = 3.5;
 /// γ is this power of the hardness: 1/16 at the same distance.
 pub(in crate::matting) const POWER: i32 = 4;
 /// γ where colours discriminate.
