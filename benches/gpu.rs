@@ -11,7 +11,7 @@
 
 mod support;
 
-use backdrop::codec::{Channels, Limits};
+use backdrop::codec::Limits;
 use backdrop::engine::{Engine, EngineConfig, Lane, SegmenterFactory, Tenant};
 use backdrop::image::color::Color;
 use backdrop::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
@@ -21,7 +21,7 @@ use backdrop::model::weights::architecture::Network;
 use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop::pipeline::{self, Call};
-use backdrop::recipe::{Recipe, VideoFormat, VideoRecipe};
+use backdrop::recipe::{Fields, Recipe, VideoFormat, VideoRecipe};
 use backdrop::video::{self, Tools, VideoConfig};
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::device::download;
@@ -169,10 +169,8 @@ impl Bench<'_> {
         let frames = if self.adapter.kind == AdapterKind::Software { SOFTWARE_FRAMES } else { FRAMES };
         let clip = support::panned(folder.path(), frames);
         let runtime = Builder::new_multi_thread().enable_all().build()?;
-        let recipe = |format, background| {
-            let (channels, audio, stamp) = (Channels::Rgba, true, None);
-            VideoRecipe { format, channels, background, smoothing: 50, keep_alpha: true, audio, stamp }
-        };
+        let defaults = VideoRecipe::of(&Fields::default())?;
+        let recipe = |format, background| VideoRecipe { format, background, ..defaults.clone() };
         let recipes = [
             ("mp4 on a colour", recipe(VideoFormat::Mp4, Some(Color([20, 160, 40, 255])))),
             ("webm with alpha", recipe(VideoFormat::Webm, None)),

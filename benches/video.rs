@@ -7,11 +7,10 @@
 
 mod support;
 
-use backdrop::codec::Channels;
 use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting;
-use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::recipe::{Fields, VideoFormat, VideoRecipe};
 use backdrop::video::temporal::TemporalFilter;
 use backdrop::video::{self, Tools, VideoConfig};
 use std::io::{Read, Write};
@@ -35,15 +34,8 @@ fn main() {
     println!("{} at {:.2} frames/s, {:.2} s", properties.size, properties.rate.per_second(), properties.seconds);
 
     for (name, format) in [("webm", VideoFormat::Webm), ("mov", VideoFormat::Mov), ("mp4", VideoFormat::Mp4)] {
-        let recipe = VideoRecipe {
-            format,
-            channels: Channels::Rgba,
-            background: None,
-            smoothing: SMOOTHING,
-            keep_alpha: true,
-            audio: true,
-            stamp: None,
-        };
+        let recipe =
+            VideoRecipe { format, smoothing: SMOOTHING, ..VideoRecipe::of(&Fields::default()).expect("the defaults") };
         let job = tempfile::tempdir().expect("a folder");
         let done =
             shop.wait(video::remove(shop.engine(), &tools, &clip, job.path(), &recipe, &|_| {})).expect("a result");

@@ -9,6 +9,7 @@ mod high_range;
 mod sixteen_bit;
 
 pub(super) use code_points::CodePoints;
+use high_range::HighRange;
 pub(super) use sixteen_bit::SixteenBitTransform;
 
 use moxcms::{
@@ -47,6 +48,14 @@ pub(super) enum Colors<'a> {
 }
 
 impl Colors<'_> {
+    /// The conversion of a high dynamic range, if it is one.
+    fn high_range(&self) -> Option<HighRange> {
+        match self {
+            Self::CodePoints(code_points) => code_points.high_range(),
+            Self::Profile(_) | Self::Linear => None,
+        }
+    }
+
     fn profile(&self) -> Option<ColorProfile> {
         match self {
             Self::Profile(profile) => parse(profile),
@@ -68,9 +77,7 @@ fn linear() -> ColorProfile {
 
 /// Converts RGBA `pixels` in place; alpha is unchanged.
 pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, colors: Option<&Colors<'_>>) {
-    if let Some(Colors::CodePoints(code_points)) = colors
-        && let Some(range) = code_points.high_range()
-    {
+    if let Some(range) = colors.and_then(Colors::high_range) {
         return pixels.par_chunks_mut(CHUNK * 4).for_each(|chunk| {
             let from: Vec<u16> = chunk.iter().map(|&sample| u16::from(sample) * 257).collect();
             let mut to = vec![0; from.len()];

@@ -52,12 +52,6 @@ pub(super) struct Cors {
     preflight: bool,
 }
 
-/// Whether the page that sends a request with these `headers` is one of `origins`.
-pub(super) fn is_allowed(origins: &[String], headers: &HeaderMap) -> bool {
-    let sent = headers.get(ORIGIN).map(HeaderValue::as_bytes);
-    origins.iter().any(|origin| origin == ANY || Some(origin.as_bytes()) == sent)
-}
-
 impl Cors {
     /// `None` where no origin is configured.
     pub(super) fn for_request(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
@@ -76,10 +70,15 @@ impl Cors {
         Some(Self { allowed, varies: true, preflight })
     }
 
+    /// Whether the page that sends the request has one of the configured origins.
+    pub(super) const fn is_allowed(&self) -> bool {
+        self.allowed.is_some()
+    }
+
     /// The reply to a preflight, made from the 405 that `OPTIONS` gets on every path, which lists the methods. An unknown path
     /// and an origin that is not allowed keep the refusal.
     pub(super) fn preflight(&self, refusal: ApiError) -> Result<Reply, ApiError> {
-        if !self.preflight || self.allowed.is_none() || refusal.code != ErrorCode::MethodNotAllowed {
+        if !self.preflight || !self.is_allowed() || refusal.code != ErrorCode::MethodNotAllowed {
             return Err(refusal);
         }
         let methods = refusal.into_reply("").headers_mut().remove(ALLOW);

@@ -9,7 +9,7 @@ use crate::image::color::Color;
 use crate::image::{AlphaMatte, Cutout, Frame, Rect, Subject};
 #[cfg(feature = "gpu")]
 use crate::matting::gpu::{DeviceCutout, device_matte::DeviceMatte};
-use crate::matting::{self, FrameMatte, NoSubject};
+use crate::matting::{self, FrameMatte};
 use crate::recipe::{VideoFormat, VideoRecipe};
 
 /// Composites every frame of a clip by its recipe.
@@ -52,15 +52,9 @@ impl FrameCompositor {
 
     /// The output frame of one whose own alpha is its matte.
     pub(super) fn composite_cut_out(&self, frame: Frame) -> Frame {
-        let size = frame.size();
-        self.in_channels(match matting::from_own_alpha(frame) {
-            Ok(cutout) => self.flattened(cutout),
-            Err(NoSubject) => {
-                let nothing = Frame::new(size, vec![0; size.area() * 4].into());
-                let matte = FrameMatte::Host(AlphaMatte::new(size, vec![0; size.area()]));
-                self.flattened(matting::cut_out_frame(nothing, &matte))
-            }
-        })
+        let alpha: Vec<u8> = frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[3]).collect();
+        let matte = AlphaMatte::new(frame.size(), alpha);
+        self.in_channels(self.flattened(Cutout::new(frame, &matte)))
     }
 
     fn in_channels(&self, mut frame: Frame) -> Frame {
@@ -169,17 +163,10 @@ fn fill_chroma_blocks(frame: &mut Frame) {
 mod tests {
     use super::*;
     use crate::image::{AlphaMatte, Buffer, Size};
+    use crate::recipe::Fields;
 
     fn recipe(format: VideoFormat) -> VideoRecipe {
-        VideoRecipe {
-            format,
-            channels: Channels::Rgba,
-            background: None,
-            smoothing: 50,
-            keep_alpha: true,
-            audio: true,
-            stamp: None,
-        }
+        VideoRecipe { format, ..VideoRecipe::of(&Fields::default()).expect("the defaults") }
     }
 
     /// The left half is subject, with one column of partial coverage.

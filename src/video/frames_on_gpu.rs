@@ -9,7 +9,7 @@ use crate::image::color::Color;
 use crate::image::{Frame, RawMask, Rect, Size, Transferred};
 use crate::matting::FrameMatte;
 use crate::pipeline::tests::support::{assert_alike, device, masks, off, on, picture, resident};
-use crate::recipe::{VideoFormat, VideoRecipe};
+use crate::recipe::{Fields, VideoFormat, VideoRecipe};
 use burn::tensor::Device;
 
 /// Smoothing with a past, in percent.
@@ -26,7 +26,13 @@ fn clip() -> Vec<(Frame, RawMask)> {
 }
 
 fn recipe(format: VideoFormat, channels: Channels, background: Option<Color>) -> VideoRecipe {
-    VideoRecipe { format, channels, background, smoothing: SMOOTHING, keep_alpha: true, audio: true, stamp: None }
+    VideoRecipe {
+        format,
+        channels,
+        background,
+        smoothing: SMOOTHING,
+        ..VideoRecipe::of(&Fields::default()).expect("the defaults")
+    }
 }
 
 /// What the compositor of `recipe` makes of `clip`, whose frames `place` puts where they are processed.

@@ -61,8 +61,7 @@ pub(super) struct Batch<T> {
 }
 
 /// The warning of a clip whose own alpha was kept.
-const ALPHA_KEPT: &str =
-    "the clip has transparency of its own, which was kept; `keep_alpha=false` cuts the subject out anew";
+const ALPHA_KEPT: &str = "the clip has transparency, which was kept; `keep_alpha=false` cuts the subject out anew";
 
 /// A frame with its matte.
 pub(super) struct Matted {

@@ -189,7 +189,7 @@ struct Errors {
     of_truth: f64,
 }
 
-/// Those of the recorded mattes of drawn pictures.
+/// The errors of the recorded mattes of drawn pictures.
 fn errors_against_truth() -> BTreeMap<String, Errors> {
     let of = |picture: &Picture| {
         let (truth, matte) = (set::truth_of(&picture.name)?, recorded_matte(picture)?);

@@ -47,7 +47,7 @@ pub(super) struct Inputs {
     pub(super) left_out: Vec<Rejected>,
 }
 
-/// Lists the tasks for `arguments`. `extension` is that of results in a folder; `follow` takes links that lead out of theirs.
+/// Lists the tasks for `arguments`. Results in a folder have the `extension`; with `follow` links that lead out of their folder are tasks.
 pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extension: &str, follow: bool) -> Inputs {
     let mut inputs = Inputs::default();
     match destination {

@@ -29,7 +29,7 @@ impl CodePoints {
 
     /// The conversion of a high dynamic range, if it is one.
     pub(super) fn high_range(self) -> Option<HighRange> {
-        // The matrix is that of the primaries, whatever the curve is.
+        // The matrix follows from the primaries alone.
         let matrix = || Some(self.profile_of(8)?.transform_matrix(&ColorProfile::new_srgb()));
         self.has_high_range().then(|| Some(HighRange::new(self.transfer == 18, &matrix()?))).flatten()
     }

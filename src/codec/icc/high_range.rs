@@ -1,5 +1,5 @@
 //! High dynamic range to sRGB: PQ and HLG (ITU-R BT.2100), with the tone curve of ITU-R BT.2390 (section 5.4.1) from a display of
-//! 1000 cd/m² to one whose white is that of BT.2408, 203 cd/m².
+//! 1000 cd/m² to one with the white of BT.2408, 203 cd/m².
 //!
 //! The curve maps the largest channel, and the others keep their ratio to it, so that hues stay.
 

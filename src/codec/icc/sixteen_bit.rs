@@ -19,9 +19,7 @@ pub(in crate::codec) enum SixteenBitTransform {
 impl SixteenBitTransform {
     /// The conversion of `samples` by `colors`; `None` where 8-bit samples are not converted either.
     pub(in crate::codec) fn of(samples: Samples, colors: &Colors<'_>) -> Option<Self> {
-        if let Colors::CodePoints(code_points) = colors
-            && let Some(range) = code_points.high_range()
-        {
+        if let Some(range) = colors.high_range() {
             return Some(Self::HighRange(range));
         }
         let profile = colors.profile()?;

@@ -79,26 +79,24 @@ fn samples_of_any_layout(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> 
         Colors::Cmyk | Colors::Ycck => ColorTransform::CMYK,
     });
     let decoded = decoder.decode().map_err(corrupt)?;
-    match decoded.len() / layout.size.area() {
-        1 => pixels
-            .as_chunks_mut::<4>()
-            .0
-            .iter_mut()
-            .zip(&decoded)
-            .for_each(|(pixel, &grey)| *pixel = [grey, grey, grey, 255]),
+    let channels = match layout.colors {
+        Colors::Grey => 1,
+        Colors::YCbCr | Colors::Rgb => 3,
+        Colors::Cmyk | Colors::Ycck => 4,
+    };
+    if decoded.len() != layout.size.area() * channels {
+        return Err(corrupt("another number of samples"));
+    }
+    match channels {
+        1 => {
+            let pixels = pixels.as_chunks_mut::<4>().0.iter_mut();
+            pixels.zip(&decoded).for_each(|(pixel, &grey)| *pixel = [grey, grey, grey, 255]);
+        }
         3 => {
-            let colors = decoded.as_chunks::<3>().0;
-            pixels
-                .as_chunks_mut::<4>()
-                .0
-                .iter_mut()
-                .zip(colors)
-                .for_each(|(pixel, &[r, g, b])| *pixel = [r, g, b, 255]);
+            pixels[..decoded.len()].copy_from_slice(&decoded);
+            pixel_format::rgb_to_rgba(pixels);
         }
-        _ if decoded.len() == pixels.len() => {
-            pixels.iter_mut().zip(&decoded).for_each(|(sample, &inverted)| *sample = 255 - inverted)
-        }
-        _ => return Err(corrupt("another number of samples")),
+        _ => pixels.iter_mut().zip(&decoded).for_each(|(sample, &inverted)| *sample = 255 - inverted),
     }
     Ok(())
 }

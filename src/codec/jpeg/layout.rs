@@ -24,6 +24,8 @@ const PADDING: [u8; 16] = [0; 16];
 const SCAN: u8 = 0xda;
 /// APP14.
 const ADOBE: u8 = 0xee;
+/// An Adobe segment without its last byte, the transform.
+const ADOBE_SEGMENT: &[u8] = b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00";
 /// The Huffman tables of T.81, K.3: of a file without its own, as frames of webcams are.
 const STANDARD_TABLES: &[u8] = include_bytes!("standard_tables.bin");
 
@@ -135,17 +137,16 @@ impl Layout {
 
     /// The file with only the segments that the pixels need.
     ///
-    /// A sequential picture of one scan gets no EOI: after that marker zune-jpeg fills missing data with zeros, while the
-    /// end of the bytes is an error in strict mode.
+    /// A sequential picture for zune-jpeg gets no EOI: after that marker it fills missing data with zeros, while the end of the
+    /// bytes is an error in strict mode.
     pub(super) fn reduced(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        out.reserve_exact(
-            2 + 16 + STANDARD_TABLES.len() + PADDING.len() + self.essential.iter().map(Range::len).sum::<usize>(),
-        );
+        let essential: usize = self.essential.iter().map(Range::len).sum();
+        out.reserve_exact(2 + ADOBE_SEGMENT.len() + 1 + STANDARD_TABLES.len() + essential + PADDING.len());
         out.extend(b"\xff\xd8");
         // In place of the file's own markers, of which decoders make different things.
         if let Some(transform) = self.colors.adobe_transform() {
-            out.extend(b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00");
+            out.extend(ADOBE_SEGMENT);
             out.push(transform);
         }
         if !self.is_progressive {
@@ -279,7 +280,7 @@ impl Walk {
         }
         let identifiers: Vec<u8> = components.iter().map(|[identifier, _]| *identifier).collect();
         let colors = Colors::of(&identifiers, self.is_jfif, self.adobe);
-        let factors = |range: std::ops::Range<usize>| components[range].iter().map(|[_, factors]| *factors);
+        let factors = |range: Range<usize>| components[range].iter().map(|[_, factors]| *factors);
         let is_common = (progressive || self.scans == 1)
             && match colors {
                 Colors::Grey => true,

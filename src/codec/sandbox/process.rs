@@ -100,7 +100,7 @@ impl Worker {
         }
         match channel::receive::<1>(&worker.socket, Some(Instant::now() + START_TIME))? {
             Some(hello) => worker.protections = Protections::from_byte(hello.bytes[0]),
-            None => return Err(io::Error::other(format!("the worker ended with {}", worker.ended()))),
+            None => return Err(io::Error::other(format!("the worker ended with {}", worker.ended().0))),
         }
         Ok(worker)
     }
@@ -138,7 +138,10 @@ impl Worker {
         channel::send(&self.socket, &request.to_bytes(), Some(file.as_fd())).map_err(|_| Failure::Gone)?;
         let message = match channel::receive::<ANSWER_BYTES>(&self.socket, Some(Instant::now() + time)) {
             Ok(Some(message)) => message,
-            Ok(None) => return Err(self.ended_on_file()),
+            Ok(None) => {
+                let (how, from_outside) = self.ended();
+                return Err(if from_outside { Failure::Killed(how) } else { Failure::Crashed(how) });
+            }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Failure::Late(time)),
             Err(error) => return Err(Failure::Broken(error.to_string())),
         };
@@ -171,26 +174,19 @@ impl Worker {
         Ok(())
     }
 
-    /// How it ended, in words.
-    fn ended(&mut self) -> String {
-        match self.ended_on_file() {
-            Failure::Crashed(how) | Failure::Killed(how) | Failure::Broken(how) => how,
-            Failure::Gone | Failure::Late(_) => String::new(),
-        }
-    }
-
-    /// How it ended. One that has closed its socket has the status of its end already, whatever is sent to it.
-    fn ended_on_file(&mut self) -> Failure {
+    /// How it ended, in words, and whether by a signal that no picture causes. A worker that has closed its socket has the status of its end
+    /// already, whatever is sent to it.
+    fn ended(&mut self) -> (String, bool) {
         let _: io::Result<()> = self.child.kill();
         match self.child.wait() {
             Ok(status) => match status.signal() {
-                Some(signal @ (libc::SIGHUP | libc::SIGINT | libc::SIGKILL | libc::SIGTERM)) => {
-                    Failure::Killed(format!("signal {signal}"))
+                Some(signal) => {
+                    let outside = [libc::SIGHUP, libc::SIGINT, libc::SIGKILL, libc::SIGTERM];
+                    (format!("signal {signal}"), outside.contains(&signal))
                 }
-                Some(signal) => Failure::Crashed(format!("signal {signal}")),
-                None => Failure::Crashed(status.to_string()),
+                None => (status.to_string(), false),
             },
-            Err(error) => Failure::Crashed(error.to_string()),
+            Err(error) => (error.to_string(), false),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::route::{Action, Route, WireFormat};
 use super::{account, photoroom, rembg, removebg, reply};
 use crate::http::admin::require_own_host;
 use crate::http::authenticate::{admit_any_scope, admit_without_key};
-use crate::http::cors;
+use crate::http::cors::Cors;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::reply::Reply;
 use crate::http::request_context::{API_KEY, RequestContext};
@@ -79,7 +79,8 @@ async fn dispatch(
 /// Refuses requests without a key from pages of other sites, and those for another host.
 fn refuse_foreign(state: &ApiState, context: &RequestContext) -> Result<(), ApiError> {
     let is_cross_site = context.headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site");
-    if is_cross_site && !cors::is_allowed(&state.config.cors_origins, &context.headers) {
+    let cors = Cors::for_request(&state.config.cors_origins, &context.method, &context.headers);
+    if is_cross_site && !cors.is_some_and(|cors| cors.is_allowed()) {
         let message = "a page of another site needs a key here; `server.cors_origins` lists those that need none";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }

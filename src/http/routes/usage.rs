@@ -27,12 +27,13 @@ pub(in crate::http) async fn answer(
     // One more row than fits, to detect that there are more.
     let rows = spawn_blocking(move || store.key_days(&account, from, to, MAX_ROWS + 1));
     let mut rows = rows.await.map_err(|error| ApiError::internal(error.to_string()))??;
-    if caller.scopes.are_limited() {
-        rows.retain(|(_, key_id, _)| *key_id == caller.key_id);
-    }
     if rows.len() > MAX_ROWS {
         let message = format!("these days have more than {MAX_ROWS} rows; ask for fewer days at once");
         return Err(ApiError::new(ErrorCode::InvalidParameter, message).param("from"));
+    }
+    // After the check: of more rows some are missing, which may be those of this key.
+    if caller.scopes.are_limited() {
+        rows.retain(|(_, key_id, _)| *key_id == caller.key_id);
     }
     let labels: HashMap<String, String> = state.app.keys.labels(&caller.account).into_iter().collect();
     let mut total = KeyDay::default();

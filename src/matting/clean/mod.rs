@@ -5,8 +5,8 @@
 //! logit p = logit of the mask + log likelihood ratio of the cell's colour
 //! ```
 //!
-//! Cells of which the mask is certain, those of subject on thin ridges of the mask, whose mean colours are mixtures, and those that the
-//! caller has marked ([`Seeds`]), are fixed; the others are subject where
+//! Fixed are cells of which the mask is certain, cells of subject on thin ridges of the mask, whose mean colours are mixtures, and cells
+//! that the caller has marked ([`Seeds`]). The others are subject where
 //! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
 //! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
 //! of the picture itself (`color_histograms`), the weights fall with the step of colour between two cells

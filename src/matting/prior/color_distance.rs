@@ -7,9 +7,9 @@
 //! d² = (μ_s − μ_b)ᵀ (½ Σ_s + ½ Σ_b + n² I)⁻¹ (μ_s − μ_b)
 //! ```
 //!
-//! Means and covariances are measured on the pixels of which the mask is certain, in a window around the cell, and on those of the whole
-//! picture with the weight of a few pixels, so that a window in a wide fringe of hair has both sides too; n is the noise of a pixel. A
-//! picture without certain pixels of either side has the distance 0.
+//! Means and covariances are measured on pixels of which the mask is certain: in a window around the cell, and in the whole picture with the
+//! weight of a few pixels, so that a window in a wide fringe of hair has both sides too; n is the noise of a pixel. A picture without
+//! certain pixels of either side has the distance 0.
 
 use crate::image::{Frame, Size};
 use crate::matting::certainty::{BACKGROUND, FOREGROUND};
@@ -66,27 +66,22 @@ pub(super) fn color_distances(frame: &Frame, mask: &[f32], grid: Size) -> Blocks
     sides.par_iter_mut().enumerate().with_min_len(columns).for_each(|(at, sides)| {
         *sides = moments(frame, mask, grid, at % columns, at / columns);
     });
-    let all = sides.iter().fold([[0.0; 10]; 2], |mut sums: Sides, sides| {
-        sums.iter_mut().flatten().zip(sides.iter().flatten()).for_each(|(sum, term)| *sum += term);
-        sums
-    });
+    let all = sides.iter().fold([[0.0; 10]; 2], sum);
     let all = all.map(|side| side.map(|moment| moment * SAMPLES_OF_ALL / side[0].max(1.0)));
     // A box filter is one along the rows, then one along the columns.
     let window = |sides: &[Sides], at: usize, position: usize, stride: usize, length: usize| {
         let around = position.saturating_sub(REACH)..(position + REACH + 1).min(length);
-        around.fold([[0.0; 10]; 2], |mut sums: Sides, other| {
-            let terms = sides[at + other * stride - position * stride].iter().flatten();
-            sums.iter_mut().flatten().zip(terms).for_each(|(sum, term)| *sum += term);
-            sums
-        })
+        around.map(|other| &sides[at + other * stride - position * stride]).fold([[0.0; 10]; 2], sum)
     };
     let along = Recycled::collected((0..sides.len()).map(|at| window(&sides, at, at % columns, 1, columns)));
-    let values = (0..along.len()).map(|at| {
-        let mut sides = window(&along, at, at / columns, columns, rows);
-        sides.iter_mut().flatten().zip(all.iter().flatten()).for_each(|(sum, term)| *sum += term);
-        squared_distance(&sides)
-    });
+    let values =
+        (0..along.len()).map(|at| squared_distance(&sum(window(&along, at, at / columns, columns, rows), &all)));
     Blocks { values: Recycled::collected(values), columns }
+}
+
+fn sum(mut sums: Sides, terms: &Sides) -> Sides {
+    sums.iter_mut().flatten().zip(terms.iter().flatten()).for_each(|(sum, term)| *sum += term);
+    sums
 }
 
 /// The moments of a block, from one pixel of each cell that the mask is certain of.
@@ -112,7 +107,7 @@ fn moments(frame: &Frame, mask: &[f32], grid: Size, column: usize, row: usize) -
 }
 
 fn squared_distance([background, subject]: &Sides) -> f32 {
-    if background[0].min(subject[0]) < SAMPLES_OF_ALL / 2.0 {
+    if background[0].min(subject[0]) <= 0.0 {
         return 0.0;
     }
     let mean = |side: &Moments, at: usize| side[at] / side[0];

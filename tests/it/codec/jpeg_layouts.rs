@@ -47,7 +47,7 @@ fn reference(jpeg: &[u8]) -> Vec<u8> {
     ppm[head + 1..].to_vec()
 }
 
-/// The same here.
+/// The RGB samples of a file, by this program.
 fn ours(jpeg: &[u8]) -> Result<Vec<u8>, String> {
     let header = codec::probe(jpeg, &Limits::default()).map_err(|error| error.to_string())?;
     let frame = codec::decode(jpeg, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;

@@ -1,11 +1,10 @@
 //! Clips made by ffmpeg, engines with a fake network that segments red pixels, and inspection of results.
 
 use crate::support::segmenter;
-use backdrop::codec::Channels;
 use backdrop::engine::{Engine, EngineConfig, SegmenterFactory};
 use backdrop::image::{Frame, Size};
 use backdrop::model::SegmentError;
-use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::recipe::{Fields, VideoFormat, VideoRecipe};
 use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -66,15 +65,7 @@ pub(crate) fn engine_of_everything() -> Engine {
 }
 
 pub(crate) fn recipe(format: VideoFormat) -> VideoRecipe {
-    VideoRecipe {
-        format,
-        channels: Channels::Rgba,
-        background: None,
-        smoothing: 0,
-        keep_alpha: true,
-        audio: true,
-        stamp: None,
-    }
+    VideoRecipe { format, smoothing: 0, ..VideoRecipe::of(&Fields::default()).expect("the defaults") }
 }
 
 /// Runs a tool and returns its standard output.
