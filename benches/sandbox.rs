@@ -89,8 +89,8 @@ mod linux {
                 codec::decode(bytes, &header, &pool).expect("a picture")
             };
             let by_worker = || {
-                let size = workers.probe(header.container, bytes, &limits).expect("a header");
-                let header = Header { size, ..header };
+                let (size, flaw) = workers.probe(header.container, bytes, &limits).expect("a header");
+                let header = Header { size, flaw, ..header };
                 workers.decode(bytes, &header, &pool).expect("a picture")
             };
             group.sample_size(20);

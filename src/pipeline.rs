@@ -40,7 +40,6 @@ pub use segment::{Segmentation, segment};
 pub use timings::Timings;
 pub use warning::Warning;
 
-use crate::codec;
 use crate::compose::{Framing, OutputTooLarge, Scene};
 use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Rect, Size};
@@ -125,7 +124,7 @@ async fn cut(
     // Bytes → Header: limits hold before anything is allocated.
     let (limits, background_limits) = (call.limits, backdrop::file_limits(&inputs, call.limits));
     let probed = Probed::of(files, limits, background_limits, &workers, &mut timings.decode).await?;
-    let size = probed.size();
+    let (size, of_file) = (probed.size(), probed.flaw());
     let located = cut.guidance.located(size)?;
     if let (Some(mask), Some(source)) = (probed.mask_size(), &inputs.mask) {
         given_mask::check_size(mask, size, source.param())?;
@@ -176,9 +175,8 @@ async fn cut(
 
     // Composite → EncodedImage.
     let of_size = Warning::lowering_effort(&mut encode, composite.frame().size(), &limits);
-    let warnings = [of_mask, of_face, of_words, of_size].into_iter().flatten().collect();
-    let encode = move || codec::encode(composite, &encode);
-    let image = workers.timed("encode", &mut timings.encode, encode).await??;
+    let warnings = [of_file, of_mask, of_face, of_words, of_size].into_iter().flatten().collect();
+    let image = workers.encode(&mut timings.encode, composite, encode).await?;
 
     timings.finalize(began);
     let (subject, uncertainty, model) = (Some(subject), Some(uncertainty), cut.model.of(&engine.model()));

@@ -1027,6 +1027,10 @@ class EstimateFields(TypedDict, total=False):
     """`scale` of /upscale."""
     stroke_width: int | None
     """`stroke_width` of /sticker."""
+    width: int | None
+    """`width` of the result: above 4096×4096 pixels it costs more."""
+    height: int | None
+    """`height` of the result."""
     count: int | None
     """Number of images."""
     seconds: float | None

@@ -16,6 +16,9 @@ const MAX_PRICE: f64 = 1000.0;
 /// Images of an estimate other than a batch.
 const MAX_COUNT: u32 = 1_000_000;
 
+/// Pixels of a result that are one picture's work: the largest source of the API's own limits. A larger result is that of several.
+const PICTURE_PIXELS: u64 = 4096 * 4096;
+
 /// Seconds of video in one estimate; the endpoint has limits of its own.
 const MAX_SECONDS: f64 = 3600.0;
 
@@ -74,6 +77,10 @@ pub struct Call<'a> {
     pub scale: Option<u32>,
     /// Stroke of `/sticker`, 0 to 100; 0 is none.
     pub stroke_width: Option<u32>,
+    /// Width of the result in pixels, where the call sets it.
+    pub width: Option<u32>,
+    /// Height of the result in pixels, where the call sets it.
+    pub height: Option<u32>,
     /// Images of a batch (1 to 10), or number of calls. Default 1.
     pub count: Option<u32>,
     /// Seconds of the video that comes back. Default 1.
@@ -118,9 +125,20 @@ impl<'a> Call<'a> {
             endpoint,
             scale: whole("scale"),
             stroke_width: whole("stroke_width"),
+            width: whole("width"),
+            height: whole("height"),
             count: Some(images),
             seconds: None,
         }
+    }
+
+    /// How many pictures' work one result is, by the size that the call sets: one for each 4096×4096 pixels, begun ones included. With one
+    /// side alone the result counts as a square.
+    #[must_use]
+    pub fn pictures_of_work(&self) -> u32 {
+        let (width, height) = (self.width.or(self.height), self.height.or(self.width));
+        let pixels = u64::from(width.unwrap_or(1)) * u64::from(height.unwrap_or(1));
+        u32::try_from(pixels.div_ceil(PICTURE_PIXELS)).unwrap_or(u32::MAX).max(1)
     }
 }
 
@@ -207,7 +225,8 @@ impl PriceConfig {
             }
             other => return Err(PriceError::UnknownEndpoint(other.to_owned())),
         };
-        Ok(Estimate { unit_price: in_microdollars(dollars), units: Units::Images(count(call.count, most)?) })
+        let unit_price = in_microdollars(dollars).saturating_mul(call.pictures_of_work().into());
+        Ok(Estimate { unit_price, units: Units::Images(count(call.count, most)?) })
     }
 
     fn sticker(&self, stroke_width: Option<u32>) -> Result<f64, FieldError> {
@@ -258,6 +277,18 @@ mod tests {
 
     fn total(call: Call<'_>) -> u64 {
         PriceConfig::default().price(&call).expect("a good call").total()
+    }
+
+    #[test]
+    fn a_result_costs_by_its_pixels() {
+        let price = |width, height| total(Call { width, height, ..call("/remove") });
+        assert_eq!(price(None, None), 5000);
+        assert_eq!(price(Some(4096), Some(4096)), 5000);
+        assert_eq!(price(Some(4097), Some(4096)), 10_000);
+        assert_eq!(price(Some(8192), Some(8192)), 20_000);
+        assert_eq!(price(Some(8192), Some(100)), 5000);
+        assert_eq!((price(Some(8192), None), price(None, Some(4096))), (20_000, 5000), "as a square");
+        assert_eq!(total(Call { count: Some(3), width: Some(8192), ..call("/remove-batch") }), 60_000);
     }
 
     #[test]
@@ -340,7 +371,7 @@ mod tests {
             fields.push(name, value).expect("each once");
         }
         let expected =
-            Call { endpoint: "/sticker", scale: Some(4), stroke_width: Some(0), count: Some(3), seconds: None };
+            Call { endpoint: "/sticker", scale: Some(4), stroke_width: Some(0), count: Some(3), ..Call::default() };
         assert_eq!(Call::of("/sticker", &fields, 3), expected);
         assert_eq!(Call::of("/remove", &Fields::default(), 1), Call { count: Some(1), ..call("/remove") });
     }

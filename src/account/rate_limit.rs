@@ -80,8 +80,20 @@ impl RateLimiter {
             }
         }
         let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed));
-        let reset = times.front().map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
+        // Work of calls may be beyond the limit.
+        let first = times.get(times.len().saturating_sub(limit as usize));
+        let reset = first.map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
         RateStatus { allowed, limit, remaining, reset }
+    }
+
+    /// Counts `more` calls of `key` at `now`, also beyond its limit: the work of a call that was allowed.
+    pub fn count_work(&self, key: &str, more: u32, now: Instant) {
+        let mut calls = self.lock();
+        let times = calls.by_key.entry(key.to_owned()).or_default();
+        times.extend(std::iter::repeat_n(now, more as usize));
+        if let Some(unpublished) = &mut calls.unpublished {
+            *unpublished.entry(key.to_owned()).or_default() += more;
+        }
     }
 
     /// Takes the calls by key since the previous call of this.
@@ -187,6 +199,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn work_is_counted_beyond_the_limit_and_the_reported_wait_is_sufficient() {
+        let limiter = RateLimiter::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(limiter.check("a", 3, at(0)).allowed);
+        assert!(limiter.check("a", 3, at(1)).allowed);
+        limiter.count_work("a", 3, at(2));
+        let refused = limiter.check("a", 3, at(3));
+        assert_eq!((refused.allowed, refused.remaining, refused.reset), (false, 0, Duration::from_secs(59)));
+        assert!(limiter.check("a", 3, at(3) + refused.reset).allowed);
     }
 
     #[test]

@@ -24,11 +24,11 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
         return Err(DecodeError::TooManyBytes { limit: limits.max_bytes });
     }
     let container = detect_container(bytes)?;
-    let size = match sandbox::workers_of(container) {
+    let (size, flaw) = match sandbox::workers_of(container) {
         Some(workers) => workers.probe(container, bytes, limits)?,
         None => decoders::probe(container, bytes, limits)?,
     };
-    Ok(Header { container, size, limits: *limits, applies_profile: true })
+    Ok(Header { container, size, flaw, limits: *limits, applies_profile: true })
 }
 
 /// Decodes a probed file to an upright sRGB frame with straight alpha; where `header` applies no profile, to the samples as they are

@@ -1,21 +1,30 @@
 //! Probes and decodes in this process, with the decoder of a file's container.
 
 use super::error::DecodeError;
-use super::header::{Container, Header};
+use super::header::{Container, Flaw, Header};
 #[cfg(feature = "heic")]
 use super::heic;
 use super::limits::Limits;
 use super::{jpeg, png, webp};
 use crate::image::{BufferPool, Frame, Size};
 
-/// The size of the upright picture, checked against the limits.
-pub(super) fn probe(container: Container, bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> {
+/// The size of the upright picture, checked against the limits, and what is wrong with the file.
+pub(super) type Probed = (Size, Option<Flaw>);
+
+/// Probes a file.
+pub(super) fn probe(container: Container, bytes: &[u8], limits: &Limits) -> Result<Probed, DecodeError> {
     Ok(match container {
-        Container::Jpeg => jpeg::Layout::read(bytes, limits)?.upright(bytes),
-        Container::Png => png::Layout::read(bytes, limits)?.upright(bytes),
-        Container::WebP => webp::Layout::read(bytes, limits)?.upright(bytes),
+        Container::Jpeg => {
+            let layout = jpeg::Layout::read(bytes, limits)?;
+            (layout.upright(bytes), layout.flaw())
+        }
+        Container::Png => {
+            let layout = png::Layout::read(bytes, limits)?;
+            (layout.upright(bytes), layout.flaw(bytes))
+        }
+        Container::WebP => (webp::Layout::read(bytes, limits)?.upright(bytes), None),
         #[cfg(feature = "heic")]
-        Container::Heic => heic::probe(bytes, limits)?,
+        Container::Heic => (heic::probe(bytes, limits)?, None),
         #[cfg(not(feature = "heic"))]
         Container::Heic => return Err(no_heic()),
     })

@@ -21,18 +21,33 @@ pub const fn longest_side(format: OutputFormat) -> u32 {
     }
 }
 
+/// Tells an encoder that nobody waits for its file any more.
+pub type Stopped<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// Encodes a picture: sRGB, no metadata, colour under zero alpha zeroed.
 ///
 /// # Errors
 /// [`EncodeError`] when the encoder fails.
 pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedImage, EncodeError> {
+    encode_unless(&|| false, composite, options)
+}
+
+/// As [`encode`]; a PNG, which may take seconds, is given up once `stopped`.
+///
+/// # Errors
+/// [`EncodeError`] when the encoder fails or has stopped.
+pub fn encode_unless(
+    stopped: Stopped<'_>,
+    composite: Composite,
+    options: &EncodeOptions,
+) -> Result<EncodedImage, EncodeError> {
     let frame = composite.into_frame();
     let size = frame.size();
     let opaque = options.channels == Channels::Alpha || !frame.has_transparency();
     let mut pixels = frame.into_pixels();
     let format = options.format;
     let bytes = match format {
-        OutputFormat::Png => to_png(&mut pixels, size, opaque, options),
+        OutputFormat::Png => to_png(&mut pixels, size, opaque, options, stopped),
         OutputFormat::WebP => to_webp(&mut pixels, size, opaque, options),
         OutputFormat::Jpeg => to_jpeg(&mut pixels, size, opaque, options),
     };
@@ -40,13 +55,19 @@ pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedIm
     Ok(EncodedImage { format, size, bytes: bytes.into() })
 }
 
-fn to_png(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {
+fn to_png(
+    pixels: &mut Buffer,
+    size: Size,
+    opaque: bool,
+    options: &EncodeOptions,
+    stopped: Stopped<'_>,
+) -> Result<Vec<u8>, String> {
     let packing = match (options.channels, opaque) {
         (Channels::Alpha, _) => Packing::Grey,
         (Channels::Rgba, true) => Packing::Rgb,
         (Channels::Rgba, false) => Packing::Rgba,
     };
-    png::encode(pixels, size, packing, options.png)
+    png::encode(pixels, size, packing, options.png, stopped)
 }
 
 fn to_webp(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {

@@ -2,6 +2,7 @@
 
 use super::limits::Limits;
 use crate::image::Size;
+use std::fmt;
 
 /// The supported containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,27 @@ impl Container {
     }
 }
 
+/// What is wrong with a file whose pixels may all be there. Its text is a sentence in visible ASCII.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// A JPEG ends without its end marker.
+    NoEndMarker,
+    /// A JPEG has fewer restart markers than its restart interval demands.
+    LostRestartMarkers,
+    /// The checksum of a PNG's picture data is wrong.
+    WrongChecksum,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoEndMarker => "the JPEG has no end marker (EOI); all of its pixels were read",
+            Self::LostRestartMarkers => "the JPEG has lost restart markers; all of its pixels were read",
+            Self::WrongChecksum => "a checksum of the PNG is wrong: its pixels may be damaged",
+        })
+    }
+}
+
 /// Properties of a file, read without allocating for pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -36,6 +58,8 @@ pub struct Header {
     pub container: Container,
     /// Size of the upright picture.
     pub size: Size,
+    /// What is wrong with it, as far as its pixels may be whole; decoding fails where they are not.
+    pub flaw: Option<Flaw>,
     /// The limits it was checked against.
     pub limits: Limits,
     /// Whether decoding applies an embedded colour profile, as it does unless the caller says otherwise: a mask's samples are

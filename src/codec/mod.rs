@@ -46,9 +46,9 @@ mod sniff;
 mod webp;
 
 pub use decode::{decode, probe, waits_for_worker};
-pub use encode::{encode, longest_side};
+pub use encode::{Stopped, encode, encode_unless, longest_side};
 pub use encode_options::{Channels, EncodeOptions, PngEffort};
 pub use error::{DecodeError, EncodeError};
-pub use header::{Container, Header};
+pub use header::{Container, Flaw, Header};
 pub use limits::Limits;
 pub use sniff::{SNIFF_BYTES, detect_container};

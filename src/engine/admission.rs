@@ -18,6 +18,13 @@ use tokio::time::timeout_at;
 const PIXELS_PER_UNIT: usize = 1000;
 const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
 
+/// The part of the pixel budget that large pictures leave to small ones is one of this many.
+const SPARE: usize = 8;
+/// A small picture takes at most this part of what is left to small ones.
+const SMALL: usize = 2;
+/// Pictures of more pixels in memory have workers of their own.
+const LARGE_UNITS: usize = 16 * UNITS_PER_MEGAPIXEL;
+
 /// A place among the requests in flight. Clones share it; dropping the last one frees it.
 #[derive(Clone, Debug)]
 pub struct Slot(Arc<Held>);
@@ -45,17 +52,27 @@ impl Slot {
             drop(pixels.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
+
+    /// Whether its picture is large: the work on it takes seconds.
+    pub(super) fn is_large(&self) -> bool {
+        let pixels = self.0.pixels.get().map(|pixels| pixels.lock().unwrap_or_else(PoisonError::into_inner));
+        pixels.is_some_and(|pixels| pixels.as_ref().is_some_and(|pixels| pixels.units > LARGE_UNITS))
+    }
+}
+
+fn in_megapixels(units: usize) -> f64 {
+    units as f64 / UNITS_PER_MEGAPIXEL as f64
 }
 
 #[derive(Debug)]
 struct Pixels {
-    megapixels: f64,
-    _units: Permit,
+    units: usize,
+    _permit: Permit,
 }
 
 impl Drop for Pixels {
     fn drop(&mut self) {
-        metrics::megapixels_returned(self.megapixels);
+        metrics::megapixels_returned(in_megapixels(self.units));
     }
 }
 
@@ -83,17 +100,23 @@ pub(super) struct Admission {
     max_requests: usize,
     pixels: FairSemaphore,
     max_units: usize,
+    spare: FairSemaphore,
+    small_units: usize,
     stats: Arc<Mutex<InFlightStats>>,
 }
 
 impl Admission {
     pub(super) fn new(max_requests: usize, max_megapixels: u32) -> Self {
-        let max_units = max_megapixels as usize * UNITS_PER_MEGAPIXEL;
+        let units = max_megapixels as usize * UNITS_PER_MEGAPIXEL;
+        let spare_units = units / SPARE;
+        let max_units = units - spare_units;
         Self {
             requests: FairSemaphore::new(max_requests),
             max_requests,
             pixels: FairSemaphore::new(max_units),
             max_units,
+            spare: FairSemaphore::new(spare_units),
+            small_units: spare_units / SMALL,
             stats: Arc::new(Mutex::new(InFlightStats {
                 in_flight: 0,
                 mean_duration: Duration::ZERO,
@@ -139,17 +162,28 @@ impl Admission {
         pixels: usize,
         deadline: Instant,
     ) -> Result<(), EngineError> {
-        // More than the whole budget would wait for ever: it takes all of it, and so runs alone.
+        // More than the whole budget would wait for ever: it takes all that large pictures may.
         let units = pixels.div_ceil(PIXELS_PER_UNIT).min(self.max_units);
-        let permit = timeout_at(deadline.into(), self.pixels.acquire(tenant, units)).await.map_err(|_| {
+        let permit = timeout_at(deadline.into(), self.units(tenant, units)).await.map_err(|_| {
             metrics::queue_dropped(metrics::Dropped::Deadline);
             EngineError::DeadlineExceeded
         })?;
-        let megapixels = units as f64 / UNITS_PER_MEGAPIXEL as f64;
-        metrics::megapixels_taken(megapixels);
-        let reserved = slot.0.pixels.set(Mutex::new(Some(Pixels { megapixels, _units: permit })));
+        metrics::megapixels_taken(in_megapixels(units));
+        let reserved = slot.0.pixels.set(Mutex::new(Some(Pixels { units, _permit: permit })));
         assert!(reserved.is_ok(), "a slot reserves once: waiting for more while holding some could wait for ever");
         Ok(())
+    }
+
+    /// A small picture has the units that are free first: behind large ones, those that large ones leave.
+    async fn units(&self, tenant: Tenant, units: usize) -> Permit {
+        if units > self.small_units {
+            return self.pixels.acquire(tenant, units).await;
+        }
+        tokio::select! {
+            biased;
+            permit = self.pixels.acquire(tenant, units) => permit,
+            permit = self.spare.acquire(tenant, units) => permit,
+        }
     }
 
     /// Time without a request in flight; `None` while one is.
@@ -201,31 +235,37 @@ mod tests {
         let admission = Admission::new(8, 10);
         let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
         admission.reserve_pixels(&first, Tenant::default(), 6_000_000, soon()).await.unwrap();
-        let mut waiting = pin!(admission.reserve_pixels(&second, Tenant::default(), 5_000_000, soon()));
+        let mut waiting = pin!(admission.reserve_pixels(&second, Tenant::default(), 3_000_000, soon()));
         assert!(poll_once(waiting.as_mut()).is_pending());
         drop(first);
         assert_eq!(poll_once(waiting.as_mut()), Poll::Ready(Ok(())));
     }
 
     #[tokio::test]
-    async fn a_picture_larger_than_the_budget_runs_alone() {
-        let admission = Admission::new(8, 10);
-        let [first, second, third] = [(); 3].map(|()| admission.admit().unwrap());
-        admission.reserve_pixels(&first, Tenant::default(), 1, soon()).await.unwrap();
-        {
-            let mut huge = pin!(admission.reserve_pixels(&second, Tenant::default(), 1_000_000_000, soon()));
-            let mut small = pin!(admission.reserve_pixels(&third, Tenant::default(), 1, soon()));
-            assert!(poll_once(huge.as_mut()).is_pending(), "it is not alone yet");
-            assert!(
-                poll_once(small.as_mut()).is_pending(),
-                "later pictures do not overtake it, else it might wait for ever"
-            );
-            drop(first);
-            assert!(poll_once(huge.as_mut()).is_ready());
-            assert!(poll_once(small.as_mut()).is_pending(), "it is alone");
-        }
-        drop(second);
-        assert!(poll_once(pin!(admission.reserve_pixels(&third, Tenant::default(), 10_000_000, soon()))).is_ready());
+    async fn a_picture_larger_than_the_budget_leaves_room_for_small_ones_alone() {
+        let admission = Admission::new(8, 16);
+        let reserve = async |account: &str, megapixels: usize| {
+            let slot = admission.admit().unwrap();
+            admission.reserve_pixels(&slot, Tenant::of(account), megapixels * 1_000_000, soon()).await.unwrap();
+            slot
+        };
+        let first = reserve("a", 2).await;
+        let mut huge = pin!(reserve("a", 1000));
+        assert!(poll_once(huge.as_mut()).is_pending(), "the first is in memory");
+        let mut medium = pin!(reserve("b", 2));
+        assert!(
+            poll_once(medium.as_mut()).is_pending(),
+            "later pictures do not overtake it, else it might wait for ever"
+        );
+        assert!(poll_once(pin!(reserve("b", 1))).is_ready(), "but for small ones");
+        drop(first);
+        let Poll::Ready(huge) = poll_once(huge.as_mut()) else { panic!("nothing else is in memory") };
+        let mut another = pin!(reserve("a", 1000));
+        assert!(poll_once(another.as_mut()).is_pending(), "one at a time");
+        assert!(poll_once(medium.as_mut()).is_pending());
+        assert!(poll_once(pin!(reserve("b", 1))).is_ready());
+        drop(huge);
+        assert!(poll_once(medium.as_mut()).is_ready(), "accounts take turns");
     }
 
     #[tokio::test]
@@ -237,7 +277,7 @@ mod tests {
         drop(slot);
         let next = admission.admit().unwrap();
         assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })));
-        let mut waiting = pin!(admission.reserve_pixels(&next, Tenant::default(), 1, soon()));
+        let mut waiting = pin!(admission.reserve_pixels(&next, Tenant::default(), 1_000_000, soon()));
         assert!(poll_once(waiting.as_mut()).is_pending());
         drop(still_working);
         assert!(poll_once(waiting.as_mut()).is_ready());
@@ -250,7 +290,7 @@ mod tests {
         let slot = admission.admit().unwrap();
         admission.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
         slot.release_pixels();
-        assert_eq!(admission.pixels.free(), 10 * UNITS_PER_MEGAPIXEL);
+        assert_eq!(admission.pixels.free(), admission.max_units);
         assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })), "the place is still taken");
     }
 
@@ -260,7 +300,7 @@ mod tests {
         let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
         admission.reserve_pixels(&first, Tenant::default(), 1_000_000, soon()).await.unwrap();
         assert_eq!(
-            admission.reserve_pixels(&second, Tenant::default(), 1, Instant::now()).await,
+            admission.reserve_pixels(&second, Tenant::default(), 1_000_000, Instant::now()).await,
             Err(EngineError::DeadlineExceeded)
         );
     }

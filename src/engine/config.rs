@@ -16,7 +16,8 @@ pub struct EngineConfig {
     pub precision: Precision,
     /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
     pub max_requests_in_flight: usize,
-    /// Decoded megapixels in memory at once, input and output. Pictures wait for it; one larger than all of it runs alone.
+    /// Decoded megapixels in memory at once, input and output. Pictures wait for it. An eighth of it is for small ones alone; one larger than
+    /// the rest takes all of the rest.
     pub max_megapixels_in_flight: u32,
     /// Threads that decode, matte, resize and encode; 0 is one per core.
     pub cpu_workers: usize,

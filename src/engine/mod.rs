@@ -3,7 +3,7 @@
 //! ```text
 //! admit            a slot, or 429                             bound: max_requests_in_flight
 //! reserve_pixels   waits, after the probe, before the decode  bound: max_megapixels_in_flight
-//! cpu              decode, matte, resize, encode              bound: cpu_workers
+//! cpu, cpu_in      decode, matte, resize, encode              bound: cpu_workers, and as many for large pictures
 //! wait_for_decoder a sandboxed decode, in another process     bound: MAX_WORKERS of the sandbox
 //! segment          ticket → two lanes → batch → device thread → mask
 //! ```
@@ -107,6 +107,7 @@ struct Inner {
     status: Arc<Status>,
     buffers: BufferPool,
     cpu: WorkerPool,
+    large: WorkerPool,
     decoder_waits: WorkerPool,
     stalled_after: Duration,
     retoucher: Arc<dyn Retoucher>,
@@ -155,6 +156,7 @@ impl Engine {
             status,
             buffers,
             cpu: WorkerPool::new("cpu", config.workers(), CPU_GAUGES),
+            large: WorkerPool::new("cpu-large", config.workers(), CPU_GAUGES),
             decoder_waits: WorkerPool::new("decoder-wait", sandbox::MAX_WORKERS, DECODE_GAUGES),
             stalled_after: config.stalled_after,
             retoucher,
@@ -221,6 +223,21 @@ impl Engine {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         self.0.cpu.run(tenant, work).await
+    }
+
+    /// As [`Engine::cpu`], for the picture of `slot`. A large one has workers of its own: its work takes seconds, in which the system shares
+    /// the processors between both kinds.
+    ///
+    /// # Errors
+    /// [`EngineError::Panicked`] when it panics.
+    pub async fn cpu_in<T: Send + 'static>(
+        &self,
+        slot: &Slot,
+        tenant: Tenant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let workers = if slot.is_large() { &self.0.large } else { &self.0.cpu };
+        workers.run(tenant, work).await
     }
 
     /// Runs `work`, which waits for a decode worker and computes little, on a thread that CPU work does not need: a decoder
@@ -320,7 +337,7 @@ impl Engine {
     /// Whether CPU work waits and no worker has begun or ended any for longer than `stalled_after`.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
-        self.0.cpu.stalled_for() > self.0.stalled_after
+        self.0.cpu.stalled_for().max(self.0.large.stalled_for()) > self.0.stalled_after
     }
 
     /// Sets the name and version of the weights, and the side of the network's square input in pixels, for reports before the

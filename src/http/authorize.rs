@@ -32,7 +32,7 @@ use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
 use crate::store::{Plan, UnixSeconds};
 use hyper::header::HeaderMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// `reason` of a 402: the month's quota of the plan or the key is used up.
@@ -87,7 +87,8 @@ pub(super) async fn authorize(
         recipe.scene.stamp = Some("TEST");
     }
     let images = inputs.pictures.count();
-    let price = state.app.prices.price(&Call::of(endpoint.path, &fields, images))?.unit_price;
+    let call = Call::of(endpoint.path, &fields, images);
+    let price = state.app.prices.price(&call)?.unit_price;
     let counts = !caller.test && !endpoint.generates();
     let mut authorized = Authorized {
         recipe,
@@ -115,6 +116,9 @@ pub(super) async fn authorize(
         // A repeated request generates again, so it counts against the cap too.
         authorized.backdrop = Some(take_backdrop(state)?);
     }
+    // Counted before the work: a client that leaves is not billed.
+    let more = (call.pictures_of_work() - 1).saturating_mul(images);
+    state.app.rate_limits.calls.count_work(&caller.key_id, more, Instant::now());
     Ok((authorized, inputs))
 }
 

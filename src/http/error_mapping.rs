@@ -251,6 +251,9 @@ impl From<JobsError> for ApiError {
             JobsError::TooMany(_) => {
                 Self::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(10))
             }
+            JobsError::Share { .. } => {
+                Self::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(60))
+            }
             JobsError::Quota(_) => Self::new(ErrorCode::PaymentRequired, error.to_string()).reason(QUOTA_EXHAUSTED),
             JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("cursor"),
             JobsError::Io { ref source, .. } if is_disk_full(source) => disk_full_error(with_causes(&error)),

@@ -74,6 +74,11 @@ impl DiskSpace {
         self.limits.check_every
     }
 
+    /// What the results of one account and its next clip may use.
+    pub(super) const fn share(&self) -> u64 {
+        self.limits.max_bytes / 2
+    }
+
     /// Reserves space for a clip, beside the other incoming ones. Blocks.
     pub(super) fn reserve(&self, bytes: u64) -> Result<SpaceReservation, JobsError> {
         // Held during the walk, so that concurrent reservations are serialized.

@@ -7,6 +7,18 @@ use crate::store::OpenError;
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobsError {
+    /// The results of the account have their share of the disk space.
+    #[error(
+        "the results of this account use {used} bytes; {wanted} more would exceed its share of {max}; a result is deleted after an hour, or by `DELETE /jobs/…`"
+    )]
+    Share {
+        /// Bytes of its results.
+        used: u64,
+        /// Further bytes.
+        wanted: u64,
+        /// The share.
+        max: u64,
+    },
     /// The key has its maximum of queued and running jobs.
     #[error("a key has at most {0} jobs waiting or under way; wait for one to end, or cancel one")]
     TooMany(usize),

@@ -42,7 +42,8 @@ impl Jobs {
     ///
     /// # Errors
     /// When the disk space of the jobs has no room for it, or it cannot be created.
-    pub async fn incoming(&self, bytes: u64) -> Result<IncomingClip, JobsError> {
+    pub async fn incoming(&self, account: &str, bytes: u64) -> Result<IncomingClip, JobsError> {
+        self.0.require_share(account, bytes).await?;
         self.0.folders.incoming(&self.0.space, bytes).await
     }
 

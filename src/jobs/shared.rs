@@ -162,6 +162,22 @@ impl Shared {
     }
 
     /// Reads the store on a thread for blocking work.
+    /// Refuses a clip of `bytes` of an account whose results would have more than half of the disk space with it.
+    pub(super) async fn require_share(&self, account: &str, bytes: u64) -> Result<(), JobsError> {
+        let account = account.to_owned();
+        let results = move |store: &dyn StateStore| {
+            let jobs = store.expiring_jobs(usize::MAX)?.into_iter().map(|(_, job)| job);
+            let results = jobs.filter(|job| job.account == account).filter_map(|job| job.result);
+            Ok(results.filter(|result| result.object.is_some()).map(|result| result.bytes).sum::<u64>())
+        };
+        let (used, max) = (self.read(results).await?, self.space.share());
+        if used > 0 && used.saturating_add(bytes) > max {
+            return Err(JobsError::Share { used, wanted: bytes, max });
+        }
+        Ok(())
+    }
+
+    /// Reads the store on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,

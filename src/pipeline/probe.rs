@@ -6,6 +6,7 @@ use super::call::Call;
 use super::error::PipelineError;
 use super::files::{AuxImage, Files};
 use super::per_file::PerFile;
+use super::warning::Warning;
 use super::workers::Workers;
 use crate::codec::{self, DecodeError, Header, Limits};
 use crate::engine::{Engine, EngineError};
@@ -58,6 +59,14 @@ impl Probed {
             workers.timed("probe", took, probe).await?
         };
         Ok(Self(probed?))
+    }
+
+    /// What is wrong with the source.
+    pub(super) const fn flaw(&self) -> Option<Warning> {
+        match &self.0.source {
+            ProbedFile::Encoded { header: Header { flaw: Some(flaw), .. }, .. } => Some(Warning::Flawed(*flaw)),
+            ProbedFile::Encoded { .. } | ProbedFile::Decoded(_) => None,
+        }
     }
 
     /// Size of the source.

@@ -12,7 +12,6 @@ use super::probe::Probed;
 use super::timings::Timings;
 use super::warning::Warning;
 use super::workers::Workers;
-use crate::codec;
 use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
 use crate::engine::{Engine, Slot};
 use crate::face::{enlarged, restored, usable};
@@ -36,6 +35,7 @@ pub(super) async fn retouch(
 
     let limits = call.limits;
     let probed = Probed::of(files, limits, limits, &workers, &mut timings.decode).await?;
+    let of_file = probed.flaw();
     // A result that would be too large is refused before it costs anything.
     let size = larger(probed.size(), retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
@@ -67,9 +67,9 @@ pub(super) async fn retouch(
     let materials = Materials { mark, ..Materials::default() };
     let compose = move || compose::flatten(Subject::Source(frame), whole, &layout, &scene, materials);
     let Flattened { composite, .. } = workers.timed("compose", &mut timings.compose, compose).await?;
-    let warnings = Vec::from_iter(Warning::lowering_effort(&mut encode, composite.frame().size(), &call.limits));
-    let encode = move || codec::encode(composite, &encode);
-    let image = workers.timed("encode", &mut timings.encode, encode).await??;
+    let of_size = Warning::lowering_effort(&mut encode, composite.frame().size(), &call.limits);
+    let warnings = of_file.into_iter().chain(of_size).collect();
+    let image = workers.encode(&mut timings.encode, composite, encode).await?;
 
     timings.finalize(began);
     let model = model_of(&**engine.retoucher(), retouch);

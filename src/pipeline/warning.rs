@@ -1,6 +1,6 @@
 //! Warnings about a finished picture: what its caller may not expect.
 
-use crate::codec::{EncodeOptions, Limits, PngEffort};
+use crate::codec::{EncodeOptions, Flaw, Limits, PngEffort};
 use crate::image::{OutputFormat, Size};
 use std::fmt;
 
@@ -15,6 +15,8 @@ pub enum Warning {
     NoFace,
     /// The built-in generator has a scene for no word of the prompt.
     NoWordRecognized,
+    /// A file is not as it should be, though its pixels were read.
+    Flawed(Flaw),
     /// A PNG of more pixels than a source may have was compressed with the default effort, not the best.
     DefaultCompression,
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Warning {
                 "the picture has transparency of its own, which was kept; `keep_alpha=false` cuts the subject out anew",
             ),
             Self::NoFace => f.write_str("the subject has no face; the result is that of /studio-shot"),
+            Self::Flawed(flaw) => flaw.fmt(f),
             Self::DefaultCompression => {
                 f.write_str("the picture is too large for `compression=best`; it has the default compression")
             }

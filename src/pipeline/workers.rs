@@ -1,6 +1,10 @@
 //! Submits the CPU work of one run to the engine's CPU pool, and times it.
 
+use crate::codec::{self, EncodeOptions};
 use crate::engine::{Engine, EngineError, Slot, Tenant};
+use crate::image::{Composite, EncodedImage};
+use crate::pipeline::error::PipelineError;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs CPU work that holds the request's slot until it ends, also when the request has been cancelled meanwhile.
@@ -17,7 +21,7 @@ impl Workers<'_> {
         stage: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Duration), EngineError> {
-        self.engine.cpu(self.tenant, self.stage(stage, work)).await
+        self.engine.cpu_in(self.slot, self.tenant, self.stage(stage, work)).await
     }
 
     /// What `work` returns; how long it worked is added to `total`.
@@ -30,6 +34,20 @@ impl Workers<'_> {
         let (done, took) = self.run(stage, work).await?;
         *total += took;
         Ok(done)
+    }
+
+    /// Encodes `composite`, until the request is cancelled. The time of the work is added to `total`.
+    pub(super) async fn encode(
+        &self,
+        total: &mut Duration,
+        composite: Composite,
+        options: EncodeOptions,
+    ) -> Result<EncodedImage, PipelineError> {
+        // Dropped with this future.
+        let request = Arc::new(());
+        let waits = Arc::downgrade(&request);
+        let encode = move || codec::encode_unless(&|| waits.strong_count() == 0, composite, &options);
+        Ok(self.timed("encode", total, encode).await??)
     }
 
     /// The same of work that waits for a decode worker.

@@ -640,6 +640,10 @@ export interface EstimateFields {
   scale?: 2 | 4 | undefined;
   /** `stroke_width` of /sticker. */
   stroke_width?: number | undefined;
+  /** `width` of the result: above 4096×4096 pixels it costs more. */
+  width?: number | undefined;
+  /** `height` of the result. */
+  height?: number | undefined;
   /** Number of images. */
   count?: number | undefined;
   /** Duration of the resulting video. */

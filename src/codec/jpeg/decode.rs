@@ -7,7 +7,8 @@
 //! CMYK samples are inverted (255 is no ink), with or without Adobe's marker, as Photoshop writes and Pillow, Skia and
 //! Firefox read them. zune-jpeg's own conversion of them to RGBA skips pixels, so the raw samples are used.
 
-use super::layout::{Colors, Layout, MAX_SCANS};
+use super::layout::{Colors, Layout, MAX_SCANS, PADDINGS};
+use crate::codec::byte_reader::truncated;
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::header::Header;
 use crate::codec::icc::{self, Samples};
@@ -26,9 +27,19 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);
     {
-        let reduced = layout.reduced(bytes);
         let decode = if layout.is_common { samples } else { samples_of_any_layout };
-        catch_panic("JPEG", || decode(&reduced, &layout, &mut pixels))?;
+        let decode = |padding, pixels: &mut [u8]| {
+            let reduced = layout.reduced(bytes, padding);
+            catch_panic("JPEG", || decode(&reduced, &layout, pixels))
+        };
+        decode(PADDINGS[0], &mut pixels)?;
+        if layout.may_be_cut() {
+            let mut again = pool.take(pixels.len());
+            decode(PADDINGS[1], &mut again)?;
+            if *again != *pixels {
+                return Err(truncated());
+            }
+        }
     }
     let profile = header.applies_profile.then(|| layout.profile(bytes)).flatten();
     let to_srgb = |pixels: &mut [u8], samples: Samples| {

@@ -1,27 +1,33 @@
 //! Walks the markers of a JPEG file (ITU-T T.81, annex B) from SOI to EOI; finds size, EXIF, ICC profile and scans.
 //!
-//! The walk refuses before decoding: a file without an end (truncated), with hundreds of scans (a bomb), without a scan
+//! The walk refuses before decoding: a file that ends within a segment or without its last scans (truncated), with hundreds of scans (a bomb), without a scan
 //! (no picture). It also selects the segments that the decoder needs, so that thumbnails, gain maps, XMP and trailing
 //! data never reach it.
 
+use super::restarts::{Scan, Tables};
 use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be};
 use crate::codec::error::{DecodeError, corrupt};
 use crate::codec::exif;
+use crate::codec::header::Flaw;
 use crate::codec::icc::MAX_PROFILE_BYTES;
 use crate::codec::limits::{Limits, check_size};
 use crate::codec::orientation::Orientation;
 use crate::image::Size;
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 
 /// Progressive encoders write about ten scans; each costs a pass over the picture, however few bytes it has.
 pub(super) const MAX_SCANS: usize = 100;
 /// Quantisation and Huffman segments; no encoder writes a dozen per scan.
 const MAX_TABLES: usize = 1200;
-/// More than the decoder reads ahead, so that it reaches the end of the stream only when data are missing.
-const PADDING: [u8; 16] = [0; 16];
+/// Bytes behind the data of a scan: more than the decoder reads ahead, so that it reaches the end of the stream only when data are missing.
+const PADDING: usize = 16;
+/// What the bytes of the padding may be. Pixels that depend on it have lost their data.
+pub(super) const PADDINGS: [u8; 2] = [0x00, 0x55];
 /// SOS.
 const SCAN: u8 = 0xda;
+/// RST0.
+const RESTART: u8 = 0xd0;
 /// APP14.
 const ADOBE: u8 = 0xee;
 /// An Adobe segment without its last byte, the transform.
@@ -43,6 +49,10 @@ pub(in crate::codec) struct Layout {
     profile: Vec<(u8, u8, Range<usize>)>,
     /// The segments that the decoder needs, except SOI and EOI.
     essential: Vec<Range<usize>>,
+    /// Where a restart marker is missing, each with its number.
+    lost: Vec<(usize, u8)>,
+    /// Whether there is an EOI.
+    is_ended: bool,
     is_progressive: bool,
 }
 
@@ -85,26 +95,35 @@ impl Colors {
 impl Layout {
     /// Walks the markers of `bytes`.
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
-        let mut walk = Walk::default();
+        let mut walk = Walk { tables: Tables::of_segments(STANDARD_TABLES), ..Walk::default() };
         let mut at = 2; // SOI, by the signature
         loop {
             let marker;
-            (marker, at) = next_marker(bytes, at)?;
+            (marker, at) = match next_marker(bytes, at) {
+                // The last scan reaches to the end of the file.
+                Err(_) if walk.scans > 0 && bytes[walk.end..].iter().all(|byte| *byte == 0xff) => break,
+                next => next?,
+            };
             // `at` is now at the segment's length, which stand-alone markers do not have.
             match marker {
                 0x01 | 0xd0..=0xd7 => continue,
                 0xd8 => return Err(corrupt("a second start of image")),
-                0xd9 => break,
+                0xd9 => {
+                    walk.is_ended = true;
+                    break;
+                }
                 _ => {}
             }
             let length = usize::from(u16_be(bytes, at)?);
             let body = slice(bytes, at + 2, length.checked_sub(2).ok_or_else(|| corrupt("a segment of no length"))?)?;
             let mut end = at + length;
             if marker == SCAN {
-                end = entropy_end(bytes, end)?;
+                end = entropy_end(bytes, end);
             }
-            walk.add_segment(marker, at - 2..end, at + 2, body, limits)?;
-            at = end;
+            let data = &bytes[at + length..end];
+            let is_last = marker == SCAN && bytes[end..].iter().all(|byte| *byte == 0xff);
+            walk.add_segment(marker, at - 2..end, at + 2, (body, data, is_last), limits)?;
+            (at, walk.end) = (end, end);
         }
         walk.finish()
     }
@@ -112,6 +131,15 @@ impl Layout {
     /// Size of the upright picture.
     pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
         self.orientation(bytes).upright(self.size)
+    }
+
+    /// What is wrong with the file though its pixels may be whole.
+    pub(in crate::codec) const fn flaw(&self) -> Option<Flaw> {
+        match (self.is_ended, self.lost.is_empty()) {
+            (false, _) => Some(Flaw::NoEndMarker),
+            (true, false) => Some(Flaw::LostRestartMarkers),
+            (true, true) => None,
+        }
     }
 
     /// The stored orientation.
@@ -135,14 +163,21 @@ impl Layout {
         complete.then(|| parts.iter().flat_map(|(.., place)| &bytes[place.clone()]).copied().collect())
     }
 
-    /// The file with only the segments that the pixels need.
+    /// Whether only decoding tells if pixels are missing: of a progressive picture without an EOI.
+    pub(super) const fn may_be_cut(&self) -> bool {
+        self.is_progressive && !self.is_ended
+    }
+
+    /// The file with only the segments that the pixels need, and its lost restart markers, before bytes of `padding`.
     ///
     /// A sequential picture for zune-jpeg gets no EOI: after that marker it fills missing data with zeros, while the end of the
     /// bytes is an error in strict mode.
-    pub(super) fn reduced(&self, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn reduced(&self, bytes: &[u8], padding: u8) -> Vec<u8> {
         let mut out = Vec::new();
         let essential: usize = self.essential.iter().map(Range::len).sum();
-        out.reserve_exact(2 + ADOBE_SEGMENT.len() + 1 + STANDARD_TABLES.len() + essential + PADDING.len());
+        out.reserve_exact(
+            2 + ADOBE_SEGMENT.len() + 1 + STANDARD_TABLES.len() + essential + 2 * self.lost.len() + PADDING + 2,
+        );
         out.extend(b"\xff\xd8");
         // In place of the file's own markers, of which decoders make different things.
         if let Some(transform) = self.colors.adobe_transform() {
@@ -152,10 +187,20 @@ impl Layout {
         if !self.is_progressive {
             out.extend(STANDARD_TABLES);
         }
-        self.essential.iter().for_each(|place| out.extend(&bytes[place.clone()]));
-        if self.is_common && !self.is_progressive {
-            out.extend(PADDING);
-        } else {
+        for place in &self.essential {
+            let mut start = place.start;
+            for &(at, number) in self.lost.iter().filter(|(at, _)| place.contains(at)) {
+                out.extend(&bytes[start..at]);
+                out.extend([0xff, RESTART + number]);
+                start = at;
+            }
+            out.extend(&bytes[start..place.end]);
+        }
+        let is_strict = self.is_common && !self.is_progressive;
+        if is_strict || self.may_be_cut() {
+            out.extend([padding; PADDING]);
+        }
+        if !is_strict {
             out.extend(b"\xff\xd9");
         }
         out
@@ -165,11 +210,38 @@ impl Layout {
 /// A frame header.
 struct Frame {
     size: Size,
-    /// Of each component, its identifier and sampling factors: across in the upper four bits, down in the lower ones.
-    components: Vec<[u8; 2]>,
+    components: Vec<Component>,
     progressive: bool,
     /// Number of MCUs; a scan has at least one block of each of its components per MCU.
     units: usize,
+    /// The largest sampling factors of a component: across, down.
+    most: [u32; 2],
+}
+
+/// A component of a frame.
+struct Component {
+    identifier: u8,
+    /// Sampling factors: across in the upper four bits, down in the lower ones.
+    factors: u8,
+    /// The coefficients that have all of their bits, as a set.
+    complete: u64,
+}
+
+impl Component {
+    fn sampling(&self) -> [u32; 2] {
+        [self.factors >> 4, self.factors & 15].map(|factor| u32::from(factor.max(1)))
+    }
+
+    /// Adds a progressive scan of the coefficients `first` to `last`, but for the lowest `missing` bits.
+    fn add_bits(&mut self, first: u8, last: u8, missing: u8) {
+        if missing == 0 {
+            (first..=last.min(63)).for_each(|coefficient| self.complete |= 1 << coefficient);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.complete == u64::MAX
+    }
 }
 
 /// State of the walk.
@@ -179,7 +251,14 @@ struct Walk {
     /// Components that have a scan.
     scanned: Vec<u8>,
     scans: usize,
-    tables: usize,
+    table_segments: usize,
+    tables: Tables,
+    /// MCUs between two restart markers; 0 without.
+    interval: usize,
+    lost: Vec<(usize, u8)>,
+    is_ended: bool,
+    /// The end of the last segment.
+    end: usize,
     is_jfif: bool,
     /// The transform in Adobe's marker.
     adobe: Option<u8>,
@@ -189,13 +268,14 @@ struct Walk {
 }
 
 impl Walk {
-    /// Adds a segment; `whole` is its range with marker and, for a scan, data. `body` starts at `start`.
+    /// Adds a segment; `whole` is its range with marker and, for a scan, `data`. `body` starts at `start`. The file ends with a scan that
+    /// `is_last`.
     fn add_segment(
         &mut self,
         marker: u8,
         whole: Range<usize>,
         start: usize,
-        body: &[u8],
+        (body, data, is_last): (&[u8], &[u8], bool),
         limits: &Limits,
     ) -> Result<(), DecodeError> {
         let needed = match marker {
@@ -207,19 +287,25 @@ impl Walk {
                 true
             }
             0xc4 | 0xdb => {
-                self.tables += 1;
-                if self.tables > MAX_TABLES {
+                self.table_segments += 1;
+                if self.table_segments > MAX_TABLES {
                     return Err(corrupt(format_args!("more than {MAX_TABLES} tables")));
+                }
+                if marker == 0xc4 {
+                    self.tables.define(body);
                 }
                 true
             }
-            0xdd => true,
+            0xdd => {
+                self.interval = u16_be(body, 0)?.into();
+                true
+            }
             0xc3 | 0xc5..=0xcf => {
                 return Err(DecodeError::Unsupported { found: Some("a lossless or arithmetic-coded JPEG") });
             }
             0xf7 => return Err(DecodeError::Unsupported { found: Some("JPEG-LS") }),
             SCAN => {
-                self.add_scan(body, whole.end - start - body.len())?;
+                self.add_scan(body, data, whole.end - data.len(), is_last)?;
                 true
             }
             0xe0 => {
@@ -254,9 +340,9 @@ impl Walk {
         Ok(())
     }
 
-    /// Adds a scan of `data_bytes`.
-    fn add_scan(&mut self, body: &[u8], data_bytes: usize) -> Result<(), DecodeError> {
-        let frame = self.frame.as_ref().ok_or_else(|| corrupt("a scan before its frame"))?;
+    /// Adds a scan with its entropy-coded data, which begin at `start`; `is_last` where the file ends with them.
+    fn add_scan(&mut self, body: &[u8], data: &[u8], start: usize, is_last: bool) -> Result<(), DecodeError> {
+        let frame = self.frame.as_mut().ok_or_else(|| corrupt("a scan before its frame"))?;
         self.scans += 1;
         if self.scans > MAX_SCANS {
             return Err(corrupt(format_args!("more than {MAX_SCANS} scans")));
@@ -265,8 +351,26 @@ impl Walk {
         let named = slice(body, 1, count * 2)?;
         self.scanned.extend(named.iter().step_by(2));
         // A scan with DC coefficients spends at least one bit on each block.
-        if u8_at(body, 1 + count * 2)? == 0 && data_bytes * 8 < frame.units {
+        let [first, last, accuracy] = *slice(body, 1 + count * 2, 3)?.first_chunk().ok_or_else(truncated)?;
+        if first == 0 && data.len() * 8 < frame.units {
             return Err(truncated());
+        }
+        if frame.progressive {
+            let scanned =
+                frame.components.iter_mut().filter(|it| named.iter().step_by(2).any(|name| *name == it.identifier));
+            scanned.for_each(|component| component.add_bits(first, last, accuracy & 15));
+        } else {
+            let restarts = memchr_iter(0xff, data).filter(|at| matches!(data.get(at + 1), Some(0xd0..=0xd7))).count();
+            let (units, blocks) = frame.scan(named.as_chunks::<2>().0);
+            let has_lost = self.interval > 0 && restarts + 1 < units.div_ceil(self.interval);
+            if has_lost || is_last {
+                let scan = Scan { data, units, interval: self.interval, blocks };
+                match scan.lost_markers(&self.tables) {
+                    Some(lost) => self.lost.extend(lost.into_iter().map(|(at, number)| (start + at, number))),
+                    None if is_last => return Err(truncated()),
+                    None => {}
+                }
+            }
         }
         Ok(())
     }
@@ -278,19 +382,24 @@ impl Walk {
         if self.scanned.len() < components.len() {
             return Err(corrupt("a component without a scan"));
         }
-        let identifiers: Vec<u8> = components.iter().map(|[identifier, _]| *identifier).collect();
+        if !self.is_ended && progressive && !components.iter().all(Component::is_complete) {
+            return Err(truncated());
+        }
+        let identifiers: Vec<u8> = components.iter().map(|component| component.identifier).collect();
         let colors = Colors::of(&identifiers, self.is_jfif, self.adobe);
-        let factors = |range: Range<usize>| components[range].iter().map(|[_, factors]| *factors);
+        let factors = |range: Range<usize>| components[range].iter().map(|component| component.factors);
         let is_common = (progressive || self.scans == 1)
             && match colors {
                 Colors::Grey => true,
                 Colors::YCbCr | Colors::Rgb => {
-                    matches!(components[0][1], 0x11 | 0x21 | 0x12 | 0x22) && factors(1..3).all(|chroma| chroma == 0x11)
+                    matches!(components[0].factors, 0x11 | 0x21 | 0x12 | 0x22)
+                        && factors(1..3).all(|chroma| chroma == 0x11)
                 }
                 Colors::Cmyk | Colors::Ycck => factors(0..4).all(|factors| factors == 0x11),
             };
-        let Self { exif, profile, essential, .. } = self;
-        Ok(Layout { size, colors, is_common, exif, profile, essential, is_progressive: progressive })
+        let Self { exif, profile, essential, lost, is_ended, .. } = self;
+        let is_progressive = progressive;
+        Ok(Layout { size, colors, is_common, exif, profile, essential, lost, is_ended, is_progressive })
     }
 }
 
@@ -308,12 +417,28 @@ impl Frame {
         }
         // An identifier, two sampling factors of four bits, a table.
         let each = slice(body, 6, usize::from(components) * 3)?.as_chunks::<3>().0;
-        let components: Vec<[u8; 2]> = each.iter().map(|&[identifier, factors, _]| [identifier, factors]).collect();
-        let most = |factor: fn(u8) -> u8| components.iter().map(|[_, factors]| factor(*factors)).max().unwrap_or(1);
-        let [across, down] =
-            [most(|factors| factors >> 4), most(|factors| factors & 15)].map(|most| u32::from(most.max(1)));
-        let units = Size::new(size.width.div_ceil(8 * across), size.height.div_ceil(8 * down)).area();
-        Ok(Self { size, components, progressive, units })
+        let components: Vec<Component> =
+            each.iter().map(|&[identifier, factors, _]| Component { identifier, factors, complete: 0 }).collect();
+        let most = [0, 1].map(|side| components.iter().map(|it| it.sampling()[side]).max().unwrap_or(1));
+        let units = Size::new(size.width.div_ceil(8 * most[0]), size.height.div_ceil(8 * most[1])).area();
+        Ok(Self { size, components, progressive, units, most })
+    }
+
+    /// The number of MCUs of a scan with these components, each with the numbers of its tables; and the tables of each block of an MCU.
+    fn scan(&self, named: &[[u8; 2]]) -> (usize, Vec<u8>) {
+        let of = |name: u8| self.components.iter().find(|component| component.identifier == name);
+        if let [[name, tables]] = *named {
+            let [across, down] = of(name).map_or(self.most, Component::sampling);
+            let blocks = |side: u32, factor: u32, most: u32| (side * factor).div_ceil(most).div_ceil(8);
+            let (Size { width, height }, most) = (self.size, self.most);
+            let units = Size::new(blocks(width, across, most[0]), blocks(height, down, most[1])).area();
+            return (units, vec![tables]);
+        }
+        let blocks = |&[name, tables]: &[u8; 2]| {
+            let blocks = of(name).map_or(0, |component| component.sampling().iter().product::<u32>());
+            std::iter::repeat_n(tables, blocks as usize)
+        };
+        (self.units, named.iter().flat_map(blocks).collect())
     }
 }
 
@@ -329,12 +454,15 @@ fn next_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize), DecodeError> 
     }
 }
 
-/// The end of the entropy-coded data from `at`: the first marker other than a restart.
-fn entropy_end(bytes: &[u8], mut at: usize) -> Result<usize, DecodeError> {
+/// The end of the entropy-coded data from `at`: the first marker other than a restart, or the end of the file.
+fn entropy_end(bytes: &[u8], mut at: usize) -> usize {
     loop {
-        let (marker, behind) = next_marker(bytes, at)?;
+        let Ok((marker, behind)) = next_marker(bytes, at) else {
+            let fill = bytes[at..].iter().rev().take_while(|byte| **byte == 0xff).count();
+            return bytes.len() - fill;
+        };
         if !matches!(marker, 0xd0..=0xd7) {
-            return Ok(behind - 2);
+            return behind - 2;
         }
         at = behind;
     }

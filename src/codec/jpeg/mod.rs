@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod layout;
+mod restarts;
 
 pub(super) use decode::decode;
 pub(super) use encode::encode;

@@ -5,13 +5,15 @@
 //! last row, text and profile chunks are not inflated here, so a decompression bomb in them costs nothing.
 
 use super::layout::Layout;
+use crate::codec::byte_reader::truncated;
 use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::header::Header;
 use crate::codec::icc::{self, Samples, SixteenBitTransform, to_8_bits};
 use crate::codec::limits::limits_of;
-use crate::image::{BufferPool, Frame};
+use crate::image::{BufferPool, Frame, Size};
 use png::{BitDepth, ColorType, Decoder, InterlaceInfo, Reader, Transformations};
 use std::io::Cursor;
+use zlib_rs::{Inflate, InflateFlush, Status};
 
 /// Allocation limit of the png crate: rows, and one chunk of at most the file's size.
 const MAX_DECODER_BYTES: usize = 64 << 20;
@@ -41,6 +43,10 @@ fn rows(
 ) -> Result<(), DecodeError> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_ignore_text_chunk(true);
+    if layout.flaw(bytes).is_some() {
+        check_stream(layout.data(bytes), layout.size)?;
+        decoder.ignore_checksums(true);
+    }
     decoder.set_ignore_iccp_chunk(true);
     // Expands palettes and depths below eight bits, tRNS to alpha, and adds alpha: two or four channels remain.
     decoder.set_transformations(Transformations::EXPAND | Transformations::ALPHA);
@@ -84,6 +90,31 @@ fn rows(
     }
     // Skips the remaining data without inflating it, and verifies the last chunk's checksum.
     reader.read_row(&mut []).map_err(corrupt).map(|_| ())
+}
+
+/// Inflates the picture data, whose chunks have wrong checksums, to nothing: the checksum of the whole stream must be right.
+fn check_stream<'a>(chunks: impl Iterator<Item = &'a [u8]>, size: Size) -> Result<(), DecodeError> {
+    // Eight bytes a pixel; a byte for each row of each pass.
+    let most = (size.area() * 8 + (size.height as usize + 1) * 7) as u64;
+    let (mut inflate, mut pixels) = (Inflate::new(true, 15), vec![0; 64 << 10]);
+    for mut chunk in chunks {
+        loop {
+            let before = (inflate.total_in(), inflate.total_out());
+            let status = inflate.decompress(chunk, &mut pixels, InflateFlush::NoFlush);
+            if matches!(status.map_err(|error| corrupt(error.as_str()))?, Status::StreamEnd) {
+                return Ok(());
+            }
+            if inflate.total_out() > most {
+                return Err(corrupt("more data than pixels"));
+            }
+            let read = inflate.total_in() - before.0;
+            chunk = &chunk[read as usize..];
+            if read == 0 && inflate.total_out() == before.1 {
+                break;
+            }
+        }
+    }
+    Err(truncated())
 }
 
 fn next_row(reader: &mut Reader<Cursor<&[u8]>>, row: &mut [u8]) -> Result<(), DecodeError> {

@@ -4,6 +4,7 @@
 
 use super::packing::Packing;
 use super::strip::{Strip, StripEncoder, StripPixels};
+use crate::codec::encode::Stopped;
 use crate::codec::encode_options::PngEffort;
 use crate::image::Size;
 use png::{BitDepth, Compression, Encoder, Filter};
@@ -14,22 +15,25 @@ use zlib_rs::adler32::adler32_combine;
 const STRIP_BYTES: usize = 256 << 10;
 /// The same where matches are searched, which each strip begins anew: 256 KiB would cost 0.7 % of the size, these 0.2 %.
 const SEARCHED_STRIP_BYTES: usize = 1 << 20;
+/// The error once nobody waits for the file.
+const STOPPED: &str = "nobody waits for the file";
 /// The zlib header (RFC 1950): deflate with a window of 32 KiB, no dictionary, the default level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9c];
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Length, type and checksum of a chunk.
 const CHUNK_OVERHEAD: usize = 12;
 
-/// Encodes packed RGBA without metadata: such a PNG is sRGB. Uses up the pixels.
+/// Encodes packed RGBA without metadata: such a PNG is sRGB. Uses up the pixels. Fails between two strips once `stopped`.
 pub(in crate::codec) fn encode(
     pixels: &mut [u8],
     size: Size,
     packing: Packing,
     effort: PngEffort,
+    stopped: Stopped<'_>,
 ) -> Result<Vec<u8>, String> {
     match effort {
         PngEffort::Fast => encode_fast(pixels, size, packing).map_err(|error| error.to_string()),
-        PngEffort::Default | PngEffort::Best => file(size, packing, &strips(pixels, size, packing, effort)?),
+        PngEffort::Default | PngEffort::Best => file(size, packing, &strips(pixels, size, packing, effort, stopped)?),
     }
 }
 
@@ -49,7 +53,13 @@ fn encode_fast(pixels: &mut [u8], size: Size, packing: Packing) -> Result<Vec<u8
 }
 
 /// The compressed strips, in the place of the pixels.
-fn strips<'a>(pixels: &'a mut [u8], size: Size, packing: Packing, effort: PngEffort) -> Result<Vec<Strip<'a>>, String> {
+fn strips<'a>(
+    pixels: &'a mut [u8],
+    size: Size,
+    packing: Packing,
+    effort: PngEffort,
+    stopped: Stopped<'_>,
+) -> Result<Vec<Strip<'a>>, String> {
     if pixels.is_empty() {
         return Err("a picture without pixels".to_owned());
     }
@@ -66,7 +76,10 @@ fn strips<'a>(pixels: &'a mut [u8], size: Size, packing: Packing, effort: PngEff
     let count = strips.len();
     let encoder = || StripEncoder::new(size.width as usize, rows, packing, effort);
     let each = strips.into_par_iter().enumerate();
-    each.map_init(encoder, |encoder, (index, strip)| encoder.encode(strip, index + 1 == count)).collect()
+    let encode = |encoder: &mut StripEncoder, (index, strip)| {
+        if stopped() { Err(STOPPED.to_owned()) } else { encoder.encode(strip, index + 1 == count) }
+    };
+    each.map_init(encoder, encode).collect()
 }
 
 /// A PNG with `strips` as the parts of its zlib stream.

@@ -3,6 +3,7 @@
 use crate::codec::byte_reader::{slice, truncated, u8_at, u32_be};
 use crate::codec::error::{DecodeError, corrupt};
 use crate::codec::exif;
+use crate::codec::header::Flaw;
 use crate::codec::icc::{CodePoints, Colors, MAX_PROFILE_BYTES};
 use crate::codec::limits::{Limits, check_size};
 use crate::codec::orientation::Orientation;
@@ -32,6 +33,8 @@ pub(in crate::codec) struct Layout {
     pub(super) grey: bool,
     /// Whether samples have 16 bits.
     pub(super) sixteen_bits: bool,
+    /// The contents of the chunks of picture data.
+    data: Vec<Range<usize>>,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
     code_points: Option<CodePoints>,
@@ -54,9 +57,17 @@ impl Layout {
         check_size(size, limits)?;
         let (depth, colour_type) = (u8_at(bytes, 24)?, u8_at(bytes, 25)?);
         let (grey, sixteen_bits) = (colour_type & 2 == 0, depth == 16);
-        let mut layout =
-            Self { size, grey, sixteen_bits, exif: None, profile: None, code_points: None, is_linear: false };
-        let (mut at, mut data, mut other_colors) = (8 + CHUNK_OVERHEAD + 13, false, false);
+        let mut layout = Self {
+            size,
+            grey,
+            sixteen_bits,
+            data: Vec::new(),
+            exif: None,
+            profile: None,
+            code_points: None,
+            is_linear: false,
+        };
+        let (mut at, mut other_colors) = (8 + CHUNK_OVERHEAD + 13, false);
         loop {
             let len = usize::try_from(u32_be(bytes, at)?).map_err(|_| truncated())?;
             let name = slice(bytes, at + 4, 4)?;
@@ -65,10 +76,12 @@ impl Layout {
             let place = start..start + len;
             match name {
                 b"IEND" => break,
-                b"IDAT" => data = true,
-                b"iCCP" if !data => layout.profile = layout.profile.or(Some(place)),
-                b"cICP" if !data => layout.code_points = layout.code_points.or(code_points(&bytes[place])),
-                b"gAMA" if !data => layout.is_linear = bytes[place] == LINEAR,
+                b"IDAT" => layout.data.push(place),
+                b"iCCP" if layout.data.is_empty() => layout.profile = layout.profile.or(Some(place)),
+                b"cICP" if layout.data.is_empty() => {
+                    layout.code_points = layout.code_points.or(code_points(&bytes[place]))
+                }
+                b"gAMA" if layout.data.is_empty() => layout.is_linear = bytes[place] == LINEAR,
                 b"sRGB" | b"cHRM" => other_colors = true,
                 b"eXIf" => layout.exif = layout.exif.or(Some(place)),
                 _ => {}
@@ -76,12 +89,25 @@ impl Layout {
             at = start + len + 4;
         }
         layout.is_linear &= !other_colors;
-        if data { Ok(layout) } else { Err(corrupt("no picture data")) }
+        if layout.data.is_empty() { Err(corrupt("no picture data")) } else { Ok(layout) }
     }
 
     /// Size of the upright picture.
     pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
         self.orientation(bytes).upright(self.size)
+    }
+
+    /// The contents of the chunks of picture data.
+    pub(super) fn data<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        self.data.iter().map(|place| &bytes[place.clone()])
+    }
+
+    /// What is wrong with the file though its pixels may be whole: every chunk of picture data has a checksum.
+    pub(in crate::codec) fn flaw(&self, bytes: &[u8]) -> Option<Flaw> {
+        let is_right = |place: &Range<usize>| {
+            u32_be(bytes, place.end).is_ok_and(|sum| sum == crc32fast::hash(&bytes[place.start - 4..place.end]))
+        };
+        (!self.data.iter().all(is_right)).then_some(Flaw::WrongChecksum)
     }
 
     /// The stored orientation.

@@ -4,6 +4,7 @@ use super::MAX_WORKERS;
 use super::lockdown::Protections;
 use super::process::{Failure, Program, Worker};
 use super::protocol::{Answer, Request};
+use crate::codec::decoders::Probed;
 use crate::codec::error::{DecodeError, corrupt, not_as_probed};
 use crate::codec::limits::{MAX_TIME, check_size, time_limit};
 use crate::codec::{Container, Header, Limits};
@@ -84,13 +85,13 @@ impl Workers {
     ///
     /// # Errors
     /// See [`DecodeError`].
-    pub fn probe(&self, container: Container, bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> {
+    pub fn probe(&self, container: Container, bytes: &[u8], limits: &Limits) -> Result<Probed, DecodeError> {
         // No profile matters for the size.
         let request = Request { container, limits: *limits, len: bytes.len(), decode: None, applies_profile: true };
         let time = (self.tuning.time_limit)(None);
-        self.run(request, bytes, time, |size, _| {
-            check_size(size, limits)?;
-            Ok(size)
+        self.run(request, bytes, time, |probed, _| {
+            check_size(probed.0, limits)?;
+            Ok(probed)
         })
     }
 
@@ -101,7 +102,7 @@ impl Workers {
     pub fn decode(&self, bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
         let request = Request { len: bytes.len(), ..Request::from(header) };
         let time = (self.tuning.time_limit)(Some(header.size));
-        self.run(request, bytes, time, |size, descriptor| {
+        self.run(request, bytes, time, |(size, _), descriptor| {
             if size != header.size {
                 return Err(not_as_probed());
             }
@@ -150,7 +151,7 @@ impl Workers {
         request: Request,
         bytes: &[u8],
         time: Duration,
-        accepted: impl FnOnce(Size, Option<OwnedFd>) -> Result<T, DecodeError>,
+        accepted: impl FnOnce(Probed, Option<OwnedFd>) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
         let container = request.container;
         let file = sealed_copy(bytes).map_err(|error| DecodeError::Worker(error.to_string()))?;
@@ -162,8 +163,8 @@ impl Workers {
                     lease.give_back();
                     return Err(refusal.error(container, &request.limits));
                 }
-                Ok((Answer::Done(size), descriptor)) => {
-                    let result = accepted(size, descriptor);
+                Ok((Answer::Done(probed), descriptor)) => {
+                    let result = accepted(probed, descriptor);
                     if result.is_ok() {
                         lease.give_back();
                     } else {

@@ -1,12 +1,16 @@
 //! The two messages between daemon and decode worker, of fixed length, little-endian.
 
-use crate::codec::{Container, DecodeError, Header, Limits};
+use crate::codec::decoders::Probed;
+use crate::codec::{Container, DecodeError, Flaw, Header, Limits};
 use crate::image::Size;
 
 /// Bytes of a request.
 pub(super) const REQUEST_BYTES: usize = 34;
 /// Bytes of an answer.
 pub(super) const ANSWER_BYTES: usize = 12;
+
+/// The first code of an answer with a flaw.
+const FLAWS: u32 = 16;
 
 /// What a worker is to do with the file that comes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +28,8 @@ pub(super) struct Request {
 /// How a file was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Probed or decoded, with this size.
-    Done(Size),
+    /// Probed or decoded.
+    Done(Probed),
     /// Refused.
     Refused(Refusal),
 }
@@ -83,9 +87,9 @@ impl Request {
 
 impl Answer {
     /// The answer to a result of a decoder.
-    pub(super) fn of(result: Result<Size, &DecodeError>) -> Self {
+    pub(super) fn of(result: Result<Probed, &DecodeError>) -> Self {
         Self::Refused(match result {
-            Ok(size) => return Self::Done(size),
+            Ok(probed) => return Self::Done(probed),
             Err(DecodeError::Empty | DecodeError::Corrupt(_) | DecodeError::Worker(_)) => Refusal::Damaged,
             Err(DecodeError::Unsupported { .. }) => Refusal::Unsupported,
             Err(DecodeError::TooManyBytes { .. }) => Refusal::TooManyBytes,
@@ -97,7 +101,7 @@ impl Answer {
     pub(super) fn to_bytes(self) -> [u8; ANSWER_BYTES] {
         let nothing = Size::new(0, 0);
         let (code, size) = match self {
-            Self::Done(size) => (0_u32, size),
+            Self::Done((size, flaw)) => (flaw.map_or(0, |flaw| FLAWS + flaw as u32), size),
             Self::Refused(Refusal::Damaged) => (1, nothing),
             Self::Refused(Refusal::Unsupported) => (2, nothing),
             Self::Refused(Refusal::TooManyBytes) => (3, nothing),
@@ -117,13 +121,17 @@ impl Answer {
         let [code, width, height] = [code, width, height].map(u32::from_le_bytes);
         let size = Size::new(width, height);
         Some(match code {
-            0 => Self::Done(size),
+            0 => Self::Done((size, None)),
             1 => Self::Refused(Refusal::Damaged),
             2 => Self::Refused(Refusal::Unsupported),
             3 => Self::Refused(Refusal::TooManyBytes),
             4 => Self::Refused(Refusal::TooManyPixels(size)),
             5 => Self::Refused(Refusal::TooManyMegapixels(size)),
-            _ => return None,
+            code => {
+                let flaws = [Flaw::NoEndMarker, Flaw::LostRestartMarkers, Flaw::WrongChecksum];
+                let flaw = flaws.into_iter().find(|flaw| code == FLAWS + *flaw as u32)?;
+                Self::Done((size, Some(flaw)))
+            }
         })
     }
 }
@@ -144,7 +152,7 @@ impl Refusal {
 impl From<&Header> for Request {
     /// To decode a file that was probed; its length is the caller's to set.
     fn from(header: &Header) -> Self {
-        let &Header { container, size, limits, applies_profile } = header;
+        let &Header { container, size, limits, applies_profile, .. } = header;
         Self { container, limits, len: 0, decode: Some(size), applies_profile }
     }
 }
@@ -180,7 +188,11 @@ mod tests {
             Refusal::TooManyPixels(size),
             Refusal::TooManyMegapixels(size),
         ];
-        for answer in refusals.map(Answer::Refused).into_iter().chain([Answer::Done(size)]) {
+        for answer in refusals
+            .map(Answer::Refused)
+            .into_iter()
+            .chain([Answer::Done((size, None)), Answer::Done((size, Some(Flaw::WrongChecksum)))])
+        {
             assert_eq!(Answer::from_bytes(&answer.to_bytes()), Some(answer));
         }
         assert_eq!(Answer::from_bytes(&[6, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]), None);

@@ -71,25 +71,25 @@ fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decod
             use rustix::process::{Resource, Rlimit, setrlimit};
             setrlimit(Resource::Cpu, Rlimit { current: None, maximum: None }).is_ok()
         }
-        b"other size" => return Ok((Size::new(1, 1), None)),
-        b"no pixels" => return Ok((SIZE, None)),
-        b"short" => return Ok((SIZE, Some(Frame::new(Size::new(8, 8), pool.take(8 * 8 * 4))))),
+        b"other size" => return Ok(((Size::new(1, 1), None), None)),
+        b"no pixels" => return Ok(((SIZE, None), None)),
+        b"short" => return Ok(((SIZE, None), Some(Frame::new(Size::new(8, 8), pool.take(8 * 8 * 4))))),
         // Still mapped for writing when its descriptor is sent: what the daemon reads could change.
         b"mapped" => {
             let memory = still_mapped(pool.take(SIZE.area() * 4));
-            return Ok((SIZE, Some(Frame::new(SIZE, memory))));
+            return Ok(((SIZE, None), Some(Frame::new(SIZE, memory))));
         }
         b"descriptors" => {
             // The three standard ones, and the file.
             let open = (0..1024).filter(|&number| is_open(number)).count();
-            return Ok((Size::new(open as u32, 1), None));
+            return Ok(((Size::new(open as u32, 1), None), None));
         }
         _ => {
             let container = detect_container(bytes)?;
             return worker::decoded(&Request { container, ..*request }, bytes, pool);
         }
     };
-    Ok((Size::new(if succeeded { 999 } else { 1 }, 1), None))
+    Ok(((Size::new(if succeeded { 999 } else { 1 }, 1), None), None))
 }
 
 /// Whether the environment has more than [`ENVIRONMENT`].
@@ -123,13 +123,17 @@ fn workers_with_time(most: usize, requests: u32, time_limit: fn(Option<Size>) ->
 }
 
 fn probe(workers: &Workers, bytes: &[u8]) -> Result<Size, DecodeError> {
-    workers.probe(Container::Heic, bytes, &Limits::default())
+    workers.probe(Container::Heic, bytes, &Limits::default()).map(|(size, _)| size)
 }
 
 fn decode(workers: &Workers, bytes: &[u8], pool: &BufferPool) -> Result<Frame, DecodeError> {
     let container = detect_container(bytes).unwrap_or(Container::Heic);
     let size = detect_container(bytes).ok().and_then(|_| probe(workers, bytes).ok()).unwrap_or(SIZE);
-    workers.decode(bytes, &Header { container, size, limits: Limits::default(), applies_profile: true }, pool)
+    workers.decode(
+        bytes,
+        &Header { container, size, flaw: None, limits: Limits::default(), applies_profile: true },
+        pool,
+    )
 }
 
 fn message(result: Result<impl std::fmt::Debug, DecodeError>) -> String {
@@ -149,9 +153,9 @@ fn pictures_are_the_same_and_their_pixels_are_not_copied() {
     for (bytes, buffers) in pictures {
         let container = detect_container(bytes).unwrap();
         let limits = Limits::default();
-        let size = decoders::probe(container, bytes, &limits).unwrap();
-        assert_eq!(workers.probe(container, bytes, &limits).unwrap(), size);
-        let header = Header { container, size, limits, applies_profile: true };
+        let probed @ (size, _) = decoders::probe(container, bytes, &limits).unwrap();
+        assert_eq!(workers.probe(container, bytes, &limits).unwrap(), probed);
+        let header = Header { container, size, flaw: None, limits, applies_profile: true };
         let (own, shared) = (BufferPool::new(1 << 30), BufferPool::new(1 << 30));
         let expected = decoders::decode(bytes, &header, &own).unwrap();
         let frame = workers.decode(bytes, &header, &shared).unwrap();
@@ -178,9 +182,9 @@ fn mapping_of(address: usize) -> String {
 #[test]
 fn a_worker_applies_a_profile_only_where_the_header_says_so() {
     let (workers, pool, limits) = (workers(1, 1000), BufferPool::new(0), Limits::default());
-    let size = decoders::probe(Container::Png, DISPLAY_P3, &limits).unwrap();
+    let (size, _) = decoders::probe(Container::Png, DISPLAY_P3, &limits).unwrap();
     let [colors, samples] = [true, false].map(|applies_profile| {
-        let header = Header { container: Container::Png, size, limits, applies_profile };
+        let header = Header { container: Container::Png, size, flaw: None, limits, applies_profile };
         let frame = workers.decode(DISPLAY_P3, &header, &pool).unwrap();
         assert_eq!(frame.pixels(), decoders::decode(DISPLAY_P3, &header, &pool).unwrap().pixels());
         frame

@@ -1,9 +1,10 @@
 //! Systems without what the sandbox needs: decoders run in this process.
 
 use super::config::SandboxMode;
+use crate::codec::decoders::Probed;
 use crate::codec::error::DecodeError;
 use crate::codec::{Container, Header, Limits};
-use crate::image::{BufferPool, Frame, Size};
+use crate::image::{BufferPool, Frame};
 use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Once;
@@ -13,7 +14,7 @@ use std::sync::Once;
 pub(in crate::codec) struct Workers(Infallible);
 
 impl Workers {
-    pub(in crate::codec) fn probe(&self, _: Container, _: &[u8], _: &Limits) -> Result<Size, DecodeError> {
+    pub(in crate::codec) fn probe(&self, _: Container, _: &[u8], _: &Limits) -> Result<Probed, DecodeError> {
         match self.0 {}
     }
 

@@ -4,18 +4,19 @@
 use super::channel;
 use super::lockdown::lock_down;
 use super::protocol::{Answer, REQUEST_BYTES, Request};
+use crate::codec::decoders::Probed;
 use crate::codec::error::{DecodeError, corrupt};
 #[cfg(feature = "heic")]
 use crate::codec::heic;
 use crate::codec::{Header, decoders};
 use crate::image::shared_memory::map_trusted;
-use crate::image::{BufferPool, Frame, Size};
+use crate::image::{BufferPool, Frame};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
-/// What a decoder makes of a file: its size, and its pixels where they were requested.
-pub(super) type Decoded = (Size, Option<Frame>);
+/// What a decoder makes of a file: what was probed, and its pixels where they were requested.
+pub(super) type Decoded = (Probed, Option<Frame>);
 
 /// Decodes what the daemon sends, in this process, which must have one thread and nothing open.
 ///
@@ -70,10 +71,10 @@ fn answered(
 ) -> io::Result<(Answer, Option<OwnedFd>)> {
     let bytes = map_trusted(file, request.len)?;
     Ok(match decode(request, &bytes, pool) {
-        Ok((size, frame)) => {
+        Ok((probed, frame)) => {
             // Unmapped here, so that the daemon can seal it.
             let pixels = frame.and_then(|frame| frame.into_pixels().into_shared());
-            (Answer::Done(size), pixels.map(|memory| memory.into_descriptor()))
+            (Answer::Done(probed), pixels.map(|memory| memory.into_descriptor()))
         }
         Err(error) => (Answer::of(Err(&error)), None),
     })
@@ -85,9 +86,9 @@ pub(super) fn decoded(request: &Request, bytes: &[u8], pool: &BufferPool) -> Res
     let Some(size) = decode else {
         return Ok((decoders::probe(container, bytes, &limits)?, None));
     };
-    let frame = decoders::decode(bytes, &Header { container, size, limits, applies_profile }, pool)?;
+    let frame = decoders::decode(bytes, &Header { container, size, flaw: None, limits, applies_profile }, pool)?;
     if frame.size().area() == 0 {
         return Err(corrupt("no pixels"));
     }
-    Ok((frame.size(), Some(frame)))
+    Ok(((frame.size(), None), Some(frame)))
 }

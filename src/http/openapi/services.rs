@@ -46,6 +46,11 @@ fn estimate() -> Operation {
         required("endpoint", string().described("Path of the endpoint, such as `/remove`.")),
         optional("scale", of_kind(&Scale::KIND).described("`scale` of /upscale.")),
         optional("stroke_width", integer_within(0, 100).described("`stroke_width` of /sticker.")),
+        optional(
+            "width",
+            integer_within(1, 8192).described("`width` of the result: above 4096×4096 pixels it costs more."),
+        ),
+        optional("height", integer_within(1, 8192).described("`height` of the result.")),
         optional("count", integer().with("minimum", 1u32).extension().described("Number of images.")),
         optional("seconds", number().with("minimum", 0u32).extension().described("Duration of the resulting video.")),
     ]);

@@ -19,6 +19,8 @@ pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestConte
         endpoint: &request.endpoint,
         scale: request.scale,
         stroke_width: request.stroke_width,
+        width: request.width,
+        height: request.height,
         count: request.count,
         seconds: request.seconds,
     };
@@ -35,7 +37,7 @@ pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestConte
 }
 
 /// The names of the members of the body.
-const MEMBERS: [&str; 5] = ["endpoint", "scale", "stroke_width", "count", "seconds"];
+const MEMBERS: [&str; 7] = ["endpoint", "scale", "stroke_width", "width", "height", "count", "seconds"];
 
 /// The members of the body.
 #[derive(Default)]
@@ -43,6 +45,8 @@ struct EstimateRequest {
     endpoint: String,
     scale: Option<u32>,
     stroke_width: Option<u32>,
+    width: Option<u32>,
+    height: Option<u32>,
     count: Option<u32>,
     seconds: Option<f64>,
 }
@@ -64,6 +68,8 @@ impl EstimateRequest {
                 }
                 "scale" => request.scale = Some(whole()?),
                 "stroke_width" => request.stroke_width = Some(whole()?),
+                "width" => request.width = Some(whole()?),
+                "height" => request.height = Some(whole()?),
                 "count" => request.count = Some(whole()?),
                 "seconds" => request.seconds = Some(number(&value).ok_or_else(|| refuse("a number of seconds"))?),
                 _ => return Err(FieldError::unknown(&name, MEMBERS)),

@@ -164,7 +164,7 @@ async fn read_form(
                 return Err(clip_too_large());
             }
             let most = content_length.unwrap_or(u64::MAX).min(clip_upload::max_clip() as u64);
-            let incoming = state.app.jobs.incoming(most).await?;
+            let incoming = state.app.jobs.incoming(&caller.account, most).await?;
             let stored = clip_upload::read_part(&mut form, incoming.input()).await?;
             clip = Some(Upload { incoming, stored, _slot: slot });
         } else if let Some(field) = VIDEO_FIELDS.iter().find(|field| field.name == name) {
@@ -204,7 +204,7 @@ fn validate(state: &ApiState, fields: &Fields) -> Result<VideoRecipe, ApiError> 
 /// Fetches a clip to disk.
 async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Upload, ApiError> {
     let slot = state.clips.acquire(account)?;
-    let incoming = state.app.jobs.incoming(clip_upload::max_clip() as u64).await?;
+    let incoming = state.app.jobs.incoming(account, clip_upload::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
     let fetched = state.app.fetcher.fetch_clip(url, clip_upload::max_clip(), file.pieces()).await;
     // Where the file stopped taking pieces, its own error says why.

@@ -71,10 +71,10 @@ async fn a_job_that_cannot_be_recorded_leaves_nothing_behind() {
     let unknown = NewJob { account: "unknown".into(), reservation: Some(reservation), ..new_job("make") };
     assert!(matches!(daemon.create(unknown).await, Err(JobsError::Write(_))));
     // The same for a job without a clip,
-    let incoming = daemon.jobs.incoming(6).await.expect("a folder");
+    let incoming = daemon.jobs.incoming("acme", 6).await.expect("a folder");
     assert!(matches!(daemon.jobs.create(new_job("make"), incoming).await, Err(JobsError::Io { .. })));
     // and for a clip without a job.
-    drop(daemon.jobs.incoming(6).await.expect("a folder"));
+    drop(daemon.jobs.incoming("acme", 6).await.expect("a folder"));
     until(async || env.folders().is_empty()).await;
     assert!(daemon.reserve(10).is_ok());
     assert_eq!(daemon.jobs.list(KEY, None, 10).await.expect("it reads"), Page::default());

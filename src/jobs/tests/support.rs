@@ -504,7 +504,7 @@ impl Daemon {
     }
 
     pub(super) async fn create(&self, new: NewJob) -> Result<Created, JobsError> {
-        let incoming = self.jobs.incoming(6).await.expect("a folder");
+        let incoming = self.jobs.incoming("acme", 6).await.expect("a folder");
         std::fs::write(incoming.input(), "a clip").expect("the folder is there");
         self.jobs.create(new, incoming).await
     }

@@ -2,7 +2,7 @@
 
 use crate::codec::support::{Picture, decode, fixture, names, reference};
 use crate::support::hang_guard::within_a_minute;
-use backdrop::codec::{self, DecodeError, Limits};
+use backdrop::codec::{self, DecodeError, Flaw, Limits};
 use backdrop::image::Size;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -73,6 +73,10 @@ fn a_truncated_file_is_an_error_and_never_a_panic() {
                 Err(DecodeError::Unsupported { .. }) if len < 16 => {}
                 // WebP pads its last chunk.
                 Ok(frame) if len + 1 == whole.len() && name.ends_with(".webp") => {
+                    assert_eq!(Picture::from(frame), right, "{name}");
+                }
+                // All pixels are there; the last bits of a progressive scan may be without effect.
+                Ok(frame) if len + 4 >= whole.len() && name.ends_with(".jpg") => {
                     assert_eq!(Picture::from(frame), right, "{name}");
                 }
                 Ok(_) => panic!("{name} cut to {len} of {} bytes was a success", whole.len()),
@@ -241,11 +245,36 @@ fn a_png_with_a_compression_bomb_after_its_last_row_is_decoded() {
 }
 
 #[test]
-fn a_wrong_checksum_is_corrupt() {
-    let mut bytes = fixture("rgb_8.png");
-    let at = bytes.windows(4).position(|name| name == b"IEND").expect("an end") - 5;
-    bytes[at] ^= 1; // the last byte of IDAT's checksum
-    refusal(&bytes);
+fn a_wrong_checksum_of_whole_pixels_is_a_flaw_and_of_others_corrupt() {
+    for name in ["rgb_8.png", "interlaced_rgb_8.png"].into_iter().filter(|name| readable().iter().any(|it| it == name))
+    {
+        let whole = fixture(name);
+        let right: Picture = decode(&whole).expect("a picture").into();
+        let flaw = |bytes: &[u8]| codec::probe(bytes, &Limits::default()).expect("a header").flaw;
+        assert_eq!(flaw(&whole), None);
+        let end = whole.windows(4).position(|name| name == b"IEND").expect("an end") - 4;
+        let flipped = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        let chunk = flipped(end - 1);
+        assert_eq!(flaw(&chunk), Some(Flaw::WrongChecksum));
+        assert_eq!(Picture::from(decode(&chunk).expect("its pixels are whole")), right);
+        // The last byte of the stream's checksum; a byte of the pixels.
+        for at in [end - 5, end - 40] {
+            refusal(&flipped(at));
+        }
+    }
+}
+
+#[test]
+fn a_bomb_behind_a_wrong_checksum_is_not_inflated() {
+    let mut bytes = [png_header(3, 3), chunk(b"IDAT", &zeros(60_000_000)), chunk(b"IEND", &[])].concat();
+    let at = bytes.len() - 13;
+    bytes[at] ^= 1;
+    let error = within_a_minute("a bomb of pixels", move || refusal(&bytes));
+    assert!(error.contains("more data"), "{error}");
 }
 
 #[test]

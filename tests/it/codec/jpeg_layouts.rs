@@ -1,7 +1,7 @@
 //! JPEG layouts beside libjpeg-turbo: sampling factors, scans, restart intervals, progression, markers, sizes, written by its `cjpeg` and
 //! read by its `djpeg`.
 
-use backdrop::codec::{self, Limits};
+use backdrop::codec::{self, Flaw, Limits};
 use backdrop::image::BufferPool;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -127,6 +127,68 @@ const SAMPLINGS: [&str; 17] = [
     "1x1,2x1,2x1",
     "2x1,2x1,2x1",
 ];
+
+/// The positions of the restart markers of a file.
+fn restarts(jpeg: &[u8]) -> Vec<usize> {
+    let is_restart = |at: &usize| jpeg[*at] == 0xff && matches!(jpeg[at + 1], 0xd0..=0xd7);
+    (0..jpeg.len() - 1).filter(is_restart).collect()
+}
+
+fn flaw(jpeg: &[u8]) -> Option<Flaw> {
+    codec::probe(jpeg, &Limits::default()).expect("a header").flaw
+}
+
+#[test]
+fn whole_pixels_without_an_end_marker_are_taken_and_cut_ones_refused() {
+    let source = ppm(150, 118);
+    for arguments in [
+        &["-sample", "2x2"][..],
+        &["-sample", "1x1"],
+        &["-grayscale"],
+        &["-progressive"],
+        &["-sample", "4x1"],
+        &["-restart", "1"],
+    ] {
+        let jpeg = run("cjpeg", arguments, &source).expect("a file");
+        let expected = ours(&jpeg).expect("pixels");
+        assert_eq!(flaw(&jpeg), None, "{arguments:?}");
+        let end = jpeg.len() - 2;
+        for kept in [end, end + 1] {
+            assert_eq!(flaw(&jpeg[..kept]), Some(Flaw::NoEndMarker), "{arguments:?}");
+            assert!(
+                ours(&jpeg[..kept]).is_ok_and(|pixels| pixels == expected),
+                "{arguments:?} without {} bytes",
+                jpeg.len() - kept
+            );
+        }
+        for missing in 1..60 {
+            assert!(ours(&jpeg[..end - missing]).is_err(), "{arguments:?} without {missing} bytes of its data");
+        }
+    }
+}
+
+#[test]
+fn lost_restart_markers_are_put_back() {
+    let source = ppm(150, 118);
+    for arguments in [&["-sample", "2x2"][..], &["-sample", "1x1"], &["-grayscale"], &["-sample", "4x1"]] {
+        for interval in ["1", "3B", "1B"] {
+            let jpeg = run("cjpeg", &[arguments, &["-restart", interval]].concat(), &source).expect("a file");
+            let expected = ours(&jpeg).expect("pixels");
+            let markers = restarts(&jpeg);
+            for lost in [&markers[..1], &markers[markers.len() - 1..], &markers[2..4], &markers[..]] {
+                let kept = (0..jpeg.len()).filter(|at| !lost.iter().any(|marker| (*marker..marker + 2).contains(at)));
+                let damaged: Vec<u8> = kept.map(|at| jpeg[at]).collect();
+                assert_eq!(flaw(&damaged), Some(Flaw::LostRestartMarkers), "{arguments:?} {interval}");
+                let actual = ours(&damaged);
+                assert!(
+                    actual.is_ok_and(|pixels| pixels == expected),
+                    "{arguments:?} {interval}: {} markers",
+                    lost.len()
+                );
+            }
+        }
+    }
+}
 
 #[test]
 fn every_layout_that_libjpeg_turbo_writes_is_decoded_as_it_does() {

@@ -269,6 +269,32 @@ async fn accounts_take_turns_for_megapixels_and_for_workers() {
 }
 
 #[tokio::test]
+async fn a_small_picture_waits_neither_for_the_memory_nor_for_the_workers_of_large_ones() {
+    let [large, small] = ["acme", "other"].map(Tenant::of);
+    let config = EngineConfig { max_megapixels_in_flight: 64, cpu_workers: 1, ..config(16, 8) };
+    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
+    let slot = engine.admit().unwrap();
+    engine.reserve_pixels(&slot, large, 67_000_000, soon()).await.unwrap();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let working = {
+        let (engine, slot) = (engine.clone(), slot.clone());
+        begun(async move { engine.cpu_in(&slot, large, move || gate.recv().unwrap()).await }).await
+    };
+    let second = {
+        let (engine, slot) = (engine.clone(), engine.admit().unwrap());
+        begun(async move { engine.reserve_pixels(&slot, large, 67_000_000, soon()).await.map(|()| slot) }).await
+    };
+    let slot = engine.admit().unwrap();
+    engine.reserve_pixels(&slot, small, 1_000_000, soon()).await.unwrap();
+    assert_eq!(engine.cpu_in(&slot, small, || 7).await, Ok(7));
+    open.send(()).unwrap();
+    working.await.unwrap();
+    let waits = tokio::time::timeout(Duration::from_millis(20), second).await;
+    assert!(waits.is_err(), "one large picture at a time");
+    drop(slot);
+}
+
+#[tokio::test]
 async fn work_waiting_for_blocked_workers_is_a_stall_until_they_finish() {
     let config = EngineConfig { cpu_workers: 1, stalled_after: Duration::from_millis(1), ..config(8, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
@@ -331,7 +357,7 @@ async fn cancelled_work_holds_its_pixel_budget_until_it_ends() {
     let next = engine.admit().unwrap();
     let waiting = {
         let (engine, next) = (engine.clone(), next.clone());
-        begun(async move { engine.reserve_pixels(&next, Tenant::default(), 1, soon()).await }).await
+        begun(async move { engine.reserve_pixels(&next, Tenant::default(), 2_000_000, soon()).await }).await
     };
     open.send(()).unwrap();
     assert_eq!(waiting.await, Ok(()));

@@ -228,7 +228,7 @@ async fn an_expired_key_is_401_with_the_time_of_its_expiry() {
 #[tokio::test]
 async fn usage_lists_the_keys_and_days_of_the_own_account_only() {
     let daemon = Daemon::start().await;
-    for key in [PAID, CAPPED, PAID, FREE, TEST] {
+    for key in [PAID, CAPPED, PAID, FREE, TEST, SCOPED] {
         assert_eq!(daemon.send_as(key, "/remove", &[]).await.status(), 200);
     }
     let today = UnixSeconds::now().to_string()[..10].to_owned();
@@ -237,11 +237,17 @@ async fn usage_lists_the_keys_and_days_of_the_own_account_only() {
         json!({ "date": today, "key": key, "images": images, "seconds": 0.0, "cost_usd": cost })
     };
     let total = |images: u64, cost: f64| json!({ "images": images, "seconds": 0.0, "cost_usd": cost });
-    let shop = json!([row("key_2", json!("shop"), 2, 0.01), row("key_5", Value::Null, 1, 0.005)]);
+    let shop = json!([
+        row("key_2", json!("shop"), 2, 0.01),
+        row("key_5", Value::Null, 1, 0.005),
+        row("key_6", Value::Null, 1, 0.005)
+    ]);
     let (all, past) = (format!("/usage?from={today}&to={today}"), "/usage?from=2026-01-01&to=2026-01-31");
     for (key, path, rows, sum) in [
-        (PAID, "/usage", shop.clone(), total(3, 0.015)),
-        (CAPPED, all.as_str(), shop, total(3, 0.015)),
+        (PAID, "/usage", shop.clone(), total(4, 0.02)),
+        (CAPPED, all.as_str(), shop, total(4, 0.02)),
+        // A key with scopes has its own rows.
+        (SCOPED, "/usage", json!([row("key_6", Value::Null, 1, 0.005)]), total(1, 0.005)),
         (PAID, past, json!([]), total(0, 0.0)),
         (FREE, "/usage", json!([row("key_3", Value::Null, 1, 0.0)]), total(1, 0.0)),
         (TEST, "/usage", json!([]), total(0, 0.0)),
@@ -365,6 +371,23 @@ async fn an_estimate_equals_the_later_bill() {
         let response = daemon.json_as(KEY, Method::POST, "/estimate", &body).await;
         refusal(response).await.is(status, code, Some(param));
     }
+}
+
+#[tokio::test]
+async fn a_large_result_counts_by_its_pixels_in_price_and_rate() {
+    let daemon = Daemon::start().await;
+    let remaining = |response: &Response| {
+        response.headers()["x-ratelimit-remaining"].to_str().expect("ASCII").parse::<u32>().expect("a number")
+    };
+    let before = daemon.send("/remove", &[]).await;
+    let large = [("width", "8192"), ("height", "8192")];
+    let answered = daemon.send("/remove", &large).await;
+    let estimate = json!({ "endpoint": "/remove", "width": 8192, "height": 8192 });
+    let after = daemon.json_as(KEY, Method::POST, "/estimate", &estimate).await;
+    assert_eq!(remaining(&before) - remaining(&after), 5, "four times the pixels of a source, and the estimate");
+    let estimate: Value = after.json().await.expect("JSON");
+    assert_eq!(estimate["estimated_cost_usd"].as_f64(), Some(0.02));
+    assert!((cost(&answered) - 0.02).abs() < 1e-9);
 }
 
 #[tokio::test]

@@ -500,6 +500,25 @@ async fn rembg_needs_no_key_runs_as_its_account_and_allows_every_origin() {
 }
 
 #[tokio::test]
+async fn rembg_without_a_key_is_for_no_page_of_another_site_and_no_other_host() {
+    let daemon = with_all_services().await;
+    let send = async |name: &'static str, value: &'static str, key: Option<&'static str>| {
+        let request = daemon.client.post(daemon.url(REMBG)).header(name, value);
+        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
+        let response = request.multipart(Form::new().part("file", photo())).send().await.expect("an answer");
+        response.status().as_u16()
+    };
+    for (name, value) in [("sec-fetch-site", "cross-site"), ("host", "attacker.example")] {
+        assert_eq!(send(name, value, None).await, 403, "{name}");
+        assert_eq!(send(name, value, Some(KEY)).await, 200, "{name}");
+    }
+    for (name, value) in [("sec-fetch-site", "same-origin"), ("host", "localhost")] {
+        assert_eq!(send(name, value, None).await, 200, "{name}");
+    }
+    assert_eq!(daemon.account(KEY).await["used"], 4);
+}
+
+#[tokio::test]
 async fn every_field_of_photoroom_reaches_the_recipe() {
     let daemon = Daemon::start().await;
     for (fields, expected) in [

@@ -199,7 +199,7 @@ fn daemon() {
             }
             for turn in 0.. {
                 let name = format!("{run}-{turn}");
-                let incoming = jobs.incoming(1 << 20).await.expect("a folder");
+                let incoming = jobs.incoming("acme", 1 << 20).await.expect("a folder");
                 std::fs::write(incoming.input(), &name).expect("the folder is there");
                 match jobs.create(new(&name), incoming).await {
                     Ok(Created::New(shown)) => print_line(&format!("made {} {name}", shown.job.id)),

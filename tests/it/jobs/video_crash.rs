@@ -76,7 +76,7 @@ async fn job_after_restart(data_dir: &Path, clip: &Path, id: Option<&str>) -> Jo
 
 /// A new job for a clip.
 pub(super) async fn created(jobs: &Jobs, clip: &Path) -> JobView {
-    let incoming = jobs.incoming(1 << 20).await.expect("a folder");
+    let incoming = jobs.incoming("acme", 1 << 20).await.expect("a folder");
     std::fs::copy(clip, incoming.input()).expect("the folder is there");
     let new = NewJob {
         key_id: KEY.into(),

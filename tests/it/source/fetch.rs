@@ -85,7 +85,7 @@ async fn times_out(config: FetchConfig, resolver: Option<Arc<dyn Resolve>>, at: 
 async fn a_picture_arrives_unchanged_in_every_transfer_coding() {
     for size in [1, 8, 511, 512, 513, 100_000] {
         let picture = png(size.max(16)).slice(..size);
-        for answer in [Answer::Bytes, Answer::Chunked, Answer::UntilClose] {
+        for answer in [Answer::Bytes, Answer::Chunked, Answer::UntilClose, Answer::Abrupt] {
             assert_eq!(fetch_one(answer(picture.clone())).await.expect("a picture"), picture);
         }
     }

@@ -59,6 +59,8 @@ pub(crate) enum Answer {
     LongField(usize),
     /// 200 with so many fields.
     ManyFields(usize),
+    /// 200 with its length; then the connection is closed without TLS's close_notify.
+    Abrupt(Bytes),
     /// Closes without an answer.
     Hangup,
     /// Never answers.
@@ -301,7 +303,9 @@ async fn send(to: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> std::io
         answer = *next;
     }
     let fields = match &answer {
-        Answer::Bytes(body) | Answer::Drip(body, _) => format!("200 OK\r\ncontent-length: {}", body.len()),
+        Answer::Bytes(body) | Answer::Drip(body, _) | Answer::Abrupt(body) => {
+            format!("200 OK\r\ncontent-length: {}", body.len())
+        }
         Answer::Chunked(_) | Answer::Endless(_) => "200 OK\r\ntransfer-encoding: chunked".to_owned(),
         Answer::UntilClose(_) => "200 OK\r\nconnection: close".to_owned(),
         Answer::Redirect(status, location) => {
@@ -344,6 +348,10 @@ async fn send(to: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> std::io
         Answer::UntilClose(body) | Answer::WrongLength { sends: body, .. } | Answer::Raw(body) => {
             to.write_all(&body).await?;
             return to.shutdown().await;
+        }
+        Answer::Abrupt(body) => {
+            to.write_all(&body).await?;
+            return to.flush().await;
         }
         Answer::Hangup => return to.shutdown().await,
         Answer::Redirect(..) | Answer::LongField(_) | Answer::ManyFields(_) | Answer::Silence | Answer::After(..) => {}

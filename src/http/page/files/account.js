@@ -1,10 +1,13 @@
 // The key and what it has: plan, quota and cost, in a dialog.
 
-import { callJson, currentKey, explain, useKey } from "./api.js";
+import { authorization, callJson, currentKey, explain, useKey } from "./api.js";
 import { dollars, find, h } from "./dom.js";
 
 /** The last answer of `/account`, or null. */
 export let account = null;
+
+/** The account of another key. */
+export const of = async (key) => callJson("/account", { headers: authorization(key) });
 
 /** Asks for the account of the key; false where there is no valid key. */
 export async function refresh() {

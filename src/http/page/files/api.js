@@ -27,11 +27,17 @@ export const currentKey = () => key;
 /** Keeps a key for this tab; an empty one is forgotten. Throws where the text can be no key. */
 export function useKey(text) {
   const given = text.trim();
-  // `fetch` takes no other characters in a header, and reports them like an unreachable server.
-  if (!/^[!-~]*$/.test(given)) throw new Refusal(0, { code: "invalid_key", message: "this is not an API key: it has characters that no key has" });
+  authorization(given);
   key = given;
   if (key) storage?.setItem(STORED, key);
   else storage?.removeItem(STORED);
+}
+
+/** The header that sends a key. Throws where the text can be no key: `fetch` takes no other characters in a header, and reports them like an
+ * unreachable server. */
+export function authorization(text) {
+  if (!/^[!-~]*$/.test(text)) throw new Refusal(0, { code: "invalid_key", message: "this is not an API key: it has characters that no key has" });
+  return { authorization: `Bearer ${text}` };
 }
 
 /** A refusal of the service. */
@@ -57,8 +63,7 @@ export function uniqueKey() {
 
 /** Sends a request. 429 is waited for and repeated; other refusals are thrown as `Refusal`. */
 export async function call(path, { method = "GET", body, json, signal, headers = {}, onwait } = {}) {
-  const sent = { ...headers };
-  if (key) sent.authorization = `Bearer ${key}`;
+  const sent = { ...(key && authorization(key)), ...headers };
   if (json !== undefined) sent["content-type"] = "application/json";
   for (let attempt = 0; ; attempt += 1) {
     const reply = await fetch(path.replace(/^\//, ""), { method, headers: sent, body: json === undefined ? body : JSON.stringify(json), signal });

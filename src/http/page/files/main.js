@@ -13,7 +13,6 @@ import { requestPanel } from "./request.js";
 import { isAligned, viewer } from "./viewer.js";
 
 const SAMPLES = [["astronaut.jpg", "An astronaut beside a model of the shuttle"], ["cat.jpg", "A cat"], ["cup.jpg", "A cup of coffee"]];
-const BAD_LINK = "The key in this link is not valid.";
 
 const page = {
   contract: null, endpoint: null, form: null, forms: new Map(), request: null, presets: new Presets(),
@@ -21,7 +20,8 @@ const page = {
 };
 
 async function begin() {
-  const held = takeKeyFromAddress();
+  // Before an endpoint is chosen, which changes the address.
+  const key = keyOfLink();
   try {
     page.contract = await load();
   } catch (error) {
@@ -31,37 +31,37 @@ async function begin() {
   drawSamples();
   listen();
   choose(endpointOfAddress() ?? page.contract.endpoints[0]);
-  await signIn(held);
+  await takeKey(key);
+  await signIn();
 }
 
-/** `#key=…`, as printed by `make serve`: kept in the tab, and taken out of the address. Returns the key that it replaces, if any. */
-function takeKeyFromAddress() {
+/** `#key=…`, as printed by `make serve`: taken out of the address. */
+function keyOfLink() {
   const found = /^#key=(.+)$/.exec(location.hash);
-  if (!found) return "";
-  const held = currentKey();
-  history.replaceState(null, "", location.pathname);
+  if (found) history.replaceState(null, "", location.pathname);
+  return found?.[1];
+}
+
+/** Keeps the key of a link in the tab if the person agrees: a link of someone else must not have photos sent to another account silently. */
+async function takeKey(encoded) {
+  if (!encoded) return;
   try {
-    const given = decodeURIComponent(found[1]);
-    // Whose account is billed must not be changed silently by a link of someone else.
-    if (!held || given === held || confirm("This link contains another API key. Use it in place of your key?")) useKey(given);
-  } catch {
-    report(BAD_LINK);
+    const given = decodeURIComponent(encoded);
+    if (given === currentKey()) return;
+    const { account: name } = await account.of(given);
+    if (confirm(`This link has an API key of the account "${name}". Use it${currentKey() ? " in place of your key" : ""}? Your photos are sent and billed to that account.`)) useKey(given);
+  } catch (error) {
+    report(error instanceof URIError || error.code === "invalid_key" || error.status === 401 ? "The key in this link is not valid." : explain(error));
   }
-  return held;
 }
 
 const endpointOfAddress = () => page.contract.endpoints.find(({ path }) => location.hash === `#${path}`);
 
-/** Loads the account of the key, or where that is refused, of `held`. */
-async function signIn(held = "") {
+/** Loads the account of the key. */
+async function signIn() {
   try {
     if (await account.refresh()) await loadPresets();
   } catch (error) {
-    if (error.status === 401 && held) {
-      useKey(held);
-      report(BAD_LINK);
-      return signIn();
-    }
     report(explain(error));
   }
   drawCost();
@@ -281,7 +281,10 @@ function listen() {
   find("run").addEventListener("click", run);
   find("settings").addEventListener("submit", (event) => { event.preventDefault(); run(); });
   window.addEventListener("hashchange", async () => {
-    if (location.hash.startsWith("#key=")) await signIn(takeKeyFromAddress());
+    if (location.hash.startsWith("#key=")) {
+      await takeKey(keyOfLink());
+      await signIn();
+    }
     // The link that skips to the picture changes the address too.
     choose(endpointOfAddress() ?? page.endpoint);
   });
