@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compose::MAX_SIDE;
 use crate::recipe::{FieldError, Fields, MAX_BATCH, Value, Whole};
 
 /// Microdollars in a dollar.
@@ -16,7 +17,7 @@ const MAX_PRICE: f64 = 1000.0;
 /// Images of an estimate other than a batch.
 const MAX_COUNT: u32 = 1_000_000;
 
-/// Pixels of a result that are one picture's work: the largest source of the API's own limits. A larger result is that of several.
+/// Pixels of a result that costs one picture: the default limit of a source. A larger result costs several.
 const PICTURE_PIXELS: u64 = 4096 * 4096;
 
 /// Seconds of video in one estimate; the endpoint has limits of its own.
@@ -132,13 +133,28 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// How many pictures' work one result is, by the size that the call sets: one for each 4096×4096 pixels, begun ones included. With one
-    /// side alone the result counts as a square.
+    /// Number of pictures that one result counts as, at least 1: its pixels, by the size that the call sets, divided by 4096×4096 and
+    /// rounded up. A result with one given side counts as a square.
     #[must_use]
     pub fn pictures_of_work(&self) -> u32 {
+        // These two have neither field.
+        if matches!(self.endpoint, "/upscale" | "/face-restore") {
+            return 1;
+        }
         let (width, height) = (self.width.or(self.height), self.height.or(self.width));
         let pixels = u64::from(width.unwrap_or(1)) * u64::from(height.unwrap_or(1));
         u32::try_from(pixels.div_ceil(PICTURE_PIXELS)).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl Call<'_> {
+    fn validate_size(&self) -> Result<(), FieldError> {
+        let sides = [("width", self.width), ("height", self.height)];
+        let wrong = sides.into_iter().find(|(_, side)| side.is_some_and(|side| !(1..=MAX_SIDE).contains(&side)));
+        wrong.map_or(Ok(()), |(name, side)| {
+            let expected = format!("an integer from 1 to {MAX_SIDE}");
+            Err(FieldError::invalid(name, &side.unwrap_or_default().to_string(), expected))
+        })
     }
 }
 
@@ -207,6 +223,7 @@ impl PriceConfig {
     /// # Errors
     /// When there is no such endpoint, or it refuses the parameters that its price depends on.
     pub fn price(&self, call: &Call<'_>) -> Result<Estimate, PriceError> {
+        call.validate_size()?;
         let (dollars, most) = match call.endpoint {
             "/remove" | "/remove-url" | "/mask" => (self.remove, MAX_COUNT),
             "/remove-batch" | "/remove-batch-url" => (self.remove, MAX_BATCH as u32),
@@ -289,6 +306,11 @@ mod tests {
         assert_eq!(price(Some(8192), Some(100)), 5000);
         assert_eq!((price(Some(8192), None), price(None, Some(4096))), (20_000, 5000), "as a square");
         assert_eq!(total(Call { count: Some(3), width: Some(8192), ..call("/remove-batch") }), 60_000);
+        assert_eq!(total(Call { width: Some(8192), ..call("/upscale") }), total(call("/upscale")));
+        for (width, height) in [(Some(0), None), (None, Some(8193))] {
+            let refused = PriceConfig::default().price(&Call { width, height, ..call("/remove") });
+            assert!(matches!(refused, Err(PriceError::Field(_))), "{refused:?}");
+        }
     }
 
     #[test]

@@ -80,17 +80,19 @@ impl RateLimiter {
             }
         }
         let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed));
-        // Work of calls may be beyond the limit.
+        // Counted work may exceed the limit: then more than one call has to leave.
         let first = times.get(times.len().saturating_sub(limit as usize));
         let reset = first.map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
         RateStatus { allowed, limit, remaining, reset }
     }
 
-    /// Counts `more` calls of `key` at `now`, also beyond its limit: the work of a call that was allowed.
+    /// Counts `more` calls of `key` at `now`, also beyond its limit, for the work of a call that was allowed.
     pub fn count_work(&self, key: &str, more: u32, now: Instant) {
+        if more == 0 {
+            return;
+        }
         let mut calls = self.lock();
-        let times = calls.by_key.entry(key.to_owned()).or_default();
-        times.extend(std::iter::repeat_n(now, more as usize));
+        calls.count(key, more, now);
         if let Some(unpublished) = &mut calls.unpublished {
             *unpublished.entry(key.to_owned()).or_default() += more;
         }
@@ -107,9 +109,7 @@ impl RateLimiter {
         let mut calls = self.lock();
         calls.prune(now);
         for (key, count) in others {
-            let times = calls.by_key.entry(key.clone()).or_default();
-            drop_expired(times, now);
-            times.extend(std::iter::repeat_n(now, (*count).min(MAX_OTHERS) as usize));
+            calls.count(key, (*count).min(MAX_OTHERS), now);
         }
     }
 
@@ -120,6 +120,13 @@ impl RateLimiter {
 }
 
 impl Calls {
+    /// Adds `count` calls of `key` at `now`.
+    fn count(&mut self, key: &str, count: u32, now: Instant) {
+        let times = self.by_key.entry(key.to_owned()).or_default();
+        drop_expired(times, now);
+        times.extend(std::iter::repeat_n(now, count as usize));
+    }
+
     /// Drops idle keys, each time the number of keys has doubled.
     fn prune(&mut self, now: Instant) {
         if self.by_key.len() < self.prune_at.max(MIN_KEYS_TO_PRUNE) {

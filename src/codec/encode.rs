@@ -21,8 +21,8 @@ pub const fn longest_side(format: OutputFormat) -> u32 {
     }
 }
 
-/// Tells an encoder that nobody waits for its file any more.
-pub type Stopped<'a> = &'a (dyn Fn() -> bool + Sync);
+/// Whether the request for the file was cancelled.
+pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Encodes a picture: sRGB, no metadata, colour under zero alpha zeroed.
 ///
@@ -32,12 +32,12 @@ pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedIm
     encode_unless(&|| false, composite, options)
 }
 
-/// As [`encode`]; a PNG, which may take seconds, is given up once `stopped`.
+/// As [`encode`]; the encoding of a PNG, which may take seconds, ends early when `is_cancelled`.
 ///
 /// # Errors
-/// [`EncodeError`] when the encoder fails or has stopped.
+/// [`EncodeError`] when the encoder fails or the request was cancelled.
 pub fn encode_unless(
-    stopped: Stopped<'_>,
+    is_cancelled: IsCancelled<'_>,
     composite: Composite,
     options: &EncodeOptions,
 ) -> Result<EncodedImage, EncodeError> {
@@ -47,7 +47,7 @@ pub fn encode_unless(
     let mut pixels = frame.into_pixels();
     let format = options.format;
     let bytes = match format {
-        OutputFormat::Png => to_png(&mut pixels, size, opaque, options, stopped),
+        OutputFormat::Png => to_png(&mut pixels, size, opaque, options, is_cancelled),
         OutputFormat::WebP => to_webp(&mut pixels, size, opaque, options),
         OutputFormat::Jpeg => to_jpeg(&mut pixels, size, opaque, options),
     };
@@ -60,14 +60,14 @@ fn to_png(
     size: Size,
     opaque: bool,
     options: &EncodeOptions,
-    stopped: Stopped<'_>,
+    is_cancelled: IsCancelled<'_>,
 ) -> Result<Vec<u8>, String> {
     let packing = match (options.channels, opaque) {
         (Channels::Alpha, _) => Packing::Grey,
         (Channels::Rgba, true) => Packing::Rgb,
         (Channels::Rgba, false) => Packing::Rgba,
     };
-    png::encode(pixels, size, packing, options.png, stopped)
+    png::encode(pixels, size, packing, options.png, is_cancelled)
 }
 
 fn to_webp(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {

@@ -30,7 +30,7 @@ impl Container {
     }
 }
 
-/// What is wrong with a file whose pixels may all be there. Its text is a sentence in visible ASCII.
+/// A defect of a file that may still have all of its pixels. Its text is a sentence in visible ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// A JPEG ends without its end marker.
@@ -46,7 +46,7 @@ impl fmt::Display for Flaw {
         f.write_str(match self {
             Self::NoEndMarker => "the JPEG has no end marker (EOI); all of its pixels were read",
             Self::LostRestartMarkers => "the JPEG has lost restart markers; all of its pixels were read",
-            Self::WrongChecksum => "a checksum of the PNG is wrong: its pixels may be damaged",
+            Self::WrongChecksum => "a checksum of the PNG is wrong; all of its pixels were read",
         })
     }
 }
@@ -58,7 +58,7 @@ pub struct Header {
     pub container: Container,
     /// Size of the upright picture.
     pub size: Size,
-    /// What is wrong with it, as far as its pixels may be whole; decoding fails where they are not.
+    /// A defect that decoding tolerates; decoding fails where pixels are missing.
     pub flaw: Option<Flaw>,
     /// The limits it was checked against.
     pub limits: Limits,

@@ -46,7 +46,7 @@ mod sniff;
 mod webp;
 
 pub use decode::{decode, probe, waits_for_worker};
-pub use encode::{Stopped, encode, encode_unless, longest_side};
+pub use encode::{IsCancelled, encode, encode_unless, longest_side};
 pub use encode_options::{Channels, EncodeOptions, PngEffort};
 pub use error::{DecodeError, EncodeError};
 pub use header::{Container, Flaw, Header};

@@ -18,11 +18,11 @@ use tokio::time::timeout_at;
 const PIXELS_PER_UNIT: usize = 1000;
 const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
 
-/// The part of the pixel budget that large pictures leave to small ones is one of this many.
+/// Divides the pixel budget: the quotient is reserved for small pictures.
 const SPARE: usize = 8;
-/// A small picture takes at most this part of what is left to small ones.
+/// Divides that reserve: a small picture takes at most the quotient.
 const SMALL: usize = 2;
-/// Pictures of more pixels in memory have workers of their own.
+/// A picture that takes more units is large ([`Slot::is_large`]).
 const LARGE_UNITS: usize = 16 * UNITS_PER_MEGAPIXEL;
 
 /// A place among the requests in flight. Clones share it; dropping the last one frees it.
@@ -53,7 +53,7 @@ impl Slot {
         }
     }
 
-    /// Whether its picture is large: the work on it takes seconds.
+    /// Whether its picture is large, so that work on it takes seconds.
     pub(super) fn is_large(&self) -> bool {
         let pixels = self.0.pixels.get().map(|pixels| pixels.lock().unwrap_or_else(PoisonError::into_inner));
         pixels.is_some_and(|pixels| pixels.as_ref().is_some_and(|pixels| pixels.units > LARGE_UNITS))
@@ -174,7 +174,7 @@ impl Admission {
         Ok(())
     }
 
-    /// A small picture has the units that are free first: behind large ones, those that large ones leave.
+    /// Waits for units of the budget; a small picture at the same time for units of the reserve.
     async fn units(&self, tenant: Tenant, units: usize) -> Permit {
         if units > self.small_units {
             return self.pixels.acquire(tenant, units).await;

@@ -225,8 +225,8 @@ impl Engine {
         self.0.cpu.run(tenant, work).await
     }
 
-    /// As [`Engine::cpu`], for the picture of `slot`. A large one has workers of its own: its work takes seconds, in which the system shares
-    /// the processors between both kinds.
+    /// As [`Engine::cpu`], for the picture of `slot`. Work on large pictures, which takes seconds, has a second pool of workers: the operating
+    /// system shares the processors between the pools.
     ///
     /// # Errors
     /// [`EngineError::Panicked`] when it panics.

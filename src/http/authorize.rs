@@ -116,7 +116,7 @@ pub(super) async fn authorize(
         // A repeated request generates again, so it counts against the cap too.
         authorized.backdrop = Some(take_backdrop(state)?);
     }
-    // Counted before the work: a client that leaves is not billed.
+    // Before the work, because a client that disconnects is not billed.
     let more = (call.pictures_of_work() - 1).saturating_mul(images);
     state.app.rate_limits.calls.count_work(&caller.key_id, more, Instant::now());
     Ok((authorized, inputs))

@@ -161,7 +161,6 @@ impl Shared {
         Ok(job.map(|job| JobView::of(&progress, job)))
     }
 
-    /// Reads the store on a thread for blocking work.
     /// Refuses a clip of `bytes` of an account whose results would have more than half of the disk space with it.
     pub(super) async fn require_share(&self, account: &str, bytes: u64) -> Result<(), JobsError> {
         let account = account.to_owned();
@@ -177,7 +176,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads the store on a thread that may block.
+    /// Reads the store on a thread for blocking work.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,

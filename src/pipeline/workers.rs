@@ -1,9 +1,9 @@
 //! Submits the CPU work of one run to the engine's CPU pool, and times it.
 
+use super::error::PipelineError;
 use crate::codec::{self, EncodeOptions};
 use crate::engine::{Engine, EngineError, Slot, Tenant};
 use crate::image::{Composite, EncodedImage};
-use crate::pipeline::error::PipelineError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,10 +43,10 @@ impl Workers<'_> {
         composite: Composite,
         options: EncodeOptions,
     ) -> Result<EncodedImage, PipelineError> {
-        // Dropped with this future.
+        // Dropped with this future, when the request is cancelled.
         let request = Arc::new(());
-        let waits = Arc::downgrade(&request);
-        let encode = move || codec::encode_unless(&|| waits.strong_count() == 0, composite, &options);
+        let of_request = Arc::downgrade(&request);
+        let encode = move || codec::encode_unless(&|| of_request.strong_count() == 0, composite, &options);
         Ok(self.timed("encode", total, encode).await??)
     }
 

@@ -1,7 +1,7 @@
 //! Walks the markers of a JPEG file (ITU-T T.81, annex B) from SOI to EOI; finds size, EXIF, ICC profile and scans.
 //!
-//! The walk refuses before decoding: a file that ends within a segment or without its last scans (truncated), with hundreds of scans (a bomb), without a scan
-//! (no picture). It also selects the segments that the decoder needs, so that thumbnails, gain maps, XMP and trailing
+//! The walk refuses before decoding: a file that ends within a segment or before its last scan (truncated), with hundreds of scans (a
+//! bomb), without a scan (no picture). It also selects the segments that the decoder needs, so that thumbnails, gain maps, XMP and trailing
 //! data never reach it.
 
 use super::restarts::{Scan, Tables};
@@ -95,15 +95,11 @@ impl Colors {
 impl Layout {
     /// Walks the markers of `bytes`.
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
-        let mut walk = Walk { tables: Tables::of_segments(STANDARD_TABLES), ..Walk::default() };
+        let mut walk = Walk::default();
         let mut at = 2; // SOI, by the signature
         loop {
             let marker;
-            (marker, at) = match next_marker(bytes, at) {
-                // The last scan reaches to the end of the file.
-                Err(_) if walk.scans > 0 && bytes[walk.end..].iter().all(|byte| *byte == 0xff) => break,
-                next => next?,
-            };
+            (marker, at) = next_marker(bytes, at)?;
             // `at` is now at the segment's length, which stand-alone markers do not have.
             match marker {
                 0x01 | 0xd0..=0xd7 => continue,
@@ -121,9 +117,13 @@ impl Layout {
                 end = entropy_end(bytes, end);
             }
             let data = &bytes[at + length..end];
+            // Without an EOI; fill bytes may follow.
             let is_last = marker == SCAN && bytes[end..].iter().all(|byte| *byte == 0xff);
             walk.add_segment(marker, at - 2..end, at + 2, (body, data, is_last), limits)?;
-            (at, walk.end) = (end, end);
+            if is_last {
+                break;
+            }
+            at = end;
         }
         walk.finish()
     }
@@ -133,7 +133,7 @@ impl Layout {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// What is wrong with the file though its pixels may be whole.
+    /// The defect of the file, if it has one.
     pub(in crate::codec) const fn flaw(&self) -> Option<Flaw> {
         match (self.is_ended, self.lost.is_empty()) {
             (false, _) => Some(Flaw::NoEndMarker),
@@ -163,7 +163,7 @@ impl Layout {
         complete.then(|| parts.iter().flat_map(|(.., place)| &bytes[place.clone()]).copied().collect())
     }
 
-    /// Whether only decoding tells if pixels are missing: of a progressive picture without an EOI.
+    /// Whether pixels may be missing, which decoding has to find: a progressive picture without an EOI.
     pub(super) const fn may_be_cut(&self) -> bool {
         self.is_progressive && !self.is_ended
     }
@@ -246,19 +246,18 @@ impl Component {
 
 /// State of the walk.
 #[derive(Default)]
-struct Walk {
+struct Walk<'a> {
     frame: Option<Frame>,
     /// Components that have a scan.
     scanned: Vec<u8>,
     scans: usize,
-    table_segments: usize,
-    tables: Tables,
+    tables: usize,
+    /// The bodies of the DHT segments.
+    huffman: Vec<&'a [u8]>,
     /// MCUs between two restart markers; 0 without.
     interval: usize,
     lost: Vec<(usize, u8)>,
     is_ended: bool,
-    /// The end of the last segment.
-    end: usize,
     is_jfif: bool,
     /// The transform in Adobe's marker.
     adobe: Option<u8>,
@@ -267,15 +266,15 @@ struct Walk {
     essential: Vec<Range<usize>>,
 }
 
-impl Walk {
-    /// Adds a segment; `whole` is its range with marker and, for a scan, `data`. `body` starts at `start`. The file ends with a scan that
-    /// `is_last`.
+impl<'a> Walk<'a> {
+    /// Adds a segment; `whole` is its range with marker and, for a scan, `data`. `body` starts at `start`. The file ends with a scan for
+    /// which `is_last`.
     fn add_segment(
         &mut self,
         marker: u8,
         whole: Range<usize>,
         start: usize,
-        (body, data, is_last): (&[u8], &[u8], bool),
+        (body, data, is_last): (&'a [u8], &[u8], bool),
         limits: &Limits,
     ) -> Result<(), DecodeError> {
         let needed = match marker {
@@ -287,12 +286,12 @@ impl Walk {
                 true
             }
             0xc4 | 0xdb => {
-                self.table_segments += 1;
-                if self.table_segments > MAX_TABLES {
+                self.tables += 1;
+                if self.tables > MAX_TABLES {
                     return Err(corrupt(format_args!("more than {MAX_TABLES} tables")));
                 }
                 if marker == 0xc4 {
-                    self.tables.define(body);
+                    self.huffman.push(body);
                 }
                 true
             }
@@ -340,7 +339,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Adds a scan with its entropy-coded data, which begin at `start`; `is_last` where the file ends with them.
+    /// Adds a scan with its entropy-coded data, which begin at `start` and end the file where `is_last`.
     fn add_scan(&mut self, body: &[u8], data: &[u8], start: usize, is_last: bool) -> Result<(), DecodeError> {
         let frame = self.frame.as_mut().ok_or_else(|| corrupt("a scan before its frame"))?;
         self.scans += 1;
@@ -359,13 +358,13 @@ impl Walk {
             let scanned =
                 frame.components.iter_mut().filter(|it| named.iter().step_by(2).any(|name| *name == it.identifier));
             scanned.for_each(|component| component.add_bits(first, last, accuracy & 15));
-        } else {
-            let restarts = memchr_iter(0xff, data).filter(|at| matches!(data.get(at + 1), Some(0xd0..=0xd7))).count();
+        } else if self.interval > 0 || is_last {
             let (units, blocks) = frame.scan(named.as_chunks::<2>().0);
-            let has_lost = self.interval > 0 && restarts + 1 < units.div_ceil(self.interval);
+            let has_lost = self.interval > 0 && restarts(data) + 1 < units.div_ceil(self.interval);
             if has_lost || is_last {
                 let scan = Scan { data, units, interval: self.interval, blocks };
-                match scan.lost_markers(&self.tables) {
+                let tables = Tables::of(STANDARD_TABLES, &self.huffman);
+                match scan.lost_markers(&tables) {
                     Some(lost) => self.lost.extend(lost.into_iter().map(|(at, number)| (start + at, number))),
                     None if is_last => return Err(truncated()),
                     None => {}
@@ -424,7 +423,7 @@ impl Frame {
         Ok(Self { size, components, progressive, units, most })
     }
 
-    /// The number of MCUs of a scan with these components, each with the numbers of its tables; and the tables of each block of an MCU.
+    /// Number of MCUs of a scan, and the numbers of the tables of each block of an MCU. `named` has a component and its tables' numbers.
     fn scan(&self, named: &[[u8; 2]]) -> (usize, Vec<u8>) {
         let of = |name: u8| self.components.iter().find(|component| component.identifier == name);
         if let [[name, tables]] = *named {
@@ -452,6 +451,11 @@ fn next_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize), DecodeError> 
             marker => return Ok((marker, at + 1)),
         }
     }
+}
+
+/// Number of restart markers in entropy-coded data.
+fn restarts(data: &[u8]) -> usize {
+    memchr_iter(0xff, data).filter(|at| matches!(data.get(at + 1), Some(0xd0..=0xd7))).count()
 }
 
 /// The end of the entropy-coded data from `at`: the first marker other than a restart, or the end of the file.

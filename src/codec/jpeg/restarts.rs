@@ -1,31 +1,32 @@
 //! Finds the places of restart markers that a sequential scan has lost (ITU-T T.81, F.2.2): the data of each interval ends at a byte, so
 //! that decoding its coefficients tells where the next begins.
 
-/// The Huffman tables that are in force at a scan: those of DC coefficients, then those of AC.
+/// The Huffman tables of a scan: four for DC coefficients, then four for AC coefficients.
 #[derive(Default)]
 pub(super) struct Tables([[Option<Table>; 4]; 2]);
 
-/// A Huffman table: codes of each length from 1, and the symbols in the order of their codes.
+/// A Huffman table: number of codes of each length from 1 to 16, and the symbols in the order of their codes.
 struct Table {
     counts: [u8; 16],
     symbols: Vec<u8>,
 }
 
 impl Tables {
-    /// Those of DHT segments with their markers.
-    pub(super) fn of_segments(mut segments: &[u8]) -> Self {
+    /// The tables of `standard`, DHT segments with their markers, and then of the bodies of DHT segments in `own`, which replace them.
+    pub(super) fn of(mut standard: &[u8], own: &[&[u8]]) -> Self {
         let mut tables = Self::default();
-        while let Some((&[0xff, 0xc4, high, low], rest)) = segments.split_first_chunk() {
-            let len = usize::from(u16::from_be_bytes([high, low])) - 2;
-            let Some((segment, behind)) = rest.split_at_checked(len) else { break };
-            tables.define(segment);
-            segments = behind;
+        while let Some((&[0xff, 0xc4, high, low], rest)) = standard.split_first_chunk() {
+            let len = usize::from(u16::from_be_bytes([high, low])).saturating_sub(2);
+            let Some((body, behind)) = rest.split_at_checked(len) else { break };
+            tables.define(body);
+            standard = behind;
         }
+        own.iter().for_each(|body| tables.define(body));
         tables
     }
 
-    /// Takes over those of a segment; what is malformed is left to the decoder.
-    pub(super) fn define(&mut self, mut segment: &[u8]) {
+    /// Defines the tables of a DHT segment's body. Reading stops at a malformed one, which the decoder refuses.
+    fn define(&mut self, mut segment: &[u8]) {
         while let Some((&[place, ref counts @ ..], rest)) = segment.split_first_chunk::<17>() {
             let len = counts.iter().map(|count| usize::from(*count)).sum();
             let (Some(symbols), Some(tables)) = (rest.get(..len), self.0.get_mut(usize::from(place >> 4))) else {
@@ -43,15 +44,17 @@ impl Tables {
 pub(super) struct Scan<'a> {
     /// Its entropy-coded data.
     pub(super) data: &'a [u8],
-    /// Number of MCUs, in all and between two markers.
+    /// Number of MCUs.
     pub(super) units: usize,
+    /// Number of MCUs between two markers; 0 without markers.
     pub(super) interval: usize,
     /// For each block of an MCU the numbers of its tables: DC in the upper four bits, AC in the lower ones.
     pub(super) blocks: Vec<u8>,
 }
 
 impl Scan<'_> {
-    /// Where in the data markers are missing, each with its number; `None` where the data are not those of all MCUs.
+    /// Positions in the data where a marker is missing, each with the marker's number, 0 to 7; `None` if the data end before the last MCU
+    /// or have a code that no table has.
     pub(super) fn lost_markers(&self, tables: &Tables) -> Option<Vec<(usize, u8)>> {
         let table = |class: usize, number: u8| tables.0[class].get(usize::from(number))?.as_ref();
         let blocks: Option<Vec<_>> =

@@ -27,26 +27,30 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
     let transform = deep.and_then(|colors| SixteenBitTransform::of(samples, colors));
     // Rows are written one by one, each of them or an error.
     let mut pixels = pool.take_for_overwrite(layout.size.area() * 4);
-    catch_panic("PNG", || rows(bytes, &layout, transform.as_ref(), &mut pixels))?;
+    catch_panic("PNG", || match rows(bytes, &layout, transform.as_ref(), &mut pixels, false) {
+        Err(_) if layout.flaw(bytes).is_some() => {
+            check_stream(layout.data(bytes), layout.size)?;
+            rows(bytes, &layout, transform.as_ref(), &mut pixels, true)
+        }
+        decoded => decoded,
+    })?;
     if transform.is_none() {
         icc::to_srgb(&mut pixels, samples, colors.as_ref());
     }
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 
-/// Decodes all rows to `pixels`; those of 16 bits by `transform`, where there is one.
+/// Decodes all rows to `pixels`; samples of 16 bits by `transform`, if it is given.
 fn rows(
     bytes: &[u8],
     layout: &Layout,
     transform: Option<&SixteenBitTransform>,
     pixels: &mut [u8],
+    ignores_checksums: bool,
 ) -> Result<(), DecodeError> {
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_ignore_text_chunk(true);
-    if layout.flaw(bytes).is_some() {
-        check_stream(layout.data(bytes), layout.size)?;
-        decoder.ignore_checksums(true);
-    }
+    decoder.ignore_checksums(ignores_checksums);
     decoder.set_ignore_iccp_chunk(true);
     // Expands palettes and depths below eight bits, tRNS to alpha, and adds alpha: two or four channels remain.
     decoder.set_transformations(Transformations::EXPAND | Transformations::ALPHA);
@@ -92,7 +96,7 @@ fn rows(
     reader.read_row(&mut []).map_err(corrupt).map(|_| ())
 }
 
-/// Inflates the picture data, whose chunks have wrong checksums, to nothing: the checksum of the whole stream must be right.
+/// Verifies the checksum of the zlib stream (RFC 1950) of the picture data, for files whose chunks have wrong checksums.
 fn check_stream<'a>(chunks: impl Iterator<Item = &'a [u8]>, size: Size) -> Result<(), DecodeError> {
     // Eight bytes a pixel; a byte for each row of each pass.
     let most = (size.area() * 8 + (size.height as usize + 1) * 7) as u64;

@@ -4,7 +4,7 @@
 
 use super::packing::Packing;
 use super::strip::{Strip, StripEncoder, StripPixels};
-use crate::codec::encode::Stopped;
+use crate::codec::encode::IsCancelled;
 use crate::codec::encode_options::PngEffort;
 use crate::image::Size;
 use png::{BitDepth, Compression, Encoder, Filter};
@@ -15,25 +15,27 @@ use zlib_rs::adler32::adler32_combine;
 const STRIP_BYTES: usize = 256 << 10;
 /// The same where matches are searched, which each strip begins anew: 256 KiB would cost 0.7 % of the size, these 0.2 %.
 const SEARCHED_STRIP_BYTES: usize = 1 << 20;
-/// The error once nobody waits for the file.
-const STOPPED: &str = "nobody waits for the file";
+/// The error of an encoding that ended early.
+const CANCELLED: &str = "the request was cancelled";
 /// The zlib header (RFC 1950): deflate with a window of 32 KiB, no dictionary, the default level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9c];
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Length, type and checksum of a chunk.
 const CHUNK_OVERHEAD: usize = 12;
 
-/// Encodes packed RGBA without metadata: such a PNG is sRGB. Uses up the pixels. Fails between two strips once `stopped`.
+/// Encodes packed RGBA without metadata: such a PNG is sRGB. Uses up the pixels. Fails between two strips when `is_cancelled`.
 pub(in crate::codec) fn encode(
     pixels: &mut [u8],
     size: Size,
     packing: Packing,
     effort: PngEffort,
-    stopped: Stopped<'_>,
+    is_cancelled: IsCancelled<'_>,
 ) -> Result<Vec<u8>, String> {
     match effort {
         PngEffort::Fast => encode_fast(pixels, size, packing).map_err(|error| error.to_string()),
-        PngEffort::Default | PngEffort::Best => file(size, packing, &strips(pixels, size, packing, effort, stopped)?),
+        PngEffort::Default | PngEffort::Best => {
+            file(size, packing, &strips(pixels, size, packing, effort, is_cancelled)?)
+        }
     }
 }
 
@@ -58,7 +60,7 @@ fn strips<'a>(
     size: Size,
     packing: Packing,
     effort: PngEffort,
-    stopped: Stopped<'_>,
+    is_cancelled: IsCancelled<'_>,
 ) -> Result<Vec<Strip<'a>>, String> {
     if pixels.is_empty() {
         return Err("a picture without pixels".to_owned());
@@ -77,7 +79,7 @@ fn strips<'a>(
     let encoder = || StripEncoder::new(size.width as usize, rows, packing, effort);
     let each = strips.into_par_iter().enumerate();
     let encode = |encoder: &mut StripEncoder, (index, strip)| {
-        if stopped() { Err(STOPPED.to_owned()) } else { encoder.encode(strip, index + 1 == count) }
+        if is_cancelled() { Err(CANCELLED.to_owned()) } else { encoder.encode(strip, index + 1 == count) }
     };
     each.map_init(encoder, encode).collect()
 }

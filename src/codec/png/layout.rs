@@ -102,7 +102,7 @@ impl Layout {
         self.data.iter().map(|place| &bytes[place.clone()])
     }
 
-    /// What is wrong with the file though its pixels may be whole: every chunk of picture data has a checksum.
+    /// The defect of a file that has a wrong checksum in its picture data.
     pub(in crate::codec) fn flaw(&self, bytes: &[u8]) -> Option<Flaw> {
         let is_right = |place: &Range<usize>| {
             u32_be(bytes, place.end).is_ok_and(|sum| sum == crc32fast::hash(&bytes[place.start - 4..place.end]))

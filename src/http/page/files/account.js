@@ -7,7 +7,7 @@ import { dollars, find, h } from "./dom.js";
 export let account = null;
 
 /** The account of another key. */
-export const of = async (key) => callJson("/account", { headers: authorization(key) });
+export const of = (key) => callJson("/account", { headers: authorization(key) });
 
 /** Asks for the account of the key; false where there is no valid key. */
 export async function refresh() {
