@@ -32,12 +32,12 @@ PASSED = (*PICTURES, "from", "to")
 HAND_TYPES = {"box": "BoxField", "point": "PointsField", "not_point": "PointsField"}
 # Bodies and replies that the contract describes in place, with the names that the clients give them.
 BODIES = {"estimate": "EstimateFields", "savePreset": "PresetFields", "bulk": "BulkFields"}
-REPLIES = {"estimate": "Estimate", "account": "Account", "usage": "Usage"}
+REPLIES = {"estimate": "Estimate", "models": "Models", "account": "Account", "usage": "Usage"}
 DOCUMENTS = {"Job": "JobDocument", "SavedPreset": "SavedPreset", "Row": "RowDocument", "Batch": "BatchDocument",
              "Error": "ErrorDocument"}
 # Schemas that stay references.
 REFERENCES = {"Row": "RowDocument", "ErrorCode": "ErrorCode", "Reason": "Reason"}
-RENAMED = {"UsageUsage": "UsageRow"}
+RENAMED = {"UsageUsage": "UsageRow", "ModelsModels": "Model"}
 
 
 def snake(name: str) -> str:

@@ -101,7 +101,7 @@ pub async fn run_in(
 #[must_use]
 pub fn model_of(recipe: &Recipe, segmenter: impl FnOnce() -> String, retoucher: &dyn Retoucher) -> String {
     match recipe.work {
-        Work::Cut { ref cut, .. } => cut.model.of(&segmenter()),
+        Work::Cut { ref cut, .. } => cut.network.of(&segmenter()),
         Work::Retouch(retouch) => retouch::model_of(retoucher, retouch),
     }
 }
@@ -179,7 +179,7 @@ async fn cut(
     let image = workers.encode(&mut timings.encode, composite, encode).await?;
 
     timings.finalize(began);
-    let (subject, uncertainty, model) = (Some(subject), Some(uncertainty), cut.model.of(&engine.model()));
+    let (subject, uncertainty, model) = (Some(subject), Some(uncertainty), cut.network.of(&engine.model()));
     let edge = outline.filter(|_| cut.edge_by_kind).map(|_| matting.finalized_edge());
     Ok(Output { image, subject, uncertainty, edge, face, model, understood, warnings, timings })
 }

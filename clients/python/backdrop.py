@@ -460,6 +460,7 @@ _OPERATIONS: dict[str, tuple[str, str, bool]] = {
     "job": ("GET", "/jobs/{job_id}", False),
     "changeJob": ("PATCH", "/jobs/{job_id}", False),
     "deleteJob": ("DELETE", "/jobs/{job_id}", False),
+    "models": ("GET", "/models", False),
     "account": ("GET", "/account", False),
     "usage": ("GET", "/usage", False),
     "result": ("GET", "/results/{object}", False),
@@ -481,6 +482,10 @@ class SharedFields(TypedDict, total=False):
     """`product-v1` is for flat, opaque products: it segments the subject and its edge again at a higher
     resolution, closes holes that do not show background, and makes the edge hard, whatever `edge` is.
     Slower, and unsuitable for hair, fur and glass. Without it the default pipeline runs.
+    """
+    segmentation_model: str | None
+    """The model that cuts out, by a name of `GET /models`, with or without its version; the header
+    `x-service-model` does the same. Without either it is the account's.
     """
     compression: Literal["fast", "default", "best"] | None
     """Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several
@@ -1250,6 +1255,27 @@ class Estimate(TypedDict, total=False):
     units: Required[float]
     unit: Required[Literal["image", "second"]]
     currency: Required[Literal["USD"]]
+
+
+class Model(TypedDict, total=False):
+    name: Required[str]
+    """Name and version; requests may name it without the version."""
+    type: Required[str]
+    """Family of the network."""
+    parameters: Required[int]
+    licence: Required[str]
+    commercial_use: Required[bool | None]
+    """Whether the licence allows it; null where that is disputed or unknown."""
+    device: Required[str]
+    """What the network runs on; empty until the built-in one was loaded once."""
+    loaded: Required[bool]
+    """Whether it is in memory."""
+    is_default: Required[bool]
+    """Whether it is the account's."""
+
+
+class Models(TypedDict, total=False):
+    models: Required[list[Model]]
 
 
 class AccountRate(TypedDict, total=False):
@@ -2145,6 +2171,9 @@ class _Core:
     def _text_steps(self, operation: str) -> _Steps[str]:
         return self._steps(self._call(operation), lambda response: response.text)
 
+    def _models_steps(self) -> _Steps[Models]:
+        return self._steps(self._call("models"), _to_json)
+
     def _account_steps(self) -> _Steps[Account]:
         return self._steps(self._call("account"), _to_json)
 
@@ -2475,6 +2504,10 @@ class Client(_Core, _PictureMethods):
         """Deletes a preset. `DELETE /presets`"""
         self._run(self._delete_preset_steps(preset_id))
 
+    def models(self) -> Models:
+        """The models that cut out, the account's default first. `GET /models`"""
+        return self._run(self._models_steps())
+
     def account(self) -> Account:
         """Plan, quota and rate. `GET /account`"""
         return self._run(self._account_steps())
@@ -2678,6 +2711,10 @@ class AsyncClient(_Core, _AsyncPictureMethods):
     async def delete_preset(self, preset_id: str) -> None:
         """Deletes a preset. `DELETE /presets`"""
         await self._run(self._delete_preset_steps(preset_id))
+
+    async def models(self) -> Models:
+        """The models that cut out, the account's default first. `GET /models`"""
+        return await self._run(self._models_steps())
 
     async def account(self) -> Account:
         """Plan, quota and rate. `GET /account`"""

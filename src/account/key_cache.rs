@@ -103,7 +103,7 @@ impl KeyCache {
             label: key.label.clone(),
             test: key.test,
             generates: account.generates,
-            model: account.model.0,
+            model: account.model.0.clone(),
             images_per_month: key.images_per_month,
             scopes: Scopes::from_stored(key.scopes.clone()),
         })

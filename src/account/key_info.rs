@@ -1,7 +1,7 @@
 //! What an API key authenticates as: account, plan, permissions and limits.
 
 use super::scopes::Scopes;
-use crate::recipe::InferenceMode;
+use crate::recipe::Network;
 use crate::store::Plan;
 
 /// The caller of a request.
@@ -19,8 +19,8 @@ pub struct KeyInfo {
     pub test: bool,
     /// Whether the account is on the allow-list of `/replace-bg-ai`.
     pub generates: bool,
-    /// The account's inference mode; `None` for the daemon's default.
-    pub model: Option<InferenceMode>,
+    /// The account's network; `None` for the daemon's default.
+    pub model: Option<Network>,
     /// The key's own quota of images in a month, if it has one.
     pub images_per_month: Option<u64>,
     /// The endpoints that the key may call.

@@ -7,10 +7,11 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::exit_code::{Failure, Outcome};
-use super::{admin_api, stdout, text_table};
+use super::{admin_api, local_engine, stdout, text_table};
 use crate::account::admin::{AdminClient, StorePlace};
 use crate::account::{AccountModel, Plan};
-use crate::recipe::InferenceMode;
+use crate::config::Config;
+use crate::recipe::Network;
 
 /// Create and list accounts, and set their plan and permissions.
 #[derive(Args, Debug)]
@@ -31,9 +32,9 @@ enum AccountsCommand {
         /// Whether it may use /replace-bg-ai.
         #[arg(long, default_value = "off")]
         generates: Switch,
-        /// Inference mode of the account; `default` is the daemon's.
+        /// Model of the account: standard, quality, or the name of an added one; `default` is the daemon's.
         #[arg(long, default_value = "default")]
-        model: ModelArg,
+        model: AccountModel,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -54,9 +55,9 @@ enum AccountsCommand {
         /// Whether it may use /replace-bg-ai.
         #[arg(long)]
         generates: Option<Switch>,
-        /// New inference mode of the account; `default` is the daemon's.
+        /// New model of the account, in the same way.
         #[arg(long)]
-        model: Option<ModelArg>,
+        model: Option<AccountModel>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -70,26 +71,6 @@ struct PlanArg(Plan);
 impl ValueEnum for PlanArg {
     fn value_variants<'a>() -> &'a [Self] {
         &[Self(Plan::Free), Self(Plan::Paid), Self(Plan::Plus)]
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.0.name()))
-    }
-}
-
-/// [`AccountModel`] as a clap value.
-#[derive(Clone, Copy, Debug)]
-struct ModelArg(AccountModel);
-
-impl ValueEnum for ModelArg {
-    fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Self(AccountModel(None)),
-                Self(AccountModel(Some(InferenceMode::Standard))),
-                Self(AccountModel(Some(InferenceMode::Quality))),
-            ]
-        }
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
@@ -111,6 +92,19 @@ impl From<Switch> for bool {
 }
 
 impl AccountsArgs {
+    /// Refuses an added model that is not there.
+    pub(super) fn check_model(&self, config: &Config) -> Result<(), Failure> {
+        let model = match &self.command {
+            AccountsCommand::Create { model, .. } => Some(model),
+            AccountsCommand::Set { model, .. } => model.as_ref(),
+            AccountsCommand::List { .. } => None,
+        };
+        if let Some(AccountModel(Some(Network::Added(name)))) = model {
+            local_engine::added_models(config)?.find(name)?;
+        }
+        Ok(())
+    }
+
     /// Runs the command on the store in `place`, or through the daemon that has it open.
     ///
     /// Exit codes: 0 done, 2 the command could not run.
@@ -122,7 +116,7 @@ impl AccountsArgs {
                     let link = AdminClient::open_or_create(place).await?;
                     let generates = bool::from(*generates);
                     let request =
-                        json!({"name": name, "plan": plan.0, "generates": generates, "model": model.0.name()});
+                        json!({"name": name, "plan": plan.0, "generates": generates, "model": model.to_string()});
                     report(&admin_api::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
                 }
                 AccountsCommand::List { json } => {
@@ -145,7 +139,7 @@ impl AccountsArgs {
                     let request = json!({
                         "plan": plan.map(|plan| plan.0),
                         "generates": generates.map(bool::from),
-                        "model": model.map(|model| model.0.name()),
+                        "model": model.as_ref().map(ToString::to_string),
                     });
                     report(&admin_api::call(&link, Method::PATCH, &target, Some(&request)).await?, *json)
                 }

@@ -40,7 +40,8 @@ pub(super) struct EngineArgs {
     /// Weights file, instead of the built-in weights [env: BACKDROP_WEIGHTS]
     #[arg(long, value_name = "FILE", global = true)]
     weights: Option<String>,
-    /// Inference mode: standard, or quality, which adds a second pass over the subject [env: BACKDROP_ENGINE_MODEL] [default: standard]
+    /// standard; quality, which adds a second pass over the subject; or the name of an added model [env: BACKDROP_ENGINE_MODEL]
+    /// [default: standard]
     #[arg(long, value_name = "MODEL", global = true)]
     model: Option<String>,
     /// Arithmetic of the network: f32, or bf16 on a CPU with AVX-512 BF16 [env: BACKDROP_ENGINE_PRECISION] [default: f32]

@@ -1,16 +1,18 @@
 //! Starts an inference engine in this process, for the commands that run without a server.
 
 use super::exit_code::Failure;
+use super::machine_memory::total_megabytes;
 use crate::codec::{self, DecodeError, Limits, sandbox};
 use crate::config::Config;
-use crate::engine::{Engine, EngineError, Lane, Tenant};
+use crate::engine::{Engine, EngineError, Lane, Tenant, WeightsInfo};
 use crate::image::Frame;
 use crate::model::SegmentError;
+use crate::model::added::AddedModels;
 use crate::model::device::ActiveDevice;
 use crate::model::weights::architecture::Architecture;
 use crate::model::weights::{self, BuiltIn, Weights, WeightsError};
 use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
-use crate::recipe::{Cut, Recipe};
+use crate::recipe::{Cut, InferenceMode, ModelRef, Network, Recipe};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,16 +48,57 @@ fn parsed(file: &[u8]) -> Result<Weights, WeightsError> {
     Weights::from_bytes(file)?.require(Architecture::Fgnet)
 }
 
+/// The added models of the configuration and its data folder.
+pub(super) fn added_models(config: &Config) -> Result<AddedModels, Failure> {
+    Ok(AddedModels::open(&config.data_dir, &config.models)?)
+}
+
+/// Sets the network of `recipe`: that of the model which its fields name, else the configured one.
+pub(super) fn select_network(config: &Config, recipe: &mut Recipe) -> Result<(), Failure> {
+    if let Some(cut) = recipe.cut_mut() {
+        cut.network = network(config, cut.named_model.as_ref())?;
+    }
+    Ok(())
+}
+
+/// The network of a model by its name, with or without a version; without a name the configured one.
+fn network(config: &Config, named: Option<&ModelRef>) -> Result<Network, Failure> {
+    let name = match (named, &config.engine.model) {
+        (None, Network::BuiltIn(mode)) => return Ok(Network::BuiltIn(*mode)),
+        (None, Network::Added(name)) => name.clone(),
+        (Some(ModelRef(name)), _) => {
+            let built_in = config.engine.precision.of(&weights(config)?.model());
+            if let Some(mode) = InferenceMode::named(name, &built_in) {
+                return Ok(Network::BuiltIn(mode));
+            }
+            name.parse().map_err(|_| format!("there is no model {name:?}"))?
+        }
+    };
+    Ok(Network::Added(added_models(config)?.find(&name)?.name))
+}
+
+/// Memory for added models in bytes.
+fn memory_of_models(config: &Config) -> u64 {
+    let megabytes = if config.models.memory == 0 { total_megabytes() / 4 } else { config.models.memory };
+    megabytes << 20
+}
+
 /// Starts the configured engine; also returns its device. The network is loaded on the engine's own thread.
 pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
     sandbox::install(config.decode.sandbox);
     // Early, so that a wrong file or device is reported before anything else happens.
     let file = weights_file(config)?;
     let weights = parsed(&file)?;
+    let models = added_models(config)?;
+    let default = network(config, None)?;
+    for name in &config.models.at_start {
+        models.find(name)?;
+    }
     let device = ActiveDevice::select_in(&config.device, config.engine.precision)?;
     let on = device.clone();
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
     let model = config.engine.precision.of(&weights.model());
+    let info = WeightsInfo { parameters: weights.parameters(), licence: weights.card().licence.clone() };
     let max_batch = config.engine.max_batch;
     let retoucher = device.retoucher();
     // Parsed weights are dropped once they are packed: another load, which is rare, parses the file again.
@@ -65,8 +108,10 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
         let weights = first.map_or_else(|| parsed(&file), Ok);
         device.segmenter(&weights.map_err(|error| SegmentError::Unusable(error.to_string()))?, max_batch)
     };
-    let engine = Engine::start_with(&config.engine, Arc::new(factory), retoucher);
-    engine.announce(&model, side);
+    let memory = memory_of_models(config);
+    let engine = Engine::start_with_models(&config.engine, Arc::new(factory), retoucher, models, memory);
+    engine.announce(&model, side, info);
+    engine.load(&default)?;
     Ok((engine, on))
 }
 
@@ -89,6 +134,7 @@ impl LocalEngine {
     /// An engine that a daemon shares with its requests, once it is ready.
     pub(super) async fn on(engine: Engine, device: ActiveDevice, config: &Config) -> Result<Self, Failure> {
         engine.ready().await?;
+        engine.ready_by(&network(config, None)?).await?;
         Ok(Self { engine, device, limits: config.limits.of_local_pictures() })
     }
 

@@ -23,7 +23,9 @@ mod exit_code;
 mod health;
 pub mod keys;
 mod local_engine;
+mod machine_memory;
 mod man;
+mod models;
 mod picture_args;
 mod progress;
 mod remove;
@@ -36,7 +38,6 @@ mod store;
 mod test_files;
 mod text_table;
 mod watch;
-mod weights;
 mod work;
 
 use crate::codec::sandbox;
@@ -70,8 +71,8 @@ enum Command {
     Eval(eval::Eval),
     /// Measure speed: the pipeline in this process, or a running daemon
     Bench(bench::Bench),
-    /// List, verify and import weights
-    Weights(weights::Weights),
+    /// Add, list, check and remove models, and import weights of the built-in network
+    Models(models::Models),
     /// Create, list, restrict, rotate and revoke API keys
     Keys(KeysCommand),
     /// Create, list and change accounts
@@ -128,7 +129,7 @@ impl Cli {
                 Err(problems) => Err(problems.into()),
             },
             Command::Accounts(AccountsCommand { accounts, config }) => match config.load(&[]) {
-                Ok(settings) => match store::place(settings) {
+                Ok(settings) => match accounts.check_model(&settings).and_then(|()| store::place(settings)) {
                     Ok(place) => return accounts.execute(&place),
                     Err(error) => Err(error),
                 },
@@ -142,7 +143,7 @@ impl Cli {
             Command::Work(work) => work.run(),
             Command::Eval(eval) => eval.run(),
             Command::Bench(bench) => bench.run(),
-            Command::Weights(weights) => weights.run(),
+            Command::Models(models) => models.run(),
             Command::Config(config) => config.run(),
             Command::Watch(watch) => watch.run(),
             Command::Doctor(doctor) => doctor.run(),

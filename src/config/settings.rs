@@ -8,6 +8,7 @@ use crate::generate::GenerateConfig;
 use crate::http::compat::CompatConfig;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::jobs::JobsConfig;
+use crate::model::added::ModelsConfig;
 use crate::model::device::DeviceChoice;
 use crate::source::FetchConfig;
 use crate::store::StoreConfig;
@@ -24,7 +25,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `auto` (a real GPU that passes its self-test, else the CPU), `cpu`, `gpu`, or part of a GPU's name.
     pub device: DeviceChoice,
-    /// A weights file of `backdrop weights import`; by default the built-in weights.
+    /// A weights file of `backdrop models import`; by default the built-in weights.
     pub weights: Option<PathBuf>,
     /// The first key of an empty store; by default one is generated and printed once.
     pub bootstrap_key: Option<Secret<String>>,
@@ -44,6 +45,8 @@ pub struct Config {
     pub decode: DecodeConfig,
     /// The inference engine.
     pub engine: EngineConfig,
+    /// Added models.
+    pub models: ModelsConfig,
     /// Asynchronous jobs.
     pub jobs: JobsConfig,
     /// Programs for video.
@@ -69,6 +72,7 @@ impl Default for Config {
             fetch: FetchConfig::default(),
             decode: DecodeConfig::default(),
             engine: EngineConfig::default(),
+            models: ModelsConfig::default(),
             jobs: JobsConfig::default(),
             video: VideoConfig::default(),
             generate: GenerateConfig::default(),
@@ -91,6 +95,7 @@ impl Config {
             self.prices.validate(),
             self.fetch.validate(),
             self.engine.validate(),
+            self.models.validate(),
             self.jobs.validate(),
             self.video.validate(),
             self.generate.validate(),

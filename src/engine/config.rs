@@ -1,16 +1,16 @@
 //! Configuration section `[engine]`: the engine's bounds and timings.
 
 use crate::model::Precision;
-use crate::recipe::InferenceMode;
+use crate::recipe::Network;
 use std::time::Duration;
 
 /// Bounds and timings of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineConfig {
-    /// The inference mode of pictures for which neither the request nor the account sets one: `standard`, or `quality`, which
-    /// refines with a second pass. Clips use `standard`.
-    pub model: InferenceMode,
+    /// The model of pictures for which neither the request nor the account sets one: `standard`; `quality`, which refines with a second
+    /// pass; or the name of an added one. Clips use `standard`.
+    pub model: Network,
     /// What the segmentation network multiplies in: `f32`, or `bf16` on a CPU with AVX-512 BF16. Masks differ slightly, and
     /// the model's name with them.
     pub precision: Precision,
@@ -34,7 +34,7 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            model: InferenceMode::default(),
+            model: Network::default(),
             precision: Precision::default(),
             max_requests_in_flight: 64,
             max_megapixels_in_flight: 64,
@@ -80,6 +80,7 @@ impl EngineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::InferenceMode;
 
     #[test]
     fn every_mistake_is_reported_at_once() {
@@ -106,10 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_standard_or_quality() {
+    fn the_model_is_standard_or_quality_or_an_added_one() {
         let model = |text: &str| toml::from_str::<EngineConfig>(text).map(|config| config.model);
-        assert_eq!(model("model = \"quality\"").unwrap(), InferenceMode::Quality);
-        assert_eq!(model("").unwrap(), InferenceMode::Standard);
-        assert!(model("model = \"best\"").is_err());
+        assert_eq!(model("model = \"quality\"").unwrap(), InferenceMode::Quality.into());
+        assert_eq!(model("").unwrap(), InferenceMode::Standard.into());
+        assert_eq!(model("model = \"isnet\"").unwrap().to_string(), "isnet");
+        assert!(model("model = \"../isnet\"").is_err());
     }
 }

@@ -41,12 +41,16 @@ pub(super) struct Device {
     pub(super) buffers: BufferPool,
     pub(super) max_batch: usize,
     pub(super) idle_unload: Option<Duration>,
+    /// Whether the network is the built-in one. That is tested when it is loaded, has one grid, and is loaded again without tickets
+    /// after a failure; an added one is unloaded when it is idle itself, whatever else runs.
+    pub(super) is_built_in: bool,
 }
 
-/// A network that passed its self-test.
+/// A loaded network.
 struct Loaded {
     segmenter: Box<dyn Segmenter>,
-    grid: Size,
+    /// The grid of its masks, where all have one.
+    grid: Option<Size>,
 }
 
 struct Running {
@@ -54,12 +58,14 @@ struct Running {
     lanes: Lanes<Ticket>,
     loaded: Option<Loaded>,
     load_failed: Option<(Instant, EngineError)>,
+    /// The end of the last batch.
+    used: Instant,
 }
 
 impl Device {
     /// The thread's main function: until the engine is dropped or shut down, and the queue is empty.
     pub(super) fn run(self) {
-        let mut running = Running { device: self, lanes: Lanes::new(), loaded: None, load_failed: None };
+        let mut running = Running::new(self);
         // At once and not with the first ticket. A failure is reported by the state and to the next tickets.
         let _: Result<(), EngineError> = running.ensure_loaded();
         while let Some(batch) = running.next_batch() {
@@ -69,6 +75,15 @@ impl Device {
 }
 
 impl Running {
+    fn new(device: Device) -> Self {
+        Self { device, lanes: Lanes::new(), loaded: None, load_failed: None, used: Instant::now() }
+    }
+
+    /// Pictures in one run of the network at most.
+    fn max_batch(&self) -> usize {
+        self.loaded.as_ref().map_or(usize::MAX, |loaded| loaded.segmenter.max_batch()).min(self.device.max_batch)
+    }
+
     /// Waits for tickets and forms a batch of them; `None` when no more can come.
     fn next_batch(&mut self) -> Option<Vec<Ticket>> {
         loop {
@@ -89,7 +104,8 @@ impl Running {
                 continue;
             }
             self.collect();
-            let batch = batch::form(&mut self.lanes, self.device.max_batch, Instant::now());
+            let most = self.max_batch();
+            let batch = batch::form(&mut self.lanes, most, Instant::now());
             if !batch.is_empty() {
                 return Some(batch);
             }
@@ -114,7 +130,7 @@ impl Running {
             span.follows_from(&ticket.span);
         }
         let _entered = span.enter();
-        for run in runs(images, self.device.max_batch) {
+        for run in runs(images, self.max_batch()) {
             metrics::batch_formed(run.len());
         }
         let began = Instant::now();
@@ -126,6 +142,7 @@ impl Running {
                 self.serve_one_by_one(batch);
             }
         }
+        self.used = Instant::now();
     }
 
     fn serve_one_by_one(&mut self, batch: Vec<Ticket>) {
@@ -157,7 +174,7 @@ impl Running {
     fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<RawMask>, EngineError> {
         let frames: Vec<&Frame> = tickets.iter().flat_map(|ticket| &ticket.frames).collect();
         let mut masks = Vec::with_capacity(frames.len());
-        for run in runs(frames.len(), self.device.max_batch) {
+        for run in runs(frames.len(), self.max_batch()) {
             masks.extend(self.run_network(&frames[run])?);
         }
         Ok(masks)
@@ -169,7 +186,7 @@ impl Running {
         };
         let began = Instant::now();
         let outcome = segment(&self.device.threads, &mut *loaded.segmenter, frames);
-        metrics::device_busy(began.elapsed());
+        metrics::device_busy(loaded.segmenter.model(), frames.len(), began.elapsed());
         // The CPU may have taken over, or given back.
         self.device.status.moved_to(loaded.segmenter.device());
         match outcome {
@@ -200,7 +217,8 @@ impl Running {
             Ok(loaded) => {
                 let (model, device) = (loaded.segmenter.model().to_owned(), loaded.segmenter.device());
                 tracing::info!(model, device, took = ?began.elapsed(), "the network is ready");
-                self.device.status.ready(&model, device, loaded.grid.longest());
+                let side = loaded.grid.map(Size::longest).or(self.device.status.side()).unwrap_or_default();
+                self.device.status.ready(&model, device, side);
                 self.loaded = Some(loaded);
                 self.load_failed = None;
                 Ok(())
@@ -221,10 +239,13 @@ impl Running {
         let mut segmenter = catch_unwind(AssertUnwindSafe(|| threads.install(|| factory())))
             .map_err(|panic| format!("loading panicked: {}", panic_message(&*panic)))?
             .map_err(|error| error.to_string())?;
+        if !self.device.is_built_in {
+            return Ok(Loaded { segmenter, grid: None });
+        }
         let failed = |reason: String| format!("the self-test failed: {reason}");
         let masks = segment(threads, &mut *segmenter, &[&self_test::picture()]).map_err(|e| failed(e.to_string()))?;
         let grid = self_test::validate(&masks).map_err(failed)?;
-        Ok(Loaded { segmenter, grid })
+        Ok(Loaded { segmenter, grid: Some(grid) })
     }
 
     /// Drops the network; a panic while dropping is logged.
@@ -246,7 +267,8 @@ impl Running {
 
     /// What is due once in a tick without tickets.
     fn idle(&mut self) {
-        if self.load_failed.as_ref().is_some_and(|(at, _)| at.elapsed() >= LOAD_AGAIN_IDLE) {
+        let failed = self.load_failed.as_ref().filter(|_| self.device.is_built_in);
+        if failed.is_some_and(|(at, _)| at.elapsed() >= LOAD_AGAIN_IDLE) {
             // It reports a failure itself, and notes its time.
             let _: Result<(), EngineError> = self.ensure_loaded();
         }
@@ -254,7 +276,8 @@ impl Running {
     }
 
     fn free_idle_memory(&mut self) {
-        let Some(idle) = self.device.admission.idle_for() else { return };
+        let idle = if self.device.is_built_in { self.device.admission.idle_for() } else { Some(self.used.elapsed()) };
+        let Some(idle) = idle else { return };
         if idle >= BUFFERS_IDLE {
             self.device.buffers.clear();
             recycled::free();
@@ -308,6 +331,11 @@ fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<RawMask>, began:
         let own = masks.by_ref().take(ticket.frames.len()).collect();
         ticket.succeed(own, began, took);
     }
+}
+
+/// The pool of a network that has threads of its own.
+pub(super) fn one_thread() -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("the system has threads left")
 }
 
 /// The pool that the network runs on.
@@ -366,8 +394,9 @@ mod tests {
             buffers: BufferPool::new(0),
             max_batch: 1,
             idle_unload: None,
+            is_built_in: true,
         };
-        let mut running = Running { device, lanes: Lanes::new(), loaded: None, load_failed: None };
+        let mut running = Running::new(device);
         let state = |running: &Running| (tries.load(Ordering::SeqCst), running.device.status.now());
         let minute_passes = |running: &mut Running| {
             running.load_failed.as_mut().expect("the load failed").0 -= LOAD_AGAIN_IDLE;

@@ -14,6 +14,7 @@
 //! accounts take turns (`fair_semaphore`). The request of a disconnected caller is dropped at the
 //! next step: before the batch is formed, before each CPU task.
 
+mod added;
 mod admission;
 mod affinity;
 mod batch;
@@ -32,12 +33,15 @@ pub use capacity::Capacity;
 pub use config::EngineConfig;
 pub use fair_semaphore::{FairSemaphore, Permit, Tenant};
 pub use queue::Lane;
-pub use state::EngineState;
+pub use state::{EngineState, WeightsInfo};
 
 use crate::codec::sandbox;
 use crate::image::{BufferPool, Frame, RawMask};
+use crate::model::added::{AddedModels, AddedName};
 use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
+use crate::recipe::Network;
 use crate::telemetry::metrics;
+use added::AddedQueues;
 use admission::Admission;
 use device_thread::Device;
 use queue::Ticket;
@@ -111,6 +115,7 @@ struct Inner {
     decoder_waits: WorkerPool,
     stalled_after: Duration,
     retoucher: Arc<dyn Retoucher>,
+    added: AddedQueues,
     /// `None` after the shutdown.
     tickets: Mutex<Option<mpsc::Sender<Ticket>>>,
     device: Mutex<Option<JoinHandle<()>>>,
@@ -132,6 +137,21 @@ impl Engine {
     /// When the system has no thread left.
     #[must_use]
     pub fn start_with(config: &EngineConfig, factory: SegmenterFactory, retoucher: Arc<dyn Retoucher>) -> Self {
+        Self::start_with_models(config, factory, retoucher, AddedModels::default(), 0)
+    }
+
+    /// The same with added models, of which so many bytes are loaded at the same time.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    #[must_use]
+    pub fn start_with_models(
+        config: &EngineConfig,
+        factory: SegmenterFactory,
+        retoucher: Arc<dyn Retoucher>,
+        models: AddedModels,
+        memory: u64,
+    ) -> Self {
         let admission = Arc::new(Admission::new(config.max_requests_in_flight, config.max_megapixels_in_flight));
         let status = Arc::new(Status::new());
         let buffers = BufferPool::new(KEPT_BUFFER_BYTES);
@@ -145,7 +165,10 @@ impl Engine {
             buffers: buffers.clone(),
             max_batch: config.max_batch,
             idle_unload: config.idle_unload,
+            is_built_in: true,
         };
+        let added = AddedQueues::new(models, memory, config, Arc::clone(&admission), buffers.clone());
+        added.load_early();
         let thread = std::thread::Builder::new()
             .name("device".to_owned())
             .spawn(move || device.run())
@@ -160,6 +183,7 @@ impl Engine {
             decoder_waits: WorkerPool::new("decoder-wait", sandbox::MAX_WORKERS, DECODE_GAUGES),
             stalled_after: config.stalled_after,
             retoucher,
+            added,
             tickets: Mutex::new(Some(tickets)),
             device: Mutex::new(Some(thread)),
         }))
@@ -253,7 +277,7 @@ impl Engine {
         self.0.decoder_waits.run(tenant, work).await
     }
 
-    /// Segments `frames`, all of them in one batch, together with other queued tickets.
+    /// Segments `frames` with the built-in network, all of them in one batch, together with other queued tickets.
     ///
     /// They succeed or fail together. More of them than one run of the network takes are a batch of their own, in several
     /// runs; an empty list is answered at once.
@@ -262,6 +286,21 @@ impl Engine {
     /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`], [`EngineError::Stopped`].
     pub async fn segment(
         &self,
+        slot: &Slot,
+        frames: Vec<Frame>,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<Segmented, EngineError> {
+        self.segment_by(&Network::default(), slot, frames, lane, deadline).await
+    }
+
+    /// The same with any network.
+    ///
+    /// # Errors
+    /// Those of [`Engine::segment`]; [`EngineError::Failed`] also where an added model is not there.
+    pub async fn segment_by(
+        &self,
+        network: &Network,
         slot: &Slot,
         frames: Vec<Frame>,
         lane: Lane,
@@ -281,13 +320,20 @@ impl Engine {
             reply,
             _slot: slot.clone(),
         };
-        let tickets = self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tickets = match network {
+            Network::BuiltIn(_) => {
+                let tickets = self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                tickets.ok_or(EngineError::Stopped)?
+            }
+            Network::Added(name) => self.0.added.queue(name)?,
+        };
         metrics::queue_entered(lane.name(), pictures);
-        if tickets.ok_or(EngineError::Stopped).and_then(|to| to.send(ticket).map_err(|_| EngineError::Stopped)).is_err()
-        {
+        if tickets.send(ticket).is_err() {
             metrics::queue_left(lane.name(), pictures);
             return Err(EngineError::Stopped);
         }
+        // An added model that is replaced ends when nobody can send it pictures any more.
+        drop(tickets);
         match timeout_at(deadline.into(), answer).await {
             Ok(answered) => answered.unwrap_or(Err(EngineError::Stopped)),
             Err(_) => Err(EngineError::DeadlineExceeded),
@@ -321,6 +367,31 @@ impl Engine {
         }
     }
 
+    /// Begins to load an added network; the built-in one is loaded from the start.
+    ///
+    /// # Errors
+    /// [`EngineError::Failed`] where there is no such model, or where it takes too much memory.
+    pub fn load(&self, network: &Network) -> Result<(), EngineError> {
+        match network {
+            Network::BuiltIn(_) => Ok(()),
+            Network::Added(name) => self.0.added.queue(name).map(drop),
+        }
+    }
+
+    /// As [`Engine::ready`], for any network: an added one begins to load.
+    ///
+    /// # Errors
+    /// [`EngineError::Failed`] when it cannot be loaded.
+    pub async fn ready_by(&self, network: &Network) -> Result<(), EngineError> {
+        let Network::Added(name) = network else { return self.ready().await };
+        let _tickets = self.0.added.queue(name)?;
+        let Some(status) = self.0.added.status(name) else { return Err(EngineError::Stopped) };
+        let mut states = status.subscribe();
+        let loaded =
+            states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
+        if loaded == EngineState::Failed { Err(EngineError::Failed(status.failure())) } else { Ok(()) }
+    }
+
     /// Whether the device thread is running. It always is, short of a defect.
     #[must_use]
     pub fn is_alive(&self) -> bool {
@@ -340,16 +411,43 @@ impl Engine {
         self.0.cpu.stalled_for().max(self.0.large.stalled_for()) > self.0.stalled_after
     }
 
-    /// Sets the name and version of the weights, and the side of the network's square input in pixels, for reports before the
-    /// network is loaded.
-    pub fn announce(&self, model: &str, side: u32) {
-        self.0.status.announce(model, side);
+    /// Sets the name and version of the weights, the side of the network's square input in pixels and what is reported of the weights,
+    /// for reports before the network is loaded.
+    pub fn announce(&self, model: &str, side: u32, weights: WeightsInfo) {
+        self.0.status.announce(model, side, weights);
+    }
+
+    /// What is reported of the built-in network's weights; empty until it was announced.
+    #[must_use]
+    pub fn weights(&self) -> WeightsInfo {
+        self.0.status.weights()
     }
 
     /// The side in pixels of the network's square input; unknown until it was announced or the network was loaded once.
     #[must_use]
     pub fn side(&self) -> Option<u32> {
         self.0.status.side()
+    }
+
+    /// The added models.
+    #[must_use]
+    pub fn added(&self) -> &AddedModels {
+        self.0.added.models()
+    }
+
+    /// Whether an added model of this name and version is in memory.
+    #[must_use]
+    pub fn is_loaded(&self, name: &AddedName) -> bool {
+        self.0.added.status(name).is_some_and(|status| status.now() == EngineState::Ready)
+    }
+
+    /// Side in pixels of the input of `network`, as far as it is known.
+    #[must_use]
+    pub fn side_of(&self, network: &Network) -> Option<u32> {
+        match network {
+            Network::BuiltIn(_) => self.side(),
+            Network::Added(name) => self.0.added.models().find(name).ok().map(|model| model.card.conventions.size),
+        }
     }
 
     /// Name and version of the weights; empty until they were announced or loaded once.
@@ -378,10 +476,10 @@ impl Engine {
         self.0.admission.drained().await;
         drop(self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.0.device.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && tokio::task::spawn_blocking(move || thread.join().is_err()).await.unwrap_or(true)
-        {
-            tracing::error!("the device thread panicked");
+        for thread in thread.into_iter().chain(self.0.added.end()) {
+            if tokio::task::spawn_blocking(move || thread.join().is_err()).await.unwrap_or(true) {
+                tracing::error!("the device thread panicked");
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn picture() -> Frame {
 /// Validates the mask of [`picture`]; returns the grid that every later mask must have.
 pub(super) fn validate(masks: &[RawMask]) -> Result<Size, String> {
     let [mask] = masks else { return Err(format!("{} masks for one picture", masks.len())) };
-    check(masks, 1, mask.size())?;
+    check(masks, 1, Some(mask.size()))?;
     let (low, high) = mask.values().iter().fold((f32::MAX, f32::MIN), |(low, high), &v| (low.min(v), high.max(v)));
     if high - low < VARIATION {
         return Err(format!("the mask of a disc on a dark background is {low} everywhere"));
@@ -34,17 +34,13 @@ pub(super) fn validate(masks: &[RawMask]) -> Result<Size, String> {
     Ok(mask.size())
 }
 
-/// Whether `masks` are valid for `pictures` pictures: one each, on `grid`.
-pub(super) fn check(masks: &[RawMask], pictures: usize, grid: Size) -> Result<(), String> {
+/// Whether `masks` are valid for `pictures` pictures: one each, on `grid` where all have one.
+pub(super) fn check(masks: &[RawMask], pictures: usize, grid: Option<Size>) -> Result<(), String> {
     if masks.len() != pictures {
         return Err(format!("{} masks for {pictures} pictures", masks.len()));
     }
-    for mask in masks {
-        if mask.size() != grid {
-            return Err(format!("a mask of {} instead of {grid}", mask.size()));
-        }
-    }
-    Ok(())
+    let other = grid.and_then(|grid| masks.iter().map(RawMask::size).find(|size| *size != grid).zip(Some(grid)));
+    other.map_or(Ok(()), |(size, grid)| Err(format!("a mask of {size} instead of {grid}")))
 }
 
 #[cfg(test)]
@@ -69,9 +65,9 @@ mod tests {
 
     #[test]
     fn masks_are_checked_for_their_number_and_grid() {
-        let grid = Size::new(2, 2);
+        let grid = Some(Size::new(2, 2));
         assert!(check(&[mask([0.0; 4])], 1, grid).is_ok(), "an all-zero mask is valid");
         assert!(check(&[mask([0.0; 4])], 2, grid).is_err());
-        assert!(check(&[mask([0.0; 4])], 1, Size::new(4, 1)).is_err());
+        assert!(check(&[mask([0.0; 4])], 1, Some(Size::new(4, 1))).is_err());
     }
 }

@@ -31,11 +31,22 @@ impl EngineState {
     }
 }
 
+/// What is reported of a network's weights.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WeightsInfo {
+    /// How many numbers they are.
+    pub parameters: u64,
+    /// Their licence.
+    pub licence: String,
+}
+
 /// The state, written by the device thread and read by all others.
 #[derive(Debug)]
 pub(super) struct Status {
     state: watch::Sender<EngineState>,
     loaded: Mutex<Names>,
+    /// Whether the network is the built-in one, whose state is that of the service.
+    is_built_in: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -43,6 +54,7 @@ struct Names {
     model: String,
     device: String,
     side: Option<u32>,
+    weights: WeightsInfo,
     failure: String,
     /// Of the first failed load after which none succeeded.
     failed_since: Option<Instant>,
@@ -50,7 +62,12 @@ struct Names {
 
 impl Status {
     pub(super) fn new() -> Self {
-        Self { state: watch::Sender::new(EngineState::Loading), loaded: Mutex::default() }
+        Self { state: watch::Sender::new(EngineState::Loading), loaded: Mutex::default(), is_built_in: true }
+    }
+
+    /// That of an added model.
+    pub(super) fn of_added() -> Self {
+        Self { is_built_in: false, ..Self::new() }
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<EngineState> {
@@ -66,7 +83,10 @@ impl Status {
     }
 
     pub(super) fn ready(&self, model: &str, device: String, side: u32) {
-        *self.names() = Names { model: model.to_owned(), device, side: Some(side), ..Names::default() };
+        let mut names = self.names();
+        let weights = std::mem::take(&mut names.weights);
+        *names = Names { model: model.to_owned(), device, side: Some(side), weights, ..Names::default() };
+        drop(names);
         self.change(EngineState::Ready);
     }
 
@@ -75,10 +95,14 @@ impl Status {
         self.names().device = device;
     }
 
-    pub(super) fn announce(&self, model: &str, side: u32) {
+    pub(super) fn announce(&self, model: &str, side: u32, weights: WeightsInfo) {
         let mut names = self.names();
         model.clone_into(&mut names.model);
-        names.side = Some(side);
+        (names.side, names.weights) = (Some(side), weights);
+    }
+
+    pub(super) fn weights(&self) -> WeightsInfo {
+        self.names().weights.clone()
     }
 
     pub(super) fn unloaded(&self) {
@@ -123,12 +147,14 @@ impl Status {
     }
 
     fn change(&self, next: EngineState) {
-        metrics::model_loaded(next == EngineState::Ready);
+        if self.is_built_in {
+            metrics::model_loaded(next == EngineState::Ready);
+        }
         self.state.send_if_modified(|state| {
             // Draining is final: a network that finishes loading meanwhile does not change it.
             let changed = *state != EngineState::Draining && *state != next;
             if changed {
-                tracing::info!(from = ?*state, to = ?next, "engine state");
+                tracing::info!(model = self.model(), from = ?*state, to = ?next, "engine state");
                 *state = next;
             }
             changed

@@ -13,7 +13,7 @@ use crate::generate::Providers;
 use crate::jobs::Jobs;
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
-use crate::recipe::InferenceMode;
+use crate::recipe::Network;
 use crate::store::StateStore;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -38,7 +38,7 @@ pub struct App {
     /// Which other services' wire formats are served.
     pub compat: CompatConfig,
     /// The daemon's default model, where neither the request nor the account selects one.
-    pub model: InferenceMode,
+    pub model: Network,
     /// API keys.
     pub keys: Arc<dyn Authenticate>,
     /// Fetches pictures and clips by URL.

@@ -4,7 +4,7 @@
 use crate::bulk::Selection;
 use crate::bulk::cluster::Queue;
 use crate::jobs::JobsConfig;
-use crate::recipe::{Endpoint, Fields, InferenceMode};
+use crate::recipe::{Endpoint, Fields, Network};
 use crate::store::NewBulkJob;
 use bytes::Bytes;
 use std::fmt;
@@ -29,8 +29,8 @@ pub struct BulkRequest {
     pub endpoint: &'static Endpoint,
     /// Its fields.
     pub fields: Fields,
-    /// The model that cuts out.
-    pub model: InferenceMode,
+    /// The network that cuts out.
+    pub network: Network,
     /// The background's file.
     pub background: Option<Bytes>,
     /// The watermark's file.

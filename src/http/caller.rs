@@ -2,7 +2,7 @@
 
 use crate::account::{Payer, Scopes};
 use crate::generate::AccountScope;
-use crate::recipe::InferenceMode;
+use crate::recipe::Network;
 use crate::store::{Plan, UnixSeconds};
 
 /// Who sent a request.
@@ -19,7 +19,7 @@ pub struct Caller {
     /// Whether the account is on the allow-list of `/replace-bg-ai`.
     pub generates: bool,
     /// The account's default model; `None` for the daemon's.
-    pub model: Option<InferenceMode>,
+    pub model: Option<Network>,
     /// The key's own quota of images in a month; `None` without one.
     pub images_per_month: Option<u64>,
     /// The endpoints that the key may call.

@@ -1,12 +1,14 @@
 //! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
 
 use crate::codec::Header;
-use crate::engine::{Capacity, Engine, EngineError, EngineState, Slot};
+use crate::engine::{Capacity, Engine, EngineError, EngineState, Slot, WeightsInfo};
+use crate::model::added::{AddedModels, AddedName};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use crate::telemetry::metrics;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::time::timeout_at;
 
@@ -42,6 +44,22 @@ pub trait ImageProcessor: Send + Sync + 'static {
 
     /// Name and version of the model that processes `recipe`.
     fn model_of(&self, recipe: &Recipe) -> String;
+
+    /// What is reported of the segmentation weights.
+    fn weights(&self) -> WeightsInfo {
+        WeightsInfo::default()
+    }
+
+    /// The models that the operator has added.
+    fn added(&self) -> &AddedModels {
+        static NONE: LazyLock<AddedModels> = LazyLock::new(AddedModels::default);
+        &NONE
+    }
+
+    /// Whether the added model of this name and version is in memory.
+    fn is_loaded(&self, _name: &AddedName) -> bool {
+        false
+    }
 
     /// Whether it is loading, ready or shutting down.
     fn state(&self) -> EngineState;
@@ -97,6 +115,18 @@ impl ImageProcessor for Engine {
 
     fn model_of(&self, recipe: &Recipe) -> String {
         pipeline::model_of(recipe, || Self::model(self), &**self.retoucher())
+    }
+
+    fn weights(&self) -> WeightsInfo {
+        Self::weights(self)
+    }
+
+    fn added(&self) -> &AddedModels {
+        Self::added(self)
+    }
+
+    fn is_loaded(&self, name: &AddedName) -> bool {
+        Self::is_loaded(self, name)
     }
 
     fn state(&self) -> EngineState {

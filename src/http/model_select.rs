@@ -1,13 +1,18 @@
-//! Selects the model of a request: the one that `x-service-model` names, else the account's, else the daemon's.
+//! Selects the model of a request: the one that `x-service-model` or the field `segmentation_model` names, else the account's, else the
+//! daemon's.
 //!
 //! An unknown name is refused (400) rather than replaced by a default.
 
 use super::app::App;
 use super::caller::Caller;
-use super::error::ApiError;
+use super::error::{ApiError, ErrorCode};
 use super::reply::MODEL;
-use crate::recipe::{FieldError, InferenceMode, Recipe};
+use crate::model::added::{AddedModels, FindError};
+use crate::recipe::{FieldError, InferenceMode, ModelRef, Network, Recipe, name_of, names};
 use hyper::header::HeaderMap;
+
+/// The field that names a model.
+const FIELD: &str = "segmentation_model";
 
 /// Sets the model of `recipe`. Refuses a request that names an unknown model, or more than one.
 pub(super) fn select_model(
@@ -16,59 +21,77 @@ pub(super) fn select_model(
     caller: &Caller,
     recipe: &mut Recipe,
 ) -> Result<(), ApiError> {
-    let default = caller.model.unwrap_or(app.model);
-    let models = InferenceMode::ALL.map(|mode| {
+    let built_in = InferenceMode::ALL.map(|mode| {
         recipe.cut_out_by(mode);
         (mode, app.processor.model_of(recipe))
     });
-    recipe.cut_out_by(requested(headers, &models)?.unwrap_or(default));
+    let Some(cut) = recipe.cut() else {
+        return sent(headers)?.map_or(Ok(()), |name| named(MODEL.as_str(), name, &built_in, None).map(drop));
+    };
+    let added = Some(app.processor.added());
+    let by_header = sent(headers)?.map(|name| named(MODEL.as_str(), name, &built_in, added)).transpose()?;
+    let by_field = cut.named_model.as_ref().map(|ModelRef(name)| named(FIELD, name, &built_in, added)).transpose()?;
+    if let (Some(header), Some(field)) = (&by_header, &by_field)
+        && header != field
+    {
+        let expected = format!("the model of the header `{MODEL}`, or one of both");
+        return Err(FieldError::invalid(FIELD, &field.of(&app.processor.model()), expected).into());
+    }
+    let selected = by_header.or(by_field).map_or_else(|| default_model(app, caller), Ok)?;
+    recipe.cut_out_by(selected);
     Ok(())
+}
+
+/// The model of an account's pictures for which the request names none.
+pub(super) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiError> {
+    match caller.model.as_ref().unwrap_or(&app.model) {
+        Network::BuiltIn(mode) => Ok(Network::BuiltIn(*mode)),
+        Network::Added(name) => {
+            app.processor.added().find(name).map(|model| Network::Added(model.name)).map_err(|error| {
+                let message =
+                    format!("the default model of this account cannot be used: {error}; name another one in `{MODEL}`");
+                ApiError::new(ErrorCode::InvalidParameter, message).param(MODEL.as_str())
+            })
+        }
+    }
 }
 
 /// Refuses a clip for a model that does not process clips, before the clip is read.
 pub(super) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
-    requested(headers, &[(InferenceMode::Standard, app.processor.model())]).map(|_| ())
+    let models = [(InferenceMode::Standard, app.processor.model())];
+    sent(headers)?.map_or(Ok(()), |name| named(MODEL.as_str(), name, &models, None).map(drop))
 }
 
-/// The one of `models` that a request names, if it names any.
-fn requested(headers: &HeaderMap, models: &[(InferenceMode, String)]) -> Result<Option<InferenceMode>, ApiError> {
+/// The name in the header of a request.
+fn sent(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all(MODEL).iter();
     let Some(sent) = values.next() else { return Ok(None) };
     let text = sent.to_str().ok().filter(|_| values.next().is_none());
-    let found = text.and_then(|text| models.iter().find(|(_, model)| matches(text, model)));
-    if let Some(&(mode, _)) = found {
-        return Ok(Some(mode));
+    let refused = || FieldError::invalid(MODEL.as_str(), &String::from_utf8_lossy(sent.as_bytes()), "one model, once");
+    Ok(Some(text.ok_or_else(refused)?))
+}
+
+/// The network that `name`, sent in `param`, means: one of `built_in`, or of the `added` ones.
+fn named(
+    param: &str,
+    name: &str,
+    built_in: &[(InferenceMode, String)],
+    added: Option<&AddedModels>,
+) -> Result<Network, ApiError> {
+    if let Some((mode, _)) = built_in.iter().find(|(_, model)| names(name, model)) {
+        return Ok(Network::BuiltIn(*mode));
     }
-    let shown = String::from_utf8_lossy(sent.as_bytes());
-    let mut models: Vec<_> = models.iter().map(|(_, model)| model).collect();
+    match added.zip(name.parse().ok()).map(|(added, name)| added.find(&name)) {
+        Some(Ok(model)) => return Ok(Network::Added(model.name)),
+        Some(Err(error @ FindError::Damaged { .. })) => {
+            return Err(ApiError::new(ErrorCode::InvalidParameter, error.to_string()).param(param));
+        }
+        Some(Err(FindError::Unknown { .. } | FindError::OtherVersion { .. })) | None => {}
+    }
+    let mut models: Vec<_> = built_in.iter().map(|(_, model)| model.clone()).collect();
     // Recipes without segmentation have one model in all modes.
     models.dedup();
+    models.extend(added.iter().flat_map(|added| added.list()).flatten().map(|model| model.name.to_string()));
     let known: Vec<_> = models.iter().flat_map(|model| [name_of(model), model.as_str()]).collect();
-    Err(FieldError::invalid(MODEL.as_str(), &shown, format!("{}, once", known.join(" or "))).into())
-}
-
-/// Whether `sent` is the name of `model`, with or without the version.
-fn matches(sent: &str, model: &str) -> bool {
-    sent == model || sent == name_of(model)
-}
-
-/// `fgnet-384` of `fgnet-384/1`.
-fn name_of(model: &str) -> &str {
-    model.rsplit_once('/').map_or(model, |(name, _)| name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn a_model_is_named_with_or_without_its_version_and_not_otherwise() {
-        for good in ["fgnet-384", "fgnet-384/1"] {
-            assert!(matches(good, "fgnet-384/1"), "{good}");
-        }
-        for bad in ["", "fgnet", "fgnet-384/", "fgnet-384/2", "fgnet-384/1/1", "FGNET-384", "1", "fgnet-384 1"] {
-            assert!(!matches(bad, "fgnet-384/1"), "{bad}");
-        }
-        assert!(matches("own", "own"), "a model without a version");
-    }
+    Err(FieldError::invalid(param, name, format!("{}, once", known.join(" or "))).into())
 }

@@ -84,6 +84,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
             let (caller, rate) = admit(state, context)?;
             match service {
                 Routine::Account => Ok(routes::account::answer(state, &caller, &rate)),
+                Routine::Models => Ok(routes::models::answer(state, &caller)),
                 Routine::Usage => routes::usage::answer(state, &caller, context).await,
                 Routine::Estimate => routes::estimate::answer(state, context).await,
                 Routine::Presets => routes::presets::answer(state, &caller, context).await,

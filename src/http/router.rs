@@ -37,6 +37,8 @@ pub enum Target {
 /// The endpoints about an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routine {
+    /// The models that cut out.
+    Models,
     /// Plan, quota and rate.
     Account,
     /// Usage by key and day.
@@ -97,6 +99,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         service(Method::GET, JOB_PATH, "Says how a job is doing, and where its result is.", Routine::Job),
         service(Method::PATCH, JOB_PATH, "Pauses or resumes a bulk run.", Routine::Job),
         service(Method::DELETE, JOB_PATH, "Cancels a job; one that is over is deleted with its result.", Routine::Job),
+        service(Method::GET, "/models", "Lists the models that cut out.", Routine::Models),
         service(Method::GET, "/account", "Says where the account stands: plan, quota, rate.", Routine::Account),
         service(Method::GET, "/usage", "Says what each key of the account used, by day.", Routine::Usage),
     ];

@@ -14,6 +14,7 @@ pub struct RawMask {
     size: Size,
     values: Recycled<Vec<f32>>,
     edge: Option<EdgeKinds>,
+    is_matte: bool,
 }
 
 /// Values that are no mask.
@@ -40,7 +41,7 @@ impl RawMask {
     pub fn new(size: Size, values: impl Into<Recycled<Vec<f32>>>) -> Result<Self, InvalidMask> {
         let values = values.into();
         check_probabilities(size, &values)?;
-        Ok(Self { size, values, edge: None })
+        Ok(Self { size, values, edge: None, is_matte: false })
     }
 
     /// The same with the kinds of the subject's outline.
@@ -54,6 +55,19 @@ impl RawMask {
     #[must_use]
     pub const fn edge(&self) -> Option<EdgeKinds> {
         self.edge
+    }
+
+    /// The same as coverage by the subject, which needs no matting.
+    #[must_use]
+    pub const fn as_matte(mut self) -> Self {
+        self.is_matte = true;
+        self
+    }
+
+    /// Whether its values are coverage by the subject, not its probability.
+    #[must_use]
+    pub const fn is_matte(&self) -> bool {
+        self.is_matte
     }
 
     /// Columns and rows of the grid.

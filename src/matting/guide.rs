@@ -72,9 +72,20 @@ fn parts(cell: u32, cells: u32, side: u32) -> impl Iterator<Item = (usize, f64)>
     })
 }
 
-impl Guide<'_> {
+impl<'a> Guide<'a> {
+    /// The matte that a network made; nothing where the caller has marked something in it, which it then is a mask for.
+    pub(super) fn matte(self) -> Option<&'a RawMask> {
+        match self {
+            Self::Network { mask, seeds, .. } => Some(mask).filter(|mask| mask.is_matte() && seeds.is_empty()),
+            Self::Mask(_) | Self::Trimap(_) => None,
+        }
+    }
+
     /// The mask that matting of `frame` starts from; nothing for a trimap.
     pub(super) fn cleaned(self, frame: &Frame, options: &Options) -> Result<Option<CleanMask>, NoSubject> {
+        if let Some(matte) = self.matte() {
+            return CleanMask::of_matte(matte).map(Some);
+        }
         match self {
             Self::Network { mask, standard, seeds } => {
                 let clean = |mask| clean::clean(frame, mask, seeds, options.cleaning());

@@ -17,12 +17,13 @@ pub fn union(mask: RawMask, second: &RawMask) -> RawMask {
     if size != second.size() {
         return mask;
     }
-    let edge = mask.edge();
+    let (edge, is_matte) = (mask.edge(), mask.is_matte());
     let mut values = mask.into_values();
     for (value, second) in values.iter_mut().zip(second.values()) {
         *value = value.max(discounted(*second));
     }
-    RawMask::new(size, values).expect("the larger of two probabilities is one").with_edge(edge)
+    let union = RawMask::new(size, values).expect("the larger of two probabilities is one").with_edge(edge);
+    if is_matte { union.as_matte() } else { union }
 }
 
 /// The probability of `1 / DISCOUNT` of the odds of `probability`, 0..=1.

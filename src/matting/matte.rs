@@ -34,7 +34,7 @@ pub(super) struct SolvedMatte<'a> {
     speck_pixels: usize,
     /// Pixels that the caller knows: nothing changes them.
     known: Option<&'a Trimap>,
-    /// Whether it is the caller's mask as it was sent, which has no traces of matting: only a hard edge changes it.
+    /// Whether it is the caller's mask as it was sent, or a network's matte, which has no traces of matting: only a hard edge changes it.
     as_sent: bool,
 }
 
@@ -48,6 +48,9 @@ impl<'a> SolvedMatte<'a> {
 
     /// The same with the clean `mask` of `guide`, which is no trimap.
     pub(super) fn of_clean(frame: &Frame, guide: Guide<'a>, mask: CleanMask, options: &Options) -> Self {
+        if guide.matte().is_some() {
+            return Self { as_sent: true, ..Self::of_caller(upsampled(mask.values(), mask.size(), frame)) };
+        }
         let matte = match (options.method, guide) {
             (Method::ClosedForm, _) => return Self::closed_form(frame, &mask, options),
             (Method::None, Guide::Mask(mask)) => {
@@ -119,4 +122,33 @@ pub(super) fn is_covered(matte: &AlphaMatte) -> bool {
 pub(super) fn speck_pixels(mask: &CleanMask, size: Size) -> usize {
     let cell = size.area() / mask.values().len().max(1);
     (cell / 2).clamp(8, 64).min(size.area() / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::RawMask;
+    use crate::matting::Seeds;
+
+    #[test]
+    fn a_networks_matte_is_the_coverage_unless_something_is_marked_in_it() {
+        let size = Size::new(16, 16);
+        let values: Vec<f32> = (0..256u16).map(|at| f32::from(at) / 255.0).collect();
+        let pixels = (0..=255u8).flat_map(|at| [at, 90, 200, 255]).collect::<Vec<_>>();
+        let frame = Frame::new(size, pixels.into());
+        let mask = RawMask::new(size, values).expect("probabilities");
+        let coverage = |mask: &RawMask, seeds: &Seeds, options: &Options| {
+            let guide = Guide::Network { mask, standard: None, seeds };
+            estimate_matte(&frame, guide, options).expect("a subject").coverage().to_vec()
+        };
+        let (nothing, options) = (Seeds::default(), Options::default());
+        let all: Vec<u8> = (0..=255).collect();
+        let matte = mask.clone().as_matte();
+        assert_eq!(coverage(&matte, &nothing, &options), all);
+        let hard = Options { edge: Edge::Hard, ..options };
+        assert_ne!(coverage(&matte, &nothing, &hard), all, "a hard edge is made of it");
+        assert_ne!(coverage(&mask, &nothing, &options), all, "a mask is matted");
+        let marked = Seeds { subject: vec![[8, 8]], ..Seeds::default() };
+        assert_ne!(coverage(&matte, &marked, &options), all);
+    }
 }

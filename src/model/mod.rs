@@ -1,9 +1,11 @@
 //! The networks: weights, and their execution by the CPU kernels or by burn on a GPU.
 
+pub mod added;
 #[cfg(feature = "gpu")]
 pub mod burn_net;
 pub mod device;
 mod face;
+pub mod onnx;
 mod pack;
 mod restore_cpu;
 mod retouch;

@@ -5,6 +5,7 @@ use super::workers::Workers;
 use crate::engine::{Engine, EngineError, Segmented, Slot};
 use crate::image::{Frame, RawMask};
 use crate::matting::{clahe, mask_union};
+use crate::recipe::Network;
 use std::time::Duration;
 
 /// The picture again, its mask, and how long the network took.
@@ -12,9 +13,11 @@ pub(super) async fn infer_once(
     engine: &Engine,
     slot: &Slot,
     frame: Frame,
+    network: &Network,
     call: &Call,
 ) -> Result<(Frame, RawMask, Duration), EngineError> {
-    let Segmented { frames, masks, took, .. } = engine.segment(slot, vec![frame], call.lane, call.deadline).await?;
+    let segmented = engine.segment_by(network, slot, vec![frame], call.lane, call.deadline).await?;
+    let Segmented { frames, masks, took, .. } = segmented;
     let (frame, mask) = frames.into_iter().zip(masks).next().ok_or_else(missing_mask)?;
     Ok((frame, mask, took))
 }
@@ -24,15 +27,17 @@ pub(super) async fn infer_high_recall(
     engine: &Engine,
     slot: &Slot,
     frame: Frame,
+    network: &Network,
     call: &Call,
 ) -> Result<(Frame, RawMask, RawMask, Duration), EngineError> {
-    let side = engine.side().unwrap_or(clahe::DEFAULT_SIDE);
+    let side = engine.side_of(network).unwrap_or(clahe::DEFAULT_SIDE);
     let equalize = move || {
         let copy = clahe::equalized(&frame, side);
         vec![frame, copy]
     };
     let (both, equalizing) = Workers { engine, slot, tenant: call.tenant }.run("contrast", equalize).await?;
-    let Segmented { frames, masks, took, .. } = engine.segment(slot, both, call.lane, call.deadline).await?;
+    let segmented = engine.segment_by(network, slot, both, call.lane, call.deadline).await?;
+    let Segmented { frames, masks, took, .. } = segmented;
     let mut segmented = frames.into_iter().zip(masks);
     let (Some((frame, mask)), Some((_, second))) = (segmented.next(), segmented.next()) else {
         return Err(missing_mask());

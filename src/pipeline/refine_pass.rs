@@ -6,6 +6,7 @@ use super::workers::Workers;
 use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Frame, RawMask};
 use crate::matting::refine::{self, Scope};
+use crate::recipe::Network;
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub(super) async fn refine(
         return Ok((frame, mask, cropping));
     }
     let inferences = crops.into_iter().map(|(part, crop)| async move {
-        let (_, mask, took) = infer_once(engine, slot, crop, call).await?;
+        let (_, mask, took) = infer_once(engine, slot, crop, &Network::default(), call).await?;
         Ok::<_, EngineError>(((part, mask), took))
     });
     let (parts, times): (Vec<_>, Vec<_>) = try_join_all(inferences).await?.into_iter().unzip();

@@ -20,7 +20,7 @@ pub(super) fn restricted(coverage: Coverage, region: Option<Rect>) -> Coverage {
 
 /// `mask` with only the cells of its grid that overlap `region`.
 fn masked(mask: RawMask, size: Size, region: Rect) -> RawMask {
-    let grid = mask.size();
+    let (grid, is_matte) = (mask.size(), mask.is_matte());
     let inside = |cell: u32, cells: u32, side: u32, first: u32, length: u32| {
         let edge = |cell: u32| f64::from(cell) * f64::from(side) / f64::from(cells.max(1));
         edge(cell) < f64::from(first) + f64::from(length) && edge(cell + 1) > f64::from(first)
@@ -36,7 +36,8 @@ fn masked(mask: RawMask, size: Size, region: Rect) -> RawMask {
             }
         }
     }
-    RawMask::new(grid, values).expect("zeros among probabilities")
+    let masked = RawMask::new(grid, values).expect("zeros among probabilities");
+    if is_matte { masked.as_matte() } else { masked }
 }
 
 /// `subject` with its `bounds`; of a cutout nothing is left outside of `region`, where there is one.

@@ -7,7 +7,7 @@ use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Frame, RawMask, Size};
 use crate::matting;
 use crate::matting::refine::{self, Scope};
-use crate::recipe::{Cut, CutEngine, Detect, InferenceMode};
+use crate::recipe::{Cut, CutEngine, Detect, InferenceMode, Network};
 use std::time::Duration;
 
 /// A picture and its mask.
@@ -31,12 +31,13 @@ pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
     refinement(cut).map_or(0, |scope| refine::most_pixels(size, scope))
 }
 
-/// What is segmented again. An engine's own refinement includes all that an inference mode's does.
+/// What is segmented again. An engine's own refinement includes all that an inference mode's does; added models see the whole picture
+/// at a resolution of their own.
 const fn refinement(cut: &Cut) -> Option<Scope> {
-    match (cut.engine, cut.model) {
-        (Some(CutEngine::ProductV1), InferenceMode::Standard | InferenceMode::Quality) => Some(Scope::Tiles),
-        (None, InferenceMode::Quality) => Some(Scope::Subject),
-        (None, InferenceMode::Standard) => None,
+    match (cut.engine, &cut.network) {
+        (Some(CutEngine::ProductV1), Network::BuiltIn(_)) => Some(Scope::Tiles),
+        (None, Network::BuiltIn(InferenceMode::Quality)) => Some(Scope::Subject),
+        (None, Network::BuiltIn(InferenceMode::Standard)) | (_, Network::Added(_)) => None,
     }
 }
 
@@ -53,11 +54,11 @@ pub async fn segment(
 ) -> Result<Segmentation, EngineError> {
     let (frame, mask, standard, took) = match cut.detect {
         Detect::Standard => {
-            let (frame, mask, took) = infer_once(engine, slot, frame, call).await?;
+            let (frame, mask, took) = infer_once(engine, slot, frame, &cut.network, call).await?;
             (frame, mask, None, took)
         }
         Detect::HighRecall => {
-            let (frame, mask, standard, took) = infer_high_recall(engine, slot, frame, call).await?;
+            let (frame, mask, standard, took) = infer_high_recall(engine, slot, frame, &cut.network, call).await?;
             (frame, mask, Some(standard), took)
         }
     };

@@ -3,7 +3,7 @@
 /// How the segmentation network is run. Both modes have the same weights.
 ///
 /// Stored with accounts: a new one is appended, and none is renamed or removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InferenceMode {
     /// One pass over the whole picture.
@@ -28,6 +28,12 @@ impl InferenceMode {
         }
     }
 
+    /// The mode that `text` names: a name as [`InferenceMode::of`] makes it for `weights`, with or without the version.
+    #[must_use]
+    pub fn named(text: &str, weights: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| names(text, &mode.of(weights)))
+    }
+
     /// Its name in `x-service-model` for `weights`, a name or `NAME/VERSION`.
     #[must_use]
     pub fn of(self, weights: &str) -> String {
@@ -39,9 +45,34 @@ impl InferenceMode {
     }
 }
 
+/// Whether `text` is the name of `model`, with or without the version.
+#[must_use]
+pub fn names(text: &str, model: &str) -> bool {
+    text == model || text == name_of(model)
+}
+
+/// `fgnet-384` of `fgnet-384/1`.
+#[must_use]
+pub fn name_of(model: &str) -> &str {
+    model.rsplit_once('/').map_or(model, |(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_model_is_named_with_or_without_its_version_and_not_otherwise() {
+        for good in ["fgnet-384", "fgnet-384/1"] {
+            assert!(names(good, "fgnet-384/1"), "{good}");
+        }
+        for bad in ["", "fgnet", "fgnet-384/", "fgnet-384/2", "fgnet-384/1/1", "FGNET-384", "1", "fgnet-384 1"] {
+            assert!(!names(bad, "fgnet-384/1"), "{bad}");
+        }
+        assert!(names("own", "own"), "a model without a version");
+        assert_eq!(InferenceMode::named("fgnet-384-quality", "fgnet-384/1"), Some(InferenceMode::Quality));
+        assert_eq!(InferenceMode::named("isnet", "fgnet-384/1"), None);
+    }
 
     #[test]
     fn a_model_is_named_after_the_weights() {

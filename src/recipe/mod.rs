@@ -17,6 +17,7 @@ mod guidance_rules;
 mod headshot;
 mod inference;
 mod kind;
+mod network;
 mod params;
 mod prompt;
 mod region;
@@ -37,16 +38,17 @@ pub use drop_in::{DROP_IN, DROP_IN_BACKGROUND};
 pub use endpoint::{ENDPOINTS, Endpoint, Input, MAX_BATCH};
 pub use fields::{BG_FILE, FieldError, Fields};
 pub use guidance::{Area, Guidance, Located, MASK_FILE, MASK_URL, MaskMode, MaskSource, OF_ONE_PICTURE, Points};
-pub use inference::InferenceMode;
+pub use inference::{InferenceMode, name_of, names};
 pub use kind::{Kind, TextSpec};
+pub use network::Network;
 pub use params::{Field, Origin};
 pub use prompt::{ModelChoice, ModelId, Prompt, PromptRequest};
 pub use region::Region;
 pub use replace_bg_ai::{BACKDROP_PATH, UNKNOWN_GROUNDING};
 pub use values::{
     AlphaOnly, Blur, CropFormat, CutEngine, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect,
-    EdgeChoice, EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, PresetRef, RgbaOnly, Scale, ScaleOrNone, Side,
-    Value, WatermarkText, Whole,
+    EdgeChoice, EnhanceStrength, Flag, Fraction, MaxDim, ModelRef, PaddingPx, PresetRef, RgbaOnly, Scale, ScaleOrNone,
+    Side, Value, WatermarkText, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 pub use work::{Cut, Picture, Portrait, Recipe, RequiredInputs, Retouch, Source, Work};

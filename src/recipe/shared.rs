@@ -4,7 +4,7 @@
 use super::params::{Field, Group, fields};
 use super::{
     Area, Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Fraction, Guidance,
-    InferenceMode, MASK_FILE, MASK_URL, MaskMode, MaskSource, MaxDim, Picture, Points, PresetRef, Recipe,
+    MASK_FILE, MASK_URL, MaskMode, MaskSource, MaxDim, ModelRef, Network, Picture, Points, PresetRef, Recipe,
     RequiredInputs, Retouch, Side, Value, WatermarkText, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
@@ -22,6 +22,8 @@ fields! {
         decontaminate: Flag = Some("false");
         /// `product-v1` is for flat, opaque products: it segments the subject and its edge again at a higher resolution, closes holes that do not show background, and makes the edge hard, whatever `edge` is. Slower, and unsuitable for hair, fur and glass. Without it the default pipeline runs.
         engine: CutEngine = None;
+        /// The model that cuts out, by a name of `GET /models`, with or without its version; the header `x-service-model` does the same. Without either it is the account's.
+        segmentation_model: ModelRef = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");
         /// Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by JPEG and WebP.
@@ -217,14 +219,15 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
         keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
         detect: common.detect.unwrap_or_default(),
         engine: common.engine,
-        model: InferenceMode::default(),
+        named_model: common.segmentation_model.clone(),
+        network: Network::default(),
         region: None,
-        guidance: Guidance {
+        guidance: Box::new(Guidance {
             mask: common.mask_mode,
             area: common.area.clone(),
             subject: common.point.clone().unwrap_or_default(),
             background: common.not_point.clone().unwrap_or_default(),
-        },
+        }),
     }
 }
 
@@ -260,8 +263,8 @@ pub(super) fn set_channels(recipe: &mut Recipe, channels: Channels) {
 }
 
 /// The restriction of endpoints that keep the whole picture.
-pub(super) const KEEPS_PICTURE: &str = "The whole picture is kept: `decontaminate`, `engine`, `detect=high_recall`, \
-    `despill` above 0, `keep_alpha=false`, masks, `box` and points, which are about cutting out, are refused.";
+pub(super) const KEEPS_PICTURE: &str = "The whole picture is kept: `decontaminate`, `engine`, `segmentation_model`, \
+    `detect=high_recall`, `despill` above 0, `keep_alpha=false`, masks, `box` and points, which are about cutting out, are refused.";
 
 /// The recipe of a retouch. Fields about cutting out are refused where they differ from their defaults.
 pub(super) fn retouched(
@@ -278,6 +281,7 @@ pub(super) fn retouched(
         ("detect", common.detect == Some(Detect::HighRecall), "standard"),
         ("decontaminate", common.decontaminate == Some(Flag(true)), "false"),
         ("engine", common.engine.is_some(), "nothing"),
+        ("segmentation_model", common.segmentation_model.is_some(), "nothing"),
         ("despill", marks.despill() > 0.0, "false"),
         ("keep_alpha", common.keep_alpha == Some(Flag(false)), "true"),
         (MASK_URL, common.mask_url.is_some(), "nothing"),

@@ -1,10 +1,10 @@
 //! [`Recipe`]: everything that the pipeline needs to make one picture, with all defaults filled in.
 
 use super::guidance::{Guidance, MaskSource};
-use super::inference::InferenceMode;
+use super::network::Network;
 use super::prompt::PromptRequest;
 use super::region::Region;
-use super::values::{CutEngine, Detect};
+use super::values::{CutEngine, Detect, ModelRef};
 use crate::image::{EdgeKinds, SourceUrl};
 use crate::model::Factor;
 use crate::model::weights::BuiltIn;
@@ -41,10 +41,10 @@ impl Recipe {
         }
     }
 
-    /// Sets the inference mode, where a subject is cut out.
-    pub const fn cut_out_by(&mut self, mode: InferenceMode) {
+    /// Sets the network, where a subject is cut out.
+    pub fn cut_out_by(&mut self, network: impl Into<Network>) {
         if let Some(cut) = self.cut_mut() {
-            cut.model = mode;
+            cut.network = network.into();
         }
     }
 
@@ -128,12 +128,14 @@ pub struct Cut {
     pub detect: Detect,
     /// Another cutout pipeline than the default.
     pub engine: Option<CutEngine>,
-    /// The inference mode. It is not a field: it comes from the request's header, the account or the configuration.
-    pub model: InferenceMode,
+    /// The model that the fields name.
+    pub named_model: Option<ModelRef>,
+    /// The network: that of the named model or of the request's header, else of the account or the configuration.
+    pub network: Network,
     /// Everything outside of it is background.
     pub region: Option<Region>,
     /// What the caller says about where the subject is.
-    pub guidance: Guidance,
+    pub guidance: Box<Guidance>,
 }
 
 impl Cut {

@@ -26,6 +26,7 @@ const MATTING_FAILED: &str = "backdrop_device_matting_failed_total";
 const NETWORK_FAILED: &str = "backdrop_device_network_failed_total";
 const FELL_BACK: &str = "backdrop_device_fallback";
 const DEVICE_BUSY: &str = "backdrop_device_busy_seconds_total";
+const MODEL_IMAGES: &str = "backdrop_model_images_total";
 const MODEL_LOADED: &str = "backdrop_model_loaded";
 const MEGAPIXELS_IN_FLIGHT: &str = "backdrop_megapixels_in_flight";
 const REPLY_BYTES: &str = "backdrop_reply_bytes_in_flight";
@@ -229,10 +230,11 @@ pub fn device_fell_back(fell_back: bool) {
     gauge!(FELL_BACK).set(if fell_back { 1.0 } else { 0.0 });
 }
 
-/// The device was busy for `took`.
-pub fn device_busy(took: Duration) {
+/// The network of `model` ran on `images` pictures for `took`.
+pub fn device_busy(model: &str, images: usize, took: Duration) {
     // A counter of whole numbers cannot hold seconds; a gauge that only grows can.
-    gauge!(DEVICE_BUSY).increment(took.as_secs_f64());
+    gauge!(DEVICE_BUSY, "model" => model.to_owned()).increment(took.as_secs_f64());
+    counter!(MODEL_IMAGES, "model" => model.to_owned()).increment(images as u64);
 }
 
 /// Whether the network is in memory.

@@ -151,7 +151,7 @@ def documented_calls(url, address):
     assert set(account["data"]["attributes"]["credits"]) == {"subscription", "payg", "enterprise", "total"}, account
     print("remove.bg's curl: ok")
     assert is_png(curl("-F", f"file=@{CAT}", f"{url}/api/remove"), "rembg's curl") == (451, 300)
-    assert is_png(curl(f"{url}/api/remove?url={address}&model=isnet-general-use&a=true"), "rembg's curl, by address")
+    assert is_png(curl(f"{url}/api/remove?url={address}&model=u2net&a=true"), "rembg's curl, by address")
     assert is_png(curl("-F", f"file=@{CAT}", "-F", "om=true", f"{url}/api/remove"), "rembg's curl, the mask")
     print("rembg's curl: ok")
     segment = ["--request", "POST", "--header", f"x-api-key: {KEY}", "--form", f"image_file=@{ASTRONAUT}", f"{url}/v1/segment"]

@@ -159,6 +159,7 @@ def test_every_operation_of_the_contract_is_reached(tmp_path: Path) -> None:
     preset = client.save_preset(name=scenario.nonce, endpoint="/remove", params={"edge": "hard"})
     assert preset["id"] in [one["id"] for one in client.presets()]
     client.delete_preset(preset["id"])
+    assert client.models()["models"][0]["is_default"]
     assert client.account()["plan"] == "plus" and client.usage(datetime.date.today())["usage"] is not None
     assert client.usage(datetime.datetime.now(), datetime.datetime.now(datetime.timezone.utc))["usage"] is not None
     assert client.openapi()["openapi"].startswith("3.1") and client.openapi_yaml().startswith("openapi: 3.1") and "<html" in client.docs()

@@ -165,6 +165,7 @@ test("every operation of the contract is reached", async () => {
   const preset = await client.savePreset({ name: scenario.nonce, endpoint: "/remove", params: { edge: "hard" } });
   assert((await client.presets()).some((one) => one.id === preset.id));
   await client.deletePreset(preset.id);
+  assert.equal((await client.models()).models[0]?.is_default, true);
   assert.equal((await client.account()).plan, "plus");
   assert((await client.usage({ from: new Date().toISOString().slice(0, 10), to: undefined })).usage);
   assert.match(String((await client.openapi())["openapi"]), /^3\.1/);

@@ -5,6 +5,7 @@ import {
   type Estimate,
   type EstimateFields,
   type JobDocument,
+  type Models,
   type Operation,
   PictureMethods,
   type PresetFields,
@@ -110,6 +111,11 @@ export class Client extends PictureMethods {
   /** Deletes a preset. `DELETE /presets` */
   async deletePreset(id: string): Promise<void> {
     await this.#transport.call("deletePreset", { query: { id } });
+  }
+
+  /** The models that cut out, the account's default first. `GET /models` */
+  async models(): Promise<Models> {
+    return jsonOf<Models>(await this.#transport.call("models"));
   }
 
   /** Plan, quota and rate. `GET /account` */

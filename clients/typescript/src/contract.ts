@@ -32,6 +32,7 @@ export const OPERATIONS = {
   job: ["GET", "/jobs/{job_id}", false],
   changeJob: ["PATCH", "/jobs/{job_id}", false],
   deleteJob: ["DELETE", "/jobs/{job_id}", false],
+  models: ["GET", "/models", false],
   account: ["GET", "/account", false],
   usage: ["GET", "/usage", false],
   result: ["GET", "/results/{object}", false],
@@ -93,6 +94,11 @@ export interface SharedFields {
    * hair, fur and glass. Without it the default pipeline runs.
    */
   engine?: "product-v1" | undefined;
+  /**
+   * The model that cuts out, by a name of `GET /models`, with or without its version; the header `x-service-model` does
+   * the same. Without either it is the account's.
+   */
+  segmentation_model?: string | undefined;
   /**
    * Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several times the
    * CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by
@@ -869,6 +875,27 @@ export interface Estimate {
   units: number;
   unit: "image" | "second";
   currency: "USD";
+}
+
+export interface Model {
+  /** Name and version; requests may name it without the version. */
+  name: string;
+  /** Family of the network. */
+  type: string;
+  parameters: number;
+  licence: string;
+  /** Whether the licence allows it; null where that is disputed or unknown. */
+  commercial_use: boolean | null;
+  /** What the network runs on; empty until the built-in one was loaded once. */
+  device: string;
+  /** Whether it is in memory. */
+  loaded: boolean;
+  /** Whether it is the account's. */
+  is_default: boolean;
+}
+
+export interface Models {
+  models: Model[];
 }
 
 export interface AccountRate {

@@ -108,7 +108,7 @@ pub(super) fn account_json(account: &Account) -> Value {
         "name": account.name,
         "plan": account.plan.name(),
         "generates": account.generates,
-        "model": account.model.name(),
+        "model": account.model.to_string(),
         "created_at": account.created_at.to_string(),
     })
 }

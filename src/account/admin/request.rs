@@ -28,7 +28,7 @@ pub(super) struct AccountUpdateBody {
     pub(super) model: Option<ModelName>,
 }
 
-/// An inference mode as operators write it: `default`, `standard` or `quality`.
+/// A network as operators write it: `default`, `standard`, `quality`, or the name of an added model.
 #[derive(Default)]
 pub(super) struct ModelName(pub(super) AccountModel);
 

@@ -231,7 +231,7 @@ impl RunCommand {
 
     async fn in_process(&self, config: &Config, endpoint: &Endpoint) -> Result<InProcess, Failure> {
         let mut recipe = endpoint.recipe(&endpoint_fields(endpoint, &self.set)?)?;
-        recipe.cut_out_by(config.engine.model);
+        local_engine::select_network(config, &mut recipe)?;
         let max_bytes = config.limits.of_local_pictures().max_bytes;
         let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
         let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// The models that a result depends on: the digest of the segmentation weights and the inference mode; name and version
 /// of the built-in models.
 pub(super) fn models_of(recipe: &Recipe, weights: &Weights, precision: Precision) -> Vec<String> {
-    let segmentation = recipe.cut().map(|cut| cut.model.of(&precision.of(weights.sha256())));
+    let segmentation = recipe.cut().map(|cut| cut.network.of(&precision.of(weights.sha256())));
     segmentation.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
 }
 

@@ -97,7 +97,7 @@ impl RunCommand {
             return Err(FieldError::not_taken(mask.param(), OF_ONE_PICTURE).into());
         }
         let config = self.engine_args.load(&[])?;
-        recipe.cut_out_by(config.engine.model);
+        local_engine::select_network(&config, &mut recipe)?;
         let jobs = self.jobs.map_or_else(local_engine::default_jobs, usize::from);
         let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("FROM and TO are required".into()) };
         // The source first: no destination folder is created when it is missing.
@@ -125,8 +125,9 @@ impl RunCommand {
             };
             let report_file = ReportFile::new(self.report.as_deref(), &locations, shard)?;
             let queued = self.cluster.then(|| {
-                let (model, limits) = (config.engine.model, (options.max_bytes, options.parameters.as_str()));
-                RunSpec::new([from, to], endpoint, &fields, model, limits, self.selection()).run(&aux_files)
+                let network = recipe.cut().map(|cut| cut.network.clone()).unwrap_or_default();
+                let limits = (options.max_bytes, options.parameters.as_str());
+                RunSpec::new([from, to], endpoint, &fields, network, limits, self.selection()).run(&aux_files)
             });
             let engine = Arc::new(SharedEngine::new(config.clone(), jobs));
             let processor = PipelineProcessor::new(engine, recipe, aux_files);

@@ -26,15 +26,15 @@ impl RunRequests {
 
     /// The run as the workers know it.
     fn run(&self, request: BulkRequest) -> Result<BulkRun, Failure> {
-        let BulkRequest { from, to, endpoint, fields, model, background, mark, selection, .. } = request;
+        let BulkRequest { from, to, endpoint, fields, network, background, mark, selection, .. } = request;
         let config = &*self.0;
         let mut recipe = endpoint.recipe(&fields)?;
-        recipe.cut_out_by(model);
+        recipe.cut_out_by(network.clone());
         let aux_files = AuxFiles::of_queue(background.map(Vec::from), mark.map(Vec::from));
         let models = models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
         let parameters = parameters_hash(endpoint, &fields, &aux_files, &models);
         let max_bytes = config.limits.of_local_pictures().max_bytes as u64;
-        let spec = RunSpec::new([&from, &to], endpoint, &fields, model, (max_bytes, &parameters), selection);
+        let spec = RunSpec::new([&from, &to], endpoint, &fields, network, (max_bytes, &parameters), selection);
         Ok(spec.run(&aux_files))
     }
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::bulk::Selection;
     use crate::cli::endpoint_args::endpoint_named;
-    use crate::recipe::{Fields, InferenceMode};
+    use crate::recipe::{Fields, InferenceMode, Network};
 
     #[test]
     fn the_same_request_of_a_key_is_the_same_run_and_its_report_is_in_the_destination() {
@@ -101,7 +101,7 @@ mod tests {
             report: None,
             endpoint: endpoint_named("remove"),
             fields: Fields::default(),
-            model: InferenceMode::Standard,
+            network: Network::default(),
             background: None,
             mark: None,
             selection: Selection::default(),
@@ -120,7 +120,7 @@ mod tests {
             BulkRequest { key_id: "key_2".into(), ..request() },
             BulkRequest { report: Some(url("report.jsonl")), ..request() },
             BulkRequest { selection: limited, ..request() },
-            BulkRequest { model: InferenceMode::Quality, ..request() },
+            BulkRequest { network: InferenceMode::Quality.into(), ..request() },
         ] {
             assert_ne!(prepared(other).run.id, first.run.id);
         }

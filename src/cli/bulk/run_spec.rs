@@ -10,7 +10,7 @@ use crate::cli::remove::AuxFiles;
 use crate::config::Config;
 use crate::model::Precision;
 use crate::model::weights::Weights;
-use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, InferenceMode, Recipe};
+use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Network, Recipe};
 use crate::source::StorageLocation;
 use crate::store::{BULK_ID_PREFIX, BulkRun};
 use crate::telemetry::with_causes;
@@ -30,7 +30,9 @@ pub(super) struct RunSpec {
     stored: Vec<(String, String)>,
     /// Whether the background was sent as a file.
     has_background_file: bool,
-    model: InferenceMode,
+    /// Its name in the queue is from when there was only the built-in network.
+    #[serde(rename = "model")]
+    network: Network,
     /// Maximum size of a source in bytes.
     max_bytes: u64,
     /// Hash of all that a result depends on, so that a worker with other weights leaves the run to others.
@@ -44,7 +46,7 @@ impl RunSpec {
         places: [&str; 2],
         endpoint: &Endpoint,
         fields: &Fields,
-        model: InferenceMode,
+        network: Network,
         (max_bytes, parameters): (u64, &str),
         selection: Selection,
     ) -> Self {
@@ -60,7 +62,7 @@ impl RunSpec {
             sent: of_kind(false),
             stored: of_kind(true),
             has_background_file: fields.has_file(BG_FILE),
-            model,
+            network,
             max_bytes,
             parameters: parameters.to_owned(),
             selection,
@@ -91,7 +93,7 @@ impl RunSpec {
         let endpoint = endpoint.ok_or_else(|| format!("another version began it, for {}", self.endpoint))?;
         let fields = self.fields()?;
         let mut recipe = endpoint.recipe(&fields)?;
-        recipe.cut_out_by(self.model);
+        recipe.cut_out_by(self.network.clone());
         let aux_files = AuxFiles::of_queue(run.background.clone(), run.mark.clone());
         let models = models_of(&recipe, weights, precision);
         if parameters_hash(endpoint, &fields, &aux_files, &models) != self.parameters {

@@ -3,6 +3,7 @@
 mod check;
 mod daemon;
 mod device;
+mod models;
 mod picture_formats;
 mod system;
 mod video_tools;
@@ -47,6 +48,7 @@ impl Doctor {
         };
         let mut checks = vec![Check::ok("configuration", "valid"), device::processor()];
         checks.push(local_engine::block_on(device::network(&config))?);
+        checks.push(models::check(&config));
         checks.push(video_tools::check(&config.video));
         checks.push(picture_formats::heic());
         checks.push(system::data_dir(&config.data_dir, config.jobs.min_free_megabytes));

@@ -1,11 +1,11 @@
 //! Checks what the system grants: the data directory, open files, memory, certificate authorities.
 
 use super::check::Check;
+use crate::cli::machine_memory::total_megabytes;
 use crate::config::Config;
 use crate::http::descriptors;
 use crate::jobs;
 use std::path::Path;
-use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -55,11 +55,7 @@ pub(super) fn open_files(max_connections: usize) -> Check {
 
 /// Whether the memory holds what the configured bounds allow at once.
 pub(super) fn memory(config: &Config) -> Check {
-    let ram = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
-    let system = System::new_with_specifics(ram);
-    // That of the container, where it has a limit.
-    let total = system.cgroup_limits().map_or(system.total_memory(), |limits| limits.total_memory) / MEGABYTE;
-    memory_for(total, needed_megabytes(config))
+    memory_for(total_megabytes(), needed_megabytes(config))
 }
 
 fn needed_megabytes(config: &Config) -> u64 {

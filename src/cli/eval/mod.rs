@@ -16,6 +16,7 @@ use super::endpoint_args::{FieldArg, parse_field};
 use super::exit_code::{Failure, Outcome};
 use super::local_engine::{self, LocalEngine};
 use super::stdout;
+use crate::config::Config;
 use crate::recipe::{Cut, ENDPOINTS, Fields};
 use clap::Args;
 use evaluate::JOBS;
@@ -48,26 +49,28 @@ pub(super) struct Eval {
 }
 
 impl Eval {
-    /// The cutout options of `--set`.
-    fn cut(&self) -> Result<Cut, Failure> {
+    /// The cutout options of `--set`, by the selected network.
+    fn cut(&self, config: &Config) -> Result<Cut, Failure> {
         let mut fields = Fields::default();
         for (name, value) in &self.set {
             fields.push(name, value)?;
         }
         let remove = ENDPOINTS.iter().find(|endpoint| endpoint.name == "remove").expect("it exists");
-        Ok(remove.recipe(&fields)?.cut().expect("/remove cuts out").clone())
+        let mut recipe = remove.recipe(&fields)?;
+        local_engine::select_network(config, &mut recipe)?;
+        Ok(recipe.cut().expect("/remove cuts out").clone())
     }
 
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let config = self.engine_args.load(&[])?;
         let sets = datasets::find(&self.folder)?;
-        let cut = Cut { model: config.engine.model, ..self.cut()? };
+        let cut = self.cut(&config)?;
         let sheets =
             self.contact_sheets.as_deref().map(|folder| SheetOptions { folder, count: usize::from(self.worst) });
         let (results, model) = local_engine::block_on(async {
             let engine = LocalEngine::start(&config, JOBS).await?;
             let results = evaluate::all(&engine, sets, &cut, sheets.as_ref()).await?;
-            Ok::<_, Failure>((results, cut.model.of(&engine.model())))
+            Ok::<_, Failure>((results, cut.network.of(&engine.model())))
         })??;
         let (sets, failed) = (&results.sets, results.failed);
         // Before the details: a file that cannot be written must not lose the scores, nor a closed standard output the file.

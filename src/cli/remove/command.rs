@@ -53,7 +53,7 @@ impl Remove {
         let config = self.picture_args.config()?;
         // The contact sheet decodes pictures too, without an engine where all of them are done.
         sandbox::install(config.decode.sandbox);
-        recipe.cut_out_by(config.engine.model);
+        local_engine::select_network(&config, &mut recipe)?;
         let inputs = inputs::resolve(&self.inputs, &destination, recipe.encode.format.name(), self.follow);
         if inputs.tasks.is_empty() && inputs.rejected.is_empty() && inputs.left_out.is_empty() {
             return Err("there is no picture in these folders".into());

@@ -33,7 +33,7 @@ impl Authenticate for Keys {
             plan: account.plan,
             test: false,
             generates: account.generates,
-            model: account.model.0,
+            model: account.model.0.clone(),
             images_per_month: None,
             scopes: Scopes::default(),
         })

@@ -209,7 +209,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let app = App {
         processor: Arc::new(engine.clone()),
         compat: config.compat.clone(),
-        model: config.engine.model,
+        model: config.engine.model.clone(),
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
         store: services.store.clone(),

@@ -43,7 +43,7 @@ impl Watch {
     pub(in crate::cli) fn run(self) -> Result<Outcome, Failure> {
         let mut recipe = self.picture_args.recipe(None)?;
         let config = self.picture_args.config()?;
-        recipe.cut_out_by(config.engine.model);
+        local_engine::select_network(&config, &mut recipe)?;
         let folders = Folders::new(&self.input, &self.output, recipe.encode.format.name())?;
         local_engine::block_on(async {
             let mut signals = StopSignals::install()?;

@@ -3,6 +3,7 @@
 use super::cutout::endpoint_of;
 use super::input::{self, Names, Parse, ParsedBody};
 use super::{photoroom, rembg, removebg};
+use crate::model::added::AddedModels;
 use crate::recipe::{Endpoint, Fields};
 use serde::Serializer as _;
 use url::form_urlencoded;
@@ -67,7 +68,7 @@ fn as_json(texts: &[(String, String)]) -> Vec<u8> {
 }
 
 fn rembg_fields(sent: &ParsedBody) -> Option<Fields> {
-    rembg::model(sent).and_then(|_| rembg::translated(sent)).ok()
+    rembg::model(sent, "fgnet-384/10", &AddedModels::default()).and_then(|_| rembg::translated(sent)).ok()
 }
 
 fn translated(fields: Option<Fields>) -> Translated {

@@ -10,6 +10,7 @@ use crate::http::reply::{MODEL, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
+use crate::model::added::AddedModels;
 use crate::recipe::{FieldError, Fields, InferenceMode};
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -41,7 +42,8 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         PictureSource::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
     let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
-    let headers = with_model(state, &context.headers, model(&sent)?);
+    let processor = &state.app.processor;
+    let headers = with_model(&context.headers, model(&sent, &processor.model(), processor.added())?);
     let cutout = cutout::cut_out(state, caller, &headers, received, request).await?;
     reply::picture(state, caller, cutout, ResultFile::Picture, None).await
 }
@@ -131,37 +133,32 @@ fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>, Refusal> {
     Ok(fields)
 }
 
-/// The model that replaces one of rembg's; `None` for the account's own.
-pub(super) fn model(sent: &ParsedBody) -> Result<Option<InferenceMode>, Refusal> {
-    const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
-    const QUALITY: &[&str] = &["birefnet-", "bria-", "isnet-"];
-    let needs_quality = flag(sent, "vm", "")
+/// Models of rembg in whose place the built-in network is.
+const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
+
+/// What `x-service-model` says for a model of rembg's: the added model of this name, or the built-in network; nothing for the account's
+/// own. `vm`, its refinement of the edge, has no effect: `a` always has matting here.
+pub(super) fn model(sent: &ParsedBody, weights: &str, added: &AddedModels) -> Result<Option<String>, Refusal> {
+    flag(sent, "vm", "")
         .map_err(|_| Refusal::from(FieldError::invalid("vm", sent.text("vm").unwrap_or_default(), "true or false")))?;
-    let named = match sent.text("model") {
-        None => None,
-        Some(name @ ("u2net_cloth_seg" | "isnet-anime")) => {
-            let message = format!("model `{name}` has no counterpart here: it finds clothes or drawings");
-            return Err(Refusal::invalid_request("invalid_model", message));
-        }
-        Some(name) if name.ends_with("_custom") => {
-            let message = format!("model `{name}` has no counterpart here: weights are the operator's to install");
-            return Err(Refusal::invalid_request("invalid_model", message));
-        }
-        Some(name) if QUALITY.iter().any(|prefix| name.starts_with(prefix)) => Some(InferenceMode::Quality),
-        Some(name) if STANDARD.contains(&name) || name.starts_with("ben") => Some(InferenceMode::Standard),
-        Some(name) => {
-            let shown: String = name.chars().take(80).collect();
-            return Err(Refusal::invalid_request("invalid_model", format!("no model `{shown}`")));
-        }
-    };
-    Ok(if needs_quality { Some(InferenceMode::Quality) } else { named })
+    let Some(name) = sent.text("model") else { return Ok(None) };
+    if let Some(model) = name.parse().ok().and_then(|name| added.find(&name).ok()) {
+        return Ok(Some(model.name.to_string()));
+    }
+    if STANDARD.contains(&name) {
+        return Ok(Some(InferenceMode::Standard.of(weights)));
+    }
+    let shown: String = name.chars().take(80).collect();
+    let message = format!(
+        "there is no model `{shown}`: add its file with `backdrop models add FILE --name {shown}`, or leave `model` out"
+    );
+    Err(Refusal::invalid_request("invalid_model", message))
 }
 
 /// The request's headers with `model` as `x-service-model`.
-fn with_model(state: &ApiState, headers: &HeaderMap, model: Option<InferenceMode>) -> HeaderMap {
+fn with_model(headers: &HeaderMap, model: Option<String>) -> HeaderMap {
     let mut headers = headers.clone();
-    let name = model.map(|model| model.of(&state.app.processor.model()));
-    if let Some(value) = name.and_then(|name| HeaderValue::from_str(&name).ok()) {
+    if let Some(value) = model.and_then(|name| HeaderValue::from_str(&name).ok()) {
         headers.insert(MODEL, value);
     }
     headers
@@ -178,21 +175,27 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_rembg_is_one_of_the_two_or_is_refused() {
-        for (pairs, expected) in [
-            (&[][..], Some(None)),
-            (&[("model", "u2net")], Some(Some(InferenceMode::Standard))),
-            (&[("model", "birefnet-general-lite")], Some(Some(InferenceMode::Quality))),
-            (&[("model", "bria-rmbg")], Some(Some(InferenceMode::Quality))),
-            (&[("model", "isnet-general-use")], Some(Some(InferenceMode::Quality))),
-            (&[("model", "u2net"), ("vm", "true")], Some(Some(InferenceMode::Quality))),
-            (&[("model", "isnet-anime")], None),
-            (&[("model", "u2net_cloth_seg")], None),
-            (&[("model", "u2net_custom")], None),
-            (&[("model", "other")], None),
-        ] {
-            assert_eq!(model(&sent(pairs)).ok(), expected, "{pairs:?}");
+    fn a_model_of_rembg_is_the_built_in_network_or_is_refused_with_what_to_do() {
+        let model = |pairs: &[(&str, &str)]| model(&sent(pairs), "fgnet-384/10", &AddedModels::default());
+        assert_eq!(model(&[]).ok(), Some(None));
+        assert_eq!(model(&[("vm", "true")]).ok(), Some(None));
+        for known in STANDARD {
+            assert_eq!(model(&[("model", known)]).ok(), Some(Some("fgnet-384/10".to_owned())), "{known}");
         }
+        for other in [
+            "birefnet-general-lite",
+            "bria-rmbg",
+            "isnet-general-use",
+            "isnet-anime",
+            "u2net_cloth_seg",
+            "u2net_custom",
+            "ben2",
+            "../x",
+        ] {
+            let refused = model(&[("model", other)]).expect_err("no such model");
+            assert!(format!("{refused:?}").contains("backdrop models add"), "{other}");
+        }
+        assert!(model(&[("vm", "maybe")]).is_err());
     }
 
     #[test]

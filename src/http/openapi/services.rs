@@ -28,6 +28,7 @@ pub(super) fn operation(routine: Routine, method: &Method) -> Operation {
         (Routine::Job, &Method::DELETE) => delete_job(),
         (Routine::Job, &Method::PATCH) => change_job(),
         (Routine::Job, _) => show_job(),
+        (Routine::Models, _) => models(),
         (Routine::Account, _) => account(),
         (Routine::Usage, _) => usage(),
     }
@@ -199,6 +200,28 @@ fn delete_job() -> Operation {
 
 fn job_id() -> Object {
     reference("parameters", "JobId")
+}
+
+fn models() -> Operation {
+    let model = record([
+        required("name", string().described("Name and version; requests may name it without the version.")),
+        required("type", string().described("Family of the network.")),
+        required("parameters", integer()),
+        required("licence", string()),
+        required(
+            "commercial_use",
+            nullable("boolean").described("Whether the licence allows it; null where that is disputed or unknown."),
+        ),
+        required(
+            "device",
+            string().described("What the network runs on; empty until the built-in one was loaded once."),
+        ),
+        required("loaded", boolean().described("Whether it is in memory.")),
+        required("is_default", boolean().described("Whether it is the account's.")),
+    ]);
+    let answer = record([required("models", array(model))]);
+    let reply = json("The models that cut out, the account's default first.", answer);
+    Operation { is_extension: true, ..Operation::keyed("models", 200, reply, &[]) }
 }
 
 fn account() -> Operation {

@@ -3,6 +3,7 @@
 use crate::account::price::in_dollars;
 use crate::account::rate_limit::RateStatus;
 use crate::http::caller::Caller;
+use crate::http::model_select::default_model;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::recipe::VIDEO_PATH;
@@ -13,11 +14,12 @@ use serde_json::json;
 /// Answers the account that the key belongs to.
 pub(in crate::http) fn answer(state: &ApiState, caller: &Caller, rate: &RateStatus) -> Reply {
     let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());
+    let usual = caller.model.as_ref().unwrap_or(&state.app.model);
     let mut body = json!({
         "account": caller.account,
         "key_id": caller.key_id,
         "plan": caller.plan.name(),
-        "model": caller.model.unwrap_or(state.app.model).of(&state.app.processor.model()),
+        "model": default_model(&state.app, caller).unwrap_or_else(|_| usual.clone()).of(&state.app.processor.model()),
         "test": caller.test,
         "used": standing.used,
         "quota": standing.quota,

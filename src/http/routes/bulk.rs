@@ -98,7 +98,7 @@ async fn request(
     }
     let mut recipe = endpoint.recipe(&fields)?;
     select_model(&state.app, &context.headers, caller, &mut recipe)?;
-    let model = recipe.cut().map_or(state.app.model, |cut| cut.model);
+    let network = recipe.cut().map(|cut| cut.network.clone()).unwrap_or_default();
     if let Some(mask) = &recipe.inputs.mask {
         return Err(FieldError::not_taken(mask.param(), OF_ONE_PICTURE).into());
     }
@@ -117,7 +117,7 @@ async fn request(
         report: report.map(|report| report.url().to_owned()),
         endpoint,
         fields,
-        model,
+        network,
         background: aux.background,
         mark: aux.mark,
         selection,

@@ -7,6 +7,7 @@ mod bulk_document;
 pub(super) mod estimate;
 pub(super) mod image;
 pub(super) mod jobs;
+pub(super) mod models;
 pub(super) mod presets;
 pub(super) mod results;
 pub(super) mod usage;

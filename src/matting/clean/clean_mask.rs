@@ -1,6 +1,7 @@
 //! The mask that matting takes: what cleaning has made of the network's mask.
 
 use crate::image::{RawMask, Size, check_probabilities};
+use crate::matting::error::{NoSubject, check_area};
 use backdrop_kernels::recycled::Recycled;
 
 /// Probability of subject on the network's grid, after cleaning. Only [`clean`](super::clean()) makes one.
@@ -18,6 +19,16 @@ impl CleanMask {
             panic!("cleaning made {error}");
         }
         Self { size, values }
+    }
+
+    /// A network's matte, which needs no cleaning.
+    ///
+    /// # Errors
+    /// [`NoSubject`] when less than a ten-thousandth of it is subject.
+    pub(in crate::matting) fn of_matte(matte: &RawMask) -> Result<Self, NoSubject> {
+        let subject = matte.values().iter().filter(|&&value| value >= 0.5).count();
+        check_area(subject, matte.values().len())?;
+        Ok(Self::new(matte.size(), Recycled::collected(matte.values().iter().copied())))
     }
 
     /// The larger value of both in each cell.

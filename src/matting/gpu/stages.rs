@@ -7,7 +7,7 @@ use crate::matting::closed_form::{COARSEST_SIDE, DECIDING_SIDE, steps};
 use crate::matting::frame_matte::FrameMatte;
 use crate::matting::hair::Hair;
 use crate::matting::options::Edge;
-use crate::matting::prior::{CONTRAST, LEAST_GAMMA, MaskPrior, POWER};
+use crate::matting::prior::{CONTRAST, MaskPrior, POWER, least_gamma};
 use crate::matting::trimap::{params, raised_by};
 use backdrop_kernels::device::Plane;
 use backdrop_kernels::edge::gpu::{hardened, sharpened, unmixed_by, without_traces};
@@ -156,7 +156,9 @@ pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Opt
     let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
     let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
     let expected = ((grids.mask.clone() - 0.5) * CONTRAST + 0.5).clamp(0.0, 1.0);
-    let gamma = grids.hardness.clone().powi_scalar(POWER).clamp_min(LEAST_GAMMA);
+    let ([rows, columns], [height, width]) = (grids.mask.dims(), pictures[0].dims());
+    let least = least_gamma(rows.max(columns), height.max(width));
+    let gamma = grids.hardness.clone().powi_scalar(POWER).clamp_min(least);
     let prior_grids = Tensor::stack::<3>(vec![expected.clone(), gamma], 0);
     let mut coarser: Option<Plane> = None;
     for (index, (picture, labels)) in pictures.iter().zip(trimaps).enumerate().rev() {

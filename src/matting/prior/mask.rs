@@ -23,7 +23,16 @@ const SIGMA: f32 = 3.5;
 /// γ is this power of the hardness: 1/16 at the same distance.
 pub(in crate::matting) const POWER: i32 = 4;
 /// γ where colours discriminate.
-pub(in crate::matting) const LEAST_GAMMA: f32 = 1e-3;
+const LEAST_GAMMA: f32 = 1e-3;
+/// The same where the mask has at least two by two cells for a pixel: it measures coverage itself. With IS-Net's masks of 1024 cells a
+/// side on pictures of 200 to 500 pixels this keeps the boundary IoU of white goods on white, of which matting lost 0.01, and elsewhere
+/// differs by chance.
+const LEAST_GAMMA_OF_FINE: f32 = 0.1;
+
+/// γ where colours discriminate, of a mask with so many cells along its longer side, for a picture with so many pixels.
+pub(in crate::matting) const fn least_gamma(cells: usize, pixels: usize) -> f32 {
+    if cells >= 2 * pixels { LEAST_GAMMA_OF_FINE } else { LEAST_GAMMA }
+}
 
 impl MaskPrior {
     /// The `mask` of `frame` with more contrast, believed where the colours of `frame` do not discriminate.
@@ -33,7 +42,8 @@ impl MaskPrior {
         let alpha = mask.values().iter().map(|&value| (0.5 + (value - 0.5) * CONTRAST).clamp(0.0, 1.0));
         let distances = color_distances(frame, mask.values(), size);
         let hardness = distances.map(|squared| (-squared / (2.0 * SIGMA * SIGMA)).exp()).upsampled(size);
-        let gamma = hardness.iter().map(|hardness| hardness.powi(POWER).max(LEAST_GAMMA));
+        let least = least_gamma(size.longest() as usize, frame.size().longest() as usize);
+        let gamma = hardness.iter().map(|hardness| hardness.powi(POWER).max(least));
         Self { size, alpha: Recycled::collected(alpha), gamma: Recycled::collected(gamma), hardness }
     }
 

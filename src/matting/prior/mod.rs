@@ -7,7 +7,7 @@ mod previous_frame;
 
 pub use mask::MaskPrior;
 #[cfg(feature = "gpu")]
-pub(super) use mask::{CONTRAST, LEAST_GAMMA, POWER};
+pub(super) use mask::{CONTRAST, POWER, least_gamma};
 pub use previous_frame::TemporalPrior;
 
 /// What closed-form matting takes into account besides picture and trimap.

@@ -40,6 +40,10 @@ pub trait Segmenter: Send {
     /// # Errors
     /// [`SegmentError`] when the device fails; the whole batch then failed.
     fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError>;
+    /// Pictures in one run at most; more of them take no less time.
+    fn max_batch(&self) -> usize {
+        usize::MAX
+    }
     /// Frees working memory that a batch of one does not use. Called while no request is in flight.
     fn free_idle_memory(&mut self) {}
 }

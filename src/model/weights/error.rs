@@ -38,13 +38,13 @@ pub enum WeightsError {
     },
     /// A container without our metadata.
     #[error(
-        "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)"
+        "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop models import` makes one)"
     )]
     Metadata(&'static str),
     /// A name or a version that replies cannot carry in a header.
     #[error(
         "`{field}` of the weights is {found:?}, expected 1 to {MAX_LABEL_BYTES} characters of printable ASCII \
-         (`backdrop weights import --{field}` sets another)"
+         (`backdrop models import --{field}` sets another)"
     )]
     Label {
         /// `name` or `version`.

@@ -157,6 +157,12 @@ impl Weights {
         self.bytes
     }
 
+    /// How many numbers they are.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        self.tensors.values().map(|tensor| tensor.values.len() as u64).sum()
+    }
+
     /// The tensor `name`.
     ///
     /// # Errors

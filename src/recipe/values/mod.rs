@@ -11,6 +11,6 @@ pub use numbers::{
     Blur, DespillFlag, DespillPercent, DespillStrength, EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, Scale,
     ScaleOrNone, Side, Whole,
 };
-pub use texts::{PresetRef, WatermarkText};
+pub use texts::{ModelRef, PresetRef, WatermarkText};
 pub use value::Value;
 pub(super) use value::choice;

@@ -119,6 +119,24 @@ impl Value for PresetRef {
     }
 }
 
+/// The name of a model that cuts out, as a caller sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelRef(pub Box<str>);
+
+impl Value for ModelRef {
+    const KIND: Kind = Kind::Text(TextSpec {
+        expected: "the name of a model, as `GET /models` lists them",
+        pattern: Some(r"^[A-Za-z0-9._/-]+$"),
+        max_length: 100,
+        examples: &["fgnet-384"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+        ((1..=100).contains(&text.len()) && text.bytes().all(is_inner)).then(|| Self(text.into()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,29 +1,31 @@
-//! Stored account: name, plan, creation time, permission to generate backdrops, inference mode.
+//! Stored account: name, plan, creation time, permission to generate backdrops, network.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, Record};
-use crate::recipe::InferenceMode;
+use crate::recipe::Network;
 use crate::store::UnixSeconds;
+use std::fmt;
 
 /// An account in its newest form, whatever version it was stored in.
 pub type Account = AccountV3;
 
-/// An account's inference mode where a request names none; `None` for the daemon's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// An account's network where a request names none; `None` for the daemon's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AccountModel(pub Option<InferenceMode>);
+pub struct AccountModel(pub Option<Network>);
 
 impl AccountModel {
     /// The name of the daemon's default.
     const DEFAULT: &'static str = "default";
+}
 
-    /// As operators write it: `default`, `standard` or `quality`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self.0 {
-            None => Self::DEFAULT,
-            Some(model) => model.name(),
+impl fmt::Display for AccountModel {
+    /// As operators write it: `default`, `standard`, `quality`, or the name of an added model.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str(Self::DEFAULT),
+            Some(network) => network.fmt(f),
         }
     }
 }
@@ -32,9 +34,13 @@ impl std::str::FromStr for AccountModel {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let model = InferenceMode::ALL.into_iter().find(|model| model.name() == text);
-        let known = model.is_some() || text == Self::DEFAULT;
-        known.then_some(Self(model)).ok_or("expected default, standard or quality")
+        if text == Self::DEFAULT {
+            return Ok(Self(None));
+        }
+        text.parse()
+            .map(Some)
+            .map(Self)
+            .map_err(|_| "expected default, standard, quality or the name of an added model")
     }
 }
 
@@ -84,7 +90,7 @@ pub struct AccountV3 {
     pub created_at: UnixSeconds,
     /// Whether it is on the allow-list for generated backdrops.
     pub generates: bool,
-    /// Its inference mode.
+    /// Its network.
     pub model: AccountModel,
 }
 

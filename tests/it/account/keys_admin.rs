@@ -184,7 +184,7 @@ async fn invalid_requests_are_refused_with_their_code() {
         (Method::PATCH, "/accounts/default", json!({}), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/default", json!({"plan": "gold"}), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/default", json!({"generates": "on"}), 400, "invalid_parameter"),
-        (Method::PATCH, "/accounts/default", json!({"model": "best"}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"model": "../best"}), 400, "invalid_parameter"),
         (Method::POST, "/accounts", json!({"name": "x", "plan": "free", "model": ""}), 400, "invalid_parameter"),
         (Method::POST, "/keys/key_unknown/rotate", none.clone(), 404, "not_found"),
         (Method::POST, "/keys//rotate", none.clone(), 405, "method_not_allowed"),

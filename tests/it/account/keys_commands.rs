@@ -161,9 +161,9 @@ async fn without_a_daemon_a_command_changes_the_store_itself() {
     assert_eq!((set["plan"].as_str(), set["generates"].as_bool()), (Some("paid"), Some(false)));
     assert_eq!(open(path).authenticate(&secret).expect("the key works").model, None);
     assert!(run(path, "accounts set acme --model quality").stdout.contains("model is quality"));
-    assert_eq!(open(path).authenticate(&secret).expect("the key works").model, Some(InferenceMode::Quality));
+    assert_eq!(open(path).authenticate(&secret).expect("the key works").model, Some(InferenceMode::Quality.into()));
     assert_eq!(run(path, "accounts set acme --model default --json").json()["model"].as_str(), Some("default"));
-    assert_eq!(run(path, "accounts set acme --model best").code, 2);
+    assert_eq!(run(path, "accounts set acme --model ../best").code, 2);
     let revoked = run(path, &format!("keys revoke {} --json", info.key_id));
     assert_eq!((revoked.code, revoked.json()["failed"].as_u64()), (0, Some(0)));
     assert_eq!(open(path).authenticate(&secret), None);

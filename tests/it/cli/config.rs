@@ -50,7 +50,7 @@ fn all_errors_are_listed_together_and_the_command_does_not_run() {
         .args(["serve", "--listen", "nowhere", "--config"])
         .arg(&file)
         .env("BACKDROP_ENGINE_MAX_BATCH", "many")
-        .env("BACKDROP_ENGINE_MODEL", "best")
+        .env("BACKDROP_ENGINE_MODEL", "../best")
         .output()
         .unwrap();
     let printed = stderr(&output);

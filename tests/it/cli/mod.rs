@@ -1,4 +1,4 @@
-//! The command line: configuration, remove, watch, eval, bench, serve, doctor, manual pages, a closed standard error.
+//! The command line: configuration, remove, watch, eval, bench, serve, models, doctor, manual pages, a closed standard error.
 
 mod bench;
 #[cfg(unix)]
@@ -9,6 +9,7 @@ pub(crate) mod eval;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod manual;
+mod models;
 pub(crate) mod remove;
 pub(crate) mod serve;
 #[cfg(target_os = "linux")]

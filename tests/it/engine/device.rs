@@ -5,7 +5,7 @@ use crate::engine::support::{
     queued_together, soon,
 };
 use crate::support::segmenter;
-use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
+use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented, WeightsInfo};
 use backdrop::image::{RawMask, Size};
 use backdrop::model::device::{ActiveDevice, DeviceChoice, Gpu};
 use backdrop::model::weights::Weights;
@@ -184,7 +184,7 @@ async fn requests_wait_for_the_network_to_load() {
     );
     assert_eq!(*engine.state().borrow(), EngineState::Loading);
     assert_eq!(engine.model(), "");
-    engine.announce("fake-0", 9);
+    engine.announce("fake-0", 9, WeightsInfo::default());
     assert_eq!((engine.model(), engine.side()), ("fake-0".to_owned(), Some(9)), "announced before it is loaded");
     let waits = queued(&engine, 1, Lane::Interactive).await;
     let slot = engine.admit().unwrap();

@@ -297,7 +297,7 @@ async fn coverage_beside_the_block(engine: Option<CutEngine>, model: InferenceMo
     let cut = recipe.cut_mut().unwrap();
     cut.matting.method = Method::None;
     cut.engine = engine;
-    cut.model = model;
+    cut.network = model.into();
     let output = pipeline::run(&imprecise, block(), &recipe, &call()).await.unwrap();
     let (_, pixels) = decoded(&output);
     let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];

@@ -405,13 +405,15 @@ async fn a_disabled_service_is_404_like_any_unknown_path() {
 async fn every_parameter_of_rembg_reaches_the_recipe() {
     let daemon = with_all_services().await;
     for (fields, expected) in [
-        (&[][..], &["format: Png", "method: None", "model: Standard", "max_pixels: None", "picture: Cutout"][..]),
+        (
+            &[][..],
+            &["format: Png", "method: None", "network: BuiltIn(Standard)", "max_pixels: None", "picture: Cutout"][..],
+        ),
         (&[("a", "true"), ("af", "240"), ("ab", "10"), ("ae", "10")], &["method: ClosedForm"]),
         (&[("om", "true"), ("bgc", "1,2,3,4")], &["channels: Alpha", "background: Clear"]),
         (&[("bgc", "255,0,0,128")], &["Color([255, 0, 0, 128])"]),
-        (&[("vm", "true"), ("ppm", "true"), ("dc", "True")], &["model: Quality"]),
-        (&[("model", "u2net")], &["model: Standard"]),
-        (&[("model", "birefnet-general")], &["model: Quality"]),
+        (&[("vm", "true"), ("ppm", "true"), ("dc", "True")], &["network: BuiltIn(Standard)"]),
+        (&[("model", "u2net")], &["network: BuiltIn(Standard)"]),
         (&[("extras", "{not json")], &["area: None"]),
         (
             &[("extras", r#"{"sam_prompt":[{"type":"rectangle","data":[1,2,30,40],"label":1}]}"#)],

@@ -196,7 +196,7 @@ impl ImageProcessor for FakeEngine {
 
     fn model_of(&self, recipe: &Recipe) -> String {
         match recipe.work {
-            Recipes::Cut { ref cut, .. } => cut.model.of(&self.model()),
+            Recipes::Cut { ref cut, .. } => cut.network.of(&self.model()),
             Recipes::Retouch(Retouch::Enlarge(by)) => format!("upscale-{}/1", by.get()),
             Recipes::Retouch(Retouch::Faces { .. }) => "restore-256/1".into(),
         }
@@ -236,8 +236,8 @@ impl Authenticate for FakeKeys {
         };
         let generates = token != PAID;
         let model = match token {
-            PAID => Some(InferenceMode::Quality),
-            FREE => Some(InferenceMode::Standard),
+            PAID => Some(InferenceMode::Quality.into()),
+            FREE => Some(InferenceMode::Standard.into()),
             _ => None,
         };
         let images_per_month = matches!(token, CAPPED | FREE_CAPPED).then_some(3);
@@ -594,7 +594,7 @@ impl Daemon {
         let app = App {
             processor: engine.clone(),
             compat,
-            model,
+            model: model.into(),
             keys: Arc::new(FakeKeys),
             fetcher: fetcher.clone(),
             store: services.store,

@@ -69,7 +69,7 @@ fn is_refused_by_the_endpoint(path: &str, field: &str, value: &str) -> bool {
         ("/smart-crop", "despill") => !is_no,
         // Nothing is cut out there.
         ("/upscale" | "/face-restore", "detect") => is(value, "high_recall"),
-        ("/upscale" | "/face-restore", "engine" | "box" | "point" | "not_point") => true,
+        ("/upscale" | "/face-restore", "engine" | "segmentation_model" | "box" | "point" | "not_point") => true,
         ("/upscale" | "/face-restore", "decontaminate" | "despill") => !is_no,
         ("/upscale" | "/face-restore", "keep_alpha") => is_no,
         ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),

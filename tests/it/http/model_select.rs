@@ -81,7 +81,7 @@ async fn every_cutout_endpoint_runs_the_selected_model() {
     let daemon = Daemon::start().await;
     let chosen = || {
         let mut seen = daemon.engine.seen.lock().expect("no panic inside");
-        seen.drain(..).map(|(_, recipe)| recipe.cut().map(|cut| cut.model)).collect::<Vec<_>>()
+        seen.drain(..).map(|(_, recipe)| recipe.cut().map(|cut| cut.network.clone())).collect::<Vec<_>>()
     };
     for route in ROUTES.iter() {
         let Target::Image(endpoint) = route.target else { continue };
@@ -91,17 +91,17 @@ async fn every_cutout_endpoint_runs_the_selected_model() {
         let answered = with_model(request(&daemon, route.path, endpoint.input), "fgnet-384-quality").await;
         assert_eq!(answered.status(), 200, "{}", route.path);
         answered.bytes().await.expect("the whole answer");
-        assert_eq!(chosen(), [Some(InferenceMode::Quality)], "{}", route.path);
+        assert_eq!(chosen(), [Some(InferenceMode::Quality.into())], "{}", route.path);
     }
     // A preset does not affect it.
     let preset = daemon.post("/remove").multipart(form(&[("preset", &daemon.preset)]));
     assert_eq!(with_model(preset, "fgnet-384-quality").await.status(), 200);
-    assert_eq!(chosen(), [Some(InferenceMode::Quality)]);
+    assert_eq!(chosen(), [Some(InferenceMode::Quality.into())]);
     // Rows of a batch, by the account's model.
     let rows = Form::new().part("files", Part::bytes(vec![1; 11])).part("files", Part::bytes(vec![2; 12]));
     let batch = daemon.client.post(daemon.url("/remove-batch")).bearer_auth(PAID).multipart(rows).send().await;
     assert!(batch.expect("an answer").text().await.expect("a text").contains("\"succeeded\":2"));
-    assert_eq!(chosen(), [Some(InferenceMode::Quality); 2]);
+    assert_eq!(chosen(), [Some(InferenceMode::Quality.into()), Some(InferenceMode::Quality.into())]);
 }
 
 #[tokio::test]

@@ -37,9 +37,9 @@ fn plan_and_allow_list_of_an_account_change_together_or_separately() {
         (Some(Plan::Free), None, (Plan::Free, false)),
         (None, None, (Plan::Free, false)),
     ];
-    let quality = AccountModel(Some(InferenceMode::Quality));
+    let quality = AccountModel(Some(InferenceMode::Quality.into()));
     let set = |plan, generates, model| Change::SetAccount { account: "acme".into(), plan, generates, model };
-    apply(&store, set(None, None, Some(quality))).expect("it is there");
+    apply(&store, set(None, None, Some(quality.clone()))).expect("it is there");
     for (plan, generates, expected) in steps {
         let rows = apply(&store, set(plan, generates, None)).expect("it is there");
         assert_eq!((rows.accounts[0].plan, rows.accounts[0].generates), expected);

@@ -6,6 +6,7 @@ pub(crate) mod hang_guard;
 pub(crate) mod haproxy;
 pub(crate) mod isa;
 pub(crate) mod moto;
+pub(crate) mod onnxruntime;
 pub(crate) mod pictures;
 pub(crate) mod postgres;
 pub(crate) mod postgres_pair;

@@ -1,0 +1,50 @@
+//! Checks ONNX Runtime, which runs added models, and the models.
+
+use super::check::Check;
+use crate::cli::local_engine;
+use crate::config::Config;
+use crate::model::onnx::Runtime;
+use crate::telemetry::with_causes;
+
+const NAME: &str = "models";
+/// How to get the library.
+const REMEDY: &str = "pip install onnxruntime (onnxruntime-gpu for CUDA), brew install onnxruntime, or an archive of \
+    github.com/microsoft/onnxruntime/releases, also for Windows and Debian, which has no package; then set models.onnxruntime to its library";
+
+/// Which library there is, what it can run on, and whether the files of the added models are those that were added.
+pub(super) fn check(config: &Config) -> Check {
+    let models = match local_engine::added_models(config) {
+        Ok(models) => models,
+        Err(error) => return Check::failed(NAME, with_causes(&*error), "correct models.files"),
+    };
+    let listed = models.list();
+    let damaged = listed.iter().find_map(|model| match model {
+        Ok(model) => model.verify().err(),
+        Err(error) => Some(error.to_string()),
+    });
+    if let Some(reason) = damaged {
+        return Check::failed(NAME, reason, "remove the model and add it again");
+    }
+    let added = match listed.len() {
+        1 => "1 added".to_owned(),
+        count => format!("{count} added"),
+    };
+    match Runtime::load(config.models.onnxruntime.as_deref()) {
+        Ok(runtime) => {
+            let Runtime { path, build, .. } = &runtime;
+            Check::ok(
+                NAME,
+                format!("{added}; {} ({build}); runs on {}", path.display(), runtime.providers().join(", ")),
+            )
+        }
+        Err(error) if listed.is_empty() && config.models.onnxruntime.is_none() => {
+            Check::ok(NAME, format!("none added; {}", first_clause(&error.to_string())))
+        }
+        Err(error) => Check::failed(NAME, format!("{added}, but {error}"), REMEDY),
+    }
+}
+
+/// Nothing is missing where no model is added.
+fn first_clause(message: &str) -> String {
+    message.split(':').next().unwrap_or_default().to_owned()
+}

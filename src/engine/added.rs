@@ -1,0 +1,147 @@
+//! Added models in the engine: each has a queue and a thread, which loads it and runs its pictures. Beyond their memory the one
+//! that was used least recently ends, after the pictures of its queue.
+
+use super::admission::Admission;
+use super::config::EngineConfig;
+use super::device_thread::{self, Device};
+use super::queue::Ticket;
+use super::state::Status;
+use super::{EngineError, EngineState, SegmenterFactory, WeightsInfo};
+use crate::image::BufferPool;
+use crate::model::added::{AddedModel, AddedModels, AddedName};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The models that the engine can run, and those that it runs.
+pub(super) struct AddedQueues {
+    models: AddedModels,
+    memory: u64,
+    config: EngineConfig,
+    admission: Arc<Admission>,
+    buffers: BufferPool,
+    running: Mutex<Vec<Running>>,
+}
+
+/// A model with its thread.
+struct Running {
+    name: AddedName,
+    memory: u64,
+    used: Instant,
+    tickets: mpsc::Sender<Ticket>,
+    status: Arc<Status>,
+    thread: JoinHandle<()>,
+}
+
+impl AddedQueues {
+    pub(super) fn new(
+        models: AddedModels,
+        memory: u64,
+        config: &EngineConfig,
+        admission: Arc<Admission>,
+        buffers: BufferPool,
+    ) -> Self {
+        Self { models, memory, config: config.clone(), admission, buffers, running: Mutex::default() }
+    }
+
+    /// Begins to load the models that are to be there from the start.
+    pub(super) fn load_early(&self) {
+        for name in &self.models.config().at_start {
+            if let Err(error) = self
+                .models
+                .find(name)
+                .map_err(|error| error.to_string())
+                .and_then(|model| self.queue(&model.name).map(drop).map_err(|error| error.to_string()))
+            {
+                tracing::error!(%name, error, "an added model cannot be loaded");
+            }
+        }
+    }
+
+    pub(super) fn models(&self) -> &AddedModels {
+        &self.models
+    }
+
+    /// Where the state of the model of this name and version is; nothing while it has no thread.
+    pub(super) fn status(&self, name: &AddedName) -> Option<Arc<Status>> {
+        self.running().iter().find(|running| running.name == *name).map(|running| Arc::clone(&running.status))
+    }
+
+    /// The queue of the model of this name and version.
+    ///
+    /// # Errors
+    /// [`EngineError::Failed`] where there is no such model, or where its memory exceeds that of all.
+    pub(super) fn queue(&self, name: &AddedName) -> Result<mpsc::Sender<Ticket>, EngineError> {
+        let mut running = self.running();
+        if let Some(running) = running.iter_mut().find(|running| running.name == *name) {
+            running.used = Instant::now();
+            return Ok(running.tickets.clone());
+        }
+        let model = self.models.find(name).map_err(|error| EngineError::Failed(error.to_string()))?;
+        let memory = model.memory();
+        if memory > self.memory {
+            let [needed, most] = [memory, self.memory].map(|bytes| bytes.div_ceil(1 << 20));
+            return Err(EngineError::Failed(format!("{name} takes {needed} MB, more than `models.memory`, {most} MB")));
+        }
+        // Another version of a model is not used again.
+        let mut ended: Vec<_> = running.extract_if(.., |running| running.name.name() == name.name()).collect();
+        while running.iter().map(|running| running.memory).sum::<u64>() + memory > self.memory {
+            let oldest = (0..running.len()).min_by_key(|at| running[*at].used).expect("without any there is memory");
+            ended.push(running.swap_remove(oldest));
+        }
+        let started = self.start(model, ended.into_iter().map(|Running { thread, .. }| thread).collect());
+        let tickets = started.tickets.clone();
+        running.push(started);
+        Ok(tickets)
+    }
+
+    /// A thread for `model`, which loads it once the threads of those that it replaces have ended.
+    fn start(&self, model: AddedModel, replaced: Vec<JoinHandle<()>>) -> Running {
+        let AddedModel { ref name, .. } = model;
+        let (tickets, inbox) = mpsc::channel();
+        let status = Arc::new(Status::of_added());
+        status.announce(&name.to_string(), model.card.conventions.size, WeightsInfo::default());
+        let (models, wanted, threads) = (self.models.clone(), name.clone(), self.config.workers());
+        let factory: SegmenterFactory = Arc::new(move || models.load(&wanted, threads));
+        let device = Device {
+            inbox,
+            factory,
+            threads: device_thread::one_thread(),
+            status: Arc::clone(&status),
+            admission: Arc::clone(&self.admission),
+            buffers: self.buffers.clone(),
+            max_batch: self.config.max_batch,
+            idle_unload: self.config.idle_unload,
+            is_built_in: false,
+        };
+        let run = move || {
+            for thread in replaced {
+                if thread.join().is_err() {
+                    tracing::error!("the thread of an added model panicked");
+                }
+            }
+            device.run();
+        };
+        let thread = std::thread::Builder::new().name(name.name().chars().take(15).collect()).spawn(run);
+        let thread = thread.expect("the system has threads left");
+        Running { name: name.clone(), memory: model.memory(), used: Instant::now(), tickets, status, thread }
+    }
+
+    /// Takes the threads of all models; they end with the pictures that are in their queues.
+    pub(super) fn end(&self) -> Vec<JoinHandle<()>> {
+        self.running().drain(..).map(|Running { thread, .. }| thread).collect()
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for AddedQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let running: Vec<(String, EngineState)> =
+            self.running().iter().map(|running| (running.name.to_string(), running.status.now())).collect();
+        f.debug_struct("AddedQueues").field("running", &running).finish_non_exhaustive()
+    }
+}

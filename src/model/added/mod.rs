@@ -1,0 +1,421 @@
+//! Added models: segmentation networks that others have published, as ONNX files of the operator.
+//!
+//! Each lies in a folder of its own, `models/NAME` in the data folder, with a `model.toml` ([`Card`]); those of a read-only deployment
+//! are in the configuration. Folders are read anew for each request that names a model, so that one that is added is there at once.
+
+mod card;
+mod config;
+mod folder;
+mod name;
+
+pub use card::Card;
+pub use config::{ModelFile, ModelsConfig};
+pub use name::{AddedName, InvalidName};
+
+use crate::model::onnx::{self, Conventions, FileError, GraphFile, ModelType, Runtime, RuntimeError};
+use crate::model::{SegmentError, Segmenter};
+use card::sha256_of;
+use folder::Found;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of models in the data folder.
+const FOLDER: &str = "models";
+/// The file with a model's card.
+const CARD: &str = "model.toml";
+/// Licence and source of a model of the configuration.
+const CONFIGURED: &str = "configuration";
+/// Sides of a network's input in pixels.
+const SIDES: std::ops::RangeInclusive<u32> = 32..=4096;
+
+/// An added model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddedModel {
+    /// Its name, with its version.
+    pub name: AddedName,
+    /// What is known of it.
+    pub card: Card,
+    /// Where its files are.
+    folder: PathBuf,
+}
+
+/// Why there is no such model.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// No model has this name.
+    #[error("there is no model {name}; added are {}", listed(known))]
+    Unknown {
+        /// The name.
+        name: AddedName,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The model has another version.
+    #[error("there is no model {wanted}; the one that is here is {found}")]
+    OtherVersion {
+        /// The version that was asked for.
+        wanted: AddedName,
+        /// The version that is there.
+        found: AddedName,
+    },
+    /// Its card cannot be read.
+    #[error("the model {name} is damaged: {reason}")]
+    Damaged {
+        /// The name.
+        name: AddedName,
+        /// What is wrong with its card.
+        reason: String,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none (`backdrop models add`)".to_owned() } else { names.join(", ") }
+}
+
+/// Why a model cannot be added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// Its files cannot be read, or not be stored.
+    #[error("{0}")]
+    Io(String, #[source] io::Error),
+    /// A folder without the one file that is meant.
+    #[error("expected a folder with one ONNX file, or with {USUAL}; it has {}", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") }, USUAL = "model.onnx")]
+    Folder(Vec<String>),
+    /// A file of a folder is no JSON.
+    #[error("{0} cannot be read")]
+    Json(String, #[source] serde_json::Error),
+    /// `preprocessor_config.json` says what is not understood.
+    #[error("preprocessor_config.json: `{0}` is {1}, which is not understood; give the conventions with --set")]
+    Preprocessor(String, String),
+    /// The file itself.
+    #[error("{0}")]
+    File(String, #[source] FileError),
+    /// Its type is not known by its name.
+    #[error("the type of {file} is unknown; say --type {types}. Its graph has {graph}", types = ModelType::ALL.map(ModelType::name).join(", "))]
+    UnknownType {
+        /// The file.
+        file: String,
+        /// What it says of itself.
+        graph: String,
+    },
+    /// Its conventions are incomplete or impossible.
+    #[error("the conventions are wrong: {0}")]
+    Conventions(String),
+    /// There is one with this name.
+    #[error("there is a model {0} already; remove it first, or choose another --name")]
+    Exists(AddedName),
+    /// The network cannot be run.
+    #[error("{file} cannot be used: {reason}")]
+    Graph {
+        /// The file.
+        file: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The name is none.
+    #[error("{0:?} is no name")]
+    Name(String, #[source] InvalidName),
+}
+
+/// What the operator says of a model that he adds.
+#[derive(Clone, Debug, Default)]
+pub struct Adding {
+    /// Its name; by default that of the file.
+    pub name: Option<String>,
+    /// Its type; by default what the name of the file means.
+    pub kind: Option<ModelType>,
+    /// Conventions in place of those of the type, as in `model.toml`.
+    pub conventions: toml::Table,
+    /// Its licence; by default that of the type's published weights.
+    pub licence: Option<String>,
+}
+
+/// The added models of a data folder and a configuration. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct AddedModels(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    folder: Option<PathBuf>,
+    configured: Vec<AddedModel>,
+    config: ModelsConfig,
+}
+
+impl AddedModels {
+    /// Those of `data_dir`, which need not be there, and of `config`.
+    ///
+    /// # Errors
+    /// [`AddError`] for a file of the configuration.
+    pub fn open(data_dir: &Path, config: &ModelsConfig) -> Result<Self, AddError> {
+        let configured = config.files.iter().map(configured).collect::<Result<_, _>>()?;
+        Ok(Self(Arc::new(Inner { folder: Some(data_dir.join(FOLDER)), configured, config: config.clone() })))
+    }
+
+    /// Their configuration.
+    #[must_use]
+    pub fn config(&self) -> &ModelsConfig {
+        &self.0.config
+    }
+
+    /// All of them by name; a damaged one is its error.
+    #[must_use]
+    pub fn list(&self) -> Vec<Result<AddedModel, FindError>> {
+        let entries = self.0.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let mut names: Vec<AddedName> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        names.extend(self.0.configured.iter().map(|model| model.name.clone()));
+        names.sort_by(|one, other| one.name().cmp(other.name()));
+        names.dedup_by(|one, other| one.name() == other.name());
+        names.iter().map(|name| self.find(name)).collect()
+    }
+
+    /// The model of this name, in this version where the name has one.
+    ///
+    /// # Errors
+    /// [`FindError`].
+    pub fn find(&self, name: &AddedName) -> Result<AddedModel, FindError> {
+        let model = match self.0.configured.iter().find(|model| model.name.name() == name.name()) {
+            Some(model) => model.clone(),
+            None => self.read(name)?,
+        };
+        match name.version() {
+            Some(_) if *name != model.name => Err(FindError::OtherVersion { wanted: name.clone(), found: model.name }),
+            _ => Ok(model),
+        }
+    }
+
+    fn read(&self, name: &AddedName) -> Result<AddedModel, FindError> {
+        let folder = self.0.folder.as_ref().map(|folder| folder.join(name.name()));
+        let text = folder.as_ref().map(|folder| fs::read_to_string(folder.join(CARD)));
+        let (Some(folder), Some(text)) = (folder, text) else { return Err(self.unknown(name)) };
+        let damaged = |reason: String| FindError::Damaged { name: name.clone(), reason };
+        let text = match text {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(self.unknown(name)),
+            Err(error) => return Err(damaged(format!("{CARD}: {error}"))),
+        };
+        let card: Card = toml::from_str(&text).map_err(|error| damaged(format!("{CARD}: {}", error.message())))?;
+        let is_name = |file: &String| Path::new(file).file_name() == Some(file.as_ref());
+        if !std::iter::once(&card.file).chain(card.data.keys()).all(is_name) {
+            return Err(damaged(format!("{CARD}: `file` is no file name")));
+        }
+        check(&card.conventions).map_err(|error| damaged(format!("{CARD}: {error}")))?;
+        Ok(AddedModel { name: card.versioned(name), card, folder })
+    }
+
+    fn unknown(&self, name: &AddedName) -> FindError {
+        let folder = self.0.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok());
+        let names = folder.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let configured = self.0.configured.iter().map(|model| model.name.name().to_owned());
+        let mut known: Vec<_> = names.filter(|name| name.parse::<AddedName>().is_ok()).chain(configured).collect();
+        known.sort();
+        FindError::Unknown { name: name.clone(), known }
+    }
+
+    /// Adds the ONNX file, or the folder of Hugging Face, at `path`. Where ONNX Runtime is there, the network is loaded once; its
+    /// error in the result says that it is not.
+    ///
+    /// # Errors
+    /// [`AddError`].
+    pub fn add(&self, path: &Path, adding: Adding) -> Result<(AddedModel, Option<RuntimeError>), AddError> {
+        let io = |what: &str, path: &Path| {
+            let what = format!("{} cannot be {what}", path.display());
+            move |error| AddError::Io(what, error)
+        };
+        let found = Found::at(path)?;
+        let shown = found.file.display().to_string();
+        let graph = GraphFile::read(&found.file).map_err(|error| AddError::File(shown.clone(), error))?;
+        let kind = adding.kind.or_else(|| found.kind(path));
+        let unknown = || AddError::UnknownType { file: shown.clone(), graph: graph.to_string() };
+        let kind = kind.ok_or_else(unknown)?;
+        let name = adding.name.unwrap_or_else(|| suggested(path));
+        let name: AddedName = name.parse().map_err(|error| AddError::Name(name.clone(), error))?;
+        if name.version().is_some() {
+            return Err(AddError::Name(name.to_string(), InvalidName));
+        }
+        if !matches!(self.find(&name), Err(FindError::Unknown { .. })) {
+            return Err(AddError::Exists(name));
+        }
+        let bytes = fs::metadata(&found.file).map_err(io("read", &found.file))?.len();
+        let of_type = kind.conventions(bytes).map(|of_type| found.conventions(of_type)).transpose()?;
+        let conventions = completed(of_type, adding.conventions)?;
+        let runtime = match Runtime::load(self.0.config.onnxruntime.as_deref()) {
+            Ok(runtime) => {
+                let tried =
+                    onnx::open(&runtime, &found.file, conventions.clone(), name.to_string(), self.0.config.device, 1);
+                tried.map_err(|error| AddError::Graph { file: shown, reason: error.to_string() })?;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let folder = self
+            .0
+            .folder
+            .as_ref()
+            .ok_or_else(|| AddError::Io("there is no data folder".to_owned(), io::ErrorKind::NotFound.into()))?;
+        // Complete before it has its name.
+        let (target, unfinished) = (folder.join(name.name()), folder.join(format!(".{}", name.name())));
+        let _: io::Result<()> = fs::remove_dir_all(&unfinished);
+        fs::create_dir_all(&unfinished).map_err(io("created", &unfinished))?;
+        let beside = found.file.parent().unwrap_or(Path::new(""));
+        let place = |file: &Path| -> Result<(String, String, u64), AddError> {
+            let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let (from, to) = (fs::canonicalize(file).map_err(io("read", file))?, unfinished.join(&name));
+            if fs::hard_link(&from, &to).is_err() {
+                fs::copy(&from, &to).map_err(io("copied", file))?;
+            }
+            let bytes = fs::metadata(&to).map_err(io("read", &to))?.len();
+            Ok((name, sha256_of(&to).map_err(io("read", &to))?, bytes))
+        };
+        let (file, sha256, mut bytes) = place(&found.file)?;
+        let mut data = std::collections::BTreeMap::new();
+        for name in &graph.data {
+            let (name, sha256, more) = place(&beside.join(name))?;
+            bytes += more;
+            data.insert(name, sha256);
+        }
+        let (licence, commercial) = kind.licence(bytes);
+        let commercial = if adding.licence.is_some() { None } else { commercial };
+        let licence = adding.licence.unwrap_or_else(|| licence.to_owned());
+        let source = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+        let card = Card {
+            kind,
+            file,
+            sha256,
+            bytes,
+            parameters: graph.parameters,
+            licence,
+            commercial,
+            source,
+            conventions,
+            data,
+        };
+        let text = toml::to_string(&card).expect("a card is plain data");
+        fs::write(unfinished.join(CARD), text).map_err(io("written", &unfinished))?;
+        fs::rename(&unfinished, &target).map_err(io("created", &target))?;
+        Ok((AddedModel { name: card.versioned(&name), card, folder: target }, runtime))
+    }
+
+    /// Removes a model's folder.
+    ///
+    /// # Errors
+    /// [`FindError::Unknown`], also for one of the configuration; else that of the file system.
+    pub fn remove(&self, name: &AddedName) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let folder = self.0.folder.as_ref().map(|folder| folder.join(name.name())).filter(|folder| folder.is_dir());
+        let folder = folder.ok_or_else(|| self.unknown(name))?;
+        Ok(fs::remove_dir_all(folder)?)
+    }
+
+    /// Loads a model; `threads` are those of one run.
+    ///
+    /// # Errors
+    /// [`SegmentError::Unusable`] with the reason: it is not there, its files have changed, or ONNX Runtime cannot run it.
+    pub fn load(&self, name: &AddedName, threads: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        let unusable = |error: &dyn std::fmt::Display| SegmentError::Unusable(error.to_string());
+        let model = self.find(name).map_err(|error| unusable(&error))?;
+        model.verify().map_err(|error| unusable(&error))?;
+        let runtime = Runtime::load(self.0.config.onnxruntime.as_deref()).map_err(|error| unusable(&error))?;
+        let AddedModel { name, card, folder } = model;
+        let file = folder.join(&card.file);
+        let device = self.0.config.device;
+        let opened = onnx::open(&runtime, &file, card.conventions, name.to_string(), device, threads);
+        opened.map_err(|error| unusable(&format_args!("{}: {error}", file.display())))
+    }
+}
+
+impl AddedModel {
+    /// Memory that it takes while it is loaded, roughly, in bytes: ONNX Runtime keeps its weights as they are and packed.
+    #[must_use]
+    pub const fn memory(&self) -> u64 {
+        2 * self.card.bytes
+    }
+
+    /// Whether its files are those that were added.
+    ///
+    /// # Errors
+    /// What is wrong, with the file.
+    pub fn verify(&self) -> Result<(), String> {
+        let files = std::iter::once((&self.card.file, &self.card.sha256)).chain(&self.card.data);
+        for (file, sha256) in files {
+            let path = self.folder.join(file);
+            let found = sha256_of(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            if found != *sha256 {
+                return Err(format!("{} has changed since it was added: its SHA-256 is {found}", path.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A model of the configuration.
+fn configured(model: &ModelFile) -> Result<AddedModel, AddError> {
+    let shown = model.file.display().to_string();
+    let io = |error| AddError::Io(format!("models.files: {shown} cannot be read"), error);
+    let bytes = fs::metadata(&model.file).map_err(io)?.len();
+    let graph =
+        GraphFile::read(&model.file).map_err(|error| AddError::File(format!("models.files: {shown}"), error))?;
+    let conventions = model.conventions.clone().or_else(|| model.kind.conventions(bytes));
+    let conventions = conventions.ok_or_else(|| AddError::Conventions("custom has none of its own".to_owned()))?;
+    check(&conventions)?;
+    let sha256 = model.sha256.clone().map_or_else(|| sha256_of(&model.file), Ok).map_err(io)?;
+    let folder = model.file.parent().unwrap_or(Path::new("")).to_owned();
+    let mut data = std::collections::BTreeMap::new();
+    for name in &graph.data {
+        data.insert(name.clone(), sha256_of(&folder.join(name)).map_err(io)?);
+    }
+    let (licence, commercial) = model.kind.licence(bytes);
+    let card = Card {
+        kind: model.kind,
+        file: model.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        sha256,
+        bytes,
+        parameters: graph.parameters,
+        licence: model.licence.clone().unwrap_or_else(|| licence.to_owned()),
+        commercial: if model.licence.is_some() { None } else { commercial },
+        source: CONFIGURED.to_owned(),
+        conventions,
+        data,
+    };
+    Ok(AddedModel { name: card.versioned(&model.name), card, folder })
+}
+
+/// The name of a file or folder as that of a model.
+fn suggested(path: &Path) -> String {
+    let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let stem = if absolute.is_dir() { absolute.file_name() } else { absolute.file_stem() };
+    let stem = stem.map(|stem| stem.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    stem.chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' })
+        .collect()
+}
+
+/// The conventions of a type with what the operator says of them.
+fn completed(of_type: Option<Conventions>, given: toml::Table) -> Result<Conventions, AddError> {
+    let wrong = |error: &dyn std::fmt::Display| AddError::Conventions(error.to_string().trim().to_owned());
+    let mut table = match of_type {
+        Some(of_type) => toml::Table::try_from(of_type).map_err(|error| wrong(&error))?,
+        None => toml::Table::new(),
+    };
+    table.extend(given);
+    let conventions = table.try_into::<Conventions>().map_err(|error| wrong(&error.message()))?;
+    check(&conventions)?;
+    Ok(conventions)
+}
+
+/// Refuses conventions that no picture can be brought to.
+fn check(conventions: &Conventions) -> Result<(), AddError> {
+    let Conventions { size, range, mean, deviation, .. } = conventions;
+    let is_number = |value: &f32| value.is_finite();
+    let wrong = |what: String| Err(AddError::Conventions(what));
+    if !SIDES.contains(size) {
+        return wrong(format!("`size` is {size}; expected {} to {}", SIDES.start(), SIDES.end()));
+    }
+    if !mean.iter().all(is_number) || !deviation.iter().all(|value| value.is_finite() && *value != 0.0) {
+        return wrong("`mean` and `deviation` are three numbers each, and no deviation is 0".to_owned());
+    }
+    match range {
+        onnx::Range::Fixed(range) if !(range.is_finite() && *range > 0.0) => wrong("`range` is above 0".to_owned()),
+        onnx::Range::Fixed(_) | onnx::Range::Maximum => Ok(()),
+    }
+}

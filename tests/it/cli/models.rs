@@ -1,0 +1,290 @@
+//! `backdrop models`, and added models in the other commands and in a daemon.
+
+#![cfg(unix)]
+
+use super::serve::Daemon;
+use crate::support::command::{backdrop, http_client, json, photo, stderr, stdout};
+use crate::support::onnxruntime::{library, network};
+use reqwest::multipart::{Form, Part};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+
+/// A command on a data folder.
+fn command(data: &Path, library: &Path, arguments: &[&str]) -> Command {
+    let mut command = backdrop();
+    command.args(arguments).arg("--data-dir").arg(data).env("ORT_DYLIB_PATH", library);
+    command
+}
+
+fn run(data: &Path, library: &Path, arguments: &[&str]) -> Output {
+    command(data, library, arguments).output().expect("the binary starts")
+}
+
+/// Adds `first` as a network with small masks.
+fn add(data: &Path, library: &Path, name: &str) -> String {
+    let file = network("first");
+    let arguments = [
+        "models",
+        "add",
+        file.to_str().unwrap(),
+        "--name",
+        name,
+        "--type",
+        "isnet",
+        "--set",
+        "size=64",
+        "--set",
+        "deviation=[0.25,0.25,0.25]",
+        "--json",
+    ];
+    let output = run(data, library, &arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let version = json(&output)[0]["version"].as_str().expect("a version").to_owned();
+    format!("{name}/{version}")
+}
+
+#[test]
+fn a_model_is_added_listed_checked_used_and_removed() {
+    let Some(library) = library() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (data, picture) = (folder.path().join("data"), photo("coffee.jpg"));
+    let picture = picture.to_str().unwrap();
+    let out = folder.path().join("out.png");
+    let out = out.to_str().unwrap();
+    add(&data, &library, "mine");
+    let listed = json(&run(&data, &library, &["models", "list", "--json"]));
+    let of = |name: &str| listed.as_array().unwrap().iter().find(|row| row["name"] == name).cloned().expect(name);
+    assert_eq!((&of("mine")["architecture"], &of("mine")["parameters"]), (&"isnet".into(), &5.into()));
+    assert_eq!(of("fgnet-384")["file"], "built in");
+    assert!(stdout(&run(&data, &library, &["models", "list"])).lines().next().unwrap().contains("COMMERCIAL"));
+
+    let mask = folder.path().join("mask.png");
+    let checked = run(&data, &library, &["models", "check", "mine", picture, "-o", mask.to_str().unwrap(), "--json"]);
+    let report = json(&checked);
+    assert_eq!((&report["mask"], checked.status.code()), (&"64×64".into(), Some(0)), "{report}");
+    assert!(fs::read(mask).unwrap().starts_with(b"\x89PNG"));
+    assert!(run(&data, &library, &["models", "verify"]).status.success());
+
+    let removed = run(&data, &library, &["remove", picture, "-o", out, "--model", "mine"]);
+    assert!(removed.status.success(), "{}", stderr(&removed));
+    assert!(fs::read(out).unwrap().starts_with(b"\x89PNG"));
+    let by_field = ["remove", picture, "-o", out, "--set", "segmentation_model=mine", "--json"];
+    assert!(run(&data, &library, &by_field).status.success());
+    let (from, to) = (folder.path().join("in"), folder.path().join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::copy(picture, from.join("a.jpg")).unwrap();
+    let [source, target] = [&from, &to].map(|folder| format!("file://{}", folder.display()));
+    let report = folder.path().join("report.jsonl");
+    let bulk = ["bulk", &source, &target, "--report", report.to_str().unwrap(), "--model", "mine", "--json"];
+    let bulk = run(&data, &library, &bulk);
+    assert!(bulk.status.success() && to.join("a.png").exists(), "{}", stderr(&bulk));
+    assert!(fs::read_to_string(report).unwrap().contains("\"mine/"), "the report names the model");
+
+    assert!(run(&data, &library, &["models", "remove", "mine"]).status.success());
+    let gone = run(&data, &library, &["remove", picture, "-o", out, "--model", "mine"]);
+    assert_eq!(
+        (gone.status.code(), stderr(&gone).trim()),
+        (Some(2), "backdrop: there is no model mine; added are none (`backdrop models add`)")
+    );
+}
+
+#[test]
+fn what_looks_like_wrong_conventions_is_told() {
+    let Some(library) = library() else { return };
+    let data = tempfile::tempdir().unwrap();
+    let file = network("constant");
+    let added = run(data.path(), &library, &["models", "add", file.to_str().unwrap(), "--type", "rmbg"]);
+    assert!(stderr(&added).contains("does not allow commercial use"), "{}", stderr(&added));
+    let checked = run(data.path(), &library, &["models", "check", "constant", photo("coffee.jpg").to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(stdout(&checked).contains("warning: the mask is the same everywhere"), "{}", stdout(&checked));
+}
+
+#[test]
+fn without_a_library_a_model_is_added_untried_and_its_use_fails_with_what_to_do() {
+    let data = tempfile::tempdir().unwrap();
+    let (missing, file, picture) = (Path::new("/nonexistent/libonnxruntime.so"), network("first"), photo("coffee.jpg"));
+    let added = run(data.path(), missing, &["models", "add", file.to_str().unwrap(), "--type", "isnet"]);
+    assert!(added.status.success() && stderr(&added).starts_with("The model was not tried"), "{}", stderr(&added));
+    let out = data.path().join("out.png");
+    let arguments = ["remove", picture.to_str().unwrap(), "-o", out.to_str().unwrap(), "--model", "first"];
+    let used = run(data.path(), missing, &arguments);
+    assert_eq!(used.status.code(), Some(2));
+    assert!(stderr(&used).contains("failed to load from `/nonexistent/libonnxruntime.so`"), "{}", stderr(&used));
+    // No library: a text.
+    fs::write(data.path().join("text.so"), "text").unwrap();
+    let used = run(data.path(), &data.path().join("text.so"), &arguments);
+    assert!(
+        used.status.code() == Some(2) && stderr(&used).contains("ONNX Runtime cannot be used"),
+        "{}",
+        stderr(&used)
+    );
+    let doctor = command(data.path(), missing, &["doctor", "--json"]).output().unwrap();
+    let checks = json(&doctor);
+    let check = checks["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["name"] == "models")
+        .cloned()
+        .expect("it is there");
+    assert!(
+        check["status"] == "failed" && check["remedy"].as_str().unwrap().contains("pip install onnxruntime"),
+        "{check}"
+    );
+}
+
+#[test]
+fn requests_select_added_models_by_header_field_and_rembgs_name() {
+    let Some(library) = library() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path();
+    let mine = add(data, &library, "isnet-general-use");
+    let variables = [
+        ("ORT_DYLIB_PATH", library.to_str().unwrap()),
+        ("BACKDROP_BOOTSTRAP_KEY", KEY),
+        ("BACKDROP_COMPAT_REMBG", "true"),
+    ];
+    let mut daemon = Daemon::start_with(data, &variables);
+    let (address, admin) = daemon.addresses();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = http_client().build().expect("a client");
+        let form = |fields: &[(&'static str, &str)]| {
+            let file = Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
+            fields
+                .iter()
+                .fold(Form::new().part("file", file), |form, (name, value)| form.text(*name, (*value).to_owned()))
+        };
+        let send = async |path: &str, header: Option<&str>, fields: &[(&'static str, &str)]| {
+            let request =
+                client.post(format!("http://{address}{path}")).bearer_auth(KEY).timeout(Duration::from_secs(120));
+            let request = header.iter().fold(request, |request, model| request.header("x-service-model", *model));
+            let response = request.multipart(form(fields)).send().await.unwrap();
+            let model = response.headers().get("x-service-model").map(|model| model.to_str().unwrap().to_owned());
+            (response.status().as_u16(), model, response.bytes().await.unwrap())
+        };
+        let models = async || {
+            let response = client.get(format!("http://{address}/models")).bearer_auth(KEY).send().await.unwrap();
+            response.json::<Value>().await.unwrap()["models"].as_array().unwrap().clone()
+        };
+        let listed = models().await;
+        let names: Vec<_> = listed.iter().map(|model| model["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["fgnet-384/10", "fgnet-384-quality/10", &mine]);
+        assert_eq!(
+            (&listed[0]["is_default"], &listed[2]["type"], &listed[2]["loaded"]),
+            (&true.into(), &"isnet".into(), &false.into())
+        );
+        assert_eq!((&listed[2]["parameters"], &listed[2]["commercial_use"]), (&5.into(), &Value::Null));
+        assert!(listed[0]["parameters"].as_u64() > Some(1_000_000));
+
+        let by_header = send("/remove", Some("isnet-general-use"), &[]).await;
+        assert_eq!((by_header.0, by_header.1.as_deref()), (200, Some(mine.as_str())));
+        let built_in = send("/remove", None, &[]).await;
+        assert_eq!(built_in.1.as_deref(), Some("fgnet-384/10"));
+        assert_ne!(by_header.2, built_in.2);
+        for (header, field) in [(None, mine.as_str()), (Some(mine.as_str()), "isnet-general-use")] {
+            let by_field = send("/remove", header, &[("segmentation_model", field)]).await;
+            assert_eq!(by_field, by_header, "{header:?} {field}");
+        }
+        for path in ["/mask", "/studio-shot", "/shadow", "/sticker", "/smart-crop"] {
+            let answered = send(path, Some(&mine), &[]).await;
+            assert_eq!((answered.0, answered.1.as_deref()), (200, Some(mine.as_str())), "{path}");
+        }
+        let refused = async |header: Option<&str>, fields: &[(&'static str, &str)]| {
+            let (status, _, body) = send("/remove", header, fields).await;
+            assert_eq!(status, 400);
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            (body["error"]["param"].as_str().unwrap().to_owned(), body["error"]["message"].as_str().unwrap().to_owned())
+        };
+        let (param, message) = refused(Some("fgnet-384"), &[("segmentation_model", "isnet-general-use")]).await;
+        assert_eq!(param, "segmentation_model");
+        assert!(message.contains("the model of the header"), "{message}");
+        for (header, fields, param) in [
+            (Some("isnet-general-use/00000000"), &[][..], "x-service-model"),
+            (Some("../isnet-general-use"), &[], "x-service-model"),
+            (None, &[("segmentation_model", "other")], "segmentation_model"),
+        ] {
+            let (refused, message) = refused(header, fields).await;
+            assert_eq!(refused, param);
+            assert!(message.contains(&format!("isnet-general-use or {mine}, once")), "{message}");
+        }
+        assert_eq!(models().await[2]["loaded"], true);
+
+        // On rembg's route by its own names.
+        let rembg = async |name: &str| send("/api/remove", None, &[("model", name)]).await;
+        assert_eq!(rembg("isnet-general-use").await.0, 200);
+        assert_eq!(rembg("u2net").await.0, 200);
+        let (status, _, body) = rembg("birefnet-general").await;
+        assert_eq!(status, 400);
+        assert!(String::from_utf8_lossy(&body).contains("backdrop models add"), "{}", String::from_utf8_lossy(&body));
+
+        // One that is added while the daemon runs, as the account's default.
+        let unknown = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
+        assert!(
+            unknown.status.code() == Some(2) && stderr(&unknown).contains("there is no model later"),
+            "{}",
+            stderr(&unknown)
+        );
+        let later = add(data, &library, "later");
+        let set = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
+        assert!(set.status.success(), "{}", stderr(&set));
+        assert_eq!(send("/remove", None, &[]).await.1.as_deref(), Some(later.as_str()));
+        assert_eq!(models().await[0]["name"], later.as_str());
+        let metrics = client.get(format!("http://{admin}/metrics")).send().await.unwrap().text().await.unwrap();
+        assert!(metrics.contains(&format!("backdrop_model_images_total{{model=\"{later}\"}} 1")), "{metrics}");
+        assert!(run(data, &library, &["models", "remove", "later"]).status.success());
+        let (status, _, body) = send("/remove", None, &[]).await;
+        assert_eq!(status, 400);
+        assert!(String::from_utf8_lossy(&body).contains("the default model of this account cannot be used"));
+        assert_eq!(send("/remove", Some("fgnet-384"), &[]).await.0, 200);
+    });
+    daemon.signal("TERM");
+    daemon.0.stdout = None;
+    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_daemon_whose_default_is_an_added_model_loads_it_at_the_start() {
+    let Some(library) = library() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mine = add(folder.path(), &library, "mine");
+    let variables = [
+        ("ORT_DYLIB_PATH", library.to_str().unwrap()),
+        ("BACKDROP_BOOTSTRAP_KEY", KEY),
+        ("BACKDROP_ENGINE_MODEL", "mine"),
+    ];
+    let mut daemon = Daemon::start_with(folder.path(), &variables);
+    let address = daemon.address();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = http_client().build().expect("a client");
+        let mut tries = 0;
+        loop {
+            let response = client.get(format!("http://{address}/models")).bearer_auth(KEY).send().await.unwrap();
+            let first = response.json::<Value>().await.unwrap()["models"][0].clone();
+            assert_eq!((&first["name"], &first["is_default"]), (&mine.as_str().into(), &true.into()));
+            if first["loaded"] == true {
+                break;
+            }
+            tries += 1;
+            assert!(tries < 600, "it was never loaded");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    daemon.signal("TERM");
+    daemon.0.stdout = None;
+    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+    let unknown = [("BACKDROP_ENGINE_MODEL", "other")];
+    let refused = backdrop().args(["serve", "--data-dir"]).arg(folder.path()).envs(unknown).output().unwrap();
+    assert!(
+        refused.status.code() == Some(2) && stderr(&refused).contains("there is no model other"),
+        "{}",
+        stderr(&refused)
+    );
+}
