@@ -91,8 +91,8 @@ impl Stages {
                 let frame = self.picture(&image)?;
                 let frames = vec![&frame; batch];
                 let (seconds, masks) = timed(|| self.segmenter.segment(&frames));
-                let values = masks?.swap_remove(0).into_values();
-                let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+                let mask = masks?.swap_remove(0);
+                let bytes: Vec<u8> = mask.values().iter().flat_map(|value| value.to_le_bytes()).collect();
                 written(seconds, &bytes, output.as_deref())
             }
             Request::Alpha { image, trimap, output } => {

@@ -55,7 +55,7 @@ enum AccountsCommand {
         /// Whether it may use /replace-bg-ai.
         #[arg(long)]
         generates: Option<Switch>,
-        /// New model of the account, in the same way.
+        /// New model of the account, as for `create`.
         #[arg(long)]
         model: Option<AccountModel>,
         /// Print JSON.

@@ -53,16 +53,16 @@ pub(super) fn added_models(config: &Config) -> Result<AddedModels, Failure> {
     Ok(AddedModels::open(&config.data_dir, &config.models)?)
 }
 
-/// Sets the network of `recipe`: that of the model which its fields name, else the configured one.
+/// Selects the network of `recipe` by the model that its fields name, else by the configuration.
 pub(super) fn select_network(config: &Config, recipe: &mut Recipe) -> Result<(), Failure> {
     if let Some(cut) = recipe.cut_mut() {
-        cut.network = network(config, cut.named_model.as_ref())?;
+        cut.network = network(config, &added_models(config)?, cut.named_model.as_ref())?;
     }
     Ok(())
 }
 
 /// The network of a model by its name, with or without a version; without a name the configured one.
-fn network(config: &Config, named: Option<&ModelRef>) -> Result<Network, Failure> {
+fn network(config: &Config, models: &AddedModels, named: Option<&ModelRef>) -> Result<Network, Failure> {
     let name = match (named, &config.engine.model) {
         (None, Network::BuiltIn(mode)) => return Ok(Network::BuiltIn(*mode)),
         (None, Network::Added(name)) => name.clone(),
@@ -74,7 +74,7 @@ fn network(config: &Config, named: Option<&ModelRef>) -> Result<Network, Failure
             name.parse().map_err(|_| format!("there is no model {name:?}"))?
         }
     };
-    Ok(Network::Added(added_models(config)?.find(&name)?.name))
+    Ok(Network::Added(models.find(&name)?.name))
 }
 
 /// Memory for added models in bytes.
@@ -90,10 +90,8 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
     let file = weights_file(config)?;
     let weights = parsed(&file)?;
     let models = added_models(config)?;
-    let default = network(config, None)?;
-    for name in &config.models.at_start {
-        models.find(name)?;
-    }
+    let at_start = config.models.at_start.iter().map(|name| Ok(Network::Added(models.find(name)?.name)));
+    let at_start: Vec<_> = at_start.chain([network(config, &models, None)]).collect::<Result<_, Failure>>()?;
     let device = ActiveDevice::select_in(&config.device, config.engine.precision)?;
     let on = device.clone();
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
@@ -111,7 +109,7 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
     let memory = memory_of_models(config);
     let engine = Engine::start_with_models(&config.engine, Arc::new(factory), retoucher, models, memory);
     engine.announce(&model, side, info);
-    engine.load(&default)?;
+    at_start.iter().try_for_each(|network| engine.load(network))?;
     Ok((engine, on))
 }
 
@@ -134,7 +132,7 @@ impl LocalEngine {
     /// An engine that a daemon shares with its requests, once it is ready.
     pub(super) async fn on(engine: Engine, device: ActiveDevice, config: &Config) -> Result<Self, Failure> {
         engine.ready().await?;
-        engine.ready_by(&network(config, None)?).await?;
+        engine.ready_by(&network(config, engine.added(), None)?).await?;
         Ok(Self { engine, device, limits: config.limits.of_local_pictures() })
     }
 

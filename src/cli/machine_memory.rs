@@ -2,7 +2,7 @@
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// In megabytes; that of the container, where it has a limit.
+/// In megabytes; the container's limit, if it has one.
 pub(super) fn total_megabytes() -> u64 {
     let ram = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(ram);

@@ -41,7 +41,7 @@ enum Command {
         /// A convention of docs/models.md in place of the type's, in TOML, such as size=512 or mean=[0.5,0.5,0.5]; may be repeated
         #[arg(long = "set", value_name = "NAME=VALUE")]
         set: Vec<String>,
-        /// Licence of the model [default: that of the type's published weights]
+        /// Licence of the model [default: the licence of the type's published weights]
         #[arg(long)]
         licence: Option<String>,
         /// Print JSON
@@ -206,7 +206,9 @@ fn check(
         stdout::print_json(&report)?;
     } else {
         let kind = if mask.is_matte() { "matte" } else { "mask" };
-        let memory = most_memory().map_or_else(String::new, |megabytes| format!(", {megabytes} MB of memory at most"));
+        let memory = report["memory_megabytes"]
+            .as_u64()
+            .map_or_else(String::new, |megabytes| format!(", {megabytes} MB of memory at most"));
         stdout::print_line(&format!(
             "{} on {}: a {kind} of {}; loaded in {} ms, run in {} ms{memory}",
             network.model(),

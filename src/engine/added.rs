@@ -45,20 +45,6 @@ impl AddedQueues {
         Self { models, memory, config: config.clone(), admission, buffers, running: Mutex::default() }
     }
 
-    /// Begins to load the models that are to be there from the start.
-    pub(super) fn load_early(&self) {
-        for name in &self.models.config().at_start {
-            if let Err(error) = self
-                .models
-                .find(name)
-                .map_err(|error| error.to_string())
-                .and_then(|model| self.queue(&model.name).map(drop).map_err(|error| error.to_string()))
-            {
-                tracing::error!(%name, error, "an added model cannot be loaded");
-            }
-        }
-    }
-
     pub(super) fn models(&self) -> &AddedModels {
         &self.models
     }
@@ -71,7 +57,7 @@ impl AddedQueues {
     /// The queue of the model of this name and version.
     ///
     /// # Errors
-    /// [`EngineError::Failed`] where there is no such model, or where its memory exceeds that of all.
+    /// [`EngineError::Failed`] when there is no such model, or its memory exceeds the memory for all.
     pub(super) fn queue(&self, name: &AddedName) -> Result<mpsc::Sender<Ticket>, EngineError> {
         let mut running = self.running();
         if let Some(running) = running.iter_mut().find(|running| running.name == *name) {

@@ -42,7 +42,7 @@ pub(super) struct Device {
     pub(super) max_batch: usize,
     pub(super) idle_unload: Option<Duration>,
     /// Whether the network is the built-in one. That is tested when it is loaded, has one grid, and is loaded again without tickets
-    /// after a failure; an added one is unloaded when it is idle itself, whatever else runs.
+    /// after a failure; an added one is unloaded by its idle time, not the engine's.
     pub(super) is_built_in: bool,
 }
 
@@ -333,7 +333,7 @@ fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<RawMask>, began:
     }
 }
 
-/// The pool of a network that has threads of its own.
+/// The pool of a network that runs on other threads.
 pub(super) fn one_thread() -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("the system has threads left")
 }

@@ -140,7 +140,7 @@ impl Engine {
         Self::start_with_models(config, factory, retoucher, AddedModels::default(), 0)
     }
 
-    /// The same with added models, of which so many bytes are loaded at the same time.
+    /// As [`Engine::start_with`], with added models, of which at most `memory` bytes are loaded at a time.
     ///
     /// # Panics
     /// When the system has no thread left.
@@ -168,7 +168,6 @@ impl Engine {
             is_built_in: true,
         };
         let added = AddedQueues::new(models, memory, config, Arc::clone(&admission), buffers.clone());
-        added.load_early();
         let thread = std::thread::Builder::new()
             .name("device".to_owned())
             .spawn(move || device.run())
@@ -294,10 +293,10 @@ impl Engine {
         self.segment_by(&Network::default(), slot, frames, lane, deadline).await
     }
 
-    /// The same with any network.
+    /// As [`Engine::segment`], with any network.
     ///
     /// # Errors
-    /// Those of [`Engine::segment`]; [`EngineError::Failed`] also where an added model is not there.
+    /// The errors of [`Engine::segment`]; [`EngineError::Failed`] also when an added model is not there.
     pub async fn segment_by(
         &self,
         network: &Network,
@@ -332,7 +331,7 @@ impl Engine {
             metrics::queue_left(lane.name(), pictures);
             return Err(EngineError::Stopped);
         }
-        // An added model that is replaced ends when nobody can send it pictures any more.
+        // The thread of a replaced model ends when the last sender is dropped.
         drop(tickets);
         match timeout_at(deadline.into(), answer).await {
             Ok(answered) => answered.unwrap_or(Err(EngineError::Stopped)),
@@ -370,7 +369,7 @@ impl Engine {
     /// Begins to load an added network; the built-in one is loaded from the start.
     ///
     /// # Errors
-    /// [`EngineError::Failed`] where there is no such model, or where it takes too much memory.
+    /// [`EngineError::Failed`] when there is no such model, or it takes too much memory.
     pub fn load(&self, network: &Network) -> Result<(), EngineError> {
         match network {
             Network::BuiltIn(_) => Ok(()),

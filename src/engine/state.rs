@@ -45,7 +45,7 @@ pub struct WeightsInfo {
 pub(super) struct Status {
     state: watch::Sender<EngineState>,
     loaded: Mutex<Names>,
-    /// Whether the network is the built-in one, whose state is that of the service.
+    /// Whether the network is the built-in one, whose state is the service's.
     is_built_in: bool,
 }
 
@@ -65,7 +65,7 @@ impl Status {
         Self { state: watch::Sender::new(EngineState::Loading), loaded: Mutex::default(), is_built_in: true }
     }
 
-    /// That of an added model.
+    /// The status of an added model.
     pub(super) fn of_added() -> Self {
         Self { is_built_in: false, ..Self::new() }
     }

@@ -25,11 +25,9 @@ pub(super) fn select_model(
         recipe.cut_out_by(mode);
         (mode, app.processor.model_of(recipe))
     });
-    let Some(cut) = recipe.cut() else {
-        return sent(headers)?.map_or(Ok(()), |name| named(MODEL.as_str(), name, &built_in, None).map(drop));
-    };
+    let Some(cut) = recipe.cut() else { return by_header(headers, &built_in, None).map(drop) };
     let added = Some(app.processor.added());
-    let by_header = sent(headers)?.map(|name| named(MODEL.as_str(), name, &built_in, added)).transpose()?;
+    let by_header = by_header(headers, &built_in, added)?;
     let by_field = cut.named_model.as_ref().map(|ModelRef(name)| named(FIELD, name, &built_in, added)).transpose()?;
     if let (Some(header), Some(field)) = (&by_header, &by_field)
         && header != field
@@ -59,16 +57,20 @@ pub(super) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiEr
 /// Refuses a clip for a model that does not process clips, before the clip is read.
 pub(super) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     let models = [(InferenceMode::Standard, app.processor.model())];
-    sent(headers)?.map_or(Ok(()), |name| named(MODEL.as_str(), name, &models, None).map(drop))
+    by_header(headers, &models, None).map(drop)
 }
 
-/// The name in the header of a request.
-fn sent(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+/// The network that the header of a request names.
+fn by_header(
+    headers: &HeaderMap,
+    built_in: &[(InferenceMode, String)],
+    added: Option<&AddedModels>,
+) -> Result<Option<Network>, ApiError> {
     let mut values = headers.get_all(MODEL).iter();
     let Some(sent) = values.next() else { return Ok(None) };
     let text = sent.to_str().ok().filter(|_| values.next().is_none());
     let refused = || FieldError::invalid(MODEL.as_str(), &String::from_utf8_lossy(sent.as_bytes()), "one model, once");
-    Ok(Some(text.ok_or_else(refused)?))
+    named(MODEL.as_str(), text.ok_or_else(refused)?, built_in, added).map(Some)
 }
 
 /// The network that `name`, sent in `param`, means: one of `built_in`, or of the `added` ones.

@@ -57,7 +57,20 @@ impl RawMask {
         self.edge
     }
 
-    /// The same as coverage by the subject, which needs no matting.
+    /// This mask with other values.
+    ///
+    /// # Panics
+    /// When they are no probabilities any more.
+    #[must_use]
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut [f32])) -> Self {
+        change(&mut self.values);
+        if let Err(error) = check_probabilities(self.size, &self.values) {
+            panic!("a changed mask is {error}");
+        }
+        self
+    }
+
+    /// This mask as coverage by the subject, which needs no matting.
     #[must_use]
     pub const fn as_matte(mut self) -> Self {
         self.is_matte = true;
@@ -80,12 +93,6 @@ impl RawMask {
     #[must_use]
     pub fn values(&self) -> &[f32] {
         &self.values
-    }
-
-    /// The probabilities themselves.
-    #[must_use]
-    pub fn into_values(self) -> Recycled<Vec<f32>> {
-        self.values
     }
 }
 

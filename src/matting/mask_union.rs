@@ -13,17 +13,14 @@ const DISCOUNT: f32 = 20.0;
 /// second mask on another grid adds nothing.
 #[must_use]
 pub fn union(mask: RawMask, second: &RawMask) -> RawMask {
-    let size = mask.size();
-    if size != second.size() {
+    if mask.size() != second.size() {
         return mask;
     }
-    let (edge, is_matte) = (mask.edge(), mask.is_matte());
-    let mut values = mask.into_values();
-    for (value, second) in values.iter_mut().zip(second.values()) {
-        *value = value.max(discounted(*second));
-    }
-    let union = RawMask::new(size, values).expect("the larger of two probabilities is one").with_edge(edge);
-    if is_matte { union.as_matte() } else { union }
+    mask.changed(|values| {
+        for (value, second) in values.iter_mut().zip(second.values()) {
+            *value = value.max(discounted(*second));
+        }
+    })
 }
 
 /// The probability of `1 / DISCOUNT` of the odds of `probability`, 0..=1.

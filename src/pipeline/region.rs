@@ -20,24 +20,23 @@ pub(super) fn restricted(coverage: Coverage, region: Option<Rect>) -> Coverage {
 
 /// `mask` with only the cells of its grid that overlap `region`.
 fn masked(mask: RawMask, size: Size, region: Rect) -> RawMask {
-    let (grid, is_matte) = (mask.size(), mask.is_matte());
+    let grid = mask.size();
     let inside = |cell: u32, cells: u32, side: u32, first: u32, length: u32| {
         let edge = |cell: u32| f64::from(cell) * f64::from(side) / f64::from(cells.max(1));
         edge(cell) < f64::from(first) + f64::from(length) && edge(cell + 1) > f64::from(first)
     };
     let columns: Vec<_> =
         (0..grid.width).map(|x| inside(x, grid.width, size.width, region.left, region.width)).collect();
-    let mut values = mask.into_values();
-    for (y, row) in (0..grid.height).zip(values.chunks_mut(grid.width.max(1) as usize)) {
-        let is_row = inside(y, grid.height, size.height, region.top, region.height);
-        for (value, is_column) in row.iter_mut().zip(&columns) {
-            if !(is_row && *is_column) {
-                *value = 0.0;
+    mask.changed(|values| {
+        for (y, row) in (0..grid.height).zip(values.chunks_mut(grid.width.max(1) as usize)) {
+            let is_row = inside(y, grid.height, size.height, region.top, region.height);
+            for (value, is_column) in row.iter_mut().zip(&columns) {
+                if !(is_row && *is_column) {
+                    *value = 0.0;
+                }
             }
         }
-    }
-    let masked = RawMask::new(grid, values).expect("zeros among probabilities");
-    if is_matte { masked.as_matte() } else { masked }
+    })
 }
 
 /// `subject` with its `bounds`; of a cutout nothing is left outside of `region`, where there is one.

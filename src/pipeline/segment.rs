@@ -32,7 +32,7 @@ pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
 }
 
 /// What is segmented again. An engine's own refinement includes all that an inference mode's does; added models see the whole picture
-/// at a resolution of their own.
+/// at their own resolution.
 const fn refinement(cut: &Cut) -> Option<Scope> {
     match (cut.engine, &cut.network) {
         (Some(CutEngine::ProductV1), Network::BuiltIn(_)) => Some(Scope::Tiles),

@@ -130,7 +130,7 @@ pub struct Cut {
     pub engine: Option<CutEngine>,
     /// The model that the fields name.
     pub named_model: Option<ModelRef>,
-    /// The network: that of the named model or of the request's header, else of the account or the configuration.
+    /// The network, by the named model or the request's header, else by the account or the configuration.
     pub network: Network,
     /// Everything outside of it is background.
     pub region: Option<Region>,

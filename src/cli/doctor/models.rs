@@ -11,7 +11,7 @@ const NAME: &str = "models";
 const REMEDY: &str = "pip install onnxruntime (onnxruntime-gpu for CUDA), brew install onnxruntime, or an archive of \
     github.com/microsoft/onnxruntime/releases, also for Windows and Debian, which has no package; then set models.onnxruntime to its library";
 
-/// Which library there is, what it can run on, and whether the files of the added models are those that were added.
+/// Which library there is, what it can run on, and whether the files of the added models are unchanged.
 pub(super) fn check(config: &Config) -> Check {
     let models = match local_engine::added_models(config) {
         Ok(models) => models,
@@ -37,14 +37,9 @@ pub(super) fn check(config: &Config) -> Check {
                 format!("{added}; {} ({build}); runs on {}", path.display(), runtime.providers().join(", ")),
             )
         }
-        Err(error) if listed.is_empty() && config.models.onnxruntime.is_none() => {
-            Check::ok(NAME, format!("none added; {}", first_clause(&error.to_string())))
+        Err(_) if listed.is_empty() && config.models.onnxruntime.is_none() => {
+            Check::ok(NAME, "none added; ONNX Runtime, which runs them, was not found")
         }
         Err(error) => Check::failed(NAME, format!("{added}, but {error}"), REMEDY),
     }
-}
-
-/// Nothing is missing where no model is added.
-fn first_clause(message: &str) -> String {
-    message.split(':').next().unwrap_or_default().to_owned()
 }

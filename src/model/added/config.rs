@@ -1,4 +1,4 @@
-//! Configuration section `[models]`: what runs added models, and those of a read-only deployment.
+//! Configuration section `[models]`: what runs added models, and the models of a read-only deployment.
 
 use super::name::AddedName;
 use crate::model::onnx::{Conventions, Device, ModelType};
@@ -33,13 +33,13 @@ pub struct ModelFile {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: ModelType,
-    /// Its conventions, where they are not those of its type.
+    /// Its conventions, where they differ from its type's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conventions: Option<Conventions>,
     /// SHA-256 of the file, which is computed at the start where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Its licence; by default that of the type's published weights.
+    /// Its licence; by default the licence of the type's published weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Where the files of a folder are: in it, or in this folder of it.
 const SUBFOLDER: &str = "onnx";
 /// The file that is taken of several.
-const USUAL_FILE: &str = "model.onnx";
+pub(super) const USUAL_FILE: &str = "model.onnx";
 
 /// A file, and what its folder says of it.
 pub(super) struct Found {
@@ -20,7 +20,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The file at `path`, or that of the folder there.
+    /// The file at `path`, or the file in the folder there.
     pub(super) fn at(path: &Path) -> Result<Self, AddError> {
         if !path.is_dir() {
             return Ok(Self { file: path.to_owned(), preprocessor: Value::Null, config: Value::Null });

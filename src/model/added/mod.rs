@@ -1,7 +1,7 @@
 //! Added models: segmentation networks that others have published, as ONNX files of the operator.
 //!
-//! Each lies in a folder of its own, `models/NAME` in the data folder, with a `model.toml` ([`Card`]); those of a read-only deployment
-//! are in the configuration. Folders are read anew for each request that names a model, so that one that is added is there at once.
+//! Each lies in a folder, `models/NAME` in the data folder, with a `model.toml` ([`Card`]); the models of a read-only deployment are in the
+//! configuration. Folders are read anew for each request that names a model, so that one that is added is there at once.
 
 mod card;
 mod config;
@@ -14,8 +14,8 @@ pub use name::{AddedName, InvalidName};
 
 use crate::model::onnx::{self, Conventions, FileError, GraphFile, ModelType, Runtime, RuntimeError};
 use crate::model::{SegmentError, Segmenter};
-use card::sha256_of;
-use folder::Found;
+use card::{Said, sha256_of};
+use folder::{Found, USUAL_FILE};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 const FOLDER: &str = "models";
 /// The file with a model's card.
 const CARD: &str = "model.toml";
-/// Licence and source of a model of the configuration.
+/// Source of a model of the configuration.
 const CONFIGURED: &str = "configuration";
 /// Sides of a network's input in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 32..=4096;
@@ -81,7 +81,7 @@ pub enum AddError {
     #[error("{0}")]
     Io(String, #[source] io::Error),
     /// A folder without the one file that is meant.
-    #[error("expected a folder with one ONNX file, or with {USUAL}; it has {}", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") }, USUAL = "model.onnx")]
+    #[error("expected a folder with one ONNX file, or with {USUAL_FILE}; it has {}", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") })]
     Folder(Vec<String>),
     /// A file of a folder is no JSON.
     #[error("{0} cannot be read")]
@@ -119,16 +119,22 @@ pub enum AddError {
     Name(String, #[source] InvalidName),
 }
 
+impl AddError {
+    fn read(path: &Path, error: io::Error) -> Self {
+        Self::Io(format!("{} cannot be read", path.display()), error)
+    }
+}
+
 /// What the operator says of a model that he adds.
 #[derive(Clone, Debug, Default)]
 pub struct Adding {
-    /// Its name; by default that of the file.
+    /// Its name; by default the file's.
     pub name: Option<String>,
     /// Its type; by default what the name of the file means.
     pub kind: Option<ModelType>,
-    /// Conventions in place of those of the type, as in `model.toml`.
+    /// Conventions that replace the type's, as in `model.toml`.
     pub conventions: toml::Table,
-    /// Its licence; by default that of the type's published weights.
+    /// Its licence; by default the licence of the type's published weights.
     pub licence: Option<String>,
 }
 
@@ -162,12 +168,17 @@ impl AddedModels {
     /// All of them by name; a damaged one is its error.
     #[must_use]
     pub fn list(&self) -> Vec<Result<AddedModel, FindError>> {
+        self.names().iter().map(|name| self.find(name)).collect()
+    }
+
+    /// The names of all, in order.
+    fn names(&self) -> Vec<AddedName> {
         let entries = self.0.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
         let mut names: Vec<AddedName> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        names.extend(self.0.configured.iter().map(|model| model.name.clone()));
-        names.sort_by(|one, other| one.name().cmp(other.name()));
-        names.dedup_by(|one, other| one.name() == other.name());
-        names.iter().map(|name| self.find(name)).collect()
+        names.extend(self.0.configured.iter().map(|model| model.name.without_version()));
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// The model of this name, in this version where the name has one.
@@ -205,12 +216,7 @@ impl AddedModels {
     }
 
     fn unknown(&self, name: &AddedName) -> FindError {
-        let folder = self.0.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok());
-        let names = folder.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let configured = self.0.configured.iter().map(|model| model.name.name().to_owned());
-        let mut known: Vec<_> = names.filter(|name| name.parse::<AddedName>().is_ok()).chain(configured).collect();
-        known.sort();
-        FindError::Unknown { name: name.clone(), known }
+        FindError::Unknown { name: name.clone(), known: self.names().iter().map(AddedName::to_string).collect() }
     }
 
     /// Adds the ONNX file, or the folder of Hugging Face, at `path`. Where ONNX Runtime is there, the network is loaded once; its
@@ -237,7 +243,7 @@ impl AddedModels {
         if !matches!(self.find(&name), Err(FindError::Unknown { .. })) {
             return Err(AddError::Exists(name));
         }
-        let bytes = fs::metadata(&found.file).map_err(io("read", &found.file))?.len();
+        let bytes = bytes_of(&found.file, &graph)?;
         let of_type = kind.conventions(bytes).map(|of_type| found.conventions(of_type)).transpose()?;
         let conventions = completed(of_type, adding.conventions)?;
         let runtime = match Runtime::load(self.0.config.onnxruntime.as_deref()) {
@@ -258,39 +264,18 @@ impl AddedModels {
         let (target, unfinished) = (folder.join(name.name()), folder.join(format!(".{}", name.name())));
         let _: io::Result<()> = fs::remove_dir_all(&unfinished);
         fs::create_dir_all(&unfinished).map_err(io("created", &unfinished))?;
-        let beside = found.file.parent().unwrap_or(Path::new(""));
-        let place = |file: &Path| -> Result<(String, String, u64), AddError> {
-            let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let (from, to) = (fs::canonicalize(file).map_err(io("read", file))?, unfinished.join(&name));
+        let beside = graph.data.iter().map(|name| found.file.with_file_name(name));
+        for file in std::iter::once(found.file.clone()).chain(beside) {
+            let to = unfinished.join(file.file_name().unwrap_or_default());
+            let from = fs::canonicalize(&file).map_err(io("read", &file))?;
             if fs::hard_link(&from, &to).is_err() {
-                fs::copy(&from, &to).map_err(io("copied", file))?;
+                fs::copy(&from, &to).map_err(io("copied", &file))?;
             }
-            let bytes = fs::metadata(&to).map_err(io("read", &to))?.len();
-            Ok((name, sha256_of(&to).map_err(io("read", &to))?, bytes))
-        };
-        let (file, sha256, mut bytes) = place(&found.file)?;
-        let mut data = std::collections::BTreeMap::new();
-        for name in &graph.data {
-            let (name, sha256, more) = place(&beside.join(name))?;
-            bytes += more;
-            data.insert(name, sha256);
         }
-        let (licence, commercial) = kind.licence(bytes);
-        let commercial = if adding.licence.is_some() { None } else { commercial };
-        let licence = adding.licence.unwrap_or_else(|| licence.to_owned());
         let source = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
-        let card = Card {
-            kind,
-            file,
-            sha256,
-            bytes,
-            parameters: graph.parameters,
-            licence,
-            commercial,
-            source,
-            conventions,
-            data,
-        };
+        let said = Said { kind, conventions, licence: adding.licence.as_deref(), source };
+        let placed = unfinished.join(found.file.file_name().unwrap_or_default());
+        let card = Card::of(&placed, &graph, bytes, None, said)?;
         let text = toml::to_string(&card).expect("a card is plain data");
         fs::write(unfinished.join(CARD), text).map_err(io("written", &unfinished))?;
         fs::rename(&unfinished, &target).map_err(io("created", &target))?;
@@ -300,14 +285,14 @@ impl AddedModels {
     /// Removes a model's folder.
     ///
     /// # Errors
-    /// [`FindError::Unknown`], also for one of the configuration; else that of the file system.
+    /// [`FindError::Unknown`], also for a model of the configuration; else the file system's error.
     pub fn remove(&self, name: &AddedName) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let folder = self.0.folder.as_ref().map(|folder| folder.join(name.name())).filter(|folder| folder.is_dir());
         let folder = folder.ok_or_else(|| self.unknown(name))?;
         Ok(fs::remove_dir_all(folder)?)
     }
 
-    /// Loads a model; `threads` are those of one run.
+    /// Loads a model, each run of which uses `threads`.
     ///
     /// # Errors
     /// [`SegmentError::Unusable`] with the reason: it is not there, its files have changed, or ONNX Runtime cannot run it.
@@ -350,37 +335,27 @@ impl AddedModel {
 
 /// A model of the configuration.
 fn configured(model: &ModelFile) -> Result<AddedModel, AddError> {
-    let shown = model.file.display().to_string();
-    let io = |error| AddError::Io(format!("models.files: {shown} cannot be read"), error);
-    let bytes = fs::metadata(&model.file).map_err(io)?.len();
+    let ModelFile { name, file, kind, conventions, sha256, licence } = model;
     let graph =
-        GraphFile::read(&model.file).map_err(|error| AddError::File(format!("models.files: {shown}"), error))?;
-    let conventions = model.conventions.clone().or_else(|| model.kind.conventions(bytes));
-    let conventions = conventions.ok_or_else(|| AddError::Conventions("custom has none of its own".to_owned()))?;
+        GraphFile::read(file).map_err(|error| AddError::File(format!("models.files: {}", file.display()), error))?;
+    let bytes = bytes_of(file, &graph)?;
+    let conventions = conventions.clone().or_else(|| kind.conventions(bytes));
+    let conventions = conventions.ok_or_else(|| AddError::Conventions("custom has no conventions".to_owned()))?;
     check(&conventions)?;
-    let sha256 = model.sha256.clone().map_or_else(|| sha256_of(&model.file), Ok).map_err(io)?;
-    let folder = model.file.parent().unwrap_or(Path::new("")).to_owned();
-    let mut data = std::collections::BTreeMap::new();
-    for name in &graph.data {
-        data.insert(name.clone(), sha256_of(&folder.join(name)).map_err(io)?);
-    }
-    let (licence, commercial) = model.kind.licence(bytes);
-    let card = Card {
-        kind: model.kind,
-        file: model.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        sha256,
-        bytes,
-        parameters: graph.parameters,
-        licence: model.licence.clone().unwrap_or_else(|| licence.to_owned()),
-        commercial: if model.licence.is_some() { None } else { commercial },
-        source: CONFIGURED.to_owned(),
-        conventions,
-        data,
-    };
-    Ok(AddedModel { name: card.versioned(&model.name), card, folder })
+    let said = Said { kind: *kind, conventions, licence: licence.as_deref(), source: CONFIGURED.to_owned() };
+    let card = Card::of(file, &graph, bytes, sha256.as_deref(), said)?;
+    let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+    Ok(AddedModel { name: card.versioned(name), card, folder })
 }
 
-/// The name of a file or folder as that of a model.
+/// Size of a model's file and of the files with weights beside it.
+fn bytes_of(file: &Path, graph: &GraphFile) -> Result<u64, AddError> {
+    let beside = graph.data.iter().map(|name| file.with_file_name(name));
+    let size = |path: PathBuf| fs::metadata(&path).map(|file| file.len()).map_err(|error| AddError::read(&path, error));
+    std::iter::once(file.to_owned()).chain(beside).map(size).sum()
+}
+
+/// The name of a file or folder, as the name of a model.
 fn suggested(path: &Path) -> String {
     let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let stem = if absolute.is_dir() { absolute.file_name() } else { absolute.file_stem() };

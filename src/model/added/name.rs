@@ -40,6 +40,11 @@ impl AddedName {
         self.0.split_once('/').map(|(_, version)| version)
     }
 
+    /// The name alone.
+    pub(super) fn without_version(&self) -> Self {
+        Self(self.name().into())
+    }
+
     /// This version of it.
     pub(super) fn with_version(&self, version: &str) -> Self {
         Self(format!("{}/{version}", self.name()).into())

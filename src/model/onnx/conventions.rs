@@ -8,7 +8,7 @@ use std::str::FromStr;
 const IMAGENET: ([f32; 3], [f32; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
 const HALF: ([f32; 3], [f32; 3]) = ([0.5; 3], [1.0; 3]);
 const PLAIN: ([f32; 3], [f32; 3]) = ([0.0; 3], [1.0; 3]);
-/// Files of RMBG 1.4 are smaller, those of 2.0 larger.
+/// Files of RMBG 1.4 are smaller, files of 2.0 larger.
 const RMBG_2_BYTES: u64 = 200_000_000;
 
 /// A family of networks whose files have the same conventions.
@@ -156,7 +156,7 @@ impl FromStr for ModelType {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conventions {
-    /// Side of the square input in pixels; with [`Fit::ShorterSide`] that of the shorter side. A graph with a fixed size overrides it.
+    /// Side of the square input in pixels; with [`Fit::ShorterSide`], of the shorter side. A graph with a fixed size overrides it.
     pub size: u32,
     /// How a picture is brought to that size.
     pub fit: Fit,
@@ -169,7 +169,7 @@ pub struct Conventions {
     /// The order of the channels.
     #[serde(default)]
     pub order: Order,
-    /// Name of the input; by default that of the graph's only one.
+    /// Name of the input; by default the graph's only input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     /// The output that is the mask.
@@ -191,7 +191,7 @@ pub enum Fit {
     Stretch,
     /// The longer side to the side of the square; black on both sides of the shorter one.
     Letterbox,
-    /// The same at the top left corner.
+    /// As [`Fit::Letterbox`], with the picture at the top left corner.
     LetterboxTopLeft,
     /// The shorter side to the size, the longer one in proportion; both rounded to multiples of 32.
     ShorterSide,

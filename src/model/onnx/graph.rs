@@ -54,7 +54,7 @@ pub enum GraphError {
         /// In ONNX Runtime's words.
         reason: String,
     },
-    /// Its inputs or outputs are not those of a network that makes a mask of a picture.
+    /// Its inputs or outputs do not fit a network that makes a mask of a picture.
     #[error("{0}")]
     Shape(String),
 }
@@ -183,7 +183,7 @@ fn picture_input<'a>(inputs: &'a [Outlet], name: Option<&str>) -> Result<(&'a st
 }
 
 /// `input [1, 3, 1024, 1024] f32, …`.
-pub(super) fn described(outlets: &[Outlet]) -> String {
+fn described(outlets: &[Outlet]) -> String {
     let one = |outlet: &Outlet| format!("`{}` {}", outlet.name(), outlet.dtype());
     outlets.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -10,13 +10,13 @@ use crate::model::Segmenter;
 pub use conventions::{Activation, Conventions, Fit, ModelType, Order, Output, Range, ResultKind};
 pub use file::{FileError, GraphFile, Outlet};
 pub use graph::{Device, GraphError};
-pub use runtime::{Runtime, RuntimeError, VARIABLE};
+pub use runtime::{Runtime, RuntimeError};
 
 use fast_image_resize::Resizer;
 use segmenter::OnnxSegmenter;
 use std::path::Path;
 
-/// Loads `file`. `model` is its name with its version, for `x-service-model`; `threads` are those of one run.
+/// Loads `file`. `model` is its name with its version, for `x-service-model`; a run uses `threads`.
 ///
 /// # Errors
 /// [`GraphError`].

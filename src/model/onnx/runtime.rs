@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// The variable with the path of the library, as every program that uses `ort` has it.
-pub const VARIABLE: &str = "ORT_DYLIB_PATH";
+const VARIABLE: &str = "ORT_DYLIB_PATH";
 
 /// Why there is no ONNX Runtime.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +55,7 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// The loaded one; else that at `configured`, else that of [`VARIABLE`], else the first that is found on the system.
+    /// The loaded library; else the library at `configured`, at `ORT_DYLIB_PATH`, or the first that is found on the system.
     ///
     /// # Errors
     /// [`RuntimeError`]. A later call tries again.
@@ -101,7 +101,7 @@ impl Runtime {
 }
 
 /// Candidates: the library of the Python environment that this program was installed in, what the system's loader finds by name, and
-/// files in folders of its own.
+/// files in folders that it may not search.
 fn found() -> Vec<PathBuf> {
     let names = LIBRARY.1;
     let files = FOLDERS.iter().flat_map(|folder| names.iter().map(move |name| Path::new(folder).join(name)));

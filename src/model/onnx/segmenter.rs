@@ -7,7 +7,7 @@ use crate::model::{SegmentError, Segmenter};
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{PixelType, ResizeAlg, ResizeOptions, Resizer};
 
-/// Values may be outside 0..=1 by this much, as those of half precision are.
+/// Values may be outside 0..=1 by this much: half precision rounds them.
 const ROUNDING: f32 = 0.01;
 
 /// A network on ONNX Runtime.
@@ -21,7 +21,7 @@ pub(super) struct OnnxSegmenter {
     pub(super) resizer: Resizer,
 }
 
-/// Where a picture is in the network's input: its size there, and that of the input with its position.
+/// Where a picture is in the network's input: size of the picture there, size of the input, position.
 #[derive(Clone, Copy)]
 struct Placed {
     picture: Size,

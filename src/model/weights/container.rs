@@ -54,8 +54,13 @@ pub(super) fn decode(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>,
 }
 
 /// SHA-256, in lower-case hexadecimal.
-pub(super) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+pub(in crate::model) fn digest(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(in crate::model) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
