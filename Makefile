@@ -18,7 +18,10 @@ CARGO_FLAGS := --release --locked $(FEATURES)
 # Tests run the binary, which is built first: `make build`. The unit tests are a second build of the whole product, at level 0: it
 # takes less than a third of the time.
 TESTS := cargo test $(CARGO_FLAGS) --workspace --exclude backdrop
-UNIT_TESTS := cargo test $(CARGO_FLAGS) -p backdrop --lib --config profile.release.package.backdrop.opt-level=0
+UNOPTIMISED := --config profile.release.package.backdrop.opt-level=0
+UNIT_TESTS := cargo test $(CARGO_FLAGS) -p backdrop --lib $(UNOPTIMISED)
+# The functions of a GPU against those of the CPU, without the binary.
+TWINS := cargo test --release --locked -p backdrop -p backdrop-kernels --lib --test parity $(UNOPTIMISED)
 # The crates that clippy and rustdoc read. They take metadata of the dependencies only; .ci/run has them read the code of the GPU
 # too where it builds none.
 LINT_FEATURES ?= $(FEATURES)
@@ -61,7 +64,7 @@ SECONDS ?= 60
 # Rounds of each row of `make bench-peers`.
 ROUNDS ?= 15
 
-.PHONY: help demo serve build test format lint doc tests features build-tests test-onnxruntime run-tests run-unit-tests run-integration-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
+.PHONY: help demo serve build test format lint doc tests features gpu-twins build-tests test-onnxruntime run-tests run-unit-tests run-integration-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline halo export-test audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
   nightly fuzz fuzz-address soak overload kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
   package-tools release-tools packages peers-environment peers-packages test-packages conformance-packages page-packages npm-packages
@@ -178,6 +181,10 @@ run-unit-tests:
 
 run-integration-tests:
 	@$(TESTS) --no-fail-fast
+
+gpu-twins: test-packages ## Build the GPU stack, and compare its functions with the CPU's on any Vulkan device
+	@$(STEP) gpu-build 15 $(TWINS) --no-run
+	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-twins 8 $(TWINS) -- on_gpu every_gpu_twin
 
 features: test-packages ## Check every feature alone, none, and with the declared rust-version
 	@$(STEP) features 7 tests/features
@@ -301,7 +308,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := bench bench-peers roofline halo objects-bench cluster-bench train-test audit features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := tests bench bench-peers roofline halo objects-bench cluster-bench train-test audit features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages, benchmarks
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes ROUNDS=1 || failed="$$failed $$step"; done; \
