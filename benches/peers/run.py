@@ -17,6 +17,7 @@ os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
 import network  # noqa: E402
 import pictures  # noqa: E402
+import published  # noqa: E402
 import report  # noqa: E402
 import serve  # noqa: E402
 import stages  # noqa: E402
@@ -36,6 +37,7 @@ class Run:
         self.output: Path = chosen.output.resolve()
         self.binary: Path = chosen.binary.resolve()
         self.models = self.output / "models"
+        self.isnet = self.models / "isnet.onnx"
         # Rounds, and seconds for each contestant of a row.
         self.effort: tuple[int, float] = chosen.rounds, chosen.budget
         self.record = report.Record.of_this_machine(self.binary, THREADS)
@@ -81,7 +83,11 @@ def server_rows(run: Run, all_pictures: list[Picture]) -> Planned:
     def several(picture: Picture, clients: int) -> Callable[..., Row]:
         return lambda ours, theirs: serve.clients_row(ours, theirs, picture, clients, *run.effort)
 
+    def isnet(picture: Picture) -> Callable[..., Row]:
+        return lambda ours, theirs: serve.isnet_row(ours, theirs, picture, run.isnet, *run.effort)
+
     rows: Planned = [(f"remove/{picture.name}", single(picture)) for picture in all_pictures]
+    rows += [(f"isnet/{picture.name}", isnet(picture)) for picture in all_pictures[:2]]
     return rows + [(f"clients/{picture.name}, {clients} clients", several(picture, clients))
                    for picture in all_pictures for clients in serve.CLIENTS
                    if clients * picture.pixels <= serve.CLIENTS_MAX_PIXELS]
@@ -126,7 +132,8 @@ def main() -> None:
     if planned := run.chosen_of(stage_rows(run, all_pictures)):
         make_stage_rows(run, planned, all_pictures)
     if planned := run.chosen_of(server_rows(run, all_pictures)):
-        with serve.servers(run.binary, run.models, run.output, all_pictures[0]) as (ours, theirs):
+        isnet = published.fetch(run.isnet) if any(name.startswith("isnet/") for name, _ in planned) else None
+        with serve.servers(run.binary, run.models, run.output, all_pictures[0], isnet) as (ours, theirs):
             for _, make in planned:
                 run.add(make(ours, theirs))
     for _, make in run.chosen_of(start_rows(run, all_pictures[0])):

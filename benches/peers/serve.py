@@ -13,9 +13,10 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import published
 from pictures import Picture
 from PIL import Image
 from timing import OURS, Row, alternate
@@ -135,10 +136,11 @@ def running(command: list[str], port: int, environment: dict[str, str], log: Pat
 
 
 @contextmanager
-def backdrop(binary: Path, folder: Path) -> Iterator[Server]:
-    """Our server, without a rate limit that one client could reach."""
+def backdrop(binary: Path, folder: Path, isnet: Path | None) -> Iterator[Server]:
+    """Our server, with IS-Net's file as an added model if there is one, and without a rate limit that one client could reach."""
     port = free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKDROP_")}
+    environment = published.add(binary, isnet, folder / "data") if isnet else os.environ
+    environment = {name: value for name, value in environment.items() if not name.startswith("BACKDROP_")}
     environment |= {"BACKDROP_BOOTSTRAP_KEY": KEY, "BACKDROP_LIMITS_RATE_PER_MINUTE": "1000000",
                     "BACKDROP_LIMITS_MAX_BYTES": "200000000"}
     command = [str(binary), "serve", "--device", "cpu", "--data-dir", str(folder / "data"), "--listen", f"127.0.0.1:{port}",
@@ -156,8 +158,13 @@ def rembg_command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from rembg.cli import main; main()", *arguments]
 
 
-def rembg_model(models: Path) -> str:
-    return json.dumps({"model_path": str(models / "u2net_custom.onnx")})
+def rembg_model(file: Path) -> str:
+    return json.dumps({"model_path": str(file)})
+
+
+def rembg_path(file: Path) -> str:
+    """The server reads `extras` from the address only."""
+    return "/api/remove?" + urllib.parse.urlencode({"extras": rembg_model(file)})
 
 
 @contextmanager
@@ -166,15 +173,15 @@ def rembg(models: Path, folder: Path) -> Iterator[Server]:
     port = free_port()
     command = rembg_command("s", "--host", "127.0.0.1", "--port", str(port), "--no-ui", "--log_level", "warning")
     with running(command, port, rembg_environment(models), folder / "rembg.log") as process:
-        # The server reads `extras` from the address only.
-        path = "/api/remove?" + urllib.parse.urlencode({"extras": rembg_model(models)})
-        yield Server(process, port, path, {}, {"model": "u2net_custom"})
+        yield Server(process, port, rembg_path(models / "u2net_custom.onnx"), {}, {"model": "u2net_custom"})
 
 
 @contextmanager
-def servers(binary: Path, models: Path, folder: Path, smallest: Picture) -> Iterator[tuple[Server, Server]]:
+def servers(
+    binary: Path, models: Path, folder: Path, smallest: Picture, isnet: Path | None
+) -> Iterator[tuple[Server, Server]]:
     """Both servers, idle after two small pictures."""
-    with backdrop(binary, folder) as ours, rembg(models, folder) as theirs:
+    with backdrop(binary, folder, isnet) as ours, rembg(models, folder) as theirs:
         for server in (ours, theirs):
             client = Client(server)
             for _ in range(2):
@@ -184,6 +191,20 @@ def servers(binary: Path, models: Path, folder: Path, smallest: Picture) -> Iter
         for server in (ours, theirs):
             server.idle_bytes = server.memory("VmRSS")
         yield ours, theirs
+
+
+def isnet_row(ours: Server, theirs: Server, picture: Picture, isnet: Path, rounds: int, budget: float) -> Row:
+    """As `single_row`, with IS-Net's file in both."""
+    ours = replace(ours, fields={"segmentation_model": "isnet"})
+    theirs = replace(theirs, path=rembg_path(isnet), fields={"model": "dis_custom"})
+    for server in (ours, theirs):
+        # Loads the network.
+        client = Client(server)
+        client.send(form(server.fields, picture.file("photo.jpg").read_bytes()))
+        client.close()
+    # It takes 20 times as long as the built-in network.
+    row = single_row(ours, theirs, picture, rounds, 20 * budget)
+    return replace(row, group="isnet")
 
 
 def single_row(ours: Server, theirs: Server, picture: Picture, rounds: int, budget: float) -> Row:
@@ -278,6 +299,7 @@ def help_row(binary: Path, models: Path, rounds: int, budget: float) -> Row:
 def one_photo_row(binary: Path, models: Path, folder: Path, picture: Picture, rounds: int, budget: float) -> Row:
     photo, output = str(picture.file("photo.jpg")), str(folder / "started.png")
     ours = [str(binary), "remove", photo, "-o", output, "--device", "cpu", "--force"]
-    theirs = rembg_command("i", "-m", "u2net_custom", "-x", rembg_model(models), photo, output)
+    model = rembg_model(models / "u2net_custom.onnx")
+    theirs = rembg_command("i", "-m", "u2net_custom", "-x", model, photo, output)
     contestants = {OURS: program(ours, dict(os.environ)), REMBG: program(theirs, rembg_environment(models))}
     return Row("start", f"one photo, {picture.name}", alternate(contestants, rounds, budget))

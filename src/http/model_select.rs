@@ -12,7 +12,7 @@ use crate::recipe::{FieldError, InferenceMode, ModelRef, Network, Recipe, name_o
 use hyper::header::HeaderMap;
 
 /// The field that names a model.
-const FIELD: &str = "segmentation_model";
+pub(super) const FIELD: &str = "segmentation_model";
 
 /// Sets the model of `recipe`. Refuses a request that names an unknown model, or more than one.
 pub(super) fn select_model(
@@ -26,21 +26,46 @@ pub(super) fn select_model(
         (mode, app.processor.model_of(recipe))
     });
     let Some(cut) = recipe.cut() else { return by_header(headers, &built_in, None).map(drop) };
+    let selected = selected(app, headers, caller, cut.named_model.as_ref(), &built_in)?;
+    recipe.cut_out_by(selected);
+    Ok(())
+}
+
+/// The model of a clip. The built-in network has one mode there, the standard one.
+pub(super) fn clip_model(
+    app: &App,
+    headers: &HeaderMap,
+    caller: &Caller,
+    field: Option<&ModelRef>,
+) -> Result<Network, ApiError> {
+    let built_in = [(InferenceMode::Standard, app.processor.model())];
+    Ok(match selected(app, headers, caller, field, &built_in)? {
+        Network::BuiltIn(_) => Network::default(),
+        added @ Network::Added(_) => added,
+    })
+}
+
+/// The model of a request that has `field` in its fields and may name one of `built_in` and the added ones.
+fn selected(
+    app: &App,
+    headers: &HeaderMap,
+    caller: &Caller,
+    field: Option<&ModelRef>,
+    built_in: &[(InferenceMode, String)],
+) -> Result<Network, ApiError> {
     let added = Some(app.processor.added());
-    let by_header = by_header(headers, &built_in, added)?;
-    let by_field = cut.named_model.as_ref().map(|ModelRef(name)| named(FIELD, name, &built_in, added)).transpose()?;
+    let by_header = by_header(headers, built_in, added)?;
+    let by_field = field.map(|ModelRef(name)| named(FIELD, name, built_in, added)).transpose()?;
     if let (Some(header), Some(field)) = (&by_header, &by_field)
         && header != field
     {
         let expected = format!("the model of the header `{MODEL}`, or one of both");
         return Err(FieldError::invalid(FIELD, &field.of(&app.processor.model()), expected).into());
     }
-    let selected = by_header.or(by_field).map_or_else(|| default_model(app, caller), Ok)?;
-    recipe.cut_out_by(selected);
-    Ok(())
+    by_header.or(by_field).map_or_else(|| default_model(app, caller), Ok)
 }
 
-/// The model of an account's pictures for which the request names none.
+/// The model of an account's pictures and clips for which the request names none.
 pub(super) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiError> {
     match caller.model.as_ref().unwrap_or(&app.model) {
         Network::BuiltIn(mode) => Ok(Network::BuiltIn(*mode)),
@@ -52,12 +77,6 @@ pub(super) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiEr
             })
         }
     }
-}
-
-/// Refuses a clip for a model that does not process clips, before the clip is read.
-pub(super) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
-    let models = [(InferenceMode::Standard, app.processor.model())];
-    by_header(headers, &models, None).map(drop)
 }
 
 /// The network that the header of a request names.

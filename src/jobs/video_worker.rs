@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use super::deps::{WorkCheckpoint, WorkError, WorkOutput, Worker};
 use super::{Job, input_in};
 use crate::engine::{Engine, EngineError, EngineState};
-use crate::recipe::{Fields, VideoRecipe};
+use crate::recipe::{Fields, ModelRef, Network, VideoRecipe};
 use crate::telemetry::with_causes;
 use crate::video::{self, Finished, Tools, VideoConfig, VideoError};
 
@@ -49,7 +49,9 @@ impl VideoWorker {
         let removed = loop {
             match video::remove(&self.engine, &tools, &source, folder, &recipe, progress).await {
                 // No clip can be processed then. The next attempt resumes from the checkpoint.
-                Err(VideoError::Engine(EngineError::Failed(reason))) => {
+                Err(VideoError::Engine(EngineError::Failed(reason)))
+                    if matches!(recipe.network, Network::BuiltIn(_)) =>
+                {
                     tracing::warn!(job = job.id, %reason, "a clip waits until the network can be loaded");
                     // An error means that the engine is gone, which the next attempt reports.
                     let is_over = |state: &EngineState| !matches!(state, EngineState::Failed | EngineState::Loading);
@@ -118,7 +120,8 @@ fn recipe(job: &Job) -> Result<VideoRecipe, WorkError> {
         fields.push(name, value).map_err(unusable)?;
     }
     let recipe = VideoRecipe::of(&fields).map_err(unusable)?;
-    Ok(VideoRecipe { stamp: job.test.then_some(STAMP), ..recipe })
+    let network = recipe.named_model.as_ref().and_then(|ModelRef(name)| name.parse().ok()).unwrap_or_default();
+    Ok(VideoRecipe { stamp: job.test.then_some(STAMP), network, ..recipe })
 }
 
 /// The error for the caller, with the codes of the API.

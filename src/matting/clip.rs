@@ -32,7 +32,9 @@ pub fn estimate_frame_matte(frame: &Frame, mask: &RawMask) -> Result<FrameMatte,
     let (guide, options) = (Guide::from(mask), Options::default());
     let mask = guide.cleaned(frame, &options)?.ok_or(NoSubject)?;
     #[cfg(feature = "gpu")]
-    if let Some(matte) = gpu::clip::frame_matte(frame, &mask, None) {
+    if guide.matte().is_none()
+        && let Some(matte) = gpu::clip::frame_matte(frame, &mask, None)
+    {
         return Ok(FrameMatte::Device(matte));
     }
     SolvedMatte::of_clean(frame, guide, mask, &options).finalized(frame, &options).map(FrameMatte::Host)

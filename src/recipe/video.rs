@@ -2,7 +2,7 @@
 
 use super::params::{Field, Group, fields};
 use super::values::choice;
-use super::{FieldError, Fields, Flag, Kind, TextSpec, Value, Whole};
+use super::{FieldError, Fields, Flag, Kind, ModelRef, Network, TextSpec, Value, Whole};
 use crate::codec::Channels;
 use crate::image::SourceUrl;
 use crate::image::color::Color;
@@ -114,6 +114,10 @@ pub struct VideoRecipe {
     pub audio: bool,
     /// Text drawn over every frame for a sandbox key.
     pub stamp: Option<&'static str>,
+    /// The model that the request names.
+    pub named_model: Option<ModelRef>,
+    /// The segmentation network of all frames.
+    pub network: Network,
 }
 
 fields! {
@@ -131,6 +135,8 @@ fields! {
         keep_alpha: Flag = Some("true");
         /// Keeps the sound, where the format has an audio track: webm, mov and mp4.
         audio: Flag = Some("true");
+        /// The model that cuts out all frames, by a name of `GET /models`, with or without its version; the header `x-service-model` does the same. Without either it is the account's. The built-in network has no `quality` here.
+        segmentation_model: ModelRef = None;
         /// Public https address that receives a webhook when the job ends, signed as in Standard Webhooks.
         webhook_url: WebhookUrl = None;
     }
@@ -163,7 +169,7 @@ impl VideoRecipe {
         VideoFields::default().set(name, value).unwrap_or_else(unknown)
     }
 
-    /// Validates every field and fills in the defaults. The stamp is not a field: `stamp` is left empty.
+    /// Validates every field and fills in the defaults: the built-in network and no stamp, which do not follow from fields alone.
     ///
     /// # Errors
     /// [`FieldError`] for the first field that cannot be used.
@@ -194,6 +200,8 @@ impl VideoRecipe {
             keep_alpha: own.keep_alpha.is_none_or(|Flag(yes)| yes),
             audio: own.audio.is_none_or(|Flag(yes)| yes),
             stamp: None,
+            named_model: own.segmentation_model,
+            network: Network::default(),
         })
     }
 }
@@ -224,6 +232,8 @@ mod tests {
             keep_alpha: true,
             audio: true,
             stamp: None,
+            named_model: None,
+            network: Network::default(),
         };
         assert_eq!(empty, expected);
         for field in VIDEO_FIELDS.iter() {
@@ -235,7 +245,14 @@ mod tests {
 
     #[test]
     fn every_field_reaches_the_recipe() {
-        let sent = [("format", "gif"), ("bg_color", "red"), ("smoothing", "7"), ("keep_alpha", "0"), ("audio", "0")];
+        let sent = [
+            ("format", "gif"),
+            ("bg_color", "red"),
+            ("smoothing", "7"),
+            ("keep_alpha", "0"),
+            ("audio", "0"),
+            ("segmentation_model", "isnet"),
+        ];
         let expected = VideoRecipe {
             format: VideoFormat::Gif,
             channels: Channels::Rgba,
@@ -244,6 +261,8 @@ mod tests {
             keep_alpha: false,
             audio: false,
             stamp: None,
+            named_model: Some(ModelRef("isnet".into())),
+            network: Network::default(),
         };
         assert_eq!(recipe(&sent).expect("all valid"), expected);
         assert_eq!(recipe(&[("channels", "alpha")]).expect("valid").channels, Channels::Alpha);

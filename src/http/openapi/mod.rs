@@ -90,7 +90,7 @@ fn parameters() -> Object {
         .described(
             "The model to use: its name, or its name and version as in `x-service-model` on replies of the same endpoint. \
              Endpoints that cut out pictures have those of `GET /models`, of which the built-in network is two, NAME and NAME-quality; without the \
-             header and the field `segmentation_model` they use the account's, else the daemon's. Clips are cut out by NAME.",
+             header and the field `segmentation_model` they use the account's, else the daemon's. For clips the built-in network is NAME alone.",
         )
         .with("schema", string().with("examples", models));
     let key = string().with("minLength", 1u32).with("maxLength", 255u32).with("pattern", "^[!-~]+$");

@@ -17,19 +17,20 @@ use crate::http::form;
 use crate::http::image_request;
 use crate::http::input_names::{FILE, URL};
 use crate::http::json;
-use crate::http::model_select::require_clip_model;
+use crate::http::model_select::{self, clip_model};
 use crate::http::multipart::{self, Multipart, Part};
-use crate::http::reply::Reply;
+use crate::http::reply::{MODEL, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::request_fingerprint::{self, hash, texts};
 use crate::http::state::ApiState;
 use crate::http::upload_memory::Share;
 use crate::image::SourceUrl;
 use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
-use crate::recipe::{FieldError, Fields, Guidance, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
+use crate::recipe::{FieldError, Fields, Guidance, Network, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
 use crate::video::VideoError;
+use hyper::header::HeaderValue;
 
 use super::jobs::{self, job_document};
 
@@ -65,13 +66,13 @@ pub(in crate::http) async fn answer(
     context: &mut RequestContext,
 ) -> Result<Reply, ApiError> {
     let key = request_fingerprint::key(&context.headers)?;
-    require_clip_model(&state.app, &context.headers)?;
+    clip_model(&state.app, &context.headers, caller, None)?;
     let request = read(state, caller, context).await?;
     let received = context.body.received();
     let ClipRequest { fields, recipe, clip } = request;
     let (param, fingerprint) = match &clip {
-        ClipSource::Uploaded(upload) => (FILE, fingerprint(&fields, FILE, &upload.stored.hash)),
-        ClipSource::Url(url) => (URL, fingerprint(&fields, URL, url.to_string().as_bytes())),
+        ClipSource::Uploaded(upload) => (FILE, fingerprint(context, &fields, FILE, &upload.stored.hash)),
+        ClipSource::Url(url) => (URL, fingerprint(context, &fields, URL, url.to_string().as_bytes())),
     };
     if let Some(key) = &key
         && let Some(shown) = state.app.jobs.named(&caller.key_id, key.as_str()).await?
@@ -94,7 +95,7 @@ pub(in crate::http) async fn answer(
         key_id: caller.key_id.clone(),
         account: caller.account.clone(),
         test: caller.test,
-        fields: fields.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        fields: job_fields(&fields, &recipe.network),
         format: recipe.format.name(),
         name: key.map(|key| key.as_str().to_owned()),
         fingerprint,
@@ -119,10 +120,19 @@ async fn accepted(
     jobs::accepted(&shown.job.id, document, shown.job.state, latency)
 }
 
-/// SHA-256 of fields and clip.
-fn fingerprint(fields: &Fields, kind: &str, clip: &[u8]) -> [u8; 32] {
+/// The fields of a job: those of the request, with the model and its version for all frames.
+fn job_fields(fields: &Fields, network: &Network) -> Vec<(String, String)> {
+    let sent = fields.iter().filter(|(name, _)| *name != model_select::FIELD);
+    let sent = sent.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let model = (*network != Network::default()).then(|| (model_select::FIELD.to_owned(), network.to_string()));
+    sent.chain(model).collect()
+}
+
+/// SHA-256 of fields, clip and the model that the header names.
+fn fingerprint(context: &RequestContext, fields: &Fields, kind: &str, clip: &[u8]) -> [u8; 32] {
     let texts = texts(VIDEO_PATH, fields).into_iter().map(str::as_bytes);
-    hash(texts.chain([kind.as_bytes(), clip]))
+    let model = context.headers.get(MODEL).map(HeaderValue::as_bytes);
+    hash(texts.chain([kind.as_bytes(), clip]).chain(model))
 }
 
 /// Reads the request to its end: its clip, if any, is on disk afterwards, and all fields are valid.
@@ -137,7 +147,7 @@ async fn read(state: &ApiState, caller: &Caller, context: &mut RequestContext) -
     }
     let object = json::read(&context.headers, &mut context.body).await?;
     let (fields, [url]) = object.split(&VIDEO_FIELDS, [URL]).map_err(Guidance::unknown_of_clip)?;
-    let recipe = validate(state, &fields)?;
+    let recipe = validate(state, caller, context, &fields)?;
     let url = image_request::url(&url.ok_or(FieldError::Missing { param: URL.to_owned() })?)?;
     require_upload_allowed(state, caller, &fields).await?;
     Ok(ClipRequest { fields, recipe, clip: ClipSource::Url(url) })
@@ -180,7 +190,8 @@ async fn read_form(
             return Err(Guidance::unknown_of_clip(FieldError::unknown(&name, known)).into());
         }
     }
-    let recipe = validate(state, &fields)?;
+    drop(form);
+    let recipe = validate(state, caller, context, &fields)?;
     let clip = clip.ok_or(FieldError::Missing { param: FILE.to_owned() })?;
     if clip.stored.bytes == 0 {
         return Err(DecodeError::Empty.into());
@@ -191,8 +202,14 @@ async fn read_form(
 }
 
 /// Validates all fields together.
-fn validate(state: &ApiState, fields: &Fields) -> Result<VideoRecipe, ApiError> {
-    let recipe = VideoRecipe::of(fields)?;
+fn validate(
+    state: &ApiState,
+    caller: &Caller,
+    context: &RequestContext,
+    fields: &Fields,
+) -> Result<VideoRecipe, ApiError> {
+    let mut recipe = VideoRecipe::of(fields)?;
+    recipe.network = clip_model(&state.app, &context.headers, caller, recipe.named_model.as_ref())?;
     // A host name may still resolve to such an address; that is refused at delivery.
     if let Some(url) = webhook_url(fields).filter(|url| state.app.fetcher.refuses(url)) {
         let expected = <SourceUrl as Value>::KIND.expected();

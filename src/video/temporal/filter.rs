@@ -41,7 +41,8 @@ impl TemporalFilter {
     pub fn next(&mut self, frame: &Frame, mask: RawMask) -> FrameMatte {
         let size = frame.size();
         let nothing = |NoSubject| FrameMatte::Host(AlphaMatte::empty(size));
-        if self.smoothing == 0 {
+        // A network's matte is the coverage of its frame: it is not averaged.
+        if self.smoothing == 0 || mask.is_matte() {
             return matting::estimate_frame_matte(frame, &mask).unwrap_or_else(nothing);
         }
         let mask = matting::clean_frame_mask(frame, &mask);

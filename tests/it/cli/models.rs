@@ -3,6 +3,7 @@
 #![cfg(unix)]
 
 use super::serve::Daemon;
+use crate::http::video_process::clip;
 use crate::support::command::{backdrop, http_client, json, photo, stderr, stdout};
 use crate::support::onnxruntime::{library, network};
 use reqwest::multipart::{Form, Part};
@@ -215,6 +216,42 @@ fn requests_select_added_models_by_header_field_and_rembgs_name() {
             assert!(message.contains(&format!("isnet-general-use or {mine}, once")), "{message}");
         }
         assert_eq!(models().await[2]["loaded"], true);
+
+        // All frames of a clip.
+        let images = async || {
+            let metrics = client.get(format!("http://{admin}/metrics")).send().await.unwrap().text().await.unwrap();
+            let line = format!("backdrop_model_images_total{{model=\"{mine}\"}} ");
+            metrics.lines().find_map(|text| text.strip_prefix(&line)?.parse::<u32>().ok()).expect("the model was used")
+        };
+        let clip = clip(data);
+        let by_clip = async |header: Option<&str>, field: Option<&str>| {
+            let request = client.post(format!("http://{address}/video/remove")).bearer_auth(KEY);
+            let request = header.iter().fold(request, |request, model| request.header("x-service-model", *model));
+            let form = Form::new().part("file", Part::bytes(clip.clone()).file_name("clip.mp4"));
+            let form = field.iter().fold(form, |form, model| form.text("segmentation_model", (*model).to_owned()));
+            let response = request.multipart(form).send().await.unwrap();
+            (response.status().as_u16(), response.json::<Value>().await.unwrap())
+        };
+        for (header, field, param) in [
+            (Some("other"), None, "x-service-model"),
+            (None, Some("other"), "segmentation_model"),
+            (None, Some("fgnet-384-quality"), "segmentation_model"),
+            (Some("fgnet-384"), Some("isnet-general-use"), "segmentation_model"),
+        ] {
+            let (status, body) = by_clip(header, field).await;
+            assert_eq!((status, body["error"]["param"].as_str()), (400, Some(param)), "{body}");
+        }
+        for (header, field) in [(Some("isnet-general-use"), None), (None, Some(mine.as_str()))] {
+            let before = images().await;
+            let (status, mut job) = by_clip(header, field).await;
+            assert_eq!(status, 202, "{job}");
+            let path = format!("http://{address}/jobs/{}", job["job_id"].as_str().unwrap());
+            while ["queued", "running"].contains(&job["status"].as_str().unwrap()) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                job = client.get(&path).bearer_auth(KEY).send().await.unwrap().json().await.unwrap();
+            }
+            assert_eq!((job["status"].as_str(), images().await), (Some("done"), before + 30), "{job}");
+        }
 
         // On rembg's route by its own names.
         let rembg = async |name: &str| send("/api/remove", None, &[("model", name)]).await;

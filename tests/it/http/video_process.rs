@@ -15,8 +15,8 @@ const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 /// Stops a test that hangs.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Three seconds of moving shapes with a tone.
-fn clip(folder: &Path) -> Vec<u8> {
+/// Three seconds of moving shapes with a tone, at ten frames a second.
+pub(crate) fn clip(folder: &Path) -> Vec<u8> {
     let file = folder.join("clip.mp4");
     let sources = ["-f", "lavfi", "-i", "testsrc2=size=160x96:rate=10", "-f", "lavfi", "-i", "sine=frequency=440"];
     let made = Command::new("ffmpeg").args(["-v", "error", "-y"]).args(sources).args(["-t", "3"]).arg(&file).status();

@@ -13,7 +13,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 /// Checks that in every frame the box is opaque and the background transparent.
-fn assert_cut_out(frames: &[Frame]) {
+pub(crate) fn assert_cut_out(frames: &[Frame]) {
     assert_eq!(frames.len(), 30);
     for (index, frame) in frames.iter().enumerate() {
         let (x, y) = middle(index);
