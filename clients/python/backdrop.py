@@ -484,8 +484,8 @@ class SharedFields(TypedDict, total=False):
     Slower, and unsuitable for hair, fur and glass. Without it the default pipeline runs.
     """
     segmentation_model: str | None
-    """The model that cuts out, by a name of `GET /models`, with or without its version; the header
-    `x-service-model` does the same. Without either it is the account's.
+    """The model that cuts out, by a name of `GET /models`, with or without its version. The header
+    `x-service-model` is an alternative. Without either the account's model cuts out.
     """
     compression: Literal["fast", "default", "best"] | None
     """Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several
@@ -1021,6 +1021,11 @@ class VideoRemoveFields(TypedDict, total=False):
     """A clip that already has real transparency keeps it as its matte."""
     audio: bool | None
     """Keeps the sound, where the format has an audio track: webm, mov and mp4."""
+    segmentation_model: str | None
+    """The model that cuts out all frames, by a name of `GET /models`, with or without its version. The header
+    `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network
+    has no `quality` here.
+    """
     webhook_url: str | None
     """Public https address that receives a webhook when the job ends, signed as in Standard Webhooks."""
 

@@ -22,7 +22,7 @@ fields! {
         decontaminate: Flag = Some("false");
         /// `product-v1` is for flat, opaque products: it segments the subject and its edge again at a higher resolution, closes holes that do not show background, and makes the edge hard, whatever `edge` is. Slower, and unsuitable for hair, fur and glass. Without it the default pipeline runs.
         engine: CutEngine = None;
-        /// The model that cuts out, by a name of `GET /models`, with or without its version; the header `x-service-model` does the same. Without either it is the account's.
+        /// The model that cuts out, by a name of `GET /models`, with or without its version. The header `x-service-model` is an alternative. Without either the account's model cuts out.
         segmentation_model: ModelRef = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");

@@ -95,8 +95,8 @@ export interface SharedFields {
    */
   engine?: "product-v1" | undefined;
   /**
-   * The model that cuts out, by a name of `GET /models`, with or without its version; the header `x-service-model` does
-   * the same. Without either it is the account's.
+   * The model that cuts out, by a name of `GET /models`, with or without its version. The header `x-service-model` is
+   * an alternative. Without either the account's model cuts out.
    */
   segmentation_model?: string | undefined;
   /**
@@ -635,6 +635,12 @@ export interface VideoRemoveFields {
   keep_alpha?: boolean | undefined;
   /** Keeps the sound, where the format has an audio track: webm, mov and mp4. */
   audio?: boolean | undefined;
+  /**
+   * The model that cuts out all frames, by a name of `GET /models`, with or without its version. The header
+   * `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network has no
+   * `quality` here.
+   */
+  segmentation_model?: string | undefined;
   /** Public https address that receives a webhook when the job ends, signed as in Standard Webhooks. */
   webhook_url?: string | undefined;
 }

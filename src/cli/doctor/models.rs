@@ -31,11 +31,9 @@ pub(super) fn check(config: &Config) -> Check {
     };
     match Runtime::load(config.models.onnxruntime.as_deref()) {
         Ok(runtime) => {
-            let Runtime { path, build, .. } = &runtime;
-            Check::ok(
-                NAME,
-                format!("{added}; {} ({build}); runs on {}", path.display(), runtime.providers().join(", ")),
-            )
+            let Runtime { path, version, .. } = &runtime;
+            let providers = runtime.providers().join(", ");
+            Check::ok(NAME, format!("{added}; ONNX Runtime {version} ({}) on {providers}", path.display()))
         }
         Err(_) if listed.is_empty() && config.models.onnxruntime.is_none() => {
             Check::ok(NAME, "none added; ONNX Runtime, which runs them, was not found")

@@ -354,13 +354,18 @@ impl<'a> Walk<'a> {
         if first == 0 && data.len() * 8 < frame.units {
             return Err(truncated());
         }
+        let (units, blocks) = frame.scan(named.as_chunks::<2>().0);
+        let has_lost = self.interval > 0 && restarts(data) + 1 < units.div_ceil(self.interval);
         if frame.progressive {
+            if has_lost {
+                // Its place follows from all scans before, and decoders take the next interval's coefficients for this one's.
+                let lost = || corrupt("a progressive scan has lost restart markers");
+                return Err(if is_last { truncated() } else { lost() });
+            }
             let scanned =
                 frame.components.iter_mut().filter(|it| named.iter().step_by(2).any(|name| *name == it.identifier));
             scanned.for_each(|component| component.add_bits(first, last, accuracy & 15));
         } else if self.interval > 0 || is_last {
-            let (units, blocks) = frame.scan(named.as_chunks::<2>().0);
-            let has_lost = self.interval > 0 && restarts(data) + 1 < units.div_ceil(self.interval);
             if has_lost || is_last {
                 let scan = Scan { data, units, interval: self.interval, blocks };
                 let tables = Tables::of(STANDARD_TABLES, &self.huffman);

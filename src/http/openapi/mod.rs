@@ -88,9 +88,9 @@ fn parameters() -> Object {
         .with("in", "header")
         .extension()
         .described(
-            "The model to use: its name, or its name and version as in `x-service-model` on replies of the same endpoint. \
-             Endpoints that cut out pictures have those of `GET /models`, of which the built-in network is two, NAME and NAME-quality; without the \
-             header and the field `segmentation_model` they use the account's, else the daemon's. For clips the built-in network is NAME alone.",
+            "The model to use: its name, or its name and version as in `x-service-model` on replies of the endpoint. Endpoints that cut out \
+             pictures take the models of `GET /models`, where the built-in network has two names, NAME and NAME-quality; without the \
+             header and the field `segmentation_model` they use the account's model, else the daemon's. For clips the built-in network is NAME alone.",
         )
         .with("schema", string().with("examples", models));
     let key = string().with("minLength", 1u32).with("maxLength", 255u32).with("pattern", "^[!-~]+$");

@@ -2,6 +2,7 @@
 
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProvider};
+use std::ffi::CStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -40,8 +41,8 @@ const FOLDERS: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/opt/homebrew/lib", "
 pub struct Runtime {
     /// The file.
     pub path: PathBuf,
-    /// Its version and build.
-    pub build: String,
+    /// Its version, such as 1.32.0.
+    pub version: String,
     pub(super) environment: Environment,
 }
 
@@ -50,7 +51,7 @@ static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("path", &self.path).field("build", &self.build).finish_non_exhaustive()
+        f.debug_struct("Runtime").field("path", &self.path).field("version", &self.version).finish_non_exhaustive()
     }
 }
 
@@ -73,7 +74,8 @@ impl Runtime {
             match ort::init_from(&path) {
                 Ok(builder) => {
                     let environment = builder.with_telemetry(false).build().map_err(|error| unusable(&error))?;
-                    let runtime = Self { path, build: ort::info().to_owned(), environment };
+                    let version = version_of(&path).map_err(|error| unusable(&error))?;
+                    let runtime = Self { path, version, environment };
                     return Ok(loaded.insert(runtime).clone());
                 }
                 Err(error) if named.is_some() || path.is_absolute() => refused = unusable(&error),
@@ -98,6 +100,18 @@ impl Runtime {
         ];
         all.into_iter().flatten().collect()
     }
+}
+
+/// The version that a loaded library states, which `ort` compares and does not report.
+fn version_of(path: &Path) -> Result<String, libloading::Error> {
+    // SAFETY: `ort` has loaded this library and called both functions, which have had these types in every version; the text is a
+    // constant of the library, which stays loaded.
+    let version = unsafe {
+        let library = libloading::Library::new(path)?;
+        let base = library.get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase")?;
+        CStr::from_ptr(((*base()).GetVersionString)())
+    };
+    Ok(version.to_string_lossy().into_owned())
 }
 
 /// Candidates: the library of the Python environment that this program was installed in, what the system's loader finds by name, and

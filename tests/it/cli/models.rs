@@ -246,7 +246,7 @@ fn requests_select_added_models_by_header_field_and_rembgs_name() {
             let (status, mut job) = by_clip(header, field).await;
             assert_eq!(status, 202, "{job}");
             let path = format!("http://{address}/jobs/{}", job["job_id"].as_str().unwrap());
-            while ["queued", "running"].contains(&job["status"].as_str().unwrap()) {
+            while ["queued", "processing"].contains(&job["status"].as_str().unwrap()) {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 job = client.get(&path).bearer_auth(KEY).send().await.unwrap().json().await.unwrap();
             }

@@ -196,3 +196,51 @@ fn an_address_in_use_is_an_error_of_the_start() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("cannot listen on {address}")));
 }
+
+#[test]
+fn no_password_or_query_of_a_url_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let key = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+    let child = backdrop()
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
+        .arg(folder.path())
+        .envs([("BACKDROP_LOG_FORMAT", "json"), ("BACKDROP_LOG_FILTER", "trace"), ("BACKDROP_BOOTSTRAP_KEY", key)])
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .expect("the binary starts");
+    let mut daemon = Daemon(child);
+    let began = std::time::Instant::now();
+    let address = loop {
+        let logged = fs::read_to_string(&log).unwrap();
+        if let Some(line) = logged.lines().find(|line| line.contains("\"listening\"")) {
+            let event: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
+            break event["fields"]["address"].as_str().expect("an address").to_owned();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{logged}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = http_client().build().expect("a client");
+        for scheme in ["https", "http", "ftp"] {
+            for host in ["127.0.0.1", "nowhere.invalid", "[::1"] {
+                let url = format!("{scheme}://user:HIDDEN@{host}/a.jpg?token=HIDDEN#HIDDEN");
+                for (path, member) in [("/remove", "url"), ("/remove", "mask_url"), ("/video/remove", "webhook_url")] {
+                    let body = serde_json::json!({ "url": "https://127.0.0.1/a.jpg", member: url });
+                    let request = client.post(format!("http://{address}{path}")).bearer_auth(key).json(&body);
+                    let status = request.send().await.unwrap().status();
+                    assert!(status.is_client_error(), "{path} {url}: {status}");
+                }
+            }
+        }
+    });
+    daemon.signal("TERM");
+    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.lines().any(|line| line.contains("\"DEBUG\"") && line.contains("/remove")), "{logged}");
+    if let Some(line) = logged.lines().find(|line| line.contains("HIDDEN")) {
+        panic!("{line}");
+    }
+}

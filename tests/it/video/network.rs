@@ -60,11 +60,11 @@ async fn added_models_of_masks_and_of_mattes_cut_out_clips() {
         ("fit", "\"stretch\""),
         ("range", "255.0"),
         ("mean", "[0.5, 0.5, 0.5]"),
-        ("deviation", "[0.02, 1.0, 1.0]"),
+        ("deviation", "[0.001, 1.0, 1.0]"),
         ("order", "\"rgb\""),
         ("input", "\"x\""),
         ("output", "\"first\""),
-        ("activation", "\"none\""),
+        ("activation", "\"sigmoid\""),
     ];
     let mut networks = Vec::new();
     for result in ["mask", "matte"] {
@@ -84,8 +84,7 @@ async fn added_models_of_masks_and_of_mattes_cut_out_clips() {
     }
     networks.push(Network::Added("gone/00000000".parse().expect("a name")));
     let built_in = factory(&Arc::default(), |ids| Ok(masks_of(ids)));
-    let engine =
-        Engine::start_with_models(&config(8, 4), built_in, Arc::new(CpuRetoucher::default()), models, 1 << 30);
+    let engine = Engine::start_with_models(&config(8, 4), built_in, Arc::new(CpuRetoucher::default()), models, 1 << 30);
     let clip = clip(folder.path());
     for (network, smoothing) in networks.into_iter().flat_map(|network| [(network.clone(), 0), (network, 50)]) {
         let is_there = network.to_string() != "gone/00000000";
