@@ -1024,7 +1024,7 @@ class VideoRemoveFields(TypedDict, total=False):
     segmentation_model: str | None
     """The model that cuts out all frames, by a name of `GET /models`, with or without its version. The header
     `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network
-    has no `quality` here.
+    runs once for each frame.
     """
     webhook_url: str | None
     """Public https address that receives a webhook when the job ends, signed as in Standard Webhooks."""

@@ -32,7 +32,7 @@ enum AccountsCommand {
         /// Whether it may use /replace-bg-ai.
         #[arg(long, default_value = "off")]
         generates: Switch,
-        /// Model of the account: standard, quality, or the name of an added one; `default` is the daemon's.
+        /// Model of the account: standard, quality, fast, or the name of an added one; `default` is the daemon's.
         #[arg(long, default_value = "default")]
         model: AccountModel,
         /// Print JSON.

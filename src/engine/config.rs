@@ -8,8 +8,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineConfig {
-    /// The model of pictures for which neither the request nor the account sets one: `standard`; `quality`, which refines with a second
-    /// pass; or the name of an added one. Clips use `standard`.
+    /// The model of pictures for which neither the request nor the account sets one: `standard`, with a second pass over small
+    /// subjects; `quality`, over all that do not fill the frame; `fast`, one pass; or the name of an added one. Frames of clips have one pass.
     pub model: Network,
     /// What the segmentation network multiplies in: `f32`, or `bf16` on a CPU with AVX-512 BF16. Masks differ slightly, and
     /// the model's name with them.
@@ -107,9 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_standard_or_quality_or_an_added_one() {
+    fn the_model_is_a_mode_or_an_added_one() {
         let model = |text: &str| toml::from_str::<EngineConfig>(text).map(|config| config.model);
         assert_eq!(model("model = \"quality\"").unwrap(), InferenceMode::Quality.into());
+        assert_eq!(model("model = \"fast\"").unwrap(), InferenceMode::Fast.into());
         assert_eq!(model("").unwrap(), InferenceMode::Standard.into());
         assert_eq!(model("model = \"isnet\"").unwrap().to_string(), "isnet");
         assert!(model("model = \"../isnet\"").is_err());

@@ -36,8 +36,9 @@ pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
 const fn refinement(cut: &Cut) -> Option<Scope> {
     match (cut.engine, &cut.network) {
         (Some(CutEngine::ProductV1), Network::BuiltIn(_)) => Some(Scope::Tiles),
+        (None, Network::BuiltIn(InferenceMode::Standard)) => Some(Scope::SmallSubject),
         (None, Network::BuiltIn(InferenceMode::Quality)) => Some(Scope::Subject),
-        (None, Network::BuiltIn(InferenceMode::Standard)) | (_, Network::Added(_)) => None,
+        (None, Network::BuiltIn(InferenceMode::Fast)) | (_, Network::Added(_)) => None,
     }
 }
 

@@ -1,23 +1,25 @@
-//! Inference modes of the segmentation network (`standard`, `quality`): the whole picture, or also the crop of the subject.
+//! Inference modes of the segmentation network (`standard`, `quality`, `fast`): when the crop of the subject is segmented after the whole
+//! picture.
 
-/// How the segmentation network is run. Both modes have the same weights.
+/// How the segmentation network is run. All modes have the same weights.
 ///
 /// Stored with accounts: a new one is appended, and none is renamed or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InferenceMode {
-    /// One pass over the whole picture.
+    /// A second pass over the crop of the subject, at a higher resolution, where the subject's box covers less than half of the picture:
+    /// finer edges and fewer mistakes, for twice the network's time. One pass in pictures that have no higher resolution.
     #[default]
     Standard,
-    /// A second pass over the crop of the subject, at a higher resolution: finer edges and fewer mistakes, for twice the
-    /// network's time. The same as `Standard` where the crop has no higher resolution: in small pictures, and where the
-    /// subject fills the frame.
+    /// The second pass also over larger subjects that do not fill the frame.
     Quality,
+    /// One pass over the whole picture.
+    Fast,
 }
 
 impl InferenceMode {
     /// All modes.
-    pub const ALL: [Self; 2] = [Self::Standard, Self::Quality];
+    pub const ALL: [Self; 3] = [Self::Standard, Self::Quality, Self::Fast];
 
     /// Its name in the configuration and on the command line.
     #[must_use]
@@ -25,6 +27,7 @@ impl InferenceMode {
         match self {
             Self::Standard => "standard",
             Self::Quality => "quality",
+            Self::Fast => "fast",
         }
     }
 
@@ -39,8 +42,8 @@ impl InferenceMode {
     pub fn of(self, weights: &str) -> String {
         match (self, weights.rsplit_once('/')) {
             (Self::Standard, _) => weights.to_owned(),
-            (Self::Quality, Some((name, version))) => format!("{name}-quality/{version}"),
-            (Self::Quality, None) => format!("{weights}-quality"),
+            (mode, Some((name, version))) => format!("{name}-{}/{version}", mode.name()),
+            (mode, None) => format!("{weights}-{}", mode.name()),
         }
     }
 }
@@ -76,9 +79,10 @@ mod tests {
 
     #[test]
     fn a_model_is_named_after_the_weights() {
-        for (weights, quality) in [("fgnet-384/5", "fgnet-384-quality/5"), ("mine", "mine-quality")] {
-            assert_eq!(InferenceMode::Standard.of(weights), weights);
-            assert_eq!(InferenceMode::Quality.of(weights), quality);
+        for (weights, quality, fast) in
+            [("fgnet-384/5", "fgnet-384-quality/5", "fgnet-384-fast/5"), ("mine", "mine-quality", "mine-fast")]
+        {
+            assert_eq!(InferenceMode::ALL.map(|mode| mode.of(weights)), [weights, quality, fast]);
         }
     }
 }

@@ -56,7 +56,7 @@ impl FromStr for Network {
         if let Some(mode) = InferenceMode::ALL.into_iter().find(|mode| mode.name() == text) {
             return Ok(Self::BuiltIn(mode));
         }
-        text.parse().map(Self::Added).map_err(|_| "expected standard, quality or the name of an added model")
+        text.parse().map(Self::Added).map_err(|_| "expected standard, quality, fast or the name of an added model")
     }
 }
 
@@ -66,6 +66,7 @@ enum Stored {
     Standard,
     Quality,
     Added(String),
+    Fast,
 }
 
 impl Serialize for Network {
@@ -76,6 +77,7 @@ impl Serialize for Network {
         let stored = match self {
             Self::BuiltIn(InferenceMode::Standard) => Stored::Standard,
             Self::BuiltIn(InferenceMode::Quality) => Stored::Quality,
+            Self::BuiltIn(InferenceMode::Fast) => Stored::Fast,
             Self::Added(name) => Stored::Added(name.to_string()),
         };
         stored.serialize(to)
@@ -90,6 +92,7 @@ impl<'de> Deserialize<'de> for Network {
         Ok(match Stored::deserialize(from)? {
             Stored::Standard => Self::BuiltIn(InferenceMode::Standard),
             Stored::Quality => Self::BuiltIn(InferenceMode::Quality),
+            Stored::Fast => Self::BuiltIn(InferenceMode::Fast),
             Stored::Added(name) => Self::Added(name.parse().map_err(serde::de::Error::custom)?),
         })
     }
@@ -102,9 +105,12 @@ mod tests {
     #[test]
     fn a_network_is_text_in_settings_and_a_variant_in_records() {
         let added: Network = "isnet/3f9c2a1b".parse().expect("a name");
-        for (network, stored) in
-            [(InferenceMode::Standard.into(), 0), (InferenceMode::Quality.into(), 1), (added.clone(), 2)]
-        {
+        for (network, stored) in [
+            (InferenceMode::Standard.into(), 0),
+            (InferenceMode::Quality.into(), 1),
+            (added.clone(), 2),
+            (InferenceMode::Fast.into(), 3),
+        ] {
             let record = postcard::to_allocvec(&network).expect("plain data");
             assert_eq!((record[0], postcard::from_bytes(&record)), (stored, Ok(network.clone())));
             let text = serde_json::to_string(&network).expect("plain data");

@@ -135,7 +135,7 @@ fields! {
         keep_alpha: Flag = Some("true");
         /// Keeps the sound, where the format has an audio track: webm, mov and mp4.
         audio: Flag = Some("true");
-        /// The model that cuts out all frames, by a name of `GET /models`, with or without its version. The header `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network has no `quality` here.
+        /// The model that cuts out all frames, by a name of `GET /models`, with or without its version. The header `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network runs once for each frame.
         segmentation_model: ModelRef = None;
         /// Public https address that receives a webhook when the job ends, signed as in Standard Webhooks.
         webhook_url: WebhookUrl = None;

@@ -637,8 +637,8 @@ export interface VideoRemoveFields {
   audio?: boolean | undefined;
   /**
    * The model that cuts out all frames, by a name of `GET /models`, with or without its version. The header
-   * `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network has no
-   * `quality` here.
+   * `x-service-model` is an alternative. Without either the account's model cuts out. The built-in network runs once
+   * for each frame.
    */
   segmentation_model?: string | undefined;
   /** Public https address that receives a webhook when the job ends, signed as in Standard Webhooks. */

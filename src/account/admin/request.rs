@@ -28,7 +28,7 @@ pub(super) struct AccountUpdateBody {
     pub(super) model: Option<ModelName>,
 }
 
-/// A network as operators write it: `default`, `standard`, `quality`, or the name of an added model.
+/// A network as operators write it: `default`, `standard`, `quality`, `fast`, or the name of an added model.
 #[derive(Default)]
 pub(super) struct ModelName(pub(super) AccountModel);
 

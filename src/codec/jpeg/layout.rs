@@ -365,15 +365,13 @@ impl<'a> Walk<'a> {
             let scanned =
                 frame.components.iter_mut().filter(|it| named.iter().step_by(2).any(|name| *name == it.identifier));
             scanned.for_each(|component| component.add_bits(first, last, accuracy & 15));
-        } else if self.interval > 0 || is_last {
-            if has_lost || is_last {
-                let scan = Scan { data, units, interval: self.interval, blocks };
-                let tables = Tables::of(STANDARD_TABLES, &self.huffman);
-                match scan.lost_markers(&tables) {
-                    Some(lost) => self.lost.extend(lost.into_iter().map(|(at, number)| (start + at, number))),
-                    None if is_last => return Err(truncated()),
-                    None => {}
-                }
+        } else if has_lost || is_last {
+            let scan = Scan { data, units, interval: self.interval, blocks };
+            let tables = Tables::of(STANDARD_TABLES, &self.huffman);
+            match scan.lost_markers(&tables) {
+                Some(lost) => self.lost.extend(lost.into_iter().map(|(at, number)| (start + at, number))),
+                None if is_last => return Err(truncated()),
+                None => {}
             }
         }
         Ok(())

@@ -82,14 +82,14 @@ fn components() -> Object {
 
 /// Parameters of several operations.
 fn parameters() -> Object {
-    let models = ["fgnet-384", "fgnet-384-quality", "fgnet-384/10"].into_iter().collect::<Node>();
+    let models = ["fgnet-384", "fgnet-384-quality", "fgnet-384-fast", "fgnet-384/10"].into_iter().collect::<Node>();
     let model = Object::default()
         .with("name", "x-service-model")
         .with("in", "header")
         .extension()
         .described(
             "The model to use: its name, or its name and version as in `x-service-model` on replies of the endpoint. Endpoints that cut out \
-             pictures take the models of `GET /models`, where the built-in network has two names, NAME and NAME-quality; without the \
+             pictures take the models of `GET /models`, where the built-in network has three names: NAME, NAME-quality and NAME-fast; without the \
              header and the field `segmentation_model` they use the account's model, else the daemon's. For clips the built-in network is NAME alone.",
         )
         .with("schema", string().with("examples", models));

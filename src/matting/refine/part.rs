@@ -20,6 +20,8 @@ fn whole_squares(part: Rect) -> Rect {
 /// What is segmented again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// The subject's box where it covers less than half of the picture.
+    SmallSubject,
     /// The subject's box.
     Subject,
     /// The box, and tiles along its edge.
@@ -30,9 +32,15 @@ impl Scope {
     /// Tiles across and down at most; a single one would show nothing that the box does not.
     pub(super) const fn most_tiles(self) -> u32 {
         match self {
-            Self::Subject => 1,
+            Self::SmallSubject | Self::Subject => 1,
             Self::Tiles => 4,
         }
+    }
+
+    /// Whether a box that covers `share` of the picture, 0 to 1, is segmented again. A second pass over larger subjects than half of the
+    /// picture gains nothing that can be measured.
+    pub(super) fn includes(self, share: f64) -> bool {
+        self != Self::SmallSubject || share < 0.5
     }
 }
 

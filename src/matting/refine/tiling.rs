@@ -6,7 +6,7 @@ use crate::matting::clean::clear_uncertain_parts;
 
 /// How much of the subject's longer side is added around its box.
 const PADDING: f64 = 0.12;
-/// A box above this share of the picture would add nothing to the first mask.
+/// A padded box above this share of the picture would add nothing to the first mask.
 const MOST: f64 = 0.95;
 /// Share of a tile that its neighbour covers too.
 const OVERLAP: f64 = 0.4;
@@ -19,10 +19,12 @@ pub fn plan(mask: &RawMask, size: Size, scope: Scope) -> Vec<Part> {
     // A small component that cleaning will remove would make the subject's box as large as the picture.
     let mut values = mask.values().to_vec();
     clear_uncertain_parts(&mut values, grid.width as usize);
-    let Some(subject) = subject_box(&values, grid, size) else { return Vec::new() };
+    let Some(cells) = subject_box(&values, grid) else { return Vec::new() };
+    let subject = padded(cells, grid, size);
     let mut parts = Vec::new();
     let has_more_detail = size.width > grid.width || size.height > grid.height;
-    if has_more_detail && (subject.size().area() as f64) < MOST * size.area() as f64 {
+    let share = cells.size().area() as f64 / grid.area() as f64;
+    if has_more_detail && scope.includes(share) && (subject.size().area() as f64) < MOST * size.area() as f64 {
         parts.push(Part::subject(subject));
     }
     let most = scope.most_tiles();
@@ -73,27 +75,29 @@ fn places(first: u32, pixels: u32, count: u32) -> Vec<(u32, u32)> {
     (0..count).map(|at| (start(at), length)).collect()
 }
 
-/// The bounds of the likely subject of a mask on `grid`, padded, in pixels.
-fn subject_box(values: &[f32], grid: Size, size: Size) -> Option<Rect> {
+/// The bounds of the likely subject of a mask on `grid`, in cells.
+fn subject_box(values: &[f32], grid: Size) -> Option<Rect> {
     let columns = grid.width as usize;
-    let (mut bounds, mut any) = ([usize::MAX, usize::MAX, 0, 0], false);
+    let mut bounds: Option<[u32; 4]> = None;
     for (at, _) in values.iter().enumerate().filter(|(_, value)| **value >= 0.5) {
-        let (x, y) = (at % columns, at / columns);
-        bounds = [bounds[0].min(x), bounds[1].min(y), bounds[2].max(x + 1), bounds[3].max(y + 1)];
-        any = true;
+        let [x, y] = [(at % columns) as u32, (at / columns) as u32];
+        let [left, top, right, bottom] = bounds.unwrap_or([x, y, x, y]);
+        bounds = Some([left.min(x), top.min(y), right.max(x), bottom.max(y)]);
     }
+    let [left, top, right, bottom] = bounds?;
+    Some(Rect { left, top, width: right - left + 1, height: bottom - top + 1 })
+}
+
+/// The pixels of a box of cells, with [`PADDING`].
+fn padded(cells: Rect, grid: Size, size: Size) -> Rect {
     let cell = [f64::from(size.width) / f64::from(grid.width), f64::from(size.height) / f64::from(grid.height)];
-    let [left, top, right, bottom] = [
-        bounds[0] as f64 * cell[0],
-        bounds[1] as f64 * cell[1],
-        bounds[2] as f64 * cell[0],
-        bounds[3] as f64 * cell[1],
-    ];
+    let [left, right] = [cells.left, cells.left + cells.width].map(|edge| f64::from(edge) * cell[0]);
+    let [top, bottom] = [cells.top, cells.top + cells.height].map(|edge| f64::from(edge) * cell[1]);
     let padding = PADDING * f64::max(right - left, bottom - top) + f64::max(cell[0], cell[1]);
     let [left, top] = [left, top].map(|edge| (edge - padding).max(0.0) as u32);
     let end = |edge: f64, most: u32| ((edge + padding).ceil() as u32).min(most);
     let (right, bottom) = (end(right, size.width), end(bottom, size.height));
-    (any && right > left && bottom > top).then(|| Rect { left, top, width: right - left, height: bottom - top })
+    Rect { left, top, width: right - left, height: bottom - top }
 }
 
 /// Whether a mask on `grid` crosses one half inside `tile`, which is where the tile counts.
@@ -114,7 +118,7 @@ fn has_edge(values: &[f32], grid: Size, size: Size, tile: Rect) -> bool {
 mod tests {
     use super::super::part::factor;
     use super::*;
-    use Scope::{Subject, Tiles};
+    use Scope::{SmallSubject, Subject, Tiles};
 
     /// A block of `mask` cells on a grid of 96.
     fn block(columns: std::ops::Range<u32>, rows: std::ops::Range<u32>) -> RawMask {
@@ -163,7 +167,8 @@ mod tests {
             assert!(parts.len() <= 17, "{size}: {}", parts.len());
             let of_subject: Vec<_> = parts.iter().copied().filter(|part| part.subject).collect();
             assert_eq!(plan(mask, size, Subject), of_subject, "{size}: the same without the tiles");
-            for (parts, scope) in [(&parts, Tiles), (&of_subject, Subject)] {
+            let of_small = plan(mask, size, SmallSubject);
+            for (parts, scope) in [(&parts, Tiles), (&of_subject, Subject), (&of_small, SmallSubject)] {
                 let reduced = |part: &Part| {
                     let factor = factor(part.rect) as usize;
                     (part.rect.width as usize / factor) * (part.rect.height as usize / factor)
@@ -175,6 +180,17 @@ mod tests {
                 let fits = part.left + part.width <= size.width && part.top + part.height <= size.height;
                 assert!(fits && part.width > 0 && part.height > 0, "{part} in {size}");
             }
+        }
+    }
+
+    #[test]
+    fn a_box_of_half_of_the_picture_is_not_a_small_subject() {
+        for (columns, rows, is_small) in
+            [(8, 8, true), (96, 47, true), (96, 48, false), (68, 68, false), (90, 90, false)]
+        {
+            let mask = block(0..columns, 2..2 + rows);
+            let parts = plan(&mask, Size::new(960, 960), SmallSubject);
+            assert_eq!(!parts.is_empty(), is_small, "{columns} by {rows} of 96 cells");
         }
     }
 

@@ -10,7 +10,7 @@ const LONGEST: usize = 64;
 /// Hexadecimal digits of a version.
 pub(super) const VERSION: usize = 8;
 /// What a caller may not mistake for an added model: inference modes, and the default of an account.
-const RESERVED: [&str; 3] = ["default", "quality", "standard"];
+const RESERVED: [&str; 4] = ["default", "fast", "quality", "standard"];
 /// With these the names of the built-in network begin.
 const BUILT_IN: &str = "fgnet";
 
@@ -115,6 +115,7 @@ mod tests {
             ".a",
             "a.",
             "standard",
+            "fast",
             "quality",
             "default",
             "fgnet-384",

@@ -21,7 +21,7 @@ impl AccountModel {
 }
 
 impl fmt::Display for AccountModel {
-    /// As operators write it: `default`, `standard`, `quality`, or the name of an added model.
+    /// As operators write it: `default`, `standard`, `quality`, `fast`, or the name of an added model.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             None => f.write_str(Self::DEFAULT),
@@ -40,7 +40,7 @@ impl std::str::FromStr for AccountModel {
         text.parse()
             .map(Some)
             .map(Self)
-            .map_err(|_| "expected default, standard, quality or the name of an added model")
+            .map_err(|_| "expected default, standard, quality, fast or the name of an added model")
     }
 }
 

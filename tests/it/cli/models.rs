@@ -176,12 +176,12 @@ fn requests_select_added_models_by_header_field_and_rembgs_name() {
         };
         let listed = models().await;
         let names: Vec<_> = listed.iter().map(|model| model["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["fgnet-384/10", "fgnet-384-quality/10", &mine]);
+        assert_eq!(names, ["fgnet-384/10", "fgnet-384-quality/10", "fgnet-384-fast/10", &mine]);
         assert_eq!(
-            (&listed[0]["is_default"], &listed[2]["type"], &listed[2]["loaded"]),
+            (&listed[0]["is_default"], &listed[3]["type"], &listed[3]["loaded"]),
             (&true.into(), &"isnet".into(), &false.into())
         );
-        assert_eq!((&listed[2]["parameters"], &listed[2]["commercial_use"]), (&5.into(), &Value::Null));
+        assert_eq!((&listed[3]["parameters"], &listed[3]["commercial_use"]), (&5.into(), &Value::Null));
         assert!(listed[0]["parameters"].as_u64() > Some(1_000_000));
 
         let by_header = send("/remove", Some("isnet-general-use"), &[]).await;
@@ -215,7 +215,7 @@ fn requests_select_added_models_by_header_field_and_rembgs_name() {
             assert_eq!(refused, param);
             assert!(message.contains(&format!("isnet-general-use or {mine}, once")), "{message}");
         }
-        assert_eq!(models().await[2]["loaded"], true);
+        assert_eq!(models().await[3]["loaded"], true);
 
         // All frames of a clip.
         let images = async || {

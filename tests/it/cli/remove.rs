@@ -90,7 +90,7 @@ fn an_older_picture_that_was_moved_over_an_input_is_processed() {
 }
 
 #[test]
-fn the_quality_model_gives_another_cutout() {
+fn each_mode_is_selected_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let cut = |name: &str, model: &[&str]| {
         let output = folder.path().join(name);
@@ -101,7 +101,9 @@ fn the_quality_model_gives_another_cutout() {
     };
     let standard = cut("a.png", &[]);
     assert!(cut("b.png", &["--model", "standard"]) == standard);
-    assert!(cut("c.png", &["--model", "quality"]) != standard);
+    let [quality, fast] = ["quality", "fast"].map(|mode| cut(&format!("{mode}.png"), &["--model", mode]));
+    // The subject covers more than half of the photo.
+    assert!(quality != standard && fast == standard);
 }
 
 #[test]

@@ -248,17 +248,16 @@ async fn edge_auto_is_that_of_products_where_the_outline_is_opaque_and_soft_else
 }
 
 #[tokio::test]
-async fn product_v1_refines_around_the_subject_and_the_default_does_not() {
+async fn product_v1_also_segments_tiles_along_the_edge() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
     let mut recipe = recipe(Resize::default());
     let tested = seen.load(Ordering::SeqCst);
-    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
-    assert_eq!(seen.load(Ordering::SeqCst), tested + 1);
     recipe.cut_mut().unwrap().engine = Some(CutEngine::ProductV1);
     recipe.cut_mut().unwrap().matting.opaque = true;
     let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
-    let crops = seen.load(Ordering::SeqCst) - tested - 1;
+    let crops = seen.load(Ordering::SeqCst) - tested;
+    // The picture, its subject and at least a tile.
     assert!((3..=18).contains(&crops), "{crops}");
     let (_, pixels) = decoded(&output);
     assert_eq!(pixels[(90 * 240 + 120) * 4..][..4], [240, 200, 90, 255]);
@@ -307,11 +306,12 @@ async fn coverage_beside_the_block(engine: Option<CutEngine>, model: InferenceMo
 
 #[tokio::test]
 async fn the_mask_of_a_crop_corrects_the_edge() {
-    let (first, name) = coverage_beside_the_block(None, InferenceMode::Standard).await;
+    let (first, name) = coverage_beside_the_block(None, InferenceMode::Fast).await;
     assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
-    assert_eq!(name, "imprecise");
+    assert_eq!(name, "imprecise-fast");
     let cases = [
         (Some(CutEngine::ProductV1), InferenceMode::Standard, "imprecise"),
+        (None, InferenceMode::Standard, "imprecise"),
         (None, InferenceMode::Quality, "imprecise-quality"),
     ];
     for (engine, model, expected) in cases {
@@ -322,14 +322,16 @@ async fn the_mask_of_a_crop_corrects_the_edge() {
 }
 
 #[tokio::test]
-async fn the_quality_mode_segments_one_crop_more() {
+async fn the_crop_of_a_small_subject_is_segmented_too_unless_the_mode_is_fast() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
-    let mut recipe = recipe(Resize::default());
-    recipe.cut_out_by(InferenceMode::Quality);
-    let tested = seen.load(Ordering::SeqCst);
-    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
-    assert_eq!(seen.load(Ordering::SeqCst), tested + 2);
+    for (mode, times) in [(InferenceMode::Fast, 1), (InferenceMode::Standard, 2), (InferenceMode::Quality, 2)] {
+        let mut recipe = recipe(Resize::default());
+        recipe.cut_out_by(mode);
+        let tested = seen.load(Ordering::SeqCst);
+        pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+        assert_eq!(seen.load(Ordering::SeqCst), tested + times, "{mode:?}");
+    }
 }
 
 #[tokio::test]

@@ -44,8 +44,8 @@ async fn every_picture_endpoint_accepts_its_models_and_refuses_others_before_any
             "/face-restore" => "restore-256",
             _ => "fgnet-384",
         };
-        let quality = (name == "fgnet-384").then_some("fgnet-384-quality");
-        for name in [name].into_iter().chain(quality) {
+        let others = if name == "fgnet-384" { &["fgnet-384-quality", "fgnet-384-fast"][..] } else { &[] };
+        for name in [name].into_iter().chain(others.iter().copied()) {
             for model in [name.to_owned(), format!("{name}/1")] {
                 let answered = with_model(request(&daemon, route.path, endpoint.input), &model).await;
                 assert_eq!(answered.status(), 200, "{}", route.path);
@@ -111,7 +111,7 @@ async fn an_unknown_model_is_refused_with_the_list_of_known_ones() {
         refusal(with_model(daemon.post(path).multipart(form), "another").await).await.message
     };
     let cut = message("/remove", form(&[])).await;
-    let known = "expected fgnet-384 or fgnet-384/1 or fgnet-384-quality or fgnet-384-quality/1, once";
+    let known = "expected fgnet-384 or fgnet-384/1 or fgnet-384-quality or fgnet-384-quality/1 or fgnet-384-fast or fgnet-384-fast/1, once";
     assert!(cut.contains(known), "{cut}");
     let enlarged = message("/upscale", form(required_fields("/upscale"))).await;
     assert!(enlarged.contains("expected upscale-2 or upscale-2/1, once"), "{enlarged}");
@@ -140,7 +140,7 @@ async fn a_clip_for_an_unsupported_model_is_refused_before_its_body_is_read() {
     let daemon = Daemon::start().await;
     let post = |form: Form| daemon.post("/video/remove").multipart(form);
     let clip = || Form::new().part("file", Part::bytes(b"clip 1.5".to_vec()).file_name("a.mp4"));
-    for model in ["fgnet-512", "fgnet-384/2", "", "upscale-4", "fgnet-384-quality"] {
+    for model in ["fgnet-512", "fgnet-384/2", "", "upscale-4", "fgnet-384-quality", "fgnet-384-fast"] {
         // The field is invalid too, but has not been read yet.
         let refused =
             refusal(with_model(post(Form::new().text("format", "gif").part("file", Part::bytes(vec![]))), model).await);
