@@ -97,6 +97,28 @@ fn each_type_takes_pictures_as_its_authors_program_does() {
 }
 
 #[test]
+fn the_operators_of_birefnet_give_the_mask_that_pytorch_computes() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(models) = models_in(folder.path()) else { return };
+    let (added, _) = models.add(&network("birefnet"), settings(ModelType::Birefnet, &[])).expect("a model");
+    // `picture()` of tests/models/make_birefnet.py.
+    let pixel = |x: u32, y: u32| match (x, y) {
+        (24..48, 20..44) => [230, 220, 60, 255],
+        _ => [3 * x, 3 * y, 255 - (x + y), 255].map(|sample| sample as u8),
+    };
+    let pixels = (0..64 * 64).flat_map(|at| pixel(at % 64, at / 64));
+    let frame = Frame::new(Size::new(64, 64), pixels.collect::<Vec<_>>().into());
+    let mask = mask_of(&models, &added.name, &frame).expect("a mask");
+    let reference = fs::read(network("birefnet").with_extension("f32")).expect("the reference");
+    let expected: Vec<f32> = reference.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    let range =
+        expected.iter().copied().fold((1.0_f32, 0.0_f32), |(low, high), value| (low.min(value), high.max(value)));
+    assert!(range.0 < 0.2 && range.1 > 0.8, "{range:?}: any mask would do");
+    let differences = mask.values().iter().zip(&expected).map(|(found, expected)| (found - expected).abs());
+    assert!(mask.values().len() == expected.len() && differences.fold(0.0, f32::max) < 1e-3);
+}
+
+#[test]
 fn every_convention_can_be_given_and_changes_the_version() {
     let folder = tempfile::tempdir().unwrap();
     let Some(models) = models_in(folder.path()) else { return };
