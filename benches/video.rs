@@ -10,7 +10,7 @@ mod support;
 use backdrop::engine::{Engine, Lane, Tenant};
 use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting;
-use backdrop::recipe::{Fields, VideoFormat, VideoRecipe};
+use backdrop::recipe::{Fields, Network, VideoFormat, VideoRecipe};
 use backdrop::video::temporal::TemporalFilter;
 use backdrop::video::{self, Tools, VideoConfig};
 use std::io::{Read, Write};
@@ -113,7 +113,8 @@ fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) ->
 fn segmented(shop: &Harness, engine: &Engine, frames: &[Frame]) -> (Vec<RawMask>, Duration) {
     let slot = engine.admit().expect("a slot");
     let deadline = Instant::now() + Duration::from_secs(600);
-    let seen = shop.wait(engine.segment(&slot, frames.to_vec(), Lane::Bulk, deadline)).expect("masks");
+    let seen =
+        shop.wait(engine.segment(&Network::default(), &slot, frames.to_vec(), Lane::Bulk, deadline)).expect("masks");
     (seen.masks, seen.took)
 }
 

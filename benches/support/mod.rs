@@ -8,7 +8,7 @@ use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Qualit
 use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
 use backdrop::pipeline::{self, Call};
-use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
+use backdrop::recipe::{ENDPOINTS, Fields, Network, Recipe};
 use bytes::Bytes;
 use std::error::Error;
 use std::fs;
@@ -78,7 +78,7 @@ pub(crate) fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
 pub(crate) async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<dyn Error>> {
     let slot = engine.admit()?;
     let deadline = Instant::now() + Duration::from_secs(600);
-    let seen = engine.segment(&slot, vec![frame], Lane::Bulk, deadline).await?;
+    let seen = engine.segment(&Network::default(), &slot, vec![frame], Lane::Bulk, deadline).await?;
     Ok(seen.masks.into_iter().next().ok_or("no mask")?)
 }
 

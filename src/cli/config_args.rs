@@ -40,7 +40,7 @@ pub(super) struct EngineArgs {
     /// Weights file, instead of the built-in weights [env: BACKDROP_WEIGHTS]
     #[arg(long, value_name = "FILE", global = true)]
     weights: Option<String>,
-    /// standard, with a second pass over small subjects; quality, over all that do not fill the frame; fast, one pass; or the name of an
+    /// standard, with a second pass over small subjects; quality, over all subjects that do not fill the frame; fast, one pass; or the name of an
     /// added model [env: BACKDROP_ENGINE_MODEL]
     /// [default: standard]
     #[arg(long, value_name = "MODEL", global = true)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[serde(deny_unknown_fields, default)]
 pub struct EngineConfig {
     /// The model of pictures for which neither the request nor the account sets one: `standard`, with a second pass over small
-    /// subjects; `quality`, over all that do not fill the frame; `fast`, one pass; or the name of an added one. Frames of clips have one pass.
+    /// subjects; `quality`, over all subjects that do not fill the frame; `fast`, one pass; or the name of an added one. Frames of clips have one pass.
     pub model: Network,
     /// What the segmentation network multiplies in: `f32`, or `bf16` on a CPU with AVX-512 BF16. Masks differ slightly, and
     /// the model's name with them.

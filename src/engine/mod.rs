@@ -276,28 +276,15 @@ impl Engine {
         self.0.decoder_waits.run(tenant, work).await
     }
 
-    /// Segments `frames` with the built-in network, all of them in one batch, together with other queued tickets.
+    /// Segments `frames` with `network`, all of them in one batch, together with other queued tickets.
     ///
     /// They succeed or fail together. More of them than one run of the network takes are a batch of their own, in several
     /// runs; an empty list is answered at once.
     ///
     /// # Errors
-    /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`], [`EngineError::Stopped`].
+    /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`] (also when an added model is not there),
+    /// [`EngineError::Stopped`].
     pub async fn segment(
-        &self,
-        slot: &Slot,
-        frames: Vec<Frame>,
-        lane: Lane,
-        deadline: Instant,
-    ) -> Result<Segmented, EngineError> {
-        self.segment_by(&Network::default(), slot, frames, lane, deadline).await
-    }
-
-    /// As [`Engine::segment`], with any network.
-    ///
-    /// # Errors
-    /// The errors of [`Engine::segment`]; [`EngineError::Failed`] also when an added model is not there.
-    pub async fn segment_by(
         &self,
         network: &Network,
         slot: &Slot,

@@ -31,15 +31,14 @@ pub(super) fn select_model(
     Ok(())
 }
 
-/// The model of a clip. The built-in network has one mode there, the standard one.
+/// The model of a clip.
 pub(super) fn clip_model(
     app: &App,
     headers: &HeaderMap,
     caller: &Caller,
     field: Option<&ModelRef>,
 ) -> Result<Network, ApiError> {
-    let built_in = [(InferenceMode::Standard, app.processor.model())];
-    Ok(match selected(app, headers, caller, field, &built_in)? {
+    Ok(match selected(app, headers, caller, field, &clip_models(app))? {
         Network::BuiltIn(_) => Network::default(),
         added @ Network::Added(_) => added,
     })
@@ -77,6 +76,16 @@ pub(super) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiEr
             })
         }
     }
+}
+
+/// Refuses a clip whose header names an unknown model, before the clip is read.
+pub(super) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
+    by_header(headers, &clip_models(app), Some(app.processor.added())).map(drop)
+}
+
+/// The built-in network has one mode for clips, the standard one.
+fn clip_models(app: &App) -> [(InferenceMode, String); 1] {
+    [(InferenceMode::Standard, app.processor.model())]
 }
 
 /// The network that the header of a request names.

@@ -110,17 +110,15 @@ impl Worker for VideoWorker {
 
 /// The recipe of a job's fields. They were valid when it was created; a newer version may refuse them.
 fn recipe(job: &Job) -> Result<VideoRecipe, WorkError> {
-    let unusable = |error: crate::recipe::FieldError| WorkError {
-        code: "invalid_parameter",
-        message: error.to_string(),
-        internal: false,
-    };
+    let refused = |message: String| WorkError { code: "invalid_parameter", message, internal: false };
+    let unusable = |error: crate::recipe::FieldError| refused(error.to_string());
     let mut fields = Fields::default();
     for (name, value) in &job.fields {
         fields.push(name, value).map_err(unusable)?;
     }
     let recipe = VideoRecipe::of(&fields).map_err(unusable)?;
-    let network = recipe.named_model.as_ref().and_then(|ModelRef(name)| name.parse().ok()).unwrap_or_default();
+    let network = recipe.named_model.as_ref().map(|ModelRef(name)| name.parse()).transpose();
+    let network = network.map_err(|error: &str| refused(format!("segmentation_model: {error}")))?.unwrap_or_default();
     Ok(VideoRecipe { stamp: job.test.then_some(STAMP), network, ..recipe })
 }
 

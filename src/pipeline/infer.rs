@@ -16,7 +16,7 @@ pub(super) async fn infer_once(
     network: &Network,
     call: &Call,
 ) -> Result<(Frame, RawMask, Duration), EngineError> {
-    let segmented = engine.segment_by(network, slot, vec![frame], call.lane, call.deadline).await?;
+    let segmented = engine.segment(network, slot, vec![frame], call.lane, call.deadline).await?;
     let Segmented { frames, masks, took, .. } = segmented;
     let (frame, mask) = frames.into_iter().zip(masks).next().ok_or_else(missing_mask)?;
     Ok((frame, mask, took))
@@ -36,7 +36,7 @@ pub(super) async fn infer_high_recall(
         vec![frame, copy]
     };
     let (both, equalizing) = Workers { engine, slot, tenant: call.tenant }.run("contrast", equalize).await?;
-    let segmented = engine.segment_by(network, slot, both, call.lane, call.deadline).await?;
+    let segmented = engine.segment(network, slot, both, call.lane, call.deadline).await?;
     let Segmented { frames, masks, took, .. } = segmented;
     let mut segmented = frames.into_iter().zip(masks);
     let (Some((frame, mask)), Some((_, second))) = (segmented.next(), segmented.next()) else {

@@ -174,7 +174,7 @@ impl ClipJob<'_> {
         while let Some(Batch { items, permit }) = from.recv().await {
             let deadline = Instant::now() + BATCH_TIMEOUT;
             let Segmented { frames, masks, took, .. } =
-                self.engine.segment_by(&self.recipe.network, &permit.slot, items, Lane::Bulk, deadline).await?;
+                self.engine.segment(&self.recipe.network, &permit.slot, items, Lane::Bulk, deadline).await?;
             clock.segment.add(took);
             let items = frames.into_iter().zip(masks).collect();
             if to.send(Batch { items, permit }).await.is_err() {

@@ -358,7 +358,7 @@ impl<'a> Walk<'a> {
         let has_lost = self.interval > 0 && restarts(data) + 1 < units.div_ceil(self.interval);
         if frame.progressive {
             if has_lost {
-                // Its place follows from all scans before, and decoders take the next interval's coefficients for this one's.
+                // The marker's position depends on the coefficients of all earlier scans; decoders go on in the wrong interval.
                 let lost = || corrupt("a progressive scan has lost restart markers");
                 return Err(if is_last { truncated() } else { lost() });
             }

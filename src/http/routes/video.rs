@@ -17,7 +17,7 @@ use crate::http::form;
 use crate::http::image_request;
 use crate::http::input_names::{FILE, URL};
 use crate::http::json;
-use crate::http::model_select::{self, clip_model};
+use crate::http::model_select::{self, clip_model, require_clip_model};
 use crate::http::multipart::{self, Multipart, Part};
 use crate::http::reply::{MODEL, Reply};
 use crate::http::request_context::RequestContext;
@@ -66,7 +66,7 @@ pub(in crate::http) async fn answer(
     context: &mut RequestContext,
 ) -> Result<Reply, ApiError> {
     let key = request_fingerprint::key(&context.headers)?;
-    clip_model(&state.app, &context.headers, caller, None)?;
+    require_clip_model(&state.app, &context.headers)?;
     let request = read(state, caller, context).await?;
     let received = context.body.received();
     let ClipRequest { fields, recipe, clip } = request;
@@ -120,7 +120,7 @@ async fn accepted(
     jobs::accepted(&shown.job.id, document, shown.job.state, latency)
 }
 
-/// The fields of a job: those of the request, with the model and its version for all frames.
+/// The request's fields, and the added model with its version that cuts out all frames.
 fn job_fields(fields: &Fields, network: &Network) -> Vec<(String, String)> {
     let sent = fields.iter().filter(|(name, _)| *name != model_select::FIELD);
     let sent = sent.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -190,7 +190,6 @@ async fn read_form(
             return Err(Guidance::unknown_of_clip(FieldError::unknown(&name, known)).into());
         }
     }
-    drop(form);
     let recipe = validate(state, caller, context, &fields)?;
     let clip = clip.ok_or(FieldError::Missing { param: FILE.to_owned() })?;
     if clip.stored.bytes == 0 {

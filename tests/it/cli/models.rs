@@ -280,6 +280,8 @@ fn requests_select_added_models_by_header_field_and_rembgs_name() {
         assert_eq!(status, 400);
         assert!(String::from_utf8_lossy(&body).contains("the default model of this account cannot be used"));
         assert_eq!(send("/remove", Some("fgnet-384"), &[]).await.0, 200);
+        assert_eq!(by_clip(None, None).await.0, 400);
+        assert_eq!(by_clip(None, Some("fgnet-384")).await.0, 202);
     });
     daemon.signal("TERM");
     daemon.0.stdout = None;

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A daemon on ports of its own; killed when the test ends.
@@ -54,14 +55,19 @@ impl Daemon {
 
     /// The addresses of the API and of the admin interface, from the log.
     pub(crate) fn addresses(&mut self) -> (String, String) {
+        self.addresses_and_log().0
+    }
+
+    /// Also the rest of the log, once the daemon has ended.
+    fn addresses_and_log(&mut self) -> ((String, String), JoinHandle<Vec<String>>) {
         let log = BufReader::new(self.0.stderr.take().expect("piped"));
         let mut lines = log.lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");
-        // Drained, because the daemon blocks on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        // Read all the time, because the daemon blocks on a full pipe.
+        let rest = std::thread::spawn(move || lines.collect());
         let event: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
         let of = |name: &str| event["fields"][name].as_str().expect("an address").to_owned();
-        (of("address"), of("admin"))
+        ((of("address"), of("admin")), rest)
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -200,27 +206,10 @@ fn an_address_in_use_is_an_error_of_the_start() {
 #[test]
 fn no_password_or_query_of_a_url_is_logged() {
     let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
     let key = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
-    let child = backdrop()
-        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
-        .arg(folder.path())
-        .envs([("BACKDROP_LOG_FORMAT", "json"), ("BACKDROP_LOG_FILTER", "trace"), ("BACKDROP_BOOTSTRAP_KEY", key)])
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(&log).unwrap())
-        .spawn()
-        .expect("the binary starts");
-    let mut daemon = Daemon(child);
-    let began = std::time::Instant::now();
-    let address = loop {
-        let logged = fs::read_to_string(&log).unwrap();
-        if let Some(line) = logged.lines().find(|line| line.contains("\"listening\"")) {
-            let event: serde_json::Value = serde_json::from_str(line).expect("a JSON line");
-            break event["fields"]["address"].as_str().expect("an address").to_owned();
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "{logged}");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let variables = [("BACKDROP_LOG_FILTER", "trace"), ("BACKDROP_BOOTSTRAP_KEY", key)];
+    let mut daemon = Daemon::start_with(folder.path(), &variables);
+    let ((address, _), log) = daemon.addresses_and_log();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = http_client().build().expect("a client");
@@ -238,9 +227,9 @@ fn no_password_or_query_of_a_url_is_logged() {
     });
     daemon.signal("TERM");
     assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
-    let logged = fs::read_to_string(&log).unwrap();
-    assert!(logged.lines().any(|line| line.contains("\"DEBUG\"") && line.contains("/remove")), "{logged}");
-    if let Some(line) = logged.lines().find(|line| line.contains("HIDDEN")) {
+    let logged = log.join().expect("no panic inside");
+    assert!(logged.iter().any(|line| line.contains("\"DEBUG\"") && line.contains("/remove")), "{logged:?}");
+    if let Some(line) = logged.iter().find(|line| line.contains("HIDDEN")) {
         panic!("{line}");
     }
 }

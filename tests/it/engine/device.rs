@@ -10,6 +10,7 @@ use backdrop::image::{RawMask, Size};
 use backdrop::model::device::{ActiveDevice, DeviceChoice, Gpu};
 use backdrop::model::weights::Weights;
 use backdrop::model::{Retoucher, SegmentError, Segmenter};
+use backdrop::recipe::Network;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 async fn segment(engine: &Engine, id: u8) -> Result<Segmented, EngineError> {
     let slot = engine.admit()?;
-    engine.segment(&slot, vec![picture(id)], Lane::Interactive, soon()).await
+    engine.segment(&Network::default(), &slot, vec![picture(id)], Lane::Interactive, soon()).await
 }
 
 async fn state(engine: &Engine, wanted: EngineState) {
@@ -188,7 +189,9 @@ async fn requests_wait_for_the_network_to_load() {
     assert_eq!((engine.model(), engine.side()), ("fake-0".to_owned(), Some(9)), "announced before it is loaded");
     let waits = queued(&engine, 1, Lane::Interactive).await;
     let slot = engine.admit().unwrap();
-    let late = engine.segment(&slot, vec![picture(2)], Lane::Interactive, std::time::Instant::now()).await;
+    let late = engine
+        .segment(&Network::default(), &slot, vec![picture(2)], Lane::Interactive, std::time::Instant::now())
+        .await;
     assert_eq!(late.unwrap_err(), EngineError::DeadlineExceeded);
     open.send(()).unwrap();
     assert_answers(waits.await, 1);
@@ -233,7 +236,7 @@ async fn an_idle_network_is_unloaded_and_loaded_again_by_the_next_request() {
     let config = EngineConfig { idle_unload: Some(Duration::from_millis(30)), ..config(8, 8) };
     let engine = Engine::start(&config, factory(&counts, |ids| Ok(masks_of(ids))));
     let slot = engine.admit().unwrap();
-    assert_answers(engine.segment(&slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
+    assert_answers(engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
     drop(engine.buffers().take(1000));
     assert_eq!(engine.buffers().kept_bytes(), 1000);
     drop(slot);
@@ -253,7 +256,7 @@ async fn a_network_in_use_is_not_unloaded() {
     let (engine, counts) = engine(&config, |ids| Ok(masks_of(ids)));
     let slot = engine.admit().unwrap(); // a request that is still decoding
     // It may have been unloaded before the slot was taken; from this answer on it is loaded.
-    assert_answers(engine.segment(&slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
+    assert_answers(engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
     let dropped = counts.dropped.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(counts.dropped.load(Ordering::SeqCst), dropped);

@@ -6,6 +6,7 @@ use crate::engine::support::{
 };
 use backdrop::engine::{EngineConfig, EngineError, EngineState, Lane, Tenant};
 use backdrop::model::SegmentError;
+use backdrop::recipe::Network;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 async fn an_idle_engine_answers_a_single_picture_at_once() {
     let (engine, _) = engine(&config(4, 8), |ids| Ok(masks_of(ids)));
     let slot = engine.admit().unwrap();
-    assert_answers(engine.segment(&slot, vec![picture(7)], Lane::Interactive, soon()).await, 7);
+    assert_answers(engine.segment(&Network::default(), &slot, vec![picture(7)], Lane::Interactive, soon()).await, 7);
 }
 
 #[tokio::test]
@@ -90,8 +91,8 @@ async fn two_pictures_of_one_ticket_run_in_batches_of_one() {
     });
     let slot = engine.admit().unwrap();
     let both = vec![picture(7), picture(8)];
-    assert_answers_all(engine.segment(&slot, both, Lane::Interactive, soon()).await, &[7, 8]);
-    assert_answers_all(engine.segment(&slot, Vec::new(), Lane::Interactive, soon()).await, &[]);
+    assert_answers_all(engine.segment(&Network::default(), &slot, both, Lane::Interactive, soon()).await, &[7, 8]);
+    assert_answers_all(engine.segment(&Network::default(), &slot, Vec::new(), Lane::Interactive, soon()).await, &[]);
 }
 
 #[tokio::test]
@@ -150,7 +151,8 @@ async fn an_expired_ticket_is_answered_without_work() {
     let first = queued(&gated.engine, 0, Lane::Interactive).await;
     assert_eq!(gated.batch().await, [0]);
     let slot = gated.engine.admit().unwrap();
-    let expired = gated.engine.segment(&slot, vec![picture(1)], Lane::Interactive, Instant::now()).await;
+    let expired =
+        gated.engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, Instant::now()).await;
     assert_eq!(expired.unwrap_err(), EngineError::DeadlineExceeded);
     gated.answer();
     assert_answers(first.await, 0);

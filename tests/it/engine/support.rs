@@ -3,6 +3,7 @@
 use crate::support::segmenter::{FakeSegmenter, Masks, mask};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, Segmented, SegmenterFactory, Slot};
 use backdrop::image::{Buffer, Frame, RawMask, Size};
+use backdrop::recipe::Network;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -156,7 +157,7 @@ pub(crate) async fn queued_together(
 ) -> Pending<Result<Segmented, EngineError>> {
     let slot = engine.admit().expect("a free slot");
     let (engine, frames) = (engine.clone(), ids.iter().copied().map(picture).collect());
-    begun(async move { engine.segment(&slot, frames, lane, soon()).await }).await
+    begun(async move { engine.segment(&Network::default(), &slot, frames, lane, soon()).await }).await
 }
 
 pub(crate) async fn queued_in(
@@ -167,7 +168,7 @@ pub(crate) async fn queued_in(
     deadline: Instant,
 ) -> Pending<Result<Segmented, EngineError>> {
     let engine = engine.clone();
-    begun(async move { engine.segment(&slot, vec![picture(id)], lane, deadline).await }).await
+    begun(async move { engine.segment(&Network::default(), &slot, vec![picture(id)], lane, deadline).await }).await
 }
 
 /// Checks that the answer is picture `id` with its own mask.

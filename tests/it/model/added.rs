@@ -40,7 +40,8 @@ fn normalised(colour: [u8; 3], range: f32, (mean, deviation): ([f32; 3], [f32; 3
     std::array::from_fn(|channel| (f32::from(colour[channel]) / range - mean[channel]) / deviation[channel])
 }
 
-fn settings(kind: ModelType, conventions: &[(&str, &str)]) -> Adding {
+/// A type, and conventions in TOML.
+pub(crate) fn settings(kind: ModelType, conventions: &[(&str, &str)]) -> Adding {
     let conventions = conventions.iter().map(|(key, value)| {
         let table: toml::Table = toml::from_str(&format!("value = {value}")).expect("a value");
         ((*key).to_owned(), table["value"].clone())
@@ -325,7 +326,7 @@ async fn a_model_that_fails_or_is_replaced_leaves_the_others_alone() {
     let segment = async |network: &Network| {
         let slot = engine.admit().expect("a free slot");
         let frames = vec![halves(Size::new(40, 40), [9; 3], [200; 3])];
-        engine.segment_by(network, &slot, frames, Lane::Interactive, soon()).await
+        engine.segment(network, &slot, frames, Lane::Interactive, soon()).await
     };
     let [one, two, bad] = [0, 1, 2].map(|at: usize| Network::Added(added[at].name.clone()));
     let is_loaded = || [0, 1, 2].map(|at: usize| engine.is_loaded(&added[at].name));

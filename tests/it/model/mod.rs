@@ -1,6 +1,6 @@
 //! The networks against recorded outputs of PyTorch, on every CPU path and on the GPU; added models.
 
-mod added;
+pub(crate) mod added;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 pub(crate) mod parity;
