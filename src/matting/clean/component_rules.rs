@@ -57,9 +57,10 @@ pub(super) fn holes(workspace: &mut Workspace) -> Recycled<Vec<bool>> {
 
 /// `values` of a mask without the small parts of which it is certain nowhere.
 pub(in crate::matting) fn clear_uncertain_parts(values: &mut [f32], columns: usize) {
-    let mut labels: Vec<bool> = values.iter().map(|&value| value >= 0.5).collect();
-    clear_parts(values, &mut labels, columns, &mut Components::default());
-    values.iter_mut().zip(labels).filter(|(value, label)| **value >= 0.5 && !label).for_each(|(value, _)| *value = 0.0);
+    let mut labels = Recycled::collected(values.iter().map(|&value| value >= 0.5));
+    clear_parts(values, &mut labels, columns, &mut Recycled::<Components>::take());
+    let cleared = values.iter_mut().zip(&*labels).filter(|(value, label)| **value >= 0.5 && !**label);
+    cleared.for_each(|(value, _)| *value = 0.0);
 }
 
 fn clear_parts(mask: &[f32], labels: &mut [bool], columns: usize, components: &mut Components) {

@@ -125,6 +125,7 @@ fn reduced(mask: &RawMask, factor: usize) -> RawMask {
             (top..bottom).map(|y| mask.values()[y * columns + left..y * columns + right].iter().sum::<f32>()).sum();
         sum / ((right - left) * (bottom - top)) as f32
     };
-    let values = (0..width * height).into_par_iter().map(mean).collect::<Vec<f32>>();
+    let mut values = Recycled::for_overwrite(width * height);
+    values.par_iter_mut().enumerate().for_each(|(at, value)| *value = mean(at));
     RawMask::new(Size::new(width as u32, height as u32), values).expect("means of probabilities")
 }

@@ -4,6 +4,7 @@ use super::part::Part;
 use crate::image::{RawMask, Size};
 use crate::matting::chamfer::{STRAIGHT, edge_distance};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -72,10 +73,10 @@ fn grid(coarse: Size, size: Size, parts: &[(Part, RawMask)]) -> Size {
     )
 }
 
-fn stretched(mask: &RawMask, grid: Size) -> Vec<f32> {
+fn stretched(mask: &RawMask, grid: Size) -> Recycled<Vec<f32>> {
     let from = Upsampled::new(mask.values(), extent(mask.size()), extent(grid));
     let columns = grid.width as usize;
-    let mut values = vec![0.0; grid.area()];
+    let mut values = Recycled::for_overwrite(grid.area());
     values.par_chunks_mut(columns).enumerate().for_each(|(y, row)| {
         row.iter_mut().enumerate().for_each(|(x, value)| *value = from.at(x, y));
     });

@@ -3,6 +3,7 @@
 use super::part::{ENOUGH, Part, Scope};
 use crate::image::{RawMask, Rect, Size};
 use crate::matting::clean::clear_uncertain_parts;
+use backdrop_kernels::recycled::Recycled;
 
 /// How much of the subject's longer side is added around its box.
 const PADDING: f64 = 0.12;
@@ -17,7 +18,7 @@ const OVERLAP: f64 = 0.4;
 pub fn plan(mask: &RawMask, size: Size, scope: Scope) -> Vec<Part> {
     let grid = mask.size();
     // A small component that cleaning will remove would make the subject's box as large as the picture.
-    let mut values = mask.values().to_vec();
+    let mut values = Recycled::copy_of(mask.values());
     clear_uncertain_parts(&mut values, grid.width as usize);
     let Some(cells) = subject_box(&values, grid) else { return Vec::new() };
     let subject = padded(cells, grid, size);
