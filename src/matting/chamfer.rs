@@ -8,7 +8,7 @@ pub(super) const STRAIGHT: u16 = 3;
 const DIAGONAL: u16 = 4;
 
 /// Propagates distances from the zeros in two sweeps, down and back up. Nothing lies outside of the grid.
-pub(super) fn chamfer(distance: &mut [u16], columns: usize) {
+pub(crate) fn chamfer(distance: &mut [u16], columns: usize) {
     // The row done last, between two cells that are far from everything.
     let mut beside = vec![u16::MAX; columns + 2];
     for row in distance.chunks_exact_mut(columns) {

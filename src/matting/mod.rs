@@ -5,7 +5,7 @@
 //! that; [`uncertainty()`] predicts from the mask alone how likely the cutout is to be bad.
 
 mod certainty;
-mod chamfer;
+pub(crate) mod chamfer;
 pub mod clahe;
 pub mod clean;
 mod clip;

@@ -11,7 +11,7 @@
 //! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
 //! of the picture itself (`color_histograms`), the weights fall with the step of colour between two cells
 //! (`linear_system`). One pass of connected components then merges parts and holes of which the mask is certain
-//! nowhere with what surrounds them (`component_rules`). The mask's values stay where they belong to an edge between the
+//! nowhere with what surrounds them (`component_rules`), and the caller's points change that labelling around them (`points`). The mask's values stay where they belong to an edge between the
 //! labels (`soft_edge`), for matting; everywhere else a cell is 0 or 1.
 //!
 //! Grids finer than `FINEST_SIDE` are labelled on a coarser one: colours are no better known there, and the time is bounded.
@@ -21,7 +21,7 @@ mod clean_mask;
 mod color_histograms;
 mod component_rules;
 mod linear_system;
-mod point_regions;
+mod points;
 mod random_walker;
 mod seed_cells;
 mod seeds;
@@ -66,9 +66,15 @@ pub struct CleanParams {
 /// # Errors
 /// [`NoSubject`] when less than a ten-thousandth of the grid is subject.
 pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) -> Result<CleanMask, NoSubject> {
-    labelled(mask, params.opaque, |workspace| {
-        seed_cells::mark(workspace, frame, seeds);
+    labelled(mask, |workspace| {
+        seed_cells::mark_strokes(workspace, seeds);
         random_walker::label(workspace, frame, params);
+        component_rules::apply(workspace, params.opaque);
+        if !(seeds.subject.is_empty() && seeds.background.is_empty()) {
+            seed_cells::mark_points(workspace, frame, seeds);
+            // What points add has holes too, such as reflections.
+            component_rules::apply(workspace, params.opaque);
+        }
     })
 }
 
@@ -77,11 +83,14 @@ pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) 
 /// # Errors
 /// [`NoSubject`] when less than a ten-thousandth of the grid is subject.
 pub fn clean_without_colors(mask: &RawMask) -> Result<CleanMask, NoSubject> {
-    labelled(mask, false, Workspace::label_by_mask)
+    labelled(mask, |workspace| {
+        workspace.label_by_mask();
+        component_rules::apply(workspace, false);
+    })
 }
 
-/// Labels the cells of `mask` by `label`, then merges components.
-fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) -> Result<CleanMask, NoSubject> {
+/// `mask` with its cells labelled by `label`.
+fn labelled(mask: &RawMask, label: impl FnOnce(&mut Workspace)) -> Result<CleanMask, NoSubject> {
     let mut workspace = Recycled::<Workspace>::take();
     let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
     let factor = columns.max(rows).div_ceil(FINEST_SIDE).max(1);
@@ -90,7 +99,6 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     workspace.load(coarse.values(), grid);
     mark_ridges(&mut workspace);
     label(&mut workspace);
-    component_rules::apply(&mut workspace, opaque);
     soft_edge::mark(&mut workspace);
     let width = grid.width as usize;
     let mut values = Recycled::for_overwrite(columns * rows);

@@ -1,28 +1,13 @@
 //! From the caller's strokes and points to marked cells of the grid.
 
-use super::point_regions;
+use super::points;
 use super::seeds::Seeds;
 use super::workspace::Workspace;
 use crate::image::{Frame, Size, Trimap};
 
-/// Marks cells in `workspace`; their mask becomes 0 or 1.
-pub(super) fn mark(workspace: &mut Workspace, frame: &Frame, seeds: &Seeds) {
-    if let Some(strokes) = &seeds.strokes {
-        mark_strokes(workspace, strokes);
-    }
-    if !seeds.subject.is_empty() || !seeds.background.is_empty() {
-        let grid = workspace.grid;
-        let cells = |points: &[[u32; 2]]| points.iter().map(|&point| cell_of(point, frame.size(), grid)).collect();
-        let (subject, background): (Vec<_>, Vec<_>) = (cells(&seeds.subject), cells(&seeds.background));
-        point_regions::mark(workspace, frame, &subject, &background);
-        // The points themselves, whatever lies around them.
-        subject.into_iter().for_each(|at| workspace.fix(at, true));
-        background.into_iter().for_each(|at| workspace.fix(at, false));
-    }
-}
-
-/// Marks every cell with the label that most of its stroked pixels have.
-fn mark_strokes(workspace: &mut Workspace, strokes: &Trimap) {
+/// Marks every cell with the label that most of its stroked pixels have; its mask becomes 0 or 1.
+pub(super) fn mark_strokes(workspace: &mut Workspace, seeds: &Seeds) {
+    let Some(strokes) = &seeds.strokes else { return };
     let (grid, size) = (workspace.grid, strokes.size());
     let width = size.width as usize;
     for y in 0..grid.height {
@@ -36,6 +21,14 @@ fn mark_strokes(workspace: &mut Workspace, strokes: &Trimap) {
             }
         }
     }
+}
+
+/// Marks the cells that points decide, and gives them their label.
+pub(super) fn mark_points(workspace: &mut Workspace, frame: &Frame, seeds: &Seeds) {
+    let grid = workspace.grid;
+    let cells =
+        |points: &[[u32; 2]]| points.iter().map(|&point| cell_of(point, frame.size(), grid)).collect::<Vec<_>>();
+    points::mark(workspace, frame, &cells(&seeds.subject), &cells(&seeds.background));
 }
 
 const fn vote(label: u8) -> i64 {

@@ -7,9 +7,9 @@ use crate::image::Trimap;
 pub struct Seeds {
     /// Strokes of a brush, of the picture's size: foreground stays, background goes, unknown is left to the mask.
     pub strokes: Option<Trimap>,
-    /// Pixels, as column and row, whose part or colour region is subject.
+    /// Pixels, as column and row, that are subject with what is around them.
     pub subject: Vec<[u32; 2]>,
-    /// Pixels whose part or colour region is background.
+    /// Pixels that are background with what is around them.
     pub background: Vec<[u32; 2]>,
 }
 

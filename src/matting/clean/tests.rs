@@ -261,14 +261,14 @@ fn a_point_on_a_part_selects_it() {
 }
 
 #[test]
-fn a_point_beside_the_mask_adds_the_color_region_around_it() {
+fn a_point_beside_the_mask_adds_what_is_around_it_up_to_steps_of_color() {
     let seeds = Seeds { subject: vec![[195, 70]], ..Seeds::default() };
     let expected = |x: f32, y: f32| in_block(x, y) || is_in(&APART, x, y) || is_in(&[180.0..210.0, 50.0..90.0], x, y);
     assert_eq!(wrong(&with(&seeds), 3.0, expected), 0);
 }
 
 #[test]
-fn a_background_point_removes_a_part_or_the_color_region_of_the_only_one() {
+fn a_background_point_removes_what_is_around_it_up_to_steps_of_color() {
     let seeds = Seeds { background: vec![[240, 200]], ..Seeds::default() };
     assert_eq!(wrong(&with(&seeds), 3.0, in_block), 0);
     // A part of two colours.
@@ -276,7 +276,42 @@ fn a_background_point_removes_a_part_or_the_color_region_of_the_only_one() {
     let both = mask(384, |x, y| certain(in_both(x, y)));
     let seeds = Seeds { background: vec![[220, 120]], ..Seeds::default() };
     let labels = clean(&frame, &both, &seeds, CleanParams::default()).expect("a subject");
-    assert_eq!(wrong(&labels, 3.0, in_block), 0);
+    let values = [(220.0, 120.0), (190.0, 110.0), (240.0, 140.0)].map(|(x, y)| value_at(&labels, x, y));
+    assert_eq!(values, [0.0; 3], "around the point");
+    let values = [(80.0, 60.0), (140.0, 120.0), (100.0, 180.0)].map(|(x, y)| value_at(&labels, x, y));
+    assert_eq!(values, [1.0; 3], "the block stays");
+}
+
+#[test]
+fn a_background_point_on_joined_things_leaves_the_far_one() {
+    let discs = |x: f32, y: f32| (x - 60.0).hypot(y - 120.0) < 35.0 || (x - 220.0).hypot(y - 120.0) < 25.0;
+    let joined = |x: f32, y: f32| discs(x, y) || is_in(&[60.0..220.0, 117.0..123.0], x, y);
+    let frame = picture(|x, y| if joined(x, y) { BLUE } else { WHITE });
+    let mask = mask(384, |x, y| certain(joined(x, y)));
+    let seeds = Seeds { background: vec![[220, 120]], ..Seeds::default() };
+    let labels = clean(&frame, &mask, &seeds, CleanParams::default()).expect("a subject");
+    assert_eq!(value_at(&labels, 220.0, 120.0), 0.0);
+    assert!([40.0, 60.0, 80.0].iter().all(|&x| value_at(&labels, x, 120.0) > 0.5));
+    let frame = picture(|_, _| BLUE);
+    let corrected = Seeds { subject: vec![[225, 112]], ..seeds };
+    let labels = clean(&frame, &mask, &corrected, CleanParams::default()).expect("a subject");
+    assert!(value_at(&labels, 60.0, 120.0) > 0.5, "a correction selects nothing");
+}
+
+#[test]
+fn a_point_in_an_empty_mask_is_a_subject() {
+    let frame = picture(|_, _| WHITE);
+    let mask = mask(384, |_, _| 0.0);
+    for point in [[0, 0], [128, 100], [PICTURE.width - 1, PICTURE.height - 1]] {
+        let seeds = Seeds { subject: vec![point], ..Seeds::default() };
+        let labels = clean(&frame, &mask, &seeds, CleanParams::default()).expect("a subject");
+        assert_eq!(value_at(&labels, point[0] as f32, point[1] as f32), 1.0, "{point:?}");
+        let seeds = Seeds { background: vec![[point[0].abs_diff(1), point[1]]], ..seeds };
+        assert!(
+            clean(&frame, &mask, &seeds, CleanParams::default()).is_ok(),
+            "{point:?} beside a point of the background"
+        );
+    }
 }
 
 #[test]

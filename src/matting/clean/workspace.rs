@@ -61,6 +61,13 @@ impl Workspace {
         self.marked[at] = true;
     }
 
+    /// The distance of two cells, in cells.
+    pub(super) fn away(&self, one: usize, other: usize) -> f32 {
+        let columns = self.columns();
+        let [across, down] = [(one % columns).abs_diff(other % columns), (one / columns).abs_diff(other / columns)];
+        (across as f32).hypot(down as f32)
+    }
+
     pub(super) const fn columns(&self) -> usize {
         self.grid.width as usize
     }

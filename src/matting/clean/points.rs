@@ -1,0 +1,135 @@
+//! From points to the cells around them, after the mask was labelled.
+//!
+//! - A subject point inside a part selects it: parts without a point become background.
+//! - A part other than the largest, of which background points take half, becomes background.
+//! - Every point gives its label to the cells that it reaches. How far it reaches is three times its distance to what has its label already,
+//!   so that a point in the middle of something missing adds about that, and one on something superfluous leaves the subject behind it.
+//!   Steps of colour are longer ways, and where the ways of two points meet the one that has more of its reach left decides: a watershed
+//!   with markers (Meyer, "Topographic distance and watershed lines", Signal Processing 1994) of bounded extent.
+
+use super::cell_colors::{difference, sample};
+use super::workspace::Workspace;
+use crate::image::Frame;
+use crate::matting::chamfer::{STRAIGHT, chamfer};
+use crate::matting::connected_components::neighbours;
+use backdrop_kernels::recycled::Recycled;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How far a point reaches, as a multiple of its distance to the nearest cell of its own label; at least so many cells, and at most this
+/// share of the longer side.
+const REACH: f32 = 3.0;
+const LEAST_CELLS: f32 = 6.0;
+const MOST_SHARE: f32 = 0.25;
+/// The way from one cell to the next is `1 + d² / σ²` cells long, where their colours differ by `d`, in steps of 255.
+const SIGMA: f32 = 10.0;
+/// The cells within so many of a point have its label, whatever their colours: a matte of them is not empty. A point that is as deep in a
+/// part selects it.
+const DISC_CELLS: f32 = 4.0;
+/// Ways are measured in thousandths of a cell, so that their order is exact.
+const UNIT: f32 = 1000.0;
+
+/// Gives the cells that the points at the cells `subject` and `background` decide their label.
+pub(super) fn mark(workspace: &mut Workspace, frame: &Frame, subject: &[usize], background: &[usize]) {
+    sample(frame, workspace.grid, |_| true, &mut workspace.colors);
+    let [to_subject, to_background] = [true, false].map(|label| distance_to(workspace, label));
+    let before = Recycled::collected(workspace.labels.iter().copied());
+    let points = |cells: &[usize], to_own: &[u16], label| -> Vec<Point> {
+        cells.iter().map(|&at| Point { at, label, reach: reach(workspace, to_own[at]) }).collect()
+    };
+    let (subject, background) = (points(subject, &to_subject, true), points(background, &to_background, false));
+    // One that no point of the background could reach, and that is no correction of the outline.
+    let deep = (DISC_CELLS * workspace.unit() * f32::from(STRAIGHT)) as u16;
+    let is_reached = |point: &Point| background.iter().any(|other| workspace.away(point.at, other.at) < other.reach);
+    let selects = subject.iter().any(|point| to_background[point.at] > deep && !is_reached(point));
+    spread(workspace, subject.iter().chain(&background));
+    remove_parts(workspace, &before, &subject, selects);
+}
+
+/// A point, and how far it reaches in cells.
+struct Point {
+    at: usize,
+    label: bool,
+    reach: f32,
+}
+
+/// How far a point reaches that is so far from what has its label, in the chamfer's thirds of a cell.
+fn reach(workspace: &Workspace, to_own: u16) -> f32 {
+    let most = MOST_SHARE * workspace.grid.longest() as f32;
+    (REACH * f32::from(to_own) / f32::from(STRAIGHT)).min(most).max(LEAST_CELLS * workspace.unit())
+}
+
+/// Distance of every cell to the nearest one with this label, in the chamfer's thirds of a cell.
+fn distance_to(workspace: &Workspace, label: bool) -> Recycled<Vec<u16>> {
+    let far = workspace.labels.iter().map(|&other| if other == label { 0 } else { u16::MAX });
+    let mut distance = Recycled::collected(far);
+    chamfer(&mut distance, workspace.columns());
+    distance
+}
+
+/// Spreads the labels of the points from cell to cell, those with the most reach left first.
+fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>) {
+    let (columns, cells) = (workspace.columns(), workspace.labels.len());
+    let mut front = BinaryHeap::new();
+    for &Point { at, label, reach } in points {
+        let disc = disc(workspace, at);
+        front.extend(disc.map(|(at, away)| ((UNIT * (reach - away)) as u32, Reverse(at), label)));
+    }
+    let mut is_reached = Recycled::filled(cells, false);
+    while let Some((left, Reverse(at), label)) = front.pop() {
+        // Strokes are more exact than points.
+        if std::mem::replace(&mut is_reached[at], true) || workspace.marked[at] {
+            continue;
+        }
+        workspace.labels[at] = label;
+        workspace.fix(at, label);
+        for beside in neighbours(columns, cells, at).filter(|&beside| !is_reached[beside]) {
+            let step = 1.0 + difference(workspace.colors[at], workspace.colors[beside]) / (SIGMA * SIGMA);
+            if let Some(left) = left.checked_sub((UNIT * step) as u32) {
+                front.push((left, Reverse(beside), label));
+            }
+        }
+    }
+}
+
+/// The cells around the cell `center` that have its label in any case, and how far away they are.
+fn disc(workspace: &Workspace, center: usize) -> impl Iterator<Item = (usize, f32)> {
+    let (columns, rows, radius) = (workspace.columns(), workspace.grid.height as usize, DISC_CELLS * workspace.unit());
+    let span = |at: usize, end: usize| at.saturating_sub(radius as usize)..end.min(at + radius as usize + 1);
+    let (down, across) = (span(center / columns, rows), span(center % columns, columns));
+    let cells = down.flat_map(move |row| across.clone().map(move |column| row * columns + column));
+    cells.map(move |at| (at, workspace.away(center, at))).filter(move |(_, away)| *away <= radius)
+}
+
+/// Makes parts of `before` background that hold none of the `subject`'s points, but for marked cells: all of them where these select,
+/// else those other than the largest of which half is background already.
+fn remove_parts(workspace: &mut Workspace, before: &[bool], subject: &[Point], selects: bool) {
+    let columns = workspace.columns();
+    workspace.components.find(before, columns, |label| label);
+    let mut part_of = Recycled::filled(before.len(), usize::MAX);
+    let mut parts = vec![Part::default(); workspace.components.count()];
+    for (run, part) in workspace.components.runs() {
+        parts[part].cells += run.len();
+        parts[part].lost += workspace.labels[run.clone()].iter().filter(|&&label| !label).count();
+        part_of[run].fill(part);
+    }
+    subject.iter().filter(|point| before[point.at]).for_each(|point| parts[part_of[point.at]].is_held = true);
+    let largest = parts.iter().map(|part| part.cells).max().unwrap_or(0);
+    let is_removed = |part: Part| !part.is_held && (selects || part.cells < largest && 2 * part.lost >= part.cells);
+    for at in (0..before.len()).filter(|&at| before[at] && is_removed(parts[part_of[at]])) {
+        if !workspace.marked[at] {
+            workspace.labels[at] = false;
+            workspace.fix(at, false);
+        }
+    }
+}
+
+/// A part of the mask.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    cells: usize,
+    /// Cells that points made background.
+    lost: usize,
+    /// Whether it holds a point of the subject.
+    is_held: bool,
+}
