@@ -1,5 +1,6 @@
 //! Cuts out the pictures of the datasets and scores masks and mattes against the ground truth.
 
+use super::clicks;
 use super::datasets::{Dataset, Picture};
 use super::metrics::{Scores, compare};
 use super::worst_cases::{Cells, SheetOptions, WorstCases};
@@ -8,14 +9,15 @@ use crate::cli::exit_code::Failure;
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::progress::Progress;
 use crate::codec::{self, Header, Limits};
-use crate::image::{BufferPool, Frame, RawMask, Size};
+use crate::image::{BufferPool, Frame, Size};
 use crate::matting::outline::Reference;
 use crate::matting::upsample::upsampled;
-use crate::matting::{self, Method, Options};
+use crate::matting::{self, Guide, Method, Options, Seeds};
 use crate::pipeline::Segmentation;
 use crate::recipe::Cut;
 use crate::telemetry::with_causes;
 use futures_util::{StreamExt, stream};
+use std::borrow::Cow;
 
 /// Pictures processed concurrently; scoring takes as long as the network.
 pub(super) const JOBS: usize = 4;
@@ -35,12 +37,16 @@ pub(super) struct Evaluated {
     pub(super) mask: Scores,
     /// Scores of the matte as of `/remove`.
     pub(super) matte: Scores,
+    /// Scores of the mattes after each click of the simulated user.
+    pub(super) clicks: Vec<Scores>,
 }
 
 impl Evaluated {
     /// The scores of the stages by their names, in their order.
-    pub(super) const fn stages(&self) -> [(&'static str, &Scores); 4] {
-        [("truth", &self.truth), ("raw", &self.raw), ("mask", &self.mask), ("matte", &self.matte)]
+    pub(super) fn stages(&self) -> impl Iterator<Item = (Cow<'static, str>, &Scores)> {
+        let stages = [("truth", &self.truth), ("raw", &self.raw), ("mask", &self.mask), ("matte", &self.matte)];
+        let clicks = self.clicks.iter().zip(1..).map(|(scores, count)| (format!("clicks-{count}").into(), scores));
+        stages.into_iter().map(|(name, scores)| (name.into(), scores)).chain(clicks)
     }
 }
 
@@ -58,6 +64,7 @@ pub(super) async fn all(
     engine: &LocalEngine,
     sets: Vec<Dataset>,
     cut: &Cut,
+    clicks: u8,
     sheets: Option<&SheetOptions<'_>>,
 ) -> Result<Results, Failure> {
     let mut progress = Progress::new(sets.iter().map(|set| set.pictures.len()).sum());
@@ -67,7 +74,7 @@ pub(super) async fn all(
         let cell = worst.as_ref().map(WorstCases::cell);
         let mut evaluated = Vec::new();
         let mut finished = stream::iter(set.pictures)
-            .map(|picture| async move { (picture.name(), evaluate_picture(engine, picture, cut, cell).await) })
+            .map(|picture| async move { (picture.name(), evaluate_picture(engine, picture, cut, clicks, cell).await) })
             .buffered(JOBS);
         while let Some((name, result)) = finished.next().await {
             match result {
@@ -98,13 +105,14 @@ async fn evaluate_picture(
     engine: &LocalEngine,
     picture: Picture,
     cut: &Cut,
+    clicks: u8,
     cell: Option<Size>,
 ) -> Result<(Evaluated, Option<Cells>), Failure> {
     let image = tokio::fs::read(&picture.image).await?;
     let truth = tokio::fs::read(&picture.truth).await?;
     let segmentation = engine.segment(image.into(), cut).await?;
     let (options, limits) = (cut.matting_of(segmentation.mask.edge()), *engine.limits());
-    engine.cpu(move || score(picture, segmentation, &options, &truth, &limits, cell)).await?
+    engine.cpu(move || score(picture, segmentation, &options, &truth, &limits, clicks, cell)).await?
 }
 
 fn score(
@@ -113,9 +121,10 @@ fn score(
     options: &Options,
     truth: &[u8],
     limits: &Limits,
+    clicks: u8,
     cell: Option<Size>,
 ) -> Result<(Evaluated, Option<Cells>), Failure> {
-    let Segmentation { frame, mask, uncertainty, .. } = segmentation;
+    let Segmentation { frame, mask, standard, uncertainty, .. } = segmentation;
     // A truth is coverage and no colour.
     let header = Header { applies_profile: false, ..codec::probe(truth, limits)? };
     let truth_frame = codec::decode(truth, &header, &BufferPool::new(0))?;
@@ -130,21 +139,33 @@ fn score(
     let scores = |coverage: &[u8]| compare(coverage, &truth, width, &reference);
     let of_truth = scores(&truth);
     let raw = scores(upsampled(mask.values(), mask.size(), &frame).coverage());
-    let clean = scores(&channel(&cut_out(frame.clone(), &mask, &none), 3));
+    let marked = |frame: Frame, seeds: &Seeds, options: &Options| {
+        cut_out(frame, Guide::Network { mask: &mask, standard: standard.as_ref(), seeds }, options)
+    };
+    let mut seeds = Seeds::default();
+    let clean = scores(&channel(&marked(frame.clone(), &seeds, &none), 3));
     let photo = cell.map(|cell| fit_to_cell(frame.clone(), cell)).transpose()?;
-    let cutout = cut_out(frame, &mask, options);
-    let matte = scores(&channel(&cutout, 3));
+    let cutout = marked(frame.clone(), &seeds, options);
+    let mut coverage = channel(&cutout, 3);
+    let matte = scores(&coverage);
+    let mut after_clicks = Vec::new();
+    for _ in 0..clicks {
+        if clicks::click(&coverage, &truth, width, &mut seeds) {
+            coverage = channel(&marked(frame.clone(), &seeds, options), 3);
+        }
+        after_clicks.push(scores(&coverage));
+    }
     let cells = cell.zip(photo).map(|(cell, photo)| {
         Ok::<_, Failure>(Cells { photo, truth: fit_to_cell(truth_frame, cell)?, cutout: fit_to_cell(cutout, cell)? })
     });
     let cells = cells.transpose()?;
-    Ok((Evaluated { picture, uncertainty, truth: of_truth, raw, mask: clean, matte }, cells))
+    Ok((Evaluated { picture, uncertainty, truth: of_truth, raw, mask: clean, matte, clicks: after_clicks }, cells))
 }
 
 /// The cutout; fully transparent when there is no subject, which scores as the worst result.
-fn cut_out(frame: Frame, mask: &RawMask, options: &Options) -> Frame {
+fn cut_out(frame: Frame, guide: Guide<'_>, options: &Options) -> Frame {
     let size = frame.size();
-    match matting::cut_out(frame, mask, options) {
+    match matting::cut_out(frame, guide, options) {
         Ok(cutout) => cutout.into_frame(),
         Err(matting::NoSubject) => Frame::new(size, vec![0; size.area() * 4].into()),
     }

@@ -1,9 +1,11 @@
 //! `backdrop eval`: measures the quality of the weights on datasets with ground truth.
 //!
 //! Scores for every picture the *mask* as of `matting=none` and the *matte* as of `/remove` with the fields of `--set`;
-//! then the calibration of the uncertainty: how well it predicts bad mattes.
+//! then the calibration of the uncertainty: how well it predicts bad mattes. With `--clicks` also the mattes after the clicks of a
+//! simulated user ([`clicks`]).
 
 mod calibration;
+mod clicks;
 mod datasets;
 mod evaluate;
 mod metrics;
@@ -41,6 +43,10 @@ pub(super) struct Eval {
     #[arg(long, value_name = "N", default_value_t = 40, requires = "contact_sheets")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
     worst: u16,
+    /// Also score the matte after each of N clicks of a simulated user on its largest wrong region
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u8).range(..=20))]
+    clicks: u8,
     /// Print the table as JSON
     #[arg(long)]
     json: bool,
@@ -69,7 +75,7 @@ impl Eval {
             self.contact_sheets.as_deref().map(|folder| SheetOptions { folder, count: usize::from(self.worst) });
         let (results, model) = local_engine::block_on(async {
             let engine = LocalEngine::start(&config, JOBS).await?;
-            let results = evaluate::all(&engine, sets, &cut, sheets.as_ref()).await?;
+            let results = evaluate::all(&engine, sets, &cut, self.clicks, sheets.as_ref()).await?;
             Ok::<_, Failure>((results, cut.network.of(&engine.model())))
         })??;
         let (sets, failed) = (&results.sets, results.failed);

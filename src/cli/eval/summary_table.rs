@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     set: String,
-    of: &'static str,
+    of: String,
     n: usize,
     mae: f64,
     iou: f64,
@@ -53,7 +53,7 @@ pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
         let matting = |pick: fn(&MeanMatting) -> String| row.matting.as_ref().map_or_else(dash, pick);
         [
             row.set.clone(),
-            row.of.to_owned(),
+            row.of.clone(),
             row.n.to_string(),
             format!("{:.4}", row.mae),
             format!("{:.4}", row.iou),
@@ -76,14 +76,18 @@ pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
 
 fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
     let evaluated = results.iter().filter(|(_, evaluated)| !evaluated.is_empty());
-    let row_of = |set: &str, evaluated: &[Evaluated], stage: usize| {
-        let scores: Vec<&Scores> = evaluated.iter().map(|one| one.stages()[stage].1).collect();
-        row(set, evaluated[0].stages()[stage].0, &scores)
-    };
-    evaluated.flat_map(|(set, evaluated)| (0..4).map(move |stage| row_of(set, evaluated, stage))).collect()
+    evaluated
+        .flat_map(|(set, evaluated)| {
+            let stages = evaluated[0].stages().map(|(name, _)| name).enumerate();
+            stages.map(move |(stage, of)| {
+                let scores = evaluated.iter().filter_map(|one| one.stages().nth(stage)).map(|(_, scores)| scores);
+                row(set, of.into_owned(), &scores.collect::<Vec<_>>())
+            })
+        })
+        .collect()
 }
 
-fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
+fn row(set: &str, of: String, scores: &[&Scores]) -> Row {
     let mean = |pick: fn(&Scores) -> f64| scores.iter().map(|scores| pick(scores)).sum::<f64>() / scores.len() as f64;
     let soft: Vec<&MattingErrors> = scores.iter().filter_map(|scores| scores.matting.as_ref()).collect();
     let soft_mean =
