@@ -41,7 +41,7 @@ pub(super) fn endpoint_fields(endpoint: &Endpoint, args: &[FieldArg]) -> Result<
         } else if endpoint.field(name).is_some() {
             fields.push(name, value)?;
         } else {
-            return Err(FieldError::unknown(name, endpoint.names()));
+            return Err(endpoint.located(FieldError::unknown(name, endpoint.names())));
         }
     }
     Ok(fields)

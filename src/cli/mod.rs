@@ -20,6 +20,7 @@ mod doctor;
 mod endpoint_args;
 mod eval;
 mod exit_code;
+mod fields;
 mod health;
 pub mod keys;
 mod local_engine;
@@ -61,6 +62,8 @@ enum Command {
     Serve(serve::Serve),
     /// Process files, folders, globs, https URLs or standard input, without a server
     Remove(remove::Remove),
+    /// Print the endpoints, or the fields of one with their values
+    Fields(fields::ListFields),
     /// Process the pictures of a folder as they appear, until Ctrl-C
     Watch(watch::Watch),
     /// Process all pictures of a bucket or folder, resumable, on one or several machines
@@ -139,6 +142,7 @@ impl Cli {
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
+            Command::Fields(fields) => fields.run(),
             Command::Bulk(bulk) => bulk.run(),
             Command::Work(work) => work.run(),
             Command::Eval(eval) => eval.run(),

@@ -6,6 +6,7 @@ use super::exit_code::Failure;
 use super::local_engine;
 use crate::config::{Config, Problems};
 use crate::image::OutputFormat;
+use crate::image::color::Color;
 use crate::recipe::{Recipe, Value};
 use clap::Args;
 use std::path::Path;
@@ -18,6 +19,12 @@ pub(super) struct PictureArgs {
     /// Parameter of the endpoint, such as edge=hard, point=120,80, bg_file=PATH or mask_file=PATH; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_field)]
     set: Vec<FieldArg>,
+    /// Background: a colour or a picture; the endpoint is replace-bg, or with --size and a colour studio-shot
+    #[arg(long, value_name = "COLOUR|FILE", conflicts_with = "endpoint")]
+    background: Option<String>,
+    /// Centres the subject on a square of so many pixels, by default white; the endpoint is studio-shot, without its shadow
+    #[arg(long, value_name = "PIXELS", conflicts_with = "endpoint")]
+    size: Option<u32>,
     /// Pictures processed concurrently [default: number of CPUs, at least 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
@@ -31,9 +38,28 @@ impl PictureArgs {
         self.engine_args.load(&[])
     }
 
-    /// The fields of `--set`.
-    pub(super) fn set(&self) -> &[FieldArg] {
-        &self.set
+    /// The endpoint, and the fields of `--background`, `--size` and `--set`.
+    pub(super) fn chosen(&self) -> (&str, Vec<FieldArg>) {
+        let color = self.background.as_deref().filter(|text| Color::parse(text).is_some());
+        let file = self.background.as_deref().filter(|_| color.is_none());
+        let endpoint = match (&self.background, self.size) {
+            (None, None) => self.endpoint.as_str(),
+            (_, Some(_)) if file.is_none() => "studio-shot",
+            (_, _) => "replace-bg",
+        };
+        let size = self.size.map(|size| size.to_string());
+        let is_square = self.size.is_some() && endpoint == "studio-shot";
+        let fields = [
+            ("bg_color", color),
+            ("bg_file", file),
+            ("width", size.as_deref()),
+            ("height", size.as_deref()),
+            ("shadow", Some("false").filter(|_| is_square)),
+        ];
+        let is_set = |name: &str| self.set.iter().any(|(set, _)| set == name);
+        let fields = fields.into_iter().filter(|(name, _)| !is_set(name));
+        let fields = fields.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        (endpoint, fields.chain(self.set.iter().cloned()).collect())
     }
 
     /// Pictures processed concurrently.
@@ -43,8 +69,9 @@ impl PictureArgs {
 
     /// The recipe of `--set`. `output` is the format of the output file's extension, and the file.
     pub(super) fn recipe(&self, output: Option<(&str, &Path)>) -> Result<Recipe, Failure> {
-        let endpoint = endpoint_named(&self.endpoint);
-        let mut fields = endpoint_fields(endpoint, &self.set)?;
+        let (endpoint, set) = self.chosen();
+        let endpoint = endpoint_named(endpoint);
+        let mut fields = endpoint_fields(endpoint, &set)?;
         if let Some(preset) = fields.get("preset") {
             return Err(
                 format!("preset {preset:?}: presets are stored by a daemon; pass its parameters with --set").into()

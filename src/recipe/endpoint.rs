@@ -103,9 +103,21 @@ impl Endpoint {
     }
 
     fn built(&self, fields: &Fields, is_complete: bool) -> Result<Recipe, FieldError> {
-        let mut recipe = (self.build)(fields)?;
+        let mut recipe = (self.build)(fields).map_err(|error| self.located(error))?;
         super::guidance_rules::validate(&mut recipe, fields, self.input.is_single(), is_complete)?;
         Ok(recipe)
+    }
+
+    /// `error` with the endpoints that have the field, where this one has none of its name.
+    #[must_use]
+    pub fn located(&self, error: FieldError) -> FieldError {
+        let (FieldError::Unknown { param } | FieldError::Misspelled { param, .. }) = &error else { return error };
+        let has_it = |other: &&Self| other.input.is_single() && !other.input.is_url() && other.field(param).is_some();
+        let others: Vec<_> = ENDPOINTS.iter().filter(has_it).map(|other| other.path).collect();
+        if others.is_empty() {
+            return error;
+        }
+        FieldError::Elsewhere { param: param.clone(), here: self.path, others: others.join(", ") }
     }
 
     /// Whether it takes a mask of its picture.
@@ -234,7 +246,7 @@ const ENTRIES: &[Entry] = &[
         path: "/studio-shot",
         origin: Origin::Specification,
         about: "Centres the subject on a plain canvas with a soft shadow.",
-        description: "",
+        description: studio_shot::DESCRIPTION,
         restriction: "",
         input: Input::File,
         specified: &[

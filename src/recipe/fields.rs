@@ -118,6 +118,16 @@ pub enum FieldError {
         /// The similar one.
         nearest: String,
     },
+    /// No field of this endpoint, but of others.
+    #[error("`{here}` has no `{param}`; it is a field of {others}")]
+    Elsewhere {
+        /// The name that was sent.
+        param: String,
+        /// The path of the endpoint.
+        here: &'static str,
+        /// The paths that have it.
+        others: String,
+    },
     /// A field that has no sense here.
     #[error("`{param}` is not taken here: {reason}")]
     NotTaken {
@@ -163,6 +173,7 @@ impl FieldError {
             | Self::Missing { param }
             | Self::Unknown { param }
             | Self::Misspelled { param, .. }
+            | Self::Elsewhere { param, .. }
             | Self::NotTaken { param, .. }
             | Self::Repeated { param } => param,
         }
@@ -171,7 +182,7 @@ impl FieldError {
 
 /// The `known` name with the fewest edits (a letter added, removed, changed or exchanged with its neighbour) from `name`:
 /// at most one for every three letters, and three in all. Case does not count, nor which of `-` and `_` is written.
-fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     const MOST_EDITS: usize = 3;
     // The time is that of the product of the lengths, and a name may be as long as its sender likes.

@@ -36,6 +36,7 @@ mod work;
 
 pub use drop_in::{DROP_IN, DROP_IN_BACKGROUND};
 pub use endpoint::{ENDPOINTS, Endpoint, Input, MAX_BATCH};
+pub(crate) use fields::nearest;
 pub use fields::{BG_FILE, FieldError, Fields};
 pub use guidance::{Area, Guidance, Located, MASK_FILE, MASK_URL, MaskMode, MaskSource, OF_ONE_PICTURE, Points};
 pub use inference::{InferenceMode, name_of, names};

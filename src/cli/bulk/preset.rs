@@ -89,7 +89,7 @@ mod tests {
         let alone = parse(r#"{"edge":"hard","stroke_width":3}"#).unwrap();
         let fields = alone.fields(endpoint_named("remove")).unwrap();
         let error = endpoint_named("remove").recipe(&fields).unwrap_err();
-        assert_eq!(error, FieldError::Unknown { param: "stroke_width".into() });
+        assert_eq!(error.to_string(), "`/remove` has no `stroke_width`; it is a field of /sticker");
     }
 
     #[test]

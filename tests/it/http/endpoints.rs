@@ -341,7 +341,7 @@ fn the_command_line_runs_every_endpoint_with_the_same_field_names() {
     }
     for (endpoint, pair, message) in [
         ("shadow", "angle=361", "invalid `angle`"),
-        ("sticker", "angle=1", "unknown field `angle`"),
+        ("sticker", "angle=1", "`/sticker` has no `angle`; it is a field of /shadow"),
         ("shadow", "bg_file=x", "unknown field `bg_file`"),
         ("remove", "preset=p", "presets are stored by a daemon"),
         ("replace-bg", "bg_file=nowhere.png", "cannot read bg_file"),
