@@ -4,6 +4,7 @@ use super::before_after;
 use super::destination::Destination;
 use super::file_version::FileVersion;
 use super::inputs::{self, Rejected, Task};
+use super::parameters_file;
 use super::report::{Entry, Report};
 use super::task_runner::TaskRunner;
 use crate::cli::exit_code::{Failure, Outcome};
@@ -12,10 +13,13 @@ use crate::cli::picture_args::PictureArgs;
 use crate::cli::progress::Progress;
 use crate::cli::stdout;
 use crate::codec::sandbox;
+use crate::config::Config;
+use crate::recipe::Recipe;
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use std::path::PathBuf;
-use std::time::Instant;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Remove {
@@ -25,8 +29,7 @@ pub(in crate::cli) struct Remove {
     /// A folder, for one input also a file (its extension sets the format), or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Also process inputs whose results in the folder are newer than they are. Options are not compared: give this
-    /// after a change of options
+    /// Also process inputs whose results in the folder are newer than they are and were made with these options
     #[arg(long)]
     force: bool,
     /// Also process links in a folder, or found by a glob, that lead out of it
@@ -43,6 +46,21 @@ pub(in crate::cli) struct Remove {
 }
 
 impl Remove {
+    /// Endpoint, fields, files and network, on which the results depend beside the pictures.
+    fn parameters(&self, config: &Config, recipe: &Recipe) -> Result<String, Failure> {
+        let (endpoint, mut fields) = self.picture_args.chosen();
+        fields.sort_unstable();
+        let model = local_engine::weights(config)?.model();
+        let network = recipe.cut().map(|cut| cut.network.of(&model));
+        let mut lines = vec![endpoint.to_owned(), network.unwrap_or_default()];
+        for (name, value) in fields {
+            // A file by its version too: another one may have its name.
+            let version = FileVersion::of(Path::new(&value)).map(|version| format!(" {version:?}"));
+            lines.push(format!("{name}={value}{}", version.unwrap_or_default()));
+        }
+        Ok(lines.join("\n"))
+    }
+
     pub(in crate::cli) fn run(self) -> Result<Outcome, Failure> {
         let destination = Destination::new(&self.output, &self.inputs)?;
         if destination == Destination::Stdout && self.json {
@@ -63,8 +81,16 @@ impl Remove {
             return Err(format!("{} {reason}", sheet.display()).into());
         }
         // A named file may be the result of any other picture.
-        let skips = !self.force && matches!(destination, Destination::Folder(_));
-        let (done, open): (Vec<_>, Vec<_>) = inputs.tasks.into_iter().partition(|task| skips && is_done(task));
+        let since = match &destination {
+            Destination::Folder(folder) if !inputs.tasks.is_empty() => {
+                let made_since = parameters_file::made_since(folder, &self.parameters(&config, &recipe)?);
+                Some(made_since.map_err(|error| format!("cannot use {}: {error}", folder.display()))?)
+            }
+            Destination::Stdout | Destination::File(_) | Destination::Folder(_) => None,
+        };
+        let since = since.filter(|_| !self.force);
+        let is_done = |task: &Task| since.is_some_and(|since| is_done(task, since));
+        let (done, open): (Vec<_>, Vec<_>) = inputs.tasks.into_iter().partition(is_done);
         let report = local_engine::block_on(async {
             // Without open tasks the network need not be loaded.
             let runner = if open.is_empty() {
@@ -86,10 +112,12 @@ impl Remove {
     }
 }
 
-/// Whether the result of a task is there and not older than its picture.
-fn is_done(task: &Task) -> bool {
+/// Whether the result of a task is there, not older than its picture, and made after `since`.
+fn is_done(task: &Task, since: SystemTime) -> bool {
     let version = task.source.file().and_then(FileVersion::of);
-    version.zip(task.sink.file()).is_some_and(|(version, result)| version.is_done_in(result))
+    let Some((version, result)) = version.zip(task.sink.file()) else { return false };
+    let written = fs::metadata(result).and_then(|metadata| metadata.modified());
+    version.is_done_in(result) && written.is_ok_and(|written| written >= since)
 }
 
 /// Runs the open tasks, and reports them with those that are done, and the inputs that are rejected and left out.

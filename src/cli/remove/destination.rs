@@ -1,6 +1,7 @@
 //! Interprets `-o`: standard output, one file, or a folder.
 
 use super::source_and_sink::{Source, is_glob, is_stdio};
+use crate::bulk::has_image_extension;
 use std::path::{Path, PathBuf};
 
 /// The destination given by `-o`.
@@ -42,8 +43,8 @@ impl Destination {
         if inputs.iter().any(|input| is_stdio(input)) {
             return Err("a picture from standard input needs a file name after -o, such as cutout.png, or -".to_owned());
         }
-        if output.is_file() {
-            return Err(format!("{} is a file, but these inputs need a folder", output.display()));
+        if output.is_file() || !names_folder && output.to_str().is_some_and(has_image_extension) {
+            return Err(format!("{} names one picture, but these inputs need a folder", output.display()));
         }
         Ok(Self::Folder(output.to_owned()))
     }
@@ -75,7 +76,9 @@ mod tests {
         let destination = Destination::new(&output, std::slice::from_ref(&a)).unwrap();
         assert_eq!(destination, Destination::File(output.clone()));
         assert_eq!(destination.format().as_deref(), Some("webp"));
-        assert_eq!(Destination::new(&output, &[a, b]).unwrap(), Destination::Folder(output));
+        assert!(Destination::new(&output, &[a.clone(), b.clone()]).is_err_and(|error| error.contains("need a folder")));
+        let folder = root.path().join("c.webp/");
+        assert_eq!(Destination::new(&folder, &[a, b]).unwrap(), Destination::Folder(folder));
     }
 
     #[test]
@@ -87,7 +90,8 @@ mod tests {
             assert_eq!(destination(&one), Destination::File(output.clone()), "{}", one.display());
         }
         for several in [root.path().to_owned(), root.path().join("*.jpg")] {
-            assert_eq!(destination(&several), Destination::Folder(output.clone()), "{}", several.display());
+            assert!(Destination::new(&output, std::slice::from_ref(&several)).is_err(), "{}", several.display());
+            assert_eq!(Destination::new(root.path(), &[several]), Ok(Destination::Folder(root.path().to_owned())));
         }
         assert_eq!(Destination::new(Path::new("-"), &["missing.jpg".into()]), Ok(Destination::Stdout));
     }

@@ -50,13 +50,15 @@ pub(super) struct Inputs {
 /// Lists the tasks for `arguments`. Results in a folder have the `extension`; with `follow` links that lead out of their folder are tasks.
 pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extension: &str, follow: bool) -> Inputs {
     let mut inputs = Inputs::default();
+    let (plain, arguments): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|input| is_plain_http(input));
+    plain.iter().for_each(|input| inputs.reject(input, "only https addresses are fetched"));
     match destination {
         Destination::Stdout => {
             let task = |input: &PathBuf| Task { source: Source::parse(input), sink: Sink::Stdout };
             inputs.tasks.extend(arguments.iter().map(task));
         }
         Destination::File(path) => {
-            for input in arguments {
+            for input in &arguments {
                 if is_same_file(input, path) {
                     inputs.reject(input, "the result would overwrite it; choose another name after -o");
                 } else {
@@ -64,9 +66,13 @@ pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extensio
                 }
             }
         }
-        Destination::Folder(folder) => add_folder_tasks(&mut inputs, arguments, folder, extension, follow),
+        Destination::Folder(folder) => add_folder_tasks(&mut inputs, &arguments, folder, extension, follow),
     }
     inputs
+}
+
+fn is_plain_http(input: &Path) -> bool {
+    input.to_str().is_some_and(|input| input.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://")))
 }
 
 fn is_same_file(a: &Path, b: &Path) -> bool {

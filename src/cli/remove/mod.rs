@@ -7,6 +7,7 @@ mod destination;
 mod file_io;
 mod file_version;
 mod inputs;
+mod parameters_file;
 mod report;
 mod source_and_sink;
 mod task_runner;

@@ -25,7 +25,7 @@ impl TaskRunner {
     pub(in crate::cli) async fn start(config: &Config, recipe: Recipe, args: &PictureArgs) -> Result<Self, Failure> {
         let max_bytes = config.limits.of_local_pictures().max_bytes;
         let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-        let aux_files = AuxFiles::load(&fetcher, &recipe, args.set(), max_bytes).await?;
+        let aux_files = AuxFiles::load(&fetcher, &recipe, &args.chosen().1, max_bytes).await?;
         Ok(Self { engine: LocalEngine::start(config, args.jobs()).await?, fetcher, recipe, aux_files })
     }
 

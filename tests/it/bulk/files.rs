@@ -109,6 +109,7 @@ fn results_are_the_same_as_those_of_remove() {
         .output()
         .unwrap();
     assert_exit(&remove, 0);
+    fs::remove_file(folders.path("there/.backdrop-parameters")).unwrap();
     assert_eq!(tree(&folders.path("out")), tree(&folders.path("there")));
     assert_eq!(folders.outputs()[0], "cat.webp");
 }
@@ -318,7 +319,7 @@ fn a_run_that_cannot_start_is_refused_with_the_reason() {
     assert_exit(&output, 2);
     assert!(stderr(&output).contains("there is no picture in"), "{}", stderr(&output));
     for (from, to, why) in [
-        ("shop/photos", "file:///tmp", "is not a URL"),
+        ("shop/photos", "file:///tmp", "is not a folder"),
         ("ftp://shop", "file:///tmp", "expected s3, gs, az or file"),
         ("file:///nowhere/at/all", "file:///tmp", "is not a folder"),
     ] {

@@ -1,6 +1,8 @@
 //! `backdrop remove`: files, folders, standard input, formats, contact sheets.
 
 use crate::support::command::{backdrop, json, photo, stderr};
+use crate::support::pictures::decoded;
+use backdrop::image::Size;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -66,6 +68,52 @@ fn existing_results_are_replaced_by_force_and_where_the_file_is_named() {
     assert!(is_png(&run(folder.path(), &["--force"])));
     // It may be the result of another picture.
     assert!(is_png(&run(&result, &[])));
+    assert!(is_png(&run(folder.path(), &["--set", "edge=hard"])), "made with other parameters");
+    assert_eq!(run(folder.path(), &["--set", "edge=hard"]), b"old", "taken for one of these parameters");
+}
+
+#[test]
+fn a_background_and_a_size_choose_the_endpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = |name: &str, arguments: &[&str]| {
+        let output = folder.path().join(name);
+        let run = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(arguments).output();
+        let run = run.unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        decoded(&fs::read(output).unwrap())
+    };
+    let square = cut("square.png", &["--background", "white", "--size", "96"]);
+    assert_eq!((square.size(), &square.pixels()[..4]), (Size::new(96, 96), &[255; 4][..]));
+    assert_eq!(square.pixels(), cut("same.png", &["--size", "96"]).pixels(), "white by default");
+    let red = cut("red.png", &["--background", "red", "--set", "max_dim=100"]);
+    assert_eq!((red.size().longest(), &red.pixels()[..4]), (100, &[255, 0, 0, 255][..]));
+    let cat = photo("chelsea.png");
+    let behind = cut("behind.png", &["--background", cat.to_str().unwrap(), "--set", "max_dim=100"]);
+    assert!(behind.size().longest() == 100 && behind.pixels() != red.pixels());
+    let both = backdrop().args(["remove", "a.jpg", "-o", "b.png", "--size", "9", "--endpoint", "remove"]).output();
+    assert_eq!(both.unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn what_is_asked_in_the_wrong_place_says_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str]| {
+        let output = backdrop().arg("remove").args(arguments).current_dir(folder.path()).output().unwrap();
+        assert_ne!(output.status.code(), Some(0));
+        stderr(&output)
+    };
+    let coffee = photo("coffee.jpg");
+    let coffee = coffee.to_str().unwrap();
+    let message = refused(&[coffee, "-o", "a.png", "--set", "bg_color=white"]);
+    assert!(message.contains("`/remove` has no `bg_color`; it is a field of /replace-bg, /studio-shot"), "{message}");
+    let message = refused(&["http://example.org/a.jpg", "-o", "a.png"]);
+    assert!(message.contains("only https addresses are fetched"), "{message}");
+    let message = refused(&[coffee, coffee, "-o", "a.png"]);
+    assert!(message.contains("a.png names one picture, but these inputs need a folder"), "{message}");
+    let listed = backdrop().args(["fields", "studio-shot"]).output().unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.starts_with("bg_color: ") && listed.contains("; default #FFFFFF"), "{listed}");
+    assert!(String::from_utf8_lossy(&backdrop().arg("fields").output().unwrap().stdout).contains("studio-shot"));
 }
 
 #[test]
