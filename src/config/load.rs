@@ -26,7 +26,7 @@ pub fn load(file: Option<&Path>, flags: Vec<(&'static str, &'static str, String)
     let file = file.map(Path::to_owned).or_else(from_environment).and_then(|path| {
         let text = std::fs::read_to_string(&path);
         let unreadable = |error: &std::io::Error| Problem {
-            origin: Some(Origin::File(path.clone())),
+            origin: Some(Origin::File(path.clone(), None)),
             setting: String::new(),
             message: format!("cannot be read: {error}"),
         };

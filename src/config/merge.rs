@@ -3,6 +3,7 @@
 //! Generic over the settings: the serialised defaults are the list of settings. Each given value is deserialised alone on
 //! top of the defaults, so that every invalid one is reported with its origin, not only the first.
 
+use crate::recipe::nearest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,8 +17,8 @@ const PREFIX: &str = "BACKDROP";
 /// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In the TOML file.
-    File(PathBuf),
+    /// In the TOML file, in this line where it is known.
+    File(PathBuf, Option<usize>),
     /// In this environment variable.
     Variable(String),
     /// With this flag.
@@ -27,7 +28,8 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
+            Self::File(path, None) => write!(f, "{}", path.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(name) => f.write_str(name),
         }
@@ -99,10 +101,10 @@ impl<T> Merged<T> {
 
 /// Merges the sources over `T`'s defaults. `short` are additional variable names, each with its setting.
 ///
-/// A variable with our prefix that names no setting is ignored: Kubernetes sets such ones (`BACKDROP_PORT`,
-/// `BACKDROP_SERVICE_HOST`) for a service of our name.
+/// A variable that names no setting is a mistake where it begins like a section's or is like the name of one. Others with our prefix are
+/// ignored, as are those of Kubernetes for a service of our name (`BACKDROP_PORT`, `BACKDROP_SERVICE_HOST`).
 ///
-/// Also returns all problems: unknown keys, values of the wrong type, a file that is not TOML. Invalid values have their
+/// Also returns all problems: unknown keys and variables, values of the wrong type, a file that is not TOML. Invalid values have their
 /// default, so that the rest can still be validated.
 pub fn merge<T: Default + Serialize + DeserializeOwned>(
     sources: &Sources,
@@ -114,7 +116,14 @@ pub fn merge<T: Default + Serialize + DeserializeOwned>(
     }
     let known = merging.known();
     let full = known.iter().map(|setting| (variable_name(setting), setting.as_str()));
-    for (variable, setting) in full.chain(short.iter().map(|(variable, setting)| ((*variable).to_owned(), *setting))) {
+    let full: Vec<_> = full.collect();
+    merging.unknown_variables(
+        &sources.environment,
+        full.iter().map(|(name, _)| name.as_str()).chain(short.iter().map(|(name, _)| *name)),
+    );
+    for (variable, setting) in
+        full.into_iter().chain(short.iter().map(|(variable, setting)| ((*variable).to_owned(), *setting)))
+    {
         if let Some((_, text)) = sources.environment.iter().find(|(name, _)| *name == variable) {
             merging.text::<T>(setting, text, Origin::Variable(variable));
         }
@@ -163,24 +172,27 @@ impl Merger {
     }
 
     fn file<T: DeserializeOwned>(&mut self, path: &Path, text: &str) {
-        let origin = Origin::File(path.to_owned());
+        let origin = |setting: &str| Origin::File(path.to_owned(), line_of(text, setting));
         let table: Map<String, Value> = match toml::from_str(text) {
             Ok(table) => table,
-            Err(error) => return self.problem(Some(origin), "", &syntax_error(&error, text)),
+            Err(error) => {
+                return self.problem(Some(Origin::File(path.to_owned(), None)), "", &syntax_error(&error, text));
+            }
         };
         for (name, value) in table {
             // A quoted name; one with a dot would be taken for a setting of a section.
             if name.contains('.') {
-                self.problem(Some(origin.clone()), &name, "unknown field");
+                self.problem(Some(Origin::File(path.to_owned(), None)), &name, "unknown field");
                 continue;
             }
             let is_section = self.defaults.get(&name).is_some_and(Value::is_object);
             if let (true, Value::Object(section)) = (is_section, &value) {
                 for (key, value) in section {
-                    self.set::<T>(&format!("{name}.{key}"), [value.clone()], &origin);
+                    let setting = format!("{name}.{key}");
+                    self.set::<T>(&setting, [value.clone()], &origin(&setting));
                 }
             } else {
-                self.set::<T>(&name, [value], &origin);
+                self.set::<T>(&name, [value], &origin(&name));
             }
         }
     }
@@ -216,7 +228,33 @@ impl Merger {
             }
         }
         if let Some(error) = first_error {
-            self.problem(Some(origin.clone()), setting, &error.to_string());
+            self.problem(Some(origin.clone()), setting, &in_words(&error.to_string()));
+        }
+    }
+
+    /// Reports the variables that were meant for a setting and name none.
+    fn unknown_variables<'a>(&mut self, given: &[(String, String)], known: impl Iterator<Item = &'a str> + Clone) {
+        let of_kubernetes = |name: &str| {
+            ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end)) || name.contains("_PORT_")
+        };
+        let sections: Vec<_> = self
+            .defaults
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, value)| value.is_object())
+            .map(|(name, _)| format!("{}_", variable_name(name)))
+            .collect();
+        for (name, _) in given {
+            let Some(own) = name.strip_prefix(PREFIX).and_then(|own| own.strip_prefix('_')) else { continue };
+            if known.clone().any(|known| known == name) || of_kubernetes(name) {
+                continue;
+            }
+            let meant = nearest(own, known.clone().filter_map(|known| known.get(PREFIX.len() + 1..)));
+            if meant.is_some() || sections.iter().any(|section| name.starts_with(section)) {
+                let meant = meant.map(|meant| format!("; did you mean {PREFIX}_{meant}?")).unwrap_or_default();
+                self.problem(Some(Origin::Variable(name.clone())), "", &format!("there is no such setting{meant}"));
+            }
         }
     }
 
@@ -231,6 +269,34 @@ impl Merger {
         });
         (Merged { settings, origins: self.origins }, self.problems)
     }
+}
+
+/// The line of a setting in a TOML file, from 1; `None` where it is written in another way than `key = …` below its section.
+fn line_of(text: &str, setting: &str) -> Option<usize> {
+    let (section, key) = setting.split_once('.').unwrap_or(("", setting));
+    let mut current = "";
+    let mut lines = text.lines().map(str::trim).zip(1..);
+    let found = lines.find(|(line, _)| {
+        if let Some(header) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+            current = header.trim();
+            return section.is_empty() && current == key;
+        }
+        current == section && line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+    });
+    found.map(|(_, line)| line)
+}
+
+/// A message of serde with its types in words.
+fn in_words(message: &str) -> String {
+    let Some((before, expected)) = message.split_once(", expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        expected if expected.starts_with("struct ") => "a table",
+        expected => expected,
+    };
+    format!("{before}, expected {expected}")
 }
 
 /// What is wrong with a file that is not TOML, and where. The error's own text shows the line, which may hold a secret.
@@ -316,14 +382,20 @@ mod tests {
         let message = problems.to_string();
         assert_eq!(problems.0.len(), 6, "{message}");
         assert!(message.contains("b.toml: place.x: unknown field"), "{message}");
-        assert!(message.contains("b.toml: colour: unknown field `colour`, expected `place` or `limits`"), "{message}");
-        assert!(message.contains("b.toml: limits.cuont: unknown field `cuont`"), "{message}");
-        assert!(message.contains("b.toml: limts: unknown field `limts`"), "{message}");
         assert!(
-            message.contains("BACKDROP_LIMITS_ON: limits.on: invalid type: string \"maybe\", expected a boolean"),
+            message.contains("b.toml:1: colour: unknown field `colour`, expected `place` or `limits`"),
             "{message}"
         );
-        assert!(message.contains("--count: limits.count: invalid value: integer `-1`, expected u32"), "{message}");
+        assert!(message.contains("b.toml:4: limits.cuont: unknown field `cuont`"), "{message}");
+        assert!(message.contains("b.toml:5: limts: unknown field `limts`"), "{message}");
+        assert!(
+            message.contains("BACKDROP_LIMITS_ON: limits.on: invalid type: string \"maybe\", expected true or false"),
+            "{message}"
+        );
+        assert!(
+            message.contains("--count: limits.count: invalid value: integer `-1`, expected a whole number"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -345,13 +417,29 @@ mod tests {
         let limits = merged("", &[("BACKDROP_LIMITS_LABEL", r#"{"a": 3}"#)], &[]).unwrap().settings.limits;
         assert_eq!(limits.label.as_deref(), Some(r#"{"a": 3}"#));
         let message = merged("", &[("BACKDROP_LIMITS_PLACES", r#"{"a": "3"}"#)], &[]).unwrap_err().to_string();
-        let expected = r#"BACKDROP_LIMITS_PLACES: limits.places: invalid type: string "3", expected u32"#;
+        let expected = r#"BACKDROP_LIMITS_PLACES: limits.places: invalid type: string "3", expected a whole number"#;
         assert!(message.contains(expected), "{message}");
     }
 
     #[test]
-    fn a_variable_that_names_no_setting_is_ignored() {
-        assert!(merged("", &[("BACKDROP_SERVICE_HOST", "10.0.0.1")], &[]).is_ok());
+    fn a_misspelt_variable_is_a_mistake_and_one_of_kubernetes_or_a_client_is_not() {
+        for (name, meant) in [
+            ("BACKDROP_LIMITS_COUNTS", "; did you mean BACKDROP_LIMITS_COUNT?"),
+            ("BACKDROP_PLAEC", "; did you mean BACKDROP_PLACE?"),
+            ("BACKDROP_LIMITS_SOMETHING", ""),
+        ] {
+            let message = merged("", &[(name, "3")], &[]).unwrap_err().to_string();
+            assert!(message.ends_with(&format!("{name}: there is no such setting{meant}")), "{message}");
+        }
+        for name in [
+            "BACKDROP_SERVICE_HOST",
+            "BACKDROP_PORT_8080_TCP",
+            "BACKDROP_LIMITS_SERVICE_PORT",
+            "BACKDROP_KEY",
+            "BACKDROP_URL",
+        ] {
+            assert!(merged("", &[(name, "10.0.0.1")], &[]).is_ok(), "{name}");
+        }
     }
 
     #[test]
@@ -375,6 +463,6 @@ mod tests {
     #[test]
     fn a_section_that_is_not_a_table_is_refused() {
         let message = merged("limits = 3\n", &[], &[]).unwrap_err().to_string();
-        assert!(message.contains("b.toml: limits: invalid type: integer `3`, expected struct Section"), "{message}");
+        assert!(message.contains("b.toml:1: limits: invalid type: integer `3`, expected a table"), "{message}");
     }
 }

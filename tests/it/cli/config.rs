@@ -56,10 +56,25 @@ fn all_errors_are_listed_together_and_the_command_does_not_run() {
     let printed = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{printed}");
     assert!(printed.contains("the configuration has 4 mistakes"), "{printed}");
-    assert!(printed.contains("backdrop.toml: server.lisen: unknown field `lisen`"), "{printed}");
+    assert!(printed.contains("backdrop.toml:2: server.lisen: unknown field `lisen`"), "{printed}");
     assert!(printed.contains("BACKDROP_ENGINE_MAX_BATCH: engine.max_batch: "), "{printed}");
     assert!(printed.contains("BACKDROP_ENGINE_MODEL: engine.model: "), "{printed}");
     assert!(printed.contains("--listen: server.listen: "), "{printed}");
+}
+
+#[test]
+fn a_misspelt_variable_is_refused_and_localhost_is_an_address() {
+    let run = |name: &str, value: &str| backdrop().args(["config", "--json"]).env(name, value).output().unwrap();
+    let output = run("BACKDROP_LIMITS_MAX_SIDES", "3");
+    assert_eq!(output.status.code(), Some(2));
+    let printed = stderr(&output);
+    assert!(
+        printed.contains("BACKDROP_LIMITS_MAX_SIDES: there is no such setting; did you mean BACKDROP_LIMITS_MAX_SIDE?"),
+        "{printed}"
+    );
+    assert_eq!(json(&run("BACKDROP_LISTEN", "localhost:8099"))["server"]["listen"], "127.0.0.1:8099");
+    let printed = stderr(&run("BACKDROP_LISTEN", "localhost"));
+    assert!(printed.contains("\"localhost\" is not an address with a port, such as 127.0.0.1:8080"), "{printed}");
 }
 
 #[test]
