@@ -1,4 +1,4 @@
-//! Backdrop cuts subjects out of photos and puts them on new backgrounds.
+//! Backdrop cuts subjects out of photos and puts them on new backgrounds. [`Cutter`] does so in a program.
 //!
 //! ```text
 //! upload · URL · object            bytes as they came, one buffer, never copied again
@@ -35,6 +35,7 @@
 //! | 6 | [`account`] | accounts, keys, quotas, rate limits, prices |
 //! |   | [`pipeline`] | the stage order of one picture |
 //! | 7 | [`bulk`] | runs over object storage and folders |
+//! |   | [`cutter`] | the library's door |
 //! |   | [`video`] | clips through ffmpeg |
 //! | 8 | [`jobs`] | queued work that outlives its request |
 //! | 9 | [`http`] | the HTTP API and the admin port |
@@ -64,6 +65,7 @@ pub mod account;
 pub mod pipeline;
 
 pub mod bulk;
+pub mod cutter;
 pub mod video;
 
 pub mod jobs;
@@ -73,3 +75,5 @@ pub mod http;
 pub mod config;
 
 pub mod cli;
+
+pub use cutter::Cutter;

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine", "source", "store"],
     &["generate"],
     &["account", "pipeline"],
-    &["bulk", "video"],
+    &["bulk", "cutter", "video"],
     &["jobs"],
     &["http"],
     &["config"],
