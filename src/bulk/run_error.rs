@@ -2,18 +2,32 @@
 
 use super::report_reader::ReportError;
 use crate::store::OpenError;
+use crate::telemetry::with_causes;
+use object_store::Error;
+
+/// A sentence for what people mistype or forget, and the store's own words for everything else.
+fn listing_failure(error: &Error) -> String {
+    if matches!(error, Error::NotFound { .. }) {
+        "it does not exist".to_owned()
+    } else if matches!(error, Error::PermissionDenied { .. }) {
+        "these credentials may not list it".to_owned()
+    } else if matches!(error, Error::Unauthenticated { .. }) {
+        "the credentials are missing or wrong".to_owned()
+    } else {
+        with_causes(error)
+    }
+}
 
 /// Why a run could not continue. Objects in flight are finished and recorded first.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The source, or the rest of it, cannot be listed.
-    #[error("cannot list {place}")]
+    #[error("cannot list {place}: {}", listing_failure(.error))]
     Listing {
         /// The source.
         place: String,
         /// Why.
-        #[source]
-        error: object_store::Error,
+        error: Error,
     },
     /// No picture can be processed.
     #[error("{0}")]

@@ -55,6 +55,12 @@ pub enum StorageError {
         /// The URL.
         url: String,
     },
+    /// An S3 endpoint without TLS that was not allowed.
+    #[error("AWS_ENDPOINT_URL={endpoint} is not https; AWS_ALLOW_HTTP=true allows it")]
+    PlainEndpoint {
+        /// The endpoint.
+        endpoint: String,
+    },
     /// The provider's settings are incomplete or wrong, or the path has segments that no key can have.
     #[error(transparent)]
     Store(#[from] object_store::Error),
@@ -75,6 +81,9 @@ impl StorageLocation {
         let _ = rustls::crypto::ring::default_provider().install_default();
         match url.scheme() {
             "s3" | "s3a" => {
+                if let Some(endpoint) = plain_endpoint() {
+                    return Err(StorageError::PlainEndpoint { endpoint });
+                }
                 let builder = AmazonS3Builder::from_env().with_http_connector(Connector);
                 Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
             }
@@ -145,6 +154,16 @@ impl StorageLocation {
         let prefix = self.prefix.as_ref();
         if prefix.is_empty() { format!("{}/", self.root) } else { format!("{}/{prefix}/", self.root) }
     }
+}
+
+/// The endpoint of the environment, if it is plain HTTP and that is not allowed: a request would fail at its first connection.
+#[expect(clippy::disallowed_methods, reason = "not a setting: a variable of the provider's own tools")]
+fn plain_endpoint() -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].into_iter().find_map(variable)?;
+    let is_allowed = variable("AWS_ALLOW_HTTP")
+        .is_some_and(|value| ["true", "1", "on", "yes", "y"].contains(&value.to_lowercase().as_str()));
+    (endpoint.starts_with("http://") && !is_allowed).then_some(endpoint)
 }
 
 fn parse(text: &str) -> Result<Url, StorageError> {

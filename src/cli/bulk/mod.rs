@@ -30,11 +30,10 @@ use run_command::RunCommand;
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(
-    after_help = "FROM and TO are s3://bucket/folder, gs://bucket/folder, az://container/folder or file:///folder. \
-    Credentials and endpoints are read from the environment variables of each provider's own tools (AWS_..., GOOGLE_..., \
-    AZURE_...)."
-)]
+#[command(after_help = "FROM and TO are folders, s3://bucket/folder, gs://bucket/folder or az://container/folder. \
+    Credentials are read from the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; GOOGLE_APPLICATION_CREDENTIALS; \
+    AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY. AWS_ENDPOINT_URL names another S3 server; without TLS it \
+    needs AWS_ALLOW_HTTP=true. AWS_SKIP_SIGNATURE=true reads public buckets.")]
 pub(super) struct Bulk {
     #[command(subcommand)]
     command: Option<Command>,

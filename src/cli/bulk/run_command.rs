@@ -25,6 +25,18 @@ use clap::Args;
 use object_store::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use url::Url;
+
+/// The URL of a location, which may be the path of a folder.
+fn address(location: &str) -> Result<String, Failure> {
+    if location.contains("://") {
+        return Ok(location.to_owned());
+    }
+    let path = std::path::absolute(location)?;
+    let url =
+        Url::from_file_path(&path).map_err(|()| format!("{} is not a path that a URL can have", path.display()))?;
+    Ok(url.into())
+}
 
 #[derive(Args, Debug)]
 pub(super) struct RunCommand {
@@ -100,6 +112,7 @@ impl RunCommand {
         local_engine::select_network(&config, &mut recipe)?;
         let jobs = self.jobs.map_or_else(local_engine::default_jobs, usize::from);
         let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("FROM and TO are required".into()) };
+        let (from, to) = (&address(from)?, &address(to)?);
         // The source first: no destination folder is created when it is missing.
         let source = StorageLocation::open(from, false)?;
         let destination = if self.dry_run { open_uncreated(to)? } else { StorageLocation::open(to, true)? };
