@@ -31,6 +31,9 @@ STEP := tests/step
 # Output of `make demo`; data directory of `make serve`.
 DEMO := target/demo
 DATA := target/serve-data
+# `make serve` takes the photos of cameras, which the API's specified limits refuse; the Debian package's settings are these too.
+CAMERA_PHOTOS := BACKDROP_LIMITS_MAX_BYTES=23068672 BACKDROP_LIMITS_MAX_SIDE=16384 BACKDROP_LIMITS_MAX_MEGAPIXELS=50 BACKDROP_ENGINE_MAX_MEGAPIXELS_IN_FLIGHT=100
+PREFIX ?= $(HOME)/.local
 # Records and reports of `make bench`.
 BENCH := target/bench
 # Where tools from PyPI and npm are installed.
@@ -64,7 +67,7 @@ SECONDS ?= 60
 # Rounds of each row of `make bench-peers`.
 ROUNDS ?= 15
 
-.PHONY: help demo serve build test format lint doc tests features gpu-twins build-tests test-onnxruntime run-tests run-unit-tests run-integration-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
+.PHONY: help demo serve install build test format lint doc tests features gpu-twins build-tests test-onnxruntime run-tests run-unit-tests run-integration-tests objects-bench train-test golden golden-update examples conformance compat storage page-test bench \
   bench-peers roofline halo export-test models-test audit dist packed-binary deb image wheel npm release deb-test image-test wheel-test npm-test release-test \
   nightly fuzz fuzz-address soak overload kill-storm clients clients-generate clients-test gpu-parity large-pictures many-keys cluster-test cluster-bench manifests power-loss miri \
   package-tools release-tools packages peers-environment peers-packages test-packages conformance-packages page-packages npm-packages
@@ -90,7 +93,13 @@ serve: build ## Run the daemon and its page on http://127.0.0.1:8080; prints a d
 	  $(BIN) accounts create default --plan plus --generates on --data-dir $(DATA) >/dev/null 2>&1 || true; \
 	  $(BIN) keys create --label demo --data-dir $(DATA) > $(DATA)/demo-key; }
 	@printf '\nThe page, with a demo key:  http://127.0.0.1:8080/#key=%s\n\n' "$$(cat $(DATA)/demo-key)"
-	$(BIN) serve --data-dir $(DATA)
+	$(CAMERA_PHOTOS) $(BIN) serve --data-dir $(DATA)
+
+install: build ## Install the binary in PREFIX/bin, ~/.local/bin without one
+	@mkdir -p $(PREFIX)/bin
+	@install -m 755 $(BIN) $(PREFIX)/bin/backdrop
+	@echo "Installed $(PREFIX)/bin/backdrop"
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "Add it to the PATH: export PATH=\"$(PREFIX)/bin:\$$PATH\"" ;; esac
 
 build: packages ## Build the binary, with the GPU stack where there is a GPU
 	cargo build $(CARGO_FLAGS) --bin backdrop

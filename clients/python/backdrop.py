@@ -473,7 +473,7 @@ _OPERATIONS: dict[str, tuple[str, str, bool]] = {
 class SharedFields(TypedDict, total=False):
     """Fields of every endpoint of pictures."""
     detect: Literal["standard", "high_recall"] | None
-    """`standard`, or `high_recall`: also segments a copy with higher contrast and adds the result to the mask."""
+    """Try `high_recall` if faint parts are missing."""
     decontaminate: bool | None
     """Removes background that was kept near the edge, by the picture's own colours. Helps least where subject
     and background are alike, as white on white, and may remove dark undersides of thick products.
@@ -493,9 +493,7 @@ class SharedFields(TypedDict, total=False):
     several times. Ignored by JPEG and WebP.
     """
     max_dim: int | None
-    """Longest side of the result in pixels; never enlarges. A larger number than the maximum is taken as the
-    maximum.
-    """
+    """Shrinks to this size, in pixels of the longest side. To enlarge, set `width`."""
     width: int | None
     """Exact width in pixels; alone it keeps the aspect ratio, with `height` it makes an exact box."""
     height: int | None
@@ -511,23 +509,21 @@ class SharedFields(TypedDict, total=False):
     picture, and is one of JPEG, PNG, WebP or HEIC.
     """
     mask_mode: Literal["replace", "trimap", "hint"] | None
-    """How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey
-    from background (black) to subject (white), or its alpha channel where it has real transparency; matting
-    refines its edge. `trimap`: black is background, white is subject, and matting solves everything between.
-    `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
+    """How the mask is used. `replace` (the default): used instead of the network's mask, grey from background
+    (black) to subject (white), or its alpha channel where it has real transparency; matting refines its
+    edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`:
+    white strokes keep, black ones remove, and grey or transparent leaves it to the network.
     """
     box: BoxField | None
     """Box around the subject, as left, top, right and bottom in pixels or percent of the upright picture. The
     network segments this part alone, and everything outside is background.
     """
     point: PointsField | None
-    """A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. The part
-    or the region of similar colours around it is kept.
+    """A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. In the
+    subject it selects that part; beside it, it adds what is around.
     """
     not_point: PointsField | None
-    """A pixel of the background, in the same way. The part or the region of similar colours around it is
-    removed.
-    """
+    """A pixel of the background, in the same way. It removes what is around, and leaves the subject behind it."""
 
 
 class RemoveFields(SharedFields, total=False):
@@ -539,9 +535,7 @@ class RemoveFields(SharedFields, total=False):
     format: Literal["png", "webp"] | None
     """Format of the result; both have alpha."""
     matting: Literal["closed-form", "none"] | None
-    """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
-    mask.
-    """
+    """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
     `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
@@ -569,9 +563,7 @@ class RemoveUrlFields(SharedFields, total=False):
     format: Literal["png", "webp"] | None
     """Format of the result; both have alpha."""
     matting: Literal["closed-form", "none"] | None
-    """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
-    mask.
-    """
+    """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
     `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
@@ -599,9 +591,7 @@ class RemoveBatchFields(SharedFields, total=False):
     format: Literal["png", "webp"] | None
     """Format of the result; both have alpha."""
     matting: Literal["closed-form", "none"] | None
-    """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
-    mask.
-    """
+    """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
     `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
@@ -629,9 +619,7 @@ class RemoveBatchUrlFields(SharedFields, total=False):
     format: Literal["png", "webp"] | None
     """Format of the result; both have alpha."""
     matting: Literal["closed-form", "none"] | None
-    """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
-    mask.
-    """
+    """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
     `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
@@ -663,9 +651,7 @@ class MaskFields(SharedFields, total=False):
     format: Literal["png", "webp"] | None
     """Format of the result."""
     matting: Literal["closed-form", "none"] | None
-    """How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's
-    mask.
-    """
+    """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products).
     `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
@@ -767,14 +753,9 @@ class StudioShotFields(SharedFields, total=False):
     padding: int | str | None
     """Padding on each side of the subject: pixels of the result, or a percentage of its side."""
     shadow: bool | None
-    """Adds a soft black shadow of 35 % opacity, 8 pixels to the right and 12 down, mixed with the background in
-    encoded (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
-    """
+    """Adds a soft shadow below the subject."""
     bg_blur: bool | int | None
-    """Blurs the picture's own background instead of replacing it: `true` (50), or an intensity from 2 to 100. 1
-    means `true`. The standard deviation (σ) of the Gaussian is 0.05 % of the picture's longer side for each
-    step.
-    """
+    """Blur strength, 2 to 100; keeps the photo's own background. `true` and 1 mean 50."""
     transparent: bool | None
     """Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg`
     becomes a PNG.

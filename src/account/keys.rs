@@ -72,7 +72,7 @@ impl Keys {
             name: DEFAULT_ACCOUNT.into(),
             plan: Plan::Plus,
             created_at: key.created_at,
-            generates: false,
+            generates: true,
             model: AccountModel::default(),
         };
         match self.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await {

@@ -37,8 +37,8 @@ struct Calls {
 pub struct RateLimits {
     /// Of requests.
     pub calls: Arc<RateLimiter>,
-    /// Of polling a job, counted apart from all other requests. Each daemon has its own.
-    pub polls: Arc<RateLimiter>,
+    /// Of services that make no picture, counted apart from all other requests. Each daemon has its own.
+    pub services: Arc<RateLimiter>,
 }
 
 impl RateLimits {
@@ -46,7 +46,7 @@ impl RateLimits {
     #[must_use]
     pub fn exchanged() -> Self {
         let calls = Mutex::new(Calls { unpublished: Some(HashMap::new()), ..Calls::default() });
-        Self { calls: Arc::new(RateLimiter { calls }), polls: Arc::default() }
+        Self { calls: Arc::new(RateLimiter { calls }), services: Arc::default() }
     }
 }
 
@@ -66,6 +66,15 @@ pub struct RateStatus {
 impl RateLimiter {
     /// Counts a call of `key` at `now` if it is within `limit` calls in any minute.
     pub fn check(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
+        self.observe(key, limit, now, true)
+    }
+
+    /// The state of the limit of `key` at `now`; no call is counted.
+    pub fn status(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
+        self.observe(key, limit, now, false)
+    }
+
+    fn observe(&self, key: &str, limit: u32, now: Instant, counts: bool) -> RateStatus {
         let mut calls = self.lock();
         let calls = &mut *calls;
         calls.prune(now);
@@ -73,13 +82,13 @@ impl RateLimiter {
         drop_expired(times, now);
         let used = u32::try_from(times.len()).unwrap_or(u32::MAX);
         let allowed = used < limit;
-        if allowed {
+        if allowed && counts {
             times.push_back(now);
             if let Some(unpublished) = &mut calls.unpublished {
                 *unpublished.entry(key.to_owned()).or_default() += 1;
             }
         }
-        let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed));
+        let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed && counts));
         // Counted work may exceed the limit: then more than one call has to leave.
         let first = times.get(times.len().saturating_sub(limit as usize));
         let reset = first.map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));

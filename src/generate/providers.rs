@@ -159,6 +159,12 @@ impl Providers {
         self.available_to(scope).any(|upstream| upstream.id == model)
     }
 
+    /// Whether any account may use `model`.
+    #[must_use]
+    pub fn is_configured(&self, model: ModelId) -> bool {
+        self.0.upstreams.iter().any(|upstream| upstream.id == model)
+    }
+
     /// Whether the account may use any provider.
     #[must_use]
     pub fn has_models_for(&self, scope: AccountScope<'_>) -> bool {

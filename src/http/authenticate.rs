@@ -14,9 +14,9 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Polls of a job that are allowed for each other request of the rate: clients are advised to poll every second or two,
-/// which must not use up the rate of their pictures.
-const POLLS_PER_CALL: u32 = 10;
+/// Requests of services that are allowed for each picture of the rate: a page that shows the account, and clients that poll a job every
+/// second or two, must not use up the rate of their pictures.
+const SERVICES_PER_CALL: u32 = 10;
 
 /// Routes that are open to a key whatever its scopes: account, usage, prices, and the key's own jobs.
 const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
@@ -31,10 +31,10 @@ pub(super) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<(C
     Ok(admitted)
 }
 
-/// The caller of a poll of a job, which has a rate of its own.
-pub(super) fn admit_poll(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+/// The caller of a service that makes no picture, which has another counter.
+pub(super) fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = authenticate(state, context)?;
-    let (caller, _) = count(state, &state.app.rate_limits.polls, POLLS_PER_CALL, caller, context)?;
+    let (caller, _) = count(state, &state.app.rate_limits.services, SERVICES_PER_CALL, caller, context)?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
 }

@@ -198,10 +198,14 @@ pub(super) fn require_backdrop_access(
         return Ok(());
     }
     if !caller.generates {
-        let message = "this account is not on the allow-list of /replace-bg-ai";
+        let message = "this account may not generate backdrops; the operator allows it: `backdrop accounts set NAME --generates on`";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     match fields.get("model").and_then(ModelChoice::parse) {
+        Some(ModelChoice(Some(model))) if !state.app.providers.is_configured(model) => {
+            let message = format!("no image API is configured for `{model}`; `auto` draws the backdrop itself");
+            Err(ApiError::new(ErrorCode::Forbidden, message).param("model"))
+        }
         Some(ModelChoice(Some(model))) if !state.app.providers.offers(model, caller.scope()) => {
             Err(ProviderError { model, error: Arc::new(UpstreamError::NotOffered) }.into())
         }

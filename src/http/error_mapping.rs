@@ -79,14 +79,20 @@ impl From<PipelineError> for ApiError {
     }
 }
 
+/// A file beyond a limit, with what helps: a smaller file, or the operator's setting.
+fn too_large_error(error: &DecodeError, setting: &str) -> ApiError {
+    let message = format!("{error}; send a smaller one, or raise `{setting}` of the server");
+    ApiError::new(ErrorCode::PayloadTooLarge, message).param("file")
+}
+
 impl From<DecodeError> for ApiError {
     fn from(error: DecodeError) -> Self {
         let code = match error {
             DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
             DecodeError::Unsupported { .. } => ErrorCode::UnsupportedMediaType,
-            DecodeError::TooManyBytes { .. }
-            | DecodeError::TooManyPixels { .. }
-            | DecodeError::TooManyMegapixels { .. } => ErrorCode::PayloadTooLarge,
+            DecodeError::TooManyBytes { .. } => return too_large_error(&error, "limits.max_bytes"),
+            DecodeError::TooManyPixels { .. } => return too_large_error(&error, "limits.max_side"),
+            DecodeError::TooManyMegapixels { .. } => return too_large_error(&error, "limits.max_megapixels"),
             DecodeError::Worker(_) => return Self::internal(error.to_string()),
         };
         Self::new(code, error.to_string()).param("file")

@@ -1,7 +1,7 @@
 //! The service of the public listener: finds the route of a request, admits its caller and runs the endpoint.
 
 use super::app::App;
-use super::authenticate::{admit, admit_poll};
+use super::authenticate::{admit, admit_service};
 use super::compat;
 use super::config::{HttpConfig, LimitsConfig};
 use super::docs;
@@ -76,20 +76,19 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
             routes::video::answer(state, &caller, context).await
         }
         Target::Result => routes::results::answer(state, context, &parameter).await,
-        Target::Service(Routine::Job) if [Method::GET, Method::HEAD].contains(&context.method) => {
-            let caller = admit_poll(state, context)?;
-            routes::jobs::show(state, &caller, context, &parameter).await
-        }
         Target::Service(service) => {
-            let (caller, rate) = admit(state, context)?;
+            let caller = admit_service(state, context)?;
             match service {
-                Routine::Account => Ok(routes::account::answer(state, &caller, &rate)),
+                Routine::Account => Ok(routes::account::answer(state, &caller)),
                 Routine::Models => Ok(routes::models::answer(state, &caller)),
                 Routine::Usage => routes::usage::answer(state, &caller, context).await,
                 Routine::Estimate => routes::estimate::answer(state, context).await,
                 Routine::Presets => routes::presets::answer(state, &caller, context).await,
                 Routine::Jobs => routes::jobs::list(state, &caller, context).await,
                 Routine::Bulk => routes::bulk::answer(state, &caller, context).await,
+                Routine::Job if [Method::GET, Method::HEAD].contains(&context.method) => {
+                    routes::jobs::show(state, &caller, context, &parameter).await
+                }
                 Routine::Job if context.method == Method::PATCH => {
                     routes::jobs::change(state, &caller, context, &parameter).await
                 }

@@ -81,7 +81,7 @@ export type Reason =
 
 /** Fields of every endpoint of pictures. */
 export interface SharedFields {
-  /** `standard`, or `high_recall`: also segments a copy with higher contrast and adds the result to the mask. */
+  /** Try `high_recall` if faint parts are missing. */
   detect?: "standard" | "high_recall" | undefined;
   /**
    * Removes background that was kept near the edge, by the picture's own colours. Helps least where subject and
@@ -105,7 +105,7 @@ export interface SharedFields {
    * JPEG and WebP.
    */
   compression?: "fast" | "default" | "best" | undefined;
-  /** Longest side of the result in pixels; never enlarges. A larger number than the maximum is taken as the maximum. */
+  /** Shrinks to this size, in pixels of the longest side. To enlarge, set `width`. */
   max_dim?: number | undefined;
   /** Exact width in pixels; alone it keeps the aspect ratio, with `height` it makes an exact box. */
   width?: number | undefined;
@@ -124,10 +124,10 @@ export interface SharedFields {
    */
   mask_url?: string | undefined;
   /**
-   * How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey from
-   * background (black) to subject (white), or its alpha channel where it has real transparency; matting refines its
-   * edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes
-   * keep, black ones remove, and grey or transparent leaves it to the network.
+   * How the mask is used. `replace` (the default): used instead of the network's mask, grey from background (black) to
+   * subject (white), or its alpha channel where it has real transparency; matting refines its edge. `trimap`: black is
+   * background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove,
+   * and grey or transparent leaves it to the network.
    */
   mask_mode?: "replace" | "trimap" | "hint" | undefined;
   /**
@@ -136,11 +136,11 @@ export interface SharedFields {
    */
   box?: BoxField | undefined;
   /**
-   * A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. The part or the
-   * region of similar colours around it is kept.
+   * A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. In the subject it
+   * selects that part; beside it, it adds what is around.
    */
   point?: PointsField | undefined;
-  /** A pixel of the background, in the same way. The part or the region of similar colours around it is removed. */
+  /** A pixel of the background, in the same way. It removes what is around, and leaves the subject behind it. */
   not_point?: PointsField | undefined;
 }
 
@@ -153,7 +153,7 @@ export interface RemoveFields extends SharedFields {
   mask_file?: FileInput | undefined;
   /** Format of the result; both have alpha. */
   format?: "png" | "webp" | undefined;
-  /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
+  /** `closed-form`: fine edges. `none`: faster, rougher. */
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
@@ -181,7 +181,7 @@ export interface RemoveFields extends SharedFields {
 export interface RemoveUrlFields extends SharedFields {
   /** Format of the result; both have alpha. */
   format?: "png" | "webp" | undefined;
-  /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
+  /** `closed-form`: fine edges. `none`: faster, rougher. */
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
@@ -209,7 +209,7 @@ export interface RemoveUrlFields extends SharedFields {
 export interface RemoveBatchFields extends SharedFields {
   /** Format of the result; both have alpha. */
   format?: "png" | "webp" | undefined;
-  /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
+  /** `closed-form`: fine edges. `none`: faster, rougher. */
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
@@ -237,7 +237,7 @@ export interface RemoveBatchFields extends SharedFields {
 export interface RemoveBatchUrlFields extends SharedFields {
   /** Format of the result; both have alpha. */
   format?: "png" | "webp" | undefined;
-  /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
+  /** `closed-form`: fine edges. `none`: faster, rougher. */
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
@@ -270,7 +270,7 @@ export interface MaskFields extends SharedFields {
   mask_file?: FileInput | undefined;
   /** Format of the result. */
   format?: "png" | "webp" | undefined;
-  /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
+  /** `closed-form`: fine edges. `none`: faster, rougher. */
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto`
@@ -376,15 +376,9 @@ export interface StudioShotFields extends SharedFields {
   bg_color?: string | undefined;
   /** Padding on each side of the subject: pixels of the result, or a percentage of its side. */
   padding?: number | string | undefined;
-  /**
-   * Adds a soft black shadow of 35 % opacity, 8 pixels to the right and 12 down, mixed with the background in encoded
-   * (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
-   */
+  /** Adds a soft shadow below the subject. */
   shadow?: boolean | undefined;
-  /**
-   * Blurs the picture's own background instead of replacing it: `true` (50), or an intensity from 2 to 100. 1 means
-   * `true`. The standard deviation (σ) of the Gaussian is 0.05 % of the picture's longer side for each step.
-   */
+  /** Blur strength, 2 to 100; keeps the photo's own background. `true` and 1 mean 50. */
   bg_blur?: boolean | number | undefined;
   /**
    * Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg` becomes a

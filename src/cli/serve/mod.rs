@@ -36,7 +36,7 @@ use http_adapters::AdminAdapter;
 use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
 #[cfg(unix)]
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(super) struct Serve {
     /// [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
+    /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:8081]
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
     /// Certificate of the API as a PEM file, for HTTPS; reloaded on SIGHUP [env: BACKDROP_SERVER_TLS_CERT]
@@ -120,7 +120,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         let without = "without a socket from the service manager (LISTEN_FDS) nothing would start the daemon again";
         return Err(format!("server.idle_exit: {without}").into());
     }
-    let mut admin = listener(inherited.admin, config.server.admin_listen, "the admin interface").await?;
+    let mut admin = listener(inherited.admin, config.server.admin_listen, "--admin-listen").await?;
     // Its thread loads the network meanwhile, so that a daemon that waited answers as soon as it has the database.
     let (engine, device) = local_engine::start_engine(&config)?;
     // Ends the worker and the leader of bulk runs.
@@ -166,7 +166,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         queue,
         stop: bulk_stop.clone(),
     });
-    let public = listener(inherited.api, config.server.listen, "the API").await?;
+    let public = listener(inherited.api, config.server.listen, "--listen").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     // An inherited socket has an address of its own.
     if let Some(error) = config.compat.validate(address, &config.server).into_iter().next() {
@@ -191,6 +191,12 @@ async fn serve(config: Config) -> Result<(), Failure> {
             let error = telemetry::with_causes(&error);
             tracing::error!(error, "the first key could not be printed; create one with `backdrop keys create`");
         }
+    }
+    if tls.is_none() && address.ip().is_unspecified() {
+        tracing::warn!(%address, "other machines reach the API, and their keys and pictures are sent without TLS");
+    }
+    if admin_address.ip().is_unspecified() {
+        tracing::warn!(address = %admin_address, "other machines reach the admin interface; keep its port private");
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
@@ -261,7 +267,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
         }
     });
     notify_ready();
-    http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
+    let is_own_machine = address.ip().is_loopback() && config.server.trusted_proxies.is_empty();
+    let limits = if is_own_machine { config.limits.on_loopback() } else { config.limits };
+    http::serve(config.server, limits, app, Listener::new(public, tls), admin, stop).await;
     notify_stopping();
     // Where the daemon was idle there was no signal.
     bulk_stop.request();
@@ -350,12 +358,13 @@ async fn start_jobs(deps: Deps, config: &Config) -> Result<Jobs, Failure> {
     Ok(tokio::task::spawn_blocking(move || Jobs::start(deps, &jobs, &data_dir)).await??)
 }
 
-/// The inherited listener, or one of `address`.
-async fn listener(inherited: Option<TcpListener>, address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+/// The inherited listener, or one of `address`, which `option` chooses.
+async fn listener(inherited: Option<TcpListener>, address: SocketAddr, option: &str) -> Result<TcpListener, Failure> {
     if let Some(inherited) = inherited {
         return Ok(inherited);
     }
-    TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
+    let refused = |error| format!("cannot listen on {address}: {error}; choose another address with {option}").into();
+    TcpListener::bind(address).await.map_err(refused)
 }
 
 /// Loads the API's certificate, if configured.
@@ -436,6 +445,12 @@ async fn open_services(config: &Config, store: DaemonStore) -> Result<(Services,
 /// The message of the first start: the key, and how to use it.
 fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str, has_page: bool) -> String {
     let key = created.secret.expose();
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    let address = SocketAddr::new(ip, address.port());
     // A browser keeps what follows `#` to itself. Elsewhere the address that people use is not known.
     let page = if has_page && address.ip().is_loopback() {
         format!("    {scheme}://{address}/#key={key}\n\n")

@@ -3,12 +3,13 @@
 //! Unknown names are skipped and not refused: clients pass all their options through.
 
 use super::refusal::Refusal;
-use crate::codec::DecodeError;
+use crate::codec::{DecodeError, Limits};
 use crate::http::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
 use crate::http::error::ApiError;
 use crate::http::form::{MAX_OVERHEAD, read_value};
 use crate::http::multipart::{self, Multipart, Part};
 use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
 use crate::http::upload_memory::Share;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -26,6 +27,18 @@ pub(super) struct Names {
     pub(super) files: &'static [&'static str],
     /// Files in base64.
     pub(super) base64: &'static [&'static str],
+}
+
+/// The daemon's limits, raised to those of a service: the file's as far as the memory for uploads has room, and the sides as far as
+/// the command line takes them.
+pub(super) fn limits(state: &ApiState, max_bytes: usize, max_megapixels: u32) -> Limits {
+    let Limits { max_bytes: bytes, max_side: side, max_megapixels: megapixels } = state.limits;
+    let uploads = state.config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
+    Limits {
+        max_bytes: bytes.max(max_bytes.min(uploads)),
+        max_side: side.max(Limits::LOCAL.max_side),
+        max_megapixels: megapixels.max(max_megapixels),
+    }
 }
 
 /// Names and values in the order of arrival.

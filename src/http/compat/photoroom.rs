@@ -20,11 +20,15 @@ pub(super) const NAMES: Names = Names {
     base64: &["image_file_b64"],
 };
 
+/// The largest picture that Photoroom takes.
+const MAX_MEGAPIXELS: u32 = 36;
+
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
     let mut share = state.uploads.of(&caller.account).share();
-    let mut sent = input::read(context, NAMES, state.limits.max_bytes, &mut share).await?;
+    let limits = input::limits(state, state.limits.max_bytes, MAX_MEGAPIXELS);
+    let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
     let received = context.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
     let file = file.ok_or_else(|| Refusal::invalid_request("missing_image", "Please provide an image"))?;
@@ -33,7 +37,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         source: PictureSource::File(file),
         background: None,
         share,
-        limits: state.limits,
+        limits,
     };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let score = match cutout.output.face {

@@ -6,7 +6,6 @@ use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
 use super::size::{self, FULL, MAX_PNG, PREVIEW};
 use super::values::{flag, lower, with_hash};
-use crate::codec::Limits;
 use crate::compose::Scene;
 use crate::http::caller::Caller;
 use crate::http::reply::Reply;
@@ -53,18 +52,13 @@ pub(super) struct ReplyOptions {
     is_cropped: bool,
 }
 
-/// The largest file that remove.bg takes.
+/// The largest file and picture that remove.bg takes.
 const MAX_BYTES: usize = 22 << 20;
-
-/// The daemon's limits, with a file as large as remove.bg takes where the memory for uploads has room for it.
-fn limits(state: &ApiState) -> Limits {
-    let uploads = state.config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
-    Limits { max_bytes: state.limits.max_bytes.max(MAX_BYTES.min(uploads)), ..state.limits }
-}
+const MAX_MEGAPIXELS: u32 = 50;
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
     let mut share = state.uploads.of(&caller.account).share();
-    let limits = limits(state);
+    let limits = input::limits(state, MAX_BYTES, MAX_MEGAPIXELS);
     let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
     let received = context.body.received();
     let source = source(&mut sent)?;

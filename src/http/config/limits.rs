@@ -15,6 +15,9 @@ const MOST_MEGAPIXELS: u32 = 268;
 /// Bytes of a pixel in the largest result: a PNG of noise.
 const REPLY_BYTES_PER_PIXEL: usize = 4;
 
+/// Requests a minute of an account on `plus` on a loopback address.
+const RATE_ON_LOOPBACK: u32 = 6000;
+
 /// Section `[limits]`: what one caller may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -25,7 +28,7 @@ pub struct LimitsConfig {
     pub rate_per_minute_free: Option<u32>,
     /// The same for accounts on the plan `paid`.
     pub rate_per_minute_paid: Option<u32>,
-    /// The same for accounts on the plan `plus`.
+    /// The same for accounts on the plan `plus`; 6000 without both on a loopback address, where the first key is its owner's.
     pub rate_per_minute_plus: Option<u32>,
     /// Images that an account on the plan `free` may have made in a calendar month (UTC); beyond, it is answered 402.
     pub free_images_per_month: u64,
@@ -119,6 +122,16 @@ impl LimitsConfig {
     #[must_use]
     pub fn of_local_pictures(&self) -> Limits {
         self.of_pictures().or_larger(Limits::LOCAL)
+    }
+
+    /// These limits on a loopback address without proxies: accounts on `plus` have the rate of one's own machine unless rates are
+    /// configured.
+    #[must_use]
+    pub fn on_loopback(mut self) -> Self {
+        if self.rate_per_minute == Self::default().rate_per_minute {
+            self.rate_per_minute_plus.get_or_insert(RATE_ON_LOOPBACK);
+        }
+        self
     }
 
     /// Requests a key of an account on `plan` may make in any 60 seconds.

@@ -2,7 +2,8 @@
 
 use crate::http::cors;
 use crate::source::AddressRange;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,13 +11,26 @@ use url::Url;
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// An address and port; `localhost` is 127.0.0.1.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("{}:{port}", Ipv4Addr::LOCALHOST));
+    numeric.as_deref().unwrap_or(&text).parse().map_err(|_| {
+        D::Error::custom(format!(
+            "{text:?} is not an address with a port, such as 127.0.0.1:8080, [::1]:8080 or localhost:8080"
+        ))
+    })
+}
+
 /// Section `[server]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpConfig {
     /// Address of the API.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Address of health, metrics and key administration. Not for the public.
+    #[serde(deserialize_with = "address")]
     pub admin_listen: SocketAddr,
     /// Host names of the admin listener, beside `localhost` and its own address. Requests for others are refused: the host
     /// name of a web page could resolve to this address (DNS rebinding).
@@ -90,7 +104,7 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
-            admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            admin_listen: (Ipv4Addr::LOCALHOST, 8081).into(),
             admin_hosts: Vec::new(),
             page: true,
             tls_cert: None,
@@ -218,7 +232,7 @@ mod tests {
             cors_origins: vec!["https://example.org".into(), "example.org".into(), "https://example.org/".into()],
             wrong_keys_per_minute: 0,
             public_url: Some("ftp://example.org".into()),
-            admin_hosts: vec!["metrics.example.org".into(), "::1".into(), "example.org:9090".into()],
+            admin_hosts: vec!["metrics.example.org".into(), "::1".into(), "example.org:8081".into()],
             max_connections_per_address: 0,
             proxy_protocol: true,
             max_connection_age: Duration::ZERO,

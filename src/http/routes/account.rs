@@ -1,7 +1,6 @@
 //! `GET /account`: plan, model, quota, cost and rate of the caller's account, and its webhook secret for keys that make jobs.
 
 use crate::account::price::in_dollars;
-use crate::account::rate_limit::RateStatus;
 use crate::http::caller::Caller;
 use crate::http::model_select::default_model;
 use crate::http::reply::{self, Reply};
@@ -10,9 +9,12 @@ use crate::recipe::VIDEO_PATH;
 use crate::store::UnixSeconds;
 use hyper::StatusCode;
 use serde_json::json;
+use std::time::Instant;
 
 /// Answers the account that the key belongs to.
-pub(in crate::http) fn answer(state: &ApiState, caller: &Caller, rate: &RateStatus) -> Reply {
+pub(in crate::http) fn answer(state: &ApiState, caller: &Caller) -> Reply {
+    let limit = state.per_caller.rate_of(caller.plan);
+    let rate = state.app.rate_limits.calls.status(&caller.key_id, limit, Instant::now());
     let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());
     let usual = caller.model.as_ref().unwrap_or(&state.app.model);
     let mut body = json!({

@@ -90,6 +90,7 @@ pub(in crate::http) async fn prepare(
     request: ImageRequest,
 ) -> Result<PreparedImage, ApiError> {
     let (authorized, inputs) = authorize(state, endpoint, caller, headers, request).await?;
+    authorized.require_billable()?;
     let Inputs { pictures, param, background, mask, share } = inputs;
     let by_url = pictures.is_url();
 

@@ -85,6 +85,8 @@ async fn the_allow_list_takes_effect_with_the_next_request_and_survives_a_restar
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     let generates = |keys: &Keys| keys.authenticate(secret.expose()).expect("it works").generates;
+    assert!(generates(&keys), "the account of an empty store");
+    keys.set_account("default", None, Some(false), None).await.expect("the account is there");
     assert!(!generates(&keys));
     assert!(keys.set_account("default", None, Some(true), None).await.expect("the account is there").generates);
     assert!(generates(&keys));

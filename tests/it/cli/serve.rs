@@ -200,7 +200,8 @@ fn an_address_in_use_is_an_error_of_the_start() {
     let address = taken.local_addr().unwrap().to_string();
     let output = backdrop().args(["serve", "--listen", &address, "--data-dir"]).arg(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("cannot listen on {address}")));
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains(&format!("cannot listen on {address}")) && printed.contains("with --listen"), "{printed}");
 }
 
 #[test]

@@ -38,13 +38,6 @@ impl Running {
         Self { daemon, address, data_dir: data_dir.to_owned() }
     }
 
-    fn allow(&self) {
-        let mut command = backdrop();
-        command.args(["accounts", "set", "default", "--generates", "on", "--data-dir"]).arg(&self.data_dir);
-        let set = command.output().expect("it runs");
-        assert!(set.status.success(), "{}", stderr(&set));
-    }
-
     async fn request(&self, fields: &[(&str, &str)]) -> Response {
         self.request_with(photo(), fields).await
     }
@@ -133,11 +126,6 @@ async fn the_subject_is_unchanged_on_drawn_and_on_model_backdrops() {
     let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
     let (folder, config) = configured(&api);
     let running = Running::start(&folder.path().join("data"), &[("BACKDROP_CONFIG", &config)]);
-    let refused = running.request(&[("prompt", "a beach")]).await;
-    assert_eq!(refused.status(), 403);
-    let refused: Value = refused.json().await.expect("JSON");
-    assert_eq!(refused["error"]["code"], "forbidden");
-    running.allow();
 
     let made = running.request(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
     assert_eq!([header(&made, "x-service-engine"), header(&made, "x-service-backdrop-model")], ["standard", FLARE]);
@@ -192,7 +180,6 @@ async fn an_error_about_the_picture_names_its_field_with_a_model_as_without() {
     for settings in [&[][..], &[("BACKDROP_CONFIG", config.as_str())]] {
         let data_dir = tempfile::tempdir_in(folder.path()).expect("a folder");
         let running = Running::start(data_dir.path(), settings);
-        running.allow();
         let client = http_client().build().expect("a client");
         let request = client.post(format!("http://{}/replace-bg-ai", running.address)).bearer_auth(KEY);
         // The signature of a PNG, and no more.
@@ -209,7 +196,6 @@ async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let cap = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "3")];
     let running = Running::start(folder.path(), &cap);
-    running.allow();
     // A failed request is not counted.
     let failed = running.request_with(picture_without_subject(), &[("prompt", "a beach")]).await;
     assert_eq!(failed.status(), 422);
@@ -240,7 +226,6 @@ async fn the_daily_limit_counts_calls_of_an_image_api_whose_pictures_fail() {
     let (folder, config) = configured(&api);
     let settings = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "2"), ("BACKDROP_CONFIG", &config)];
     let running = Running::start(&folder.path().join("data"), &settings);
-    running.allow();
     for (prompt, status) in [("a beach", 422), ("a forest", 422), ("a meadow", 429)] {
         let failed = running.request_with(picture_without_subject(), &[("prompt", prompt), ("model", FLARE)]).await;
         assert_eq!(failed.status(), status, "{prompt}");
@@ -300,7 +285,6 @@ async fn the_api_key_is_neither_logged_nor_printed_with_the_configuration() {
     };
     let data_dir = folder.path().join("data");
     let running = Running { daemon: Daemon(ended()), address, data_dir };
-    running.allow();
     let failed = running.request(&[("prompt", "a beach"), ("model", FLARE)]).await;
     assert_eq!(failed.status(), 502);
     let body = failed.text().await.expect("text");

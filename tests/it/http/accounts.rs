@@ -181,10 +181,17 @@ async fn what_a_quota_covers_costs_nothing_and_each_reply_has_the_remaining_quot
 async fn the_rate_limit_of_a_plan_is_the_configured_one() {
     let daemon = Daemon::start_with(HttpConfig::default(), 7).await;
     for (key, path, limit) in
-        [(FREE, "/account", "7"), (PAID, "/account", "14"), (KEY, "/account", "7"), (PAID, "/jobs/job_x", "140")]
+        [(FREE, "/account", "70"), (PAID, "/account", "140"), (KEY, "/presets", "70"), (PAID, "/jobs/job_x", "140")]
     {
         assert_eq!(daemon.get_as(key, path).await.headers()["x-ratelimit-limit"], limit, "{key} {path}");
     }
+    assert_eq!(daemon.send_as(PAID, "/remove", &[]).await.headers()["x-ratelimit-limit"], "14");
+    let account: serde_json::Value = daemon.get_as(PAID, "/account").await.json().await.expect("JSON");
+    assert_eq!(
+        (&account["rate"]["limit"], &account["rate"]["remaining"]),
+        (&14.into(), &13.into()),
+        "the rate of pictures"
+    );
 }
 
 #[tokio::test]
@@ -383,9 +390,14 @@ async fn a_large_result_counts_by_its_pixels_in_price_and_rate() {
     let large = [("width", "8192"), ("height", "8192")];
     let answered = daemon.send("/remove", &large).await;
     let estimate = json!({ "endpoint": "/remove", "width": 8192, "height": 8192 });
-    let after = daemon.json_as(KEY, Method::POST, "/estimate", &estimate).await;
-    assert_eq!(remaining(&before) - remaining(&after), 5, "four times the pixels of a source, and the estimate");
-    let estimate: Value = after.json().await.expect("JSON");
+    let estimated = daemon.json_as(KEY, Method::POST, "/estimate", &estimate).await;
+    let after = daemon.send("/remove", &[]).await;
+    assert_eq!(
+        remaining(&before) - remaining(&after),
+        5,
+        "four times the pixels of a source, and the last; estimates have another counter"
+    );
+    let estimate: Value = estimated.json().await.expect("JSON");
     assert_eq!(estimate["estimated_cost_usd"].as_f64(), Some(0.02));
     assert!((cost(&answered) - 0.02).abs() < 1e-9);
 }

@@ -300,7 +300,9 @@ async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
     assert_eq!((&body["succeeded"], &body["failed"], rows.len()), (&json!(2), &json!(3), 5));
     for row in &rows[..3] {
         assert_eq!((&row["success"], &row["status"], &row["cost"]), (&json!(false), &json!(413), &json!(0.0)));
-        let message = format!("the file has more than {MAX_FILE} bytes");
+        let message = format!(
+            "the file has more than {MAX_FILE} bytes; send a smaller one, or raise `limits.max_bytes` of the server"
+        );
         assert_eq!(row["error"], json!({ "code": "payload_too_large", "message": message }));
     }
     assert_eq!((&rows[0]["filename"], &rows[4]["filename"]), (&json!("a.jpg"), &json!("small.jpg")));

@@ -211,9 +211,20 @@ async fn every_invalid_field_has_the_code_of_remove_bg() {
     }
 }
 
-/// A PNG that is wider than the limit.
+#[tokio::test]
+async fn a_cameras_photo_is_taken_as_by_the_original() {
+    let daemon = Daemon::start().await;
+    let photo = png(Size::new(6000, 4000), [1, 2, 3, 255]);
+    for path in [REMOVEBG, SEGMENT] {
+        let form = Form::new().part("image_file", Part::bytes(photo.clone()).file_name("a"));
+        let response = daemon.with_key(path).multipart(form).send().await.expect("an answer");
+        assert_eq!(response.status(), 200, "{path}");
+    }
+}
+
+/// A PNG that is wider than any limit.
 fn wide() -> Vec<u8> {
-    png(Size::new(4097, 1), [1, 2, 3, 255])
+    png(Size::new(16_385, 1), [1, 2, 3, 255])
 }
 
 fn png(size: Size, pixel: [u8; 4]) -> Vec<u8> {

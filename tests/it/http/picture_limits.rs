@@ -37,9 +37,18 @@ async fn the_daemon_applies_the_configured_limits_and_names_them_in_errors() {
         (response.status().as_u16(), response.bytes().await.expect("all of it"))
     };
     for (file, message) in [
-        (grey(5001, 1), "the picture is 5001×1, more than 5000×5000 pixels"),
-        (grey(3000, 2001), "the picture is 3000×2001, more than 6 megapixels"),
-        (vec![0; 12_000_001].into(), "the file has more than 12000000 bytes"),
+        (
+            grey(5001, 1),
+            "the picture is 5001×1, more than 5000×5000 pixels; send a smaller one, or raise `limits.max_side` of the server",
+        ),
+        (
+            grey(3000, 2001),
+            "the picture is 3000×2001, more than 6 megapixels; send a smaller one, or raise `limits.max_megapixels` of the server",
+        ),
+        (
+            vec![0; 12_000_001].into(),
+            "the file has more than 12000000 bytes; send a smaller one, or raise `limits.max_bytes` of the server",
+        ),
     ] {
         let (status, body) = remove(file).await;
         let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");

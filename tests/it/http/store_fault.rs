@@ -114,6 +114,7 @@ async fn a_store_that_cannot_write_makes_the_daemon_unready_until_it_can() {
     let refused = refusal(daemon.send("/remove", &[]).await).await;
     refused.is(503, "unavailable", None);
     assert!(refused.headers.contains_key("retry-after") && !refused.message.contains(REASON), "{}", refused.message);
+    assert_eq!(daemon.engine.started(), 0, "refused before the work");
     let body = json!({ "name": "p2", "params": { "width": 7 } });
     let saved = daemon.post("/presets").json(&body).send().await.expect("an answer");
     refusal(saved).await.is(503, "unavailable", None);

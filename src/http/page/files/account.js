@@ -20,8 +20,11 @@ export async function refresh() {
     account = await callJson("/account");
     return true;
   } catch (error) {
-    account = null;
-    if (error.status === 401) useKey("");
+    // Only a refused key is forgotten: the server may be away for a moment.
+    if (error.status === 401) {
+      account = null;
+      useKey("");
+    }
     throw error;
   } finally {
     show();
@@ -57,7 +60,6 @@ function entry(dialog, text, bad, draw) {
       useKey(input.value);
       if (await refresh()) dialog.close();
     } catch (error) {
-      useKey("");
       draw(explain(error), true);
     }
   };

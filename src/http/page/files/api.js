@@ -114,7 +114,7 @@ export function upload(path, form, { signal, onprogress, headers = {} }) {
 /** A sentence about an error. */
 export function explain(error) {
   if (error instanceof Refusal) {
-    const where = { unauthorized: "Enter another key with the button at the top.", no_subject_detected: "Mark it with a box, points or the brush." }[error.code];
+    const where = { unauthorized: "Enter another key.", no_subject_detected: "Mark it with a box, points or the brush." }[error.code];
     return [sentence(error.message), where].filter(Boolean).join(" ");
   }
   if (error.name === "AbortError") return "Cancelled.";

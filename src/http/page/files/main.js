@@ -75,7 +75,7 @@ async function loadPresets() {
 
 /** Whether there is a key; asks for one otherwise. */
 async function hasKey(message) {
-  if (currentKey() && account.account) return true;
+  if (currentKey()) return true;
   const given = await account.openDialog(message);
   if (given) {
     report("");
