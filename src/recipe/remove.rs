@@ -13,7 +13,7 @@ fields! {
     struct RemoveFields {
         /// Format of the result; both have alpha.
         format: CutoutFormat = Some("png");
-        /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
+        /// `closed-form`: fine edges. `none`: faster, rougher.
         matting: Method = Some("closed-form");
         /// `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says which.
         edge: EdgeChoice = Some("soft");
@@ -39,7 +39,7 @@ fields! {
     struct MaskFields {
         /// Format of the result.
         format: CutoutFormat = Some("png");
-        /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
+        /// `closed-form`: fine edges. `none`: faster, rougher.
         matting: Method = Some("closed-form");
         /// `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says which.
         edge: EdgeChoice = Some("soft");

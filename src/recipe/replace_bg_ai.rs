@@ -13,7 +13,7 @@ pub const BACKDROP_PATH: &str = "/replace-bg-ai";
 
 /// The description of the endpoint in the contract.
 pub(super) const DESCRIPTION: &str = "\
-Only for accounts on its allow-list. The subject is cut out, the backdrop is generated from `prompt`, and the subject is
+Only for accounts that may generate backdrops. The subject is cut out, the backdrop is generated from `prompt`, and the subject is
 composed on it; the subject's pixels stay unchanged, and the result has the size of the picture unless a size is sent.
 Nothing is billed and no quota is used; a daily limit applies to all accounts together (429 with `retry-after` until
 midnight UTC).

@@ -16,7 +16,7 @@ use crate::matting;
 fields! {
     /// Fields of every endpoint.
     struct Common {
-        /// `standard`, or `high_recall`: also segments a copy with higher contrast and adds the result to the mask.
+        /// Try `high_recall` if faint parts are missing.
         detect: Detect = Some("standard");
         /// Removes background that was kept near the edge, by the picture's own colours. Helps least where subject and background are alike, as white on white, and may remove dark undersides of thick products.
         decontaminate: Flag = Some("false");
@@ -28,7 +28,7 @@ fields! {
         quality: Quality = Some("92");
         /// Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by JPEG and WebP.
         compression: PngEffort = Some("default");
-        /// Longest side of the result in pixels; never enlarges. A larger number than the maximum is taken as the maximum.
+        /// Shrinks to this size, in pixels of the longest side. To enlarge, set `width`.
         max_dim: MaxDim = None;
         /// Exact width in pixels; alone it keeps the aspect ratio, with `height` it makes an exact box.
         width: Side = None;
@@ -40,13 +40,13 @@ fields! {
         keep_alpha: Flag = Some("true");
         /// Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright picture, and is one of JPEG, PNG, WebP or HEIC.
         mask_url: SourceUrl = None;
-        /// How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey from background (black) to subject (white), or its alpha channel where it has real transparency; matting refines its edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
+        /// How the mask is used. `replace` (the default): used instead of the network's mask, grey from background (black) to subject (white), or its alpha channel where it has real transparency; matting refines its edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
         mask_mode: MaskMode = None;
         /// Box around the subject, as left, top, right and bottom in pixels or percent of the upright picture. The network segments this part alone, and everything outside is background.
         area as "box": Area = None;
-        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. The part or the region of similar colours around it is kept.
+        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. In the subject it selects that part; beside it, it adds what is around.
         point: Points = None;
-        /// A pixel of the background, in the same way. The part or the region of similar colours around it is removed.
+        /// A pixel of the background, in the same way. It removes what is around, and leaves the subject behind it.
         not_point: Points = None;
     }
 }

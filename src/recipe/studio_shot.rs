@@ -7,6 +7,11 @@ use crate::compose::{Anchor, Aspect, Background, Enhance, Framing, Padding, Resi
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
+/// The description of the endpoint in the contract.
+pub(super) const DESCRIPTION: &str = "\
+The shadow is black, of 35 % opacity, 8 pixels to the right and 12 down, and blurred with a standard deviation of 10 pixels; it is
+mixed with the background in encoded (sRGB) values. A step of `bg_blur` is a standard deviation of 0.05 % of the picture's longer side.";
+
 fields! {
     /// Fields of `/studio-shot` beside the shared ones.
     struct StudioFields {
@@ -14,9 +19,9 @@ fields! {
         bg_color: Color = Some("#FFFFFF");
         /// Padding on each side of the subject: pixels of the result, or a percentage of its side.
         padding: Padding = Some("10%");
-        /// Adds a soft black shadow of 35 % opacity, 8 pixels to the right and 12 down, mixed with the background in encoded (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
+        /// Adds a soft shadow below the subject.
         shadow: Flag = Some("true");
-        /// Blurs the picture's own background instead of replacing it: `true` (50), or an intensity from 2 to 100. 1 means `true`. The standard deviation (σ) of the Gaussian is 0.05 % of the picture's longer side for each step.
+        /// Blur strength, 2 to 100; keeps the photo's own background. `true` and 1 mean 50.
         bg_blur: Blur = Some("false");
         /// Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg` becomes a PNG.
         transparent: Flag = Some("false");
