@@ -26,7 +26,16 @@ const DEADLINE: Duration = Duration::from_secs(600);
 pub struct Cutter {
     engine: Engine,
     recipe: Recipe,
-    runtime: Runtime,
+    /// Taken when it is dropped: a runtime that is dropped in an asynchronous context panics.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Cutter {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// Why a picture was not cut out, or the network did not start.
@@ -81,7 +90,7 @@ impl Cutter {
         let device = ActiveDevice::select(&DeviceChoice::Cpu)?;
         let engine = Engine::start(&config, Arc::new(move || device.segmenter(&weights, config.max_batch)));
         runtime.block_on(engine.ready())?;
-        Ok(Self { engine, recipe, runtime })
+        Ok(Self { engine, recipe, runtime: Some(runtime) })
     }
 
     /// Makes the result of a picture: the bytes of a JPEG, PNG, WebP or HEIC file of at most 150 megapixels.
@@ -92,7 +101,7 @@ impl Cutter {
     /// # Panics
     /// In an asynchronous context, which must not wait: [`Self::cut_out_async`] is for that.
     pub fn cut_out(&self, picture: impl Into<Bytes>) -> Result<Output, CutterError> {
-        self.runtime.block_on(self.cut_out_async(picture))
+        self.runtime.as_ref().expect("it is there until the drop").block_on(self.cut_out_async(picture))
     }
 
     /// As [`Self::cut_out`], without blocking; pictures that are awaited together share batches of the network.
@@ -119,6 +128,11 @@ mod tests {
             cutter.cut_out(b"no picture".as_slice()),
             Err(CutterError::Picture(PipelineError::Decode(_)))
         ));
+        Runtime::new().expect("threads").block_on(async move {
+            let picture = include_bytes!("../tests/photos/coffee.jpg").as_slice();
+            assert_eq!(cutter.cut_out_async(picture).await.expect("a subject").image.bytes, cutout.image.bytes);
+            drop(cutter);
+        });
         assert!(matches!(Cutter::of("retouch", &[]), Err(CutterError::Endpoint(_))));
         assert!(matches!(Cutter::of("remove", &[("edge", "wavy")]), Err(CutterError::Field(_))));
     }

@@ -101,8 +101,8 @@ impl<T> Merged<T> {
 
 /// Merges the sources over `T`'s defaults. `short` are additional variable names, each with its setting.
 ///
-/// A variable that names no setting is a mistake where it begins like a section's or is like the name of one. Others with our prefix are
-/// ignored, as are those of Kubernetes for a service of our name (`BACKDROP_PORT`, `BACKDROP_SERVICE_HOST`).
+/// An unknown variable is a mistake if its name begins with a section or is similar to a setting's variable. Other variables with our
+/// prefix are ignored: clients and Kubernetes set such variables (`BACKDROP_KEY`, `BACKDROP_SERVICE_HOST`).
 ///
 /// Also returns all problems: unknown keys and variables, values of the wrong type, a file that is not TOML. Invalid values have their
 /// default, so that the rest can still be validated.

@@ -5,7 +5,7 @@ use super::error::{ApiError, ErrorCode};
 use super::request_context::RequestContext;
 use super::router::JOB_PATH;
 use super::state::ApiState;
-use crate::account::rate_limit::{RateLimiter, RateStatus};
+use crate::account::rate_limit::RateLimiter;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use std::time::Instant;
 
@@ -25,25 +25,22 @@ const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs",
 pub(in crate::http) const OUT_OF_SCOPE: &str = "out_of_scope";
 
 /// The caller, within the rate and the scopes of the key.
-pub(super) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<(Caller, RateStatus), ApiError> {
-    let admitted = admit_any_scope(state, context)?;
-    require_scope(&admitted.0, context.endpoint)?;
-    Ok(admitted)
+pub(super) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    let caller = admit_any_scope(state, context)?;
+    require_scope(&caller, context.endpoint)?;
+    Ok(caller)
 }
 
 /// The caller of a service that makes no picture, which has another counter.
 pub(super) fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = authenticate(state, context)?;
-    let (caller, _) = count(state, &state.app.rate_limits.services, SERVICES_PER_CALL, caller, context)?;
+    let caller = count(state, &state.app.rate_limits.services, SERVICES_PER_CALL, caller, context)?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
 }
 
 /// The caller, within the rate of the key, where the endpoint and so the scope is known only after the fields.
-pub(super) fn admit_any_scope(
-    state: &ApiState,
-    context: &mut RequestContext,
-) -> Result<(Caller, RateStatus), ApiError> {
+pub(super) fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = authenticate(state, context)?;
     count(state, &state.app.rate_limits.calls, 1, caller, context)
 }
@@ -53,7 +50,7 @@ pub(super) fn admit_without_key(
     state: &ApiState,
     caller: Caller,
     context: &mut RequestContext,
-) -> Result<(Caller, RateStatus), ApiError> {
+) -> Result<Caller, ApiError> {
     context.busy.mark_authenticated();
     count(state, &state.app.rate_limits.calls, 1, caller, context)
 }
@@ -96,7 +93,7 @@ fn count(
     times: u32,
     caller: Caller,
     context: &mut RequestContext,
-) -> Result<(Caller, RateStatus), ApiError> {
+) -> Result<Caller, ApiError> {
     context.caller = Some(caller.clone());
     tracing::Span::current().record("account", caller.account.as_str());
     let limit = state.per_caller.rate_of(caller.plan).saturating_mul(times);
@@ -109,7 +106,7 @@ fn count(
         let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
         return Err(error.retry_after(rate.reset));
     }
-    Ok((caller, rate))
+    Ok(caller)
 }
 
 /// The token of the one `Authorization` header.

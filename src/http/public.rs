@@ -63,7 +63,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     match &route.target {
         Target::Page(page) => Ok(docs::page_reply(*page, state.config.page)),
         Target::Image(endpoint) => {
-            let (caller, _) = admit(state, context)?;
+            let caller = admit(state, context)?;
             state.replies.refuse_when_full(&caller.account)?;
             if endpoint.input.is_single() {
                 routes::image::answer(state, endpoint, &caller, context).await
@@ -72,7 +72,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
             }
         }
         Target::Clip => {
-            let (caller, _) = admit(state, context)?;
+            let caller = admit(state, context)?;
             routes::video::answer(state, &caller, context).await
         }
         Target::Result => routes::results::answer(state, context, &parameter).await,

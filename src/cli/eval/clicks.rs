@@ -7,7 +7,7 @@
 use crate::matting::chamfer::chamfer;
 use crate::matting::{Seeds, connected_components};
 
-/// Adds the next click to those of `seeds`. Returns `false` when no pixel is wrong that was not clicked.
+/// Adds the next click to `seeds`. Returns `false` when every wrong pixel was clicked.
 ///
 /// `matte` and `truth` are coverage, 0..=255, row after row of `width` pixels; one half separates subject from background.
 pub(super) fn click(matte: &[u8], truth: &[u8], width: usize, seeds: &mut Seeds) -> bool {

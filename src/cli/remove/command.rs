@@ -17,7 +17,6 @@ use crate::config::Config;
 use crate::recipe::Recipe;
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -115,9 +114,7 @@ impl Remove {
 /// Whether the result of a task is there, not older than its picture, and made after `since`.
 fn is_done(task: &Task, since: SystemTime) -> bool {
     let version = task.source.file().and_then(FileVersion::of);
-    let Some((version, result)) = version.zip(task.sink.file()) else { return false };
-    let written = fs::metadata(result).and_then(|metadata| metadata.modified());
-    version.is_done_in(result) && written.is_ok_and(|written| written >= since)
+    version.zip(task.sink.file()).is_some_and(|(version, result)| version.is_done_in(result, since))
 }
 
 /// Runs the open tasks, and reports them with those that are done, and the inputs that are rejected and left out.

@@ -22,10 +22,10 @@ impl FileVersion {
         Some(Self { length: metadata.len(), modified, changed: changed(&metadata).unwrap_or(modified) })
     }
 
-    /// Whether a result is there and not older than the picture.
-    pub(in crate::cli) fn is_done_in(&self, result: &Path) -> bool {
+    /// Whether a result is there, and older neither than the picture nor than `since`.
+    pub(in crate::cli) fn is_done_in(&self, result: &Path, since: SystemTime) -> bool {
         let written = fs::metadata(result).and_then(|metadata| metadata.modified());
-        written.is_ok_and(|written| written >= self.modified.max(self.changed))
+        written.is_ok_and(|written| written >= self.modified.max(self.changed).max(since))
     }
 
     #[cfg(test)]
@@ -60,11 +60,12 @@ mod tests {
         let past = SystemTime::now() - Duration::from_secs(86_400);
         fs::File::options().write(true).open(&old).unwrap().set_modified(past).unwrap();
         fs::File::options().write(true).open(&result).unwrap().set_modified(past + Duration::from_secs(60)).unwrap();
-        assert!(!FileVersion::of(&old).unwrap().is_done_in(&result));
+        assert!(!FileVersion::of(&old).unwrap().is_done_in(&result, SystemTime::UNIX_EPOCH));
         let future = SystemTime::now() + Duration::from_secs(60);
         fs::File::options().write(true).open(&result).unwrap().set_modified(future).unwrap();
-        assert!(FileVersion::of(&old).unwrap().is_done_in(&result));
-        assert!(!FileVersion::of(&old).unwrap().is_done_in(&root.path().join("none.png")));
+        assert!(FileVersion::of(&old).unwrap().is_done_in(&result, SystemTime::UNIX_EPOCH));
+        assert!(!FileVersion::of(&old).unwrap().is_done_in(&result, future + Duration::from_secs(1)));
+        assert!(!FileVersion::of(&old).unwrap().is_done_in(&root.path().join("none.png"), SystemTime::UNIX_EPOCH));
         assert_eq!(FileVersion::of(root.path()), None);
     }
 }

@@ -15,7 +15,7 @@ use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Pause between two scans of the whole folder: for file systems without notifications, such as those of a network.
@@ -161,8 +161,8 @@ async fn process(runner: &TaskRunner, picture: DuePicture) -> (DuePicture, Entry
     }
     let task = Task { source: Source::File(picture.path.clone()), sink: Sink::File(picture.result.clone()) };
     let (version, result) = (picture.version, picture.result.clone());
-    let is_done =
-        !picture.is_result_stale && spawn_blocking(move || version.is_done_in(&result)).await.unwrap_or(false);
+    let is_done = move || version.is_done_in(&result, SystemTime::UNIX_EPOCH);
+    let is_done = !picture.is_result_stale && spawn_blocking(is_done).await.unwrap_or(false);
     let entry = if is_done { Entry::skipped(&task) } else { runner.run(&task).await };
     (picture, entry)
 }

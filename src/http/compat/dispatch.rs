@@ -54,7 +54,7 @@ async fn dispatch(
     if !route.methods.split(", ").any(|method| method == context.method.as_str()) {
         return Err(not_allowed(route, &context.method).into());
     }
-    let (caller, _) = if route.format == WireFormat::Rembg && !has_key {
+    let caller = if route.format == WireFormat::Rembg && !has_key {
         refuse_foreign(state, context)?;
         let account = state.app.compat.rembg_account_or_default();
         let caller = state.app.keys.of_account(account).ok_or_else(|| {

@@ -29,8 +29,7 @@ pub(super) struct Names {
     pub(super) base64: &'static [&'static str],
 }
 
-/// The daemon's limits, raised to those of a service: the file's as far as the memory for uploads has room, and the sides as far as
-/// the command line takes them.
+/// The daemon's limits, raised to a service's: `max_bytes` up to the memory for uploads, the side up to the command line's limit.
 pub(super) fn limits(state: &ApiState, max_bytes: usize, max_megapixels: u32) -> Limits {
     let Limits { max_bytes: bytes, max_side: side, max_megapixels: megapixels } = state.limits;
     let uploads = state.config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);

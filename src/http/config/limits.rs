@@ -28,7 +28,7 @@ pub struct LimitsConfig {
     pub rate_per_minute_free: Option<u32>,
     /// The same for accounts on the plan `paid`.
     pub rate_per_minute_paid: Option<u32>,
-    /// The same for accounts on the plan `plus`; 6000 without both on a loopback address, where the first key is its owner's.
+    /// The same for accounts on the plan `plus`. 6000 on a loopback address where no rate is configured.
     pub rate_per_minute_plus: Option<u32>,
     /// Images that an account on the plan `free` may have made in a calendar month (UTC); beyond, it is answered 402.
     pub free_images_per_month: u64,

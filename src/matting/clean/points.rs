@@ -16,8 +16,8 @@ use backdrop_kernels::recycled::Recycled;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How far a point reaches, as a multiple of its distance to the nearest cell of its own label; at least so many cells, and at most this
-/// share of the longer side.
+/// How far a point reaches, as a multiple of its distance to the nearest cell with its label; at least `LEAST_CELLS` cells, at most
+/// `MOST_SHARE` of the grid's longer side.
 const REACH: f32 = 3.0;
 const LEAST_CELLS: f32 = 6.0;
 const MOST_SHARE: f32 = 0.25;
@@ -81,7 +81,6 @@ fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>
         if std::mem::replace(&mut is_reached[at], true) || workspace.marked[at] {
             continue;
         }
-        workspace.labels[at] = label;
         workspace.fix(at, label);
         for beside in neighbours(columns, cells, at).filter(|&beside| !is_reached[beside]) {
             let step = 1.0 + difference(workspace.colors[at], workspace.colors[beside]) / (SIGMA * SIGMA);
@@ -118,7 +117,6 @@ fn remove_parts(workspace: &mut Workspace, before: &[bool], subject: &[Point], s
     let is_removed = |part: Part| !part.is_held && (selects || part.cells < largest && 2 * part.lost >= part.cells);
     for at in (0..before.len()).filter(|&at| before[at] && is_removed(parts[part_of[at]])) {
         if !workspace.marked[at] {
-            workspace.labels[at] = false;
             workspace.fix(at, false);
         }
     }

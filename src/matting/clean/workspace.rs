@@ -58,6 +58,7 @@ impl Workspace {
     /// Fixes the label of a cell, as the caller has marked it.
     pub(super) fn fix(&mut self, at: usize, label: bool) {
         self.mask[at] = f32::from(u8::from(label));
+        self.labels[at] = label;
         self.marked[at] = true;
     }
 
