@@ -1,4 +1,4 @@
-//! SECURITY.md names, threat by threat, the tests that show what it promises: each of them exists, and is no ignored one.
+//! `security.md` names the tests that show what SECURITY.md promises, threat by threat: each test exists and is not ignored.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,16 +14,14 @@ fn is_part_of_a_name(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'
 }
 
-/// The rows of a table without its head, as cells.
-fn rows(table: &str) -> Vec<Vec<&str>> {
-    let rows = table.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1);
-    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+/// The threats that SECURITY.md has: headings of the third level.
+fn threats(document: &str) -> Vec<&str> {
+    document.lines().filter_map(|line| line.strip_prefix("### ")).collect()
 }
 
-/// The text of a section of SECURITY.md.
-fn section(heading: &str) -> &'static str {
-    let (_, section) = include_str!("../SECURITY.md").split_once(heading).expect("the section");
-    section.split("\n## ").next().unwrap_or_default()
+/// Each threat of a list, with the text after it.
+fn items(list: &str) -> Vec<(&str, &str)> {
+    list.split("\n- **").skip(1).map(|item| item.split_once("**:").expect("a threat, then its tests")).collect()
 }
 
 /// Collects the names of the functions behind `#[test]` and `#[tokio::test…]` that a usual run does not ignore.
@@ -55,28 +53,19 @@ fn tests_of(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_promise_names_tests_that_exist() {
-    let table = section("## Which test shows it");
+fn every_threat_names_tests_that_exist() {
     let mut existing = BTreeSet::new();
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     ["src", "tests", "kernels"].iter().for_each(|folder| tests_in(&root.join(folder), &mut existing));
-    let named = named(table);
-    assert!(named.len() > 40, "{named:?}");
-    let missing: Vec<_> = named.into_iter().filter(|name| !existing.contains(*name)).collect();
-    assert!(missing.is_empty(), "SECURITY.md names tests that are not there, or ignored: {missing:?}");
-}
-
-#[test]
-fn every_threat_has_rows_and_every_row_a_test() {
-    let threats = rows(section("## What is protected, and from whom"));
-    let threats: Vec<_> = threats.iter().map(|row| row[0].split("**").nth(1).expect("a name in bold")).collect();
-    let shown = rows(section("## Which test shows it"));
-    for row in &shown {
-        assert!(row.last().is_some_and(|tests| !named(tests).is_empty()), "no test shows this: {row:?}");
+    let items = items(include_str!("security.md"));
+    let listed: Vec<_> = items.iter().map(|(threat, _)| *threat).collect();
+    assert_eq!(listed, threats(include_str!("../SECURITY.md")));
+    for (threat, tests) in items {
+        let named = named(tests);
+        assert!(!named.is_empty(), "no test shows this: {threat}");
+        let missing: Vec<_> = named.into_iter().filter(|name| !existing.contains(*name)).collect();
+        assert!(missing.is_empty(), "tests/security.md names tests that are not there, or ignored: {missing:?}");
     }
-    // The first row of a threat names it; the others leave that out.
-    let shown: Vec<_> = shown.iter().map(|row| row[0]).filter(|threat| !threat.is_empty()).collect();
-    assert_eq!(shown, threats);
 }
 
 #[test]
@@ -86,6 +75,7 @@ fn names_and_tests_are_recognised() {
     let source = "fn helper_of_it() {}\n#[tokio::test]\nasync fn a_bomb_is_refused() {\n}\n\
         #[test]\n#[ignore = \"run by fn a\"]\nfn its_child() {}\n#[test]\nfn other() {}";
     assert_eq!(tests_of(source), ["a_bomb_is_refused", "other"]);
-    let table = "| Threat | Test |\n| --- | --- |\n| **Bombs**: large | `a_bomb_is_refused` |\n| | `other` |\n";
-    assert_eq!(rows(table), [["**Bombs**: large", "`a_bomb_is_refused`"], ["", "`other`"]]);
+    assert_eq!(threats("## All\n### Bombs\nLarge.\n### Clips\n"), ["Bombs", "Clips"]);
+    let list = "# Tests\n\n- **Bombs**: `a_bomb_is_refused`,\n  `other`.\n- **Clips**: none.\n";
+    assert_eq!(items(list), [("Bombs", " `a_bomb_is_refused`,\n  `other`."), ("Clips", " none.\n")]);
 }
