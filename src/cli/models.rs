@@ -297,10 +297,13 @@ fn list(config: &Config, folder: Option<&Path>, json: bool) -> Result<Outcome, F
             }
         }
     }
+    let training_data = manifest::training_data();
     rows.extend(manifest::entries().iter().map(|entry| {
+        let trained_on = training_data.iter().filter(|data| data.networks.contains(&entry.name));
         let row = json!({
             "file": "built in", "name": entry.name, "version": entry.version, "architecture": entry.architecture,
             "bytes": entry.bytes, "sha256": entry.sha256, "licence": entry.licence,
+            "training_data": trained_on.collect::<Vec<_>>(),
         });
         with_fields(row, entry.own_fields())
     }));
@@ -319,7 +322,19 @@ fn list(config: &Config, folder: Option<&Path>, json: bool) -> Result<Outcome, F
         }
     }
     show(&rows, json)?;
+    if !json {
+        let cells = training_data
+            .iter()
+            .map(|data| [data.source.clone(), data.networks.join(", "), allowed(data.commercial), data.terms.clone()]);
+        let heading = ["TRAINED ON", "NETWORKS", "COMMERCIAL", "TERMS"];
+        stdout::print_line(&format!("\n{}", text_table::format_table(heading, &cells.collect::<Vec<_>>())))?;
+    }
     Ok(Outcome::of(failed))
+}
+
+/// Whether a licence allows commercial use, as a cell.
+fn allowed(commercial: Option<bool>) -> String {
+    commercial.map_or("unknown", |allowed| if allowed { "yes" } else { "no" }).to_owned()
 }
 
 fn verify(config: &Config, files: &[PathBuf], json: bool) -> Result<Outcome, Failure> {
@@ -365,11 +380,10 @@ fn show(rows: &[Value], json: bool) -> std::io::Result<()> {
     let cells = rows.iter().map(|row| {
         let short = cell(row, "sha256").chars().take(12).collect();
         // Our own weights are the program's.
-        let commercial = row.get("commercial").map_or(Some(true), Value::as_bool);
-        let commercial = commercial.map_or("unknown", |allowed| if allowed { "yes" } else { "no" });
+        let commercial = allowed(row.get("commercial").map_or(Some(true), Value::as_bool));
         let texts = ["file", "name", "version", "architecture", "bytes"].map(|key| cell(row, key));
         let [file, name, version, kind, bytes] = texts;
-        [name, version, kind, bytes, short, commercial.to_owned(), cell(row, "licence"), file]
+        [name, version, kind, bytes, short, commercial, cell(row, "licence"), file]
     });
     stdout::print_line(&text_table::format_table(
         ["NAME", "VERSION", "TYPE", "BYTES", "SHA256", "COMMERCIAL", "LICENCE", "FILE"],

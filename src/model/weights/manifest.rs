@@ -1,6 +1,6 @@
 //! The manifest of the shipped weights, `weights/manifest.toml`, and the check of the embedded files against it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{BuiltIn, Weights, WeightsError};
 
@@ -32,10 +32,29 @@ pub struct Entry {
     pub licence: String,
 }
 
+/// A collection of pictures that shipped weights were trained on.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingData {
+    /// Name of the collection.
+    pub source: String,
+    /// Names of the networks.
+    pub networks: Vec<String>,
+    /// Licence or conditions of its publishers.
+    pub terms: String,
+    /// Whether the terms allow commercial use; `None` where they do not settle it.
+    pub commercial: Option<bool>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
     weights: Vec<Entry>,
+    training_data: Vec<TrainingData>,
+}
+
+fn read() -> Manifest {
+    toml::from_str(MANIFEST).expect("the manifest was checked when the program was built")
 }
 
 /// The shipped weights files, one for each of [`BuiltIn::ALL`], in that order.
@@ -44,7 +63,16 @@ struct Manifest {
 /// Never: a test reads the manifest.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
-    toml::from_str::<Manifest>(MANIFEST).expect("the manifest was checked when the program was built").weights
+    read().weights
+}
+
+/// The collections that the shipped weights were trained on.
+///
+/// # Panics
+/// Never: a test reads the manifest.
+#[must_use]
+pub fn training_data() -> Vec<TrainingData> {
+    read().training_data
 }
 
 /// Name and version of embedded weights, as reported to callers: `restore-256/1`. Does not unpack them.

@@ -62,7 +62,13 @@ fn a_model_is_added_listed_checked_used_and_removed() {
     let of = |name: &str| listed.as_array().unwrap().iter().find(|row| row["name"] == name).cloned().expect(name);
     assert_eq!((&of("mine")["architecture"], &of("mine")["parameters"]), (&"isnet".into(), &5.into()));
     assert_eq!(of("fgnet-384")["file"], "built in");
-    assert!(stdout(&run(&data, &library, &["models", "list"])).lines().next().unwrap().contains("COMMERCIAL"));
+    let built_in = listed.as_array().unwrap().iter().find(|model| model["name"] == "fgnet-384").unwrap();
+    let sources = built_in["training_data"].as_array().unwrap();
+    assert!(sources.iter().any(|data| data["source"] == "ECSSD, training share" && data["commercial"].is_null()));
+    assert!(sources.iter().any(|data| data["commercial"] == false));
+    let text = stdout(&run(&data, &library, &["models", "list"]));
+    assert!(text.lines().next().unwrap().contains("COMMERCIAL"));
+    assert!(text.contains("TRAINED ON"), "{text}");
 
     let mask = folder.path().join("mask.png");
     let checked = run(&data, &library, &["models", "check", "mine", picture, "-o", mask.to_str().unwrap(), "--json"]);
