@@ -97,8 +97,8 @@ def test_a_session_has_the_endpoints_of_the_client(session: backdrop.Session, tm
     shot = session.studio_shot(CUP, width=80, height=60, bg_color="white", timeout=60)
     assert (shot.width, shot.height, shot.format, shot.cost) == (80, 60, "jpg", 0) and shot.timings["segment"] > 0 and shot.model
     assert shot.save(tmp_path / "shot.png").read_bytes() == shot.data
-    cutout = session.remove(CAT, box=(10, 20, 400, 280), point=[(200, 150), "50%,40%"], edge="auto", service_model="fast")
-    assert cutout.box is not None and cutout.edge == "soft" and "fast" in cutout.model
+    cutout = session.remove(CAT, box=(10, 20, 400, 280), point=[(200, 150), "50%,40%"], edge="auto", service_model="fgnet-384-fast")
+    assert cutout.box is not None and cutout.edge == "soft" and cutout.model.startswith("fgnet-384-fast")
     mask = session.mask(CAT)
     both = session.replace_bg(CAT, bg_file=CUP, mask_file=mask.data, mask_mode="replace", max_dim=64)
     assert both.width == 64
@@ -163,18 +163,21 @@ def test_a_killed_process_is_an_exception_and_the_next_call_starts_another() -> 
 
         def cut() -> None:
             try:
-                backdrop.remove(PIL.Image.open(CAT).resize((3000, 2000)), session=session)
+                backdrop.remove(CAT, session=session)
             except backdrop.ProcessFailedError as error:
                 failures.append(str(error))
 
+        # Stopped, so that one request fills the pipe and the others wait for it.
+        os.kill(first, signal.SIGSTOP)
         threads = [threading.Thread(target=cut) for _ in range(3)]
         for thread in threads:
             thread.start()
-        time.sleep(0.3)
+        while len(session._running()._waiting) < 3:
+            time.sleep(0.01)
         os.kill(first, signal.SIGKILL)
         for thread in threads:
             thread.join(60)
-        assert len(failures) >= 1 and all("ended with the status -9" in failure for failure in failures)
+        assert len(failures) == 3 and all("ended with the status -9" in failure for failure in failures)
         assert backdrop.remove(CAT, session=session) == cutout and pid_of(session) != first
         last = pid_of(session)
     assert not Path(f"/proc/{last}").exists(), "the process outlives its session"
