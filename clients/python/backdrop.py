@@ -2828,23 +2828,34 @@ class _Process:
         return data
 
     def _read_replies(self, messages: IO[bytes]) -> None:
-        with contextlib.suppress(EOFError, OSError, ValueError):
+        try:
             while True:
                 head = json.loads(self._read(struct.unpack("<I", self._read(4))[0]))
                 body = bytes(self._read(head["length"]))
                 if future := self._waiting.pop(head["id"], None):
                     future.set_result(httpx.Response(head["status"], headers=head["headers"], content=body))
+        except EOFError:
+            pass
+        except Exception:
+            # It is another program, whose output is no reply.
+            self._popen.kill()
         status = self._popen.wait()
-        messages.seek(0)
-        text = messages.read().decode(errors="replace").strip()[-2000:]
+        with messages:
+            messages.seek(0)
+            text = messages.read().decode(errors="replace").strip()[-2000:]
         self.failure = f"the process `backdrop pipe` ended with the status {status}" + (f": {text}" if text else "")
         self._fail_waiting(self.failure)
+        assert self._popen.stdout
+        self._popen.stdout.close()
+        with self._writing:
+            self.abandon()
 
     def close(self) -> None:
         """Ends it after the requests in progress; after ten seconds at once."""
-        with self._writing:
+        if self._writing.acquire(timeout=10):
             self.abandon()
-        self._reader.join(10)
+            self._writing.release()
+            self._reader.join(10)
         if self._reader.is_alive():
             self._popen.kill()
             self._reader.join()
