@@ -2768,15 +2768,15 @@ class _Process:
     """A child process, and a thread that hands its replies to the futures of their requests."""
 
     def __init__(self, options: Sequence[str]) -> None:
-        messages = tempfile.TemporaryFile()
+        command, messages = _command(), tempfile.TemporaryFile()
         # A process group, so that Ctrl-C does not end it: the end of its input does.
         group: Any = {"creationflags": 0x200} if os.name == "nt" else {"process_group": 0}
-        command = _command()
         try:
             self._popen = subprocess.Popen(
                 [command, "pipe", *options], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages, **group,
             )
         except OSError as error:
+            messages.close()
             raise ProcessFailedError(f"{command} cannot be started: {error}") from error
         self._ids = itertools.count()
         self._writing = threading.Lock()

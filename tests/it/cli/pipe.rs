@@ -81,7 +81,7 @@ fn requests_are_answered_with_what_the_api_says_and_the_command_line_makes() {
         "{headers:?}"
     );
     for id in [8, 19] {
-        assert!(replies[&id].0["status"] == 200 && replies[&id].1.starts_with(b"\x89PNG"), "{}", replies[&id].0);
+        assert!(replies[&id].0["status"] == 200 && replies[&id].1.starts_with(b"\xff\xd8\xff"), "{}", replies[&id].0);
     }
     for (id, status, code, message) in [
         (9, 400, "invalid_parameter", "unknown field `egde`; did you mean `edge`?"),
