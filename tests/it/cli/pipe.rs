@@ -88,12 +88,12 @@ fn requests_are_answered_with_what_the_api_says_and_the_command_line_makes() {
         (10, 400, "invalid_parameter", "invalid `edge`: \"wavy\" (expected soft, hard or auto)"),
         (11, 415, "unsupported_media_type", ""),
         (12, 400, "invalid_parameter", "`file` is missing"),
-        (13, 404, "invalid_endpoint", "there is no endpoint `retouch`"),
+        (13, 400, "invalid_endpoint", "there is no endpoint `retouch`"),
         (14, 400, "invalid_parameter", "`preset` is not taken here: presets are stored by a daemon"),
         (15, 400, "invalid_parameter", "there is no model"),
         (16, 403, "forbidden", "model famB-image-2.6: only a daemon calls image APIs"),
         (17, 424, "fetch_failed", "cannot fetch bg_url https://localhost/x.png"),
-        (18, 400, "invalid_parameter", "unknown field `mask_file`"),
+        (18, 400, "invalid_parameter", "`mask_file` is not taken here"),
     ] {
         let (head, body) = &replies[&id];
         let error: Value = serde_json::from_slice::<Value>(body).unwrap()["error"].take();
