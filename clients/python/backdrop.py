@@ -1,4 +1,11 @@
-"""Client of Backdrop, which cuts subjects out of photos over HTTP.
+"""Backdrop cuts subjects out of photos: on this machine, or over HTTP.
+
+    from backdrop import remove
+
+    cutout = remove(picture)        # bytes or a path gives the bytes of a PNG; a PIL image an RGBA image; an array an RGBA array
+
+`remove` and `Session` have the command `backdrop` work, as a child process that is started once: no daemon, no key, no port.
+`Client` calls a daemon:
 
     import backdrop
 
@@ -7,38 +14,52 @@
         cutout.save("cutout.png")
         print(cutout.box, cutout.uncertainty, cutout.cost)
 
-`AsyncClient` has the same methods as coroutines, on asyncio. Fields have the names and values of the HTTP API (`/docs` of the
+`AsyncClient` has the methods of `Client` as coroutines, on asyncio. Fields have the names and values of the HTTP API (`/docs` of the
 daemon). Requests are repeated after lost connections, 408, 429 and 5xx, with an `Idempotency-Key`, so that none is billed
 twice; every failure is a `BackdropError`.
 """
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
+import collections
 import contextlib
 import datetime
 import email.utils
 import hashlib
 import hmac
 import io
+import itertools
 import json
 import numbers
 import os
 import random
 import re
+import shutil
+import struct
+import subprocess
+import sys
+import sysconfig
 import tempfile
+import threading
 import time
 import uuid
+import weakref
 import zipfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, NamedTuple, Required, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Required, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 import httpx
 from tqdm import tqdm
+
+if TYPE_CHECKING:
+    import numpy as np
+    import PIL.Image
 
 __version__ = "0.1.0"
 
@@ -46,7 +67,7 @@ File: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | IO[
 """A path, bytes, or an open binary file, which is read from its start. One that cannot seek is copied to a temporary file."""
 
 Picture: TypeAlias = "File"
-"""A `File`, or a public https address as `str`, which the daemon fetches."""
+"""A `File`, or a public https address as `str`, which the daemon or the child process fetches."""
 
 BoxField: TypeAlias = "str | tuple[float, float, float, float]"
 """Left, top, right and bottom: numbers in pixels, or text such as `10%,20%,60%,90%`."""
@@ -62,7 +83,7 @@ class BackdropError(Exception):
 
 
 class ApiError(BackdropError):
-    """A refusal by the daemon. Codes of the contract have a class each, such as `NoSubjectDetectedError`.
+    """A refusal by the daemon or the child process. Codes of the contract have a class each, such as `NoSubjectDetectedError`.
 
     A reply that is not the daemon's own (of a proxy, say) has the code `http_STATUS`.
     """
@@ -97,6 +118,10 @@ class ConnectionFailedError(BackdropError):
 
 class TimedOutError(ConnectionFailedError):
     """No reply in time."""
+
+
+class ProcessFailedError(BackdropError):
+    """The child process did not start, or ended before it replied. The next call starts another one."""
 
 
 class JobFailedError(BackdropError):
@@ -137,7 +162,7 @@ def _number(text: str | None) -> float | None:
 
 @dataclass(frozen=True, repr=False)
 class ImageResult:
-    """A picture that the daemon made. `bytes(image)` is the file."""
+    """A finished picture. `bytes(image)` is the file."""
 
     data: bytes
     """The file."""
@@ -2303,7 +2328,50 @@ def _result_of(job: _JobState) -> str:
     return job.result_url
 
 
-class Client(_Core, _PictureMethods):
+class _Pictures(_PictureMethods):
+    """The endpoints, and any number of pictures."""
+
+    def batch(
+        self,
+        pictures: Iterable[Picture],
+        operation: Callable[[Picture], ImageResult] | None = None,
+        *,
+        concurrency: int = 4,
+        progress: bool = False,
+    ) -> Generator[Outcome, None, None]:
+        """Sends any number of pictures, `concurrency` at a time, and yields each as it is finished.
+
+        `operation` is `remove` by default; `lambda photo: client.studio_shot(photo, aspect="4:5")` is another. A picture that
+        fails does not end the batch. `progress` draws a bar on standard error. Leaving the loop sends no further pictures.
+        """
+
+        def one(index: int, picture: Picture) -> Outcome:
+            try:
+                return Outcome(index, picture, (operation or self.remove)(picture), None)
+            except (BackdropError, OSError) as error:
+                return Outcome(index, picture, None, error)
+
+        source = enumerate(pictures)
+        running: set[Future[Outcome]] = set()
+        with _bar(pictures, progress) as bar, ThreadPoolExecutor(concurrency) as pool:
+            failed = 0
+            while True:
+                for index, picture in source:
+                    running.add(pool.submit(one, index, picture))
+                    if len(running) >= concurrency:
+                        break
+                if not running:
+                    return
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    outcome = future.result()
+                    failed += outcome.error is not None
+                    bar.set_postfix(failed=failed, refresh=False)
+                    bar.update()
+                    yield outcome
+
+
+class Client(_Core, _Pictures):
     """Calls a daemon and waits for its replies. Threads may share one.
 
     `key` is else `BACKDROP_KEY`, `url` else `BACKDROP_URL`, else http://127.0.0.1:8080. `timeout` is in seconds, for each
@@ -2393,45 +2461,6 @@ class Client(_Core, _PictureMethods):
     ) -> Batch:
         """The same for addresses, also where none could be fetched. `POST /remove-batch-url`"""
         return self._run(self._batch_url_steps(urls, fields, service_model, idempotency_key, timeout))
-
-    def batch(
-        self,
-        pictures: Iterable[Picture],
-        operation: Callable[[Picture], ImageResult] | None = None,
-        *,
-        concurrency: int = 4,
-        progress: bool = False,
-    ) -> Generator[Outcome, None, None]:
-        """Sends any number of pictures, `concurrency` at a time, and yields each as it is finished.
-
-        `operation` is `remove` by default; `lambda photo: client.studio_shot(photo, aspect="4:5")` is another. A picture that
-        fails does not end the batch. `progress` draws a bar on standard error. Leaving the loop sends no further pictures.
-        """
-
-        def one(index: int, picture: Picture) -> Outcome:
-            try:
-                return Outcome(index, picture, (operation or self.remove)(picture), None)
-            except (BackdropError, OSError) as error:
-                return Outcome(index, picture, None, error)
-
-        source = enumerate(pictures)
-        running: set[Future[Outcome]] = set()
-        with _bar(pictures, progress) as bar, ThreadPoolExecutor(concurrency) as pool:
-            failed = 0
-            while True:
-                for index, picture in source:
-                    running.add(pool.submit(one, index, picture))
-                    if len(running) >= concurrency:
-                        break
-                if not running:
-                    return
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    outcome = future.result()
-                    failed += outcome.error is not None
-                    bar.set_postfix(failed=failed, refresh=False)
-                    bar.update()
-                    yield outcome
 
     def video_remove(
         self,
@@ -2721,3 +2750,352 @@ class AsyncClient(_Core, _AsyncPictureMethods):
     async def docs(self) -> str:
         """The reference as an HTML page. `GET /docs`"""
         return await self._run(self._text_steps("docs"))
+
+
+# ---- Without a daemon: a child process of the command ----
+
+
+def _command() -> str:
+    """The command `backdrop` of this package's wheel, else the one on PATH."""
+    folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user"), str(Path(__file__).parents[1] / "bin")]
+    found = shutil.which("backdrop", path=os.pathsep.join(folders)) or shutil.which("backdrop")
+    if found is None:
+        raise ProcessFailedError("the command `backdrop` is missing: install Backdrop's wheel, which has it, or put it on PATH")
+    return found
+
+
+class _Process:
+    """A child process, and a thread that hands its replies to the futures of their requests."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        command, messages = _command(), tempfile.TemporaryFile()
+        # A process group, so that Ctrl-C does not end it: the end of its input does.
+        group: Any = {"creationflags": 0x200} if os.name == "nt" else {"process_group": 0}
+        try:
+            self._popen = subprocess.Popen(
+                [command, "pipe", *options], bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages, **group,
+            )
+        except OSError as error:
+            messages.close()
+            raise ProcessFailedError(f"{command} cannot be started: {error}") from error
+        self._ids = itertools.count()
+        self._writing = threading.Lock()
+        self._waiting: dict[int, Future[httpx.Response]] = {}
+        self.failure: str | None = None
+        """Why no further request is answered."""
+        self._reader = threading.Thread(target=self._read_replies, args=(messages,), name="backdrop", daemon=True)
+        self._reader.start()
+
+    def request(self, head: dict[str, Any], files: Sequence[bytes]) -> Future[httpx.Response]:
+        """Sends a request; while others fill the pipe, it waits."""
+        number, future = next(self._ids), Future[httpx.Response]()
+        text = json.dumps({"id": number, **head}).encode()
+        self._waiting[number] = future
+        try:
+            with self._writing:
+                for part in (struct.pack("<I", len(text)) + text, *files):
+                    self._write(memoryview(part))
+        except (OSError, ValueError):
+            # The process has ended, of which its reader tells the waiting ones.
+            self._popen.kill()
+        except BaseException:
+            # The request was cut off (Ctrl-C), and no other could follow it.
+            self._popen.kill()
+            raise
+        if self.failure is not None:
+            self._fail_waiting(self.failure)
+        return future
+
+    def _fail_waiting(self, failure: str) -> None:
+        for number in list(self._waiting):
+            if future := self._waiting.pop(number, None):
+                future.set_exception(ProcessFailedError(failure))
+
+    def _write(self, part: memoryview) -> None:
+        assert self._popen.stdin
+        while part:
+            part = part[self._popen.stdin.write(part):]
+
+    def _read(self, length: int) -> bytearray:
+        assert self._popen.stdout
+        data = bytearray(length)
+        rest = memoryview(data)
+        while rest:
+            read = self._popen.stdout.readinto(rest)  # type: ignore[attr-defined]
+            if not read:
+                raise EOFError
+            rest = rest[read:]
+        return data
+
+    def _read_replies(self, messages: IO[bytes]) -> None:
+        try:
+            while True:
+                head = json.loads(self._read(struct.unpack("<I", self._read(4))[0]))
+                body = bytes(self._read(head["length"]))
+                if future := self._waiting.pop(head["id"], None):
+                    future.set_result(httpx.Response(head["status"], headers=head["headers"], content=body))
+        except EOFError:
+            pass
+        except Exception:
+            # It is another program, whose output is no reply.
+            self._popen.kill()
+        status = self._popen.wait()
+        with messages:
+            messages.seek(0)
+            text = messages.read().decode(errors="replace").strip()[-2000:]
+        self.failure = f"the process `backdrop pipe` ended with the status {status}" + (f": {text}" if text else "")
+        self._fail_waiting(self.failure)
+        assert self._popen.stdout
+        self._popen.stdout.close()
+        with self._writing:
+            self.abandon()
+
+    def close(self) -> None:
+        """Ends it after the requests in progress; after ten seconds at once."""
+        if self._writing.acquire(timeout=10):
+            self.abandon()
+            self._writing.release()
+            self._reader.join(10)
+        if self._reader.is_alive():
+            self._popen.kill()
+            self._reader.join()
+
+    def abandon(self) -> None:
+        """Closes its input, at whose end it ends, or this process's copy of it after a fork."""
+        if self._popen.stdin:
+            self._popen.stdin.close()
+
+
+class Session(_Pictures):
+    """Cuts out on this machine, without a daemon: a child process of the command `backdrop`, which loads the network once.
+
+    It has the endpoints of `Client`, and `batch`; `remove(picture, session=…)` takes it too. The process starts with the first
+    call and ends with `close`, with the `with` block, or with the program; after it ended, the next call starts another one.
+    Threads may share a session; after a fork the child has a process of its own.
+
+    `model` is `standard`, `quality`, `fast` or the name of an added model, `device` is `cpu`, `gpu` or part of a GPU's name, and
+    `jobs` the number of pictures in progress at a time; all are else those of the command's configuration (`BACKDROP_…`).
+    """
+
+    def __init__(self, model: str | None = None, *, device: str | None = None, jobs: int | None = None) -> None:
+        options = {"--model": model, "--device": device, "--jobs": jobs}
+        self._options = [str(part) for option in options.items() if option[1] is not None for part in option]
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+        _sessions.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if process := self._process:
+            process.abandon()
+
+    def close(self) -> None:
+        """Ends the process, after the pictures in progress."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process:
+            process.close()
+
+    def _running(self) -> _Process:
+        with self._lock:
+            if self._process is None or self._process.failure is not None:
+                self._process = _Process(self._options)
+            return self._process
+
+    def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:
+        sent = {name: _value(name, value) for name, value in fields.items() if value is not None}
+        if call["service_model"] is not None:
+            sent["segmentation_model"] = call["service_model"]
+        files = {name: _content(sent.pop(name)) for name in list(sent) if name.endswith("_file")}
+        head: dict[str, Any] = {"endpoint": _OPERATIONS[operation][1].removeprefix("/")}
+        if _is_address(picture):
+            head["url"] = picture
+        else:
+            files["file"] = _content(picture)
+        texts = ((name, _text(value)) for name, value in sent.items())
+        head["fields"] = [(name, text) for name, value in texts for text in ([value] if isinstance(value, str) else value)]
+        head["files"] = [(name, len(content)) for name, content in files.items()]
+        process = self._running()
+        try:
+            response = process.request(head, list(files.values())).result(call["timeout"])
+        except TimeoutError:
+            raise TimedOutError(f"no reply within {call['timeout']} s") from None
+        if response.is_success:
+            return _to_image(response)
+        raise _refusal(response)
+
+
+def _content(source: File) -> bytes:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source)
+    if isinstance(source, str | os.PathLike):
+        return Path(source).read_bytes()
+    if source.seekable():
+        source.seek(0)
+    return source.read()
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """The processes are the parent's; none of its threads and locks is here."""
+    for session in _sessions:
+        process, session._process, session._lock = session._process, None, threading.Lock()
+        if process:
+            process.abandon()
+
+
+@atexit.register
+def _close_sessions() -> None:
+    for session in list(_sessions):
+        session.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+_session = Session()
+
+
+class RemoveOptions(RemoveFields, total=False):
+    """Fields of `/remove`, those of a background, and what `remove` of rembg takes."""
+
+    session: Session | None
+    """The process of `Session` or `new_session`; one for the whole program by default."""
+    bg_color: str | None
+    """A colour behind the subject, such as `white` or `#RRGGBB`."""
+    bg_file: File | None
+    """A picture behind the subject."""
+    bg_url: str | None
+    """The address of a picture behind the subject."""
+    bgcolor: tuple[int, int, int, int] | None
+    """`bg_color` as red, green, blue and alpha, each from 0 to 255."""
+    only_mask: bool
+    """Return the matte, as grey."""
+    alpha_matting: bool | None
+    """False leaves the mask unmatted: `matting="none"`. Edges are matted by default."""
+    alpha_matting_foreground_threshold: int
+    """Without effect: the unknown band follows from the mask."""
+    alpha_matting_background_threshold: int
+    """Without effect, as above."""
+    alpha_matting_erode_size: int
+    """Without effect, as above."""
+    post_process_mask: bool
+    """Without effect: masks are always cleaned."""
+
+
+_Image: TypeAlias = "PIL.Image.Image"
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+_UNUSED = ("alpha_matting_foreground_threshold", "alpha_matting_background_threshold", "alpha_matting_erode_size", "post_process_mask")
+
+
+@overload
+def remove(data: _Image, *, force_return_bytes: Literal[False] = False, **options: Unpack[RemoveOptions]) -> _Image: ...
+@overload
+def remove(data: _Array, *, force_return_bytes: Literal[False] = False, **options: Unpack[RemoveOptions]) -> _Array: ...
+@overload
+def remove(data: Picture, *, force_return_bytes: bool = False, **options: Unpack[RemoveOptions]) -> bytes: ...
+@overload
+def remove(data: _Image | _Array, *, force_return_bytes: Literal[True], **options: Unpack[RemoveOptions]) -> bytes: ...
+def remove(data: Any, *, force_return_bytes: bool = False, **options: Unpack[RemoveOptions]) -> Any:
+    """Cuts the subject out of a picture on this machine, as `remove` of rembg does.
+
+    Bytes, a path or an open file give the bytes of a PNG; a PIL image gives an RGBA image; a numpy array of H×W, H×W×3 or H×W×4
+    bytes gives one of H×W×4 (needs Pillow). With `only_mask` images are grey and arrays H×W.
+    """
+    fields: dict[str, Any] = dict(options)
+    session = fields.pop("session", None) or _session
+    fields.setdefault("format", "png")
+    for name in _UNUSED:
+        fields.pop(name, None)
+    if fields.pop("alpha_matting", None) is False:
+        fields.setdefault("matting", "none")
+    color = fields.pop("bgcolor", None)
+    if fields.pop("only_mask", False):
+        fields["channels"] = "alpha"
+    elif color is not None:
+        fields["bg_color"] = "#" + bytes(color).hex()
+    operation = "replaceBg" if fields.keys() & {"bg_color", "bg_file", "bg_url"} else "remove"
+    is_array = _is_instance(data, "numpy", "ndarray")
+    is_image = _is_instance(data, "PIL.Image", "Image")
+    if is_array or is_image:
+        data = _png(data, is_array)
+        if not force_return_bytes and fields["format"] == "png":
+            fields.setdefault("compression", "fast")
+    elif not isinstance(data, str | os.PathLike | bytes | bytearray | memoryview) and not hasattr(data, "read"):
+        raise TypeError(f"expected bytes, a path, a file, a PIL image or a numpy array, not {type(data).__name__}")
+    result = session._picture(operation, data, fields, service_model=None, timeout=None).data
+    if force_return_bytes or not (is_array or is_image):
+        return result
+    import PIL.Image
+
+    image: PIL.Image.Image = PIL.Image.open(io.BytesIO(result))
+    image = image.copy() if image.mode == "L" else image.convert("RGBA")
+    return sys.modules["numpy"].array(image) if is_array else image
+
+
+def _is_instance(value: object, module: str, name: str) -> bool:
+    """Whether it is of a class of a module, which is loaded then."""
+    return module in sys.modules and isinstance(value, getattr(sys.modules[module], name))
+
+
+def _png(picture: Any, is_array: bool) -> bytes:
+    """A PIL image or an array, uncompressed where that has less than 100 MB."""
+    from PIL import Image, ImageOps
+
+    image = Image.fromarray(picture) if is_array else ImageOps.exif_transpose(picture)
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
+        image = image.convert("RGB")
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=0 if image.width * image.height < 25_000_000 else 1)
+    return file.getvalue()
+
+
+@overload
+def remove_many(
+    pictures: Iterable[_Image], *, concurrency: int | None = None, **options: Unpack[RemoveOptions],
+) -> Generator[_Image, None, None]: ...
+@overload
+def remove_many(
+    pictures: Iterable[_Array], *, concurrency: int | None = None, **options: Unpack[RemoveOptions],
+) -> Generator[_Array, None, None]: ...
+@overload
+def remove_many(
+    pictures: Iterable[Picture], *, concurrency: int | None = None, **options: Unpack[RemoveOptions],
+) -> Generator[bytes, None, None]: ...
+def remove_many(
+    pictures: Iterable[Any], *, concurrency: int | None = None, **options: Unpack[RemoveOptions],
+) -> Generator[Any, None, None]:
+    """`remove` of any number of pictures in their order, several at a time; `concurrency` is the number of processors and one more.
+
+    Pictures are read ahead as far as they are in progress. A picture that fails raises its error and ends it; `Session.batch` goes on.
+    """
+    concurrency = concurrency or (os.cpu_count() or 1) + 1
+    running: collections.deque[Future[Any]] = collections.deque()
+    pool = ThreadPoolExecutor(concurrency)
+    try:
+        for picture in pictures:
+            running.append(pool.submit(lambda picture: remove(picture, **options), picture))
+            if len(running) > concurrency:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# Models of rembg in whose place the built-in network is.
+_REMBG_MODELS = {"u2net", "u2netp", "u2net_human_seg", "silueta", "sam"}
+
+
+def new_session(model_name: str = "u2net", *, sess_opts: object = None, providers: object = None) -> Session:
+    """A session as rembg makes them: `u2net`, `u2netp`, `u2net_human_seg`, `silueta` and `sam` are the built-in network, other names
+    those of `Session`. `sess_opts` and `providers`, the options of ONNX Runtime, are without effect.
+    """
+    return Session(None if model_name in _REMBG_MODELS else model_name)

@@ -47,6 +47,15 @@ pub(super) fn endpoint_fields(endpoint: &Endpoint, args: &[FieldArg]) -> Result<
     Ok(fields)
 }
 
+/// [`endpoint_fields`] of a picture that is processed without a daemon, which stores the presets.
+pub(super) fn local_fields(endpoint: &Endpoint, args: &[FieldArg]) -> Result<Fields, FieldError> {
+    let fields = endpoint_fields(endpoint, args)?;
+    if fields.get("preset").is_some() {
+        return Err(FieldError::not_taken("preset", "presets are stored by a daemon; pass the preset's fields"));
+    }
+    Ok(fields)
+}
+
 /// The file of `--set NAME=PATH`.
 pub(super) fn attached_file<'a>(args: &'a [FieldArg], name: &str) -> Option<&'a Path> {
     args.iter().find(|(known, _)| known == name).map(|(_, path)| Path::new(path))

@@ -28,6 +28,7 @@ mod machine_memory;
 mod man;
 mod models;
 mod picture_args;
+mod pipe;
 mod progress;
 mod remove;
 mod serve;
@@ -95,6 +96,9 @@ enum Command {
     /// Decode pictures for another process of this program, without any right
     #[command(hide = true)]
     DecodeWorker,
+    /// Answer the requests of another program on standard input, for the Python package
+    #[command(hide = true)]
+    Pipe(pipe::Pipe),
 }
 
 #[derive(Args, Debug)]
@@ -142,6 +146,7 @@ impl Cli {
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
+            Command::Pipe(pipe) => pipe.run(),
             Command::Fields(fields) => fields.run(),
             Command::Bulk(bulk) => bulk.run(),
             Command::Work(work) => work.run(),

@@ -1,7 +1,7 @@
 //! Options of the commands that run pictures through the pipeline in this process: endpoint, fields, concurrency, engine.
 
 use super::config_args::EngineArgs;
-use super::endpoint_args::{FieldArg, endpoint_fields, endpoint_named, endpoint_names, parse_field};
+use super::endpoint_args::{FieldArg, endpoint_named, endpoint_names, local_fields, parse_field};
 use super::exit_code::Failure;
 use super::local_engine;
 use crate::config::{Config, Problems};
@@ -71,12 +71,7 @@ impl PictureArgs {
     pub(super) fn recipe(&self, output: Option<(&str, &Path)>) -> Result<Recipe, Failure> {
         let (endpoint, set) = self.chosen();
         let endpoint = endpoint_named(endpoint);
-        let mut fields = endpoint_fields(endpoint, &set)?;
-        if let Some(preset) = fields.get("preset") {
-            return Err(
-                format!("preset {preset:?}: presets are stored by a daemon; pass its parameters with --set").into()
-            );
-        }
+        let mut fields = local_fields(endpoint, &set)?;
         if let Some((format, file)) = output {
             match fields.get("format") {
                 Some(given) if OutputFormat::parse(given) != OutputFormat::parse(format) => {

@@ -16,7 +16,7 @@ use tracing::{debug, error};
 
 /// A failed request: the public message with its code, and the private cause for the log.
 #[derive(Debug)]
-pub(super) struct ApiError {
+pub(crate) struct ApiError {
     pub(super) code: ErrorCode,
     message: String,
     param: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct ApiError {
 
 impl ApiError {
     /// Without parameter, reason, headers and cause.
-    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), param: None, reason: None, headers: Box::default(), cause: None }
     }
 
@@ -53,8 +53,13 @@ impl ApiError {
         Self { message: format!("{prefix}: {}", self.message), ..self }
     }
 
+    /// With another message.
+    pub(crate) fn worded(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
     /// With the field at fault.
-    pub(super) fn param(self, param: impl Into<String>) -> Self {
+    pub(crate) fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
 

@@ -30,6 +30,7 @@
 //!
 //! replies
 //!   reply            pages, JSON, files                 picture_reply    pictures and their headers          range    of a file
+//!   local_reply      without a connection, for `backdrop pipe`
 //!   reply_budget     memory of finished pictures, by account
 //!   error_code, error, error_mapping   codes and statuses; domain errors → codes
 //! ```
@@ -75,6 +76,7 @@ mod image_request;
 mod input_names;
 mod json;
 mod listeners;
+mod local_reply;
 mod model_select;
 mod multipart;
 pub mod openapi;
@@ -104,7 +106,9 @@ pub use app::{Administer, App};
 pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
 pub use caller::{Authenticate, Caller};
 pub use clip_probe::{Inspect, Inspector};
+pub(crate) use error::ApiError;
 pub use fetching::Fetch;
 pub use image_processor::{Finished, ImageProcessor};
 pub use listeners::serve;
+pub(crate) use local_reply::local_reply;
 pub use standby::{Standby, stand_by};

@@ -35,7 +35,7 @@ from pictures import clip  # noqa: E402
 def check_types(npm):
     """mypy, pyright and tsc, each in its strict mode, on the clients as installed and on their tests."""
     # The test sees the installed package alone, with its `py.typed`.
-    for python in (ROOT / "clients" / "python" / "backdrop.py", HERE / "test_python_client.py"):
+    for python in (ROOT / "clients" / "python" / "backdrop.py", HERE / "test_python_client.py", HERE / "test_local.py"):
         run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", npm / "mypy", python)
         run(npm / "node_modules" / ".bin" / "pyright", "--warnings", "--pythonpath", sys.executable, python)
     tests = npm / "typescript-tests"
@@ -119,6 +119,8 @@ def main():
                           "TEST_CLIP": str(folder / "clip.gif"), "TEST_PHOTOS": str(PHOTOS), "TEST_CONTRACT": str(ROOT / "schemas" / "openapi.yaml"),
                           "TEST_LARGE": str(fault_proxy.LARGE), "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
             run(sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", HERE / "test_python_client.py", env=variables)
+            local = variables | {"PATH": f"{binary.parent}{os.pathsep}{os.environ['PATH']}", "BACKDROP_DEVICE": "cpu"}
+            run(sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", HERE / "test_local.py", env=local)
             run("node", "--test", "--test-reporter", "spec", compiled, env=variables)
         test_in_browser(binary, folder)
 

@@ -2,12 +2,13 @@
 
 use super::file_io::read_file;
 use crate::cli::endpoint_args::{FieldArg, attached_file};
-use crate::cli::exit_code::Failure;
 use crate::image::SourceUrl;
 use crate::pipeline::Files;
-use crate::recipe::{BG_FILE, MASK_FILE, MASK_URL, MaskSource, PromptRequest, Recipe, Source};
-use crate::source::Fetcher;
+use crate::recipe::{BG_FILE, MASK_FILE, MASK_URL, MaskSource, ModelId, PromptRequest, Recipe, Source};
+use crate::source::{FetchError, Fetcher};
 use bytes::Bytes;
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The auxiliary pictures of a recipe.
@@ -18,6 +19,17 @@ pub(in crate::cli) struct AuxFiles {
     mask: Option<Bytes>,
 }
 
+/// Why an auxiliary picture cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum AuxFileError {
+    #[error("cannot read {name} {}: {error}", path.display())]
+    Read { name: &'static str, path: PathBuf, error: io::Error },
+    #[error("cannot fetch {param} {url}")]
+    Fetch { param: &'static str, url: SourceUrl, source: FetchError },
+    #[error("model {0}: only a daemon calls image APIs; on the command line `model` is auto, the built-in generator")]
+    ImageApi(ModelId),
+}
+
 impl AuxFiles {
     /// Loads them. `set` names those that are files, each of at most `max_bytes`.
     pub(in crate::cli) async fn load(
@@ -25,13 +37,12 @@ impl AuxFiles {
         recipe: &Recipe,
         set: &[FieldArg],
         max_bytes: usize,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, AuxFileError> {
         let background = match &recipe.inputs.background {
             Some(Source::Attached) => read(set, BG_FILE, max_bytes).await?,
             Some(Source::Url(url)) => Some(fetch(fetcher, url, "bg_url").await?),
             Some(Source::Generated(PromptRequest { model: Some(model), .. })) => {
-                let why = "only a daemon calls image APIs; on the command line `model` is auto, the built-in generator";
-                return Err(format!("model {model}: {why}").into());
+                return Err(AuxFileError::ImageApi(*model));
             }
             // The pipeline renders it.
             Some(Source::Generated(_)) | None => None,
@@ -53,6 +64,11 @@ impl AuxFiles {
         Self { background: background.map(Bytes::from), mark: mark.map(Bytes::from), mask: None }
     }
 
+    /// Adds the file of a field; only the fields of a background and of a mask have files.
+    pub(in crate::cli) fn attach(&mut self, name: &str, file: Bytes) {
+        *(if name == MASK_FILE { &mut self.mask } else { &mut self.background }) = Some(file);
+    }
+
     /// The files of a run with this source.
     pub(in crate::cli) fn with(&self, source: Bytes) -> Files {
         let Self { background, mark, mask } = self.clone();
@@ -61,13 +77,12 @@ impl AuxFiles {
 }
 
 /// Reads the file of `--set name=PATH`.
-async fn read(set: &[FieldArg], name: &str, max_bytes: usize) -> Result<Option<Bytes>, Failure> {
+async fn read(set: &[FieldArg], name: &'static str, max_bytes: usize) -> Result<Option<Bytes>, AuxFileError> {
     let Some(path) = attached_file(set, name) else { return Ok(None) };
     let read = read_file(path.to_owned(), max_bytes).await;
-    Ok(Some(read.map_err(|error| format!("cannot read {name} {}: {error}", path.display()))?))
+    read.map(Some).map_err(|error| AuxFileError::Read { name, path: path.to_owned(), error })
 }
 
-async fn fetch(fetcher: &Fetcher, url: &SourceUrl, param: &str) -> Result<Bytes, Failure> {
-    let fetched = fetcher.fetch(url).await;
-    fetched.map_err(|error| format!("cannot fetch {param} {url}: {}", crate::telemetry::with_causes(&error)).into())
+async fn fetch(fetcher: &Fetcher, url: &SourceUrl, param: &'static str) -> Result<Bytes, AuxFileError> {
+    fetcher.fetch(url).await.map_err(|source| AuxFileError::Fetch { param, url: url.clone(), source })
 }

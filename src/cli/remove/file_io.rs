@@ -23,7 +23,7 @@ fn read_bounded(from: &mut impl Read, max_bytes: usize) -> io::Result<Bytes> {
 }
 
 /// Writes to standard output.
-pub(super) async fn write_stdout(bytes: Bytes) -> io::Result<()> {
+pub(in crate::cli) async fn write_stdout(bytes: Bytes) -> io::Result<()> {
     blocking(move || {
         let mut stdout = io::stdout().lock();
         stdout.write_all(&bytes)?;

@@ -12,8 +12,9 @@ mod report;
 mod source_and_sink;
 mod task_runner;
 
-pub(super) use aux_files::AuxFiles;
+pub(super) use aux_files::{AuxFileError, AuxFiles};
 pub(super) use command::Remove;
+pub(super) use file_io::write_stdout;
 pub(super) use file_version::FileVersion;
 pub(super) use inputs::Task;
 pub(super) use report::Entry;

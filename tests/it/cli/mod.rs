@@ -1,4 +1,4 @@
-//! The command line: configuration, remove, watch, eval, bench, serve, models, doctor, manual pages, a closed standard error.
+//! The command line: configuration, remove, watch, pipe, eval, bench, serve, models, doctor, manual pages, a closed standard error.
 
 mod bench;
 #[cfg(unix)]
@@ -10,6 +10,7 @@ pub(crate) mod eval;
 mod gpu;
 mod manual;
 mod models;
+mod pipe;
 pub(crate) mod remove;
 pub(crate) mod serve;
 #[cfg(target_os = "linux")]
