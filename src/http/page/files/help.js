@@ -34,4 +34,4 @@ const HELP = {
 };
 
 /** The help of a field of an endpoint; empty where there is none. */
-export const helpOf = (path, { name, description }) => HELP[`${path} ${name}`] ?? HELP[name] ?? firstSentence(description ?? "");
+export const helpOf = (path, { name, description, enum: values }) => (name === "format" && values.every((value) => value !== "jpg" && value !== "mp4") ? "" : HELP[`${path} ${name}`] ?? HELP[name] ?? firstSentence(description ?? ""));
