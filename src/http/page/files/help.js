@@ -34,4 +34,8 @@ const HELP = {
 };
 
 /** The help of a field of an endpoint; empty where there is none. */
-export const helpOf = (path, { name, description, enum: values }) => (name === "format" && values.every((value) => value !== "jpg" && value !== "mp4") ? "" : HELP[`${path} ${name}`] ?? HELP[name] ?? firstSentence(description ?? ""));
+export function helpOf(path, { name, description, enum: values }) {
+  // Nothing to choose between: each format can be transparent.
+  if (name === "format" && !values.includes("jpg") && !values.includes("mp4")) return "";
+  return HELP[`${path} ${name}`] ?? HELP[name] ?? firstSentence(description ?? "");
+}
