@@ -9,7 +9,7 @@ import { h, marked } from "./dom.js";
 /** Shared fields that people change often; the other shared ones are under "More settings". */
 const OFTEN = new Set(["Format", "OpaqueFormat", "Edge", "MaxDim", "Width", "Height", "VideoFormat", "VideoBgColor", "Smoothing", "Audio"]);
 /** Usual aspect ratios; others are typed. */
-const ASPECTS = ["1:1", "4:5", "3:4", "2:3", "4:3", "3:2", "16:9", "9:16"];
+const ASPECTS = ["1:1", "4:5", "3:4", "2:3", "4:3", "3:2", "16:9", "9:16", "35:45"];
 const WORDS = { bg: "background", dim: "side", url: "address", max: "longest" };
 
 /** `bg_color` as `Background color`. */
