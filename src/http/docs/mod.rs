@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn models_that_are_not_configured_are_left_out() {
-        let shown = |page: &str| ModelId::all().filter(|model| page.contains(model.as_str())).count();
+        let shown = |page: &str| ModelId::all().filter(|model| page.contains(&format!("<code>{model}</code>"))).count();
         let page = render(true);
         assert_eq!(shown(&page), ModelId::all().count());
         assert_eq!(shown(&without_models(&page, ModelId::all().skip(1))), 1);
