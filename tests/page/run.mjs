@@ -1081,7 +1081,7 @@ async function screenshots() {
     const page = await context.newPage();
     await open(page);
     await work(page);
-    await page.uncheck("#auto").catch(() => {});
+    await page.evaluate(() => document.getElementById("auto")?.click());
     await page.mouse.move(0, 0);
     const picture = `data:image/png;base64,${(await page.screenshot()).toString("base64")}`;
     const blank = await context.newPage();
