@@ -53,7 +53,9 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     if let Some(route) = compat::find(&state.app.compat, context.uri.path()) {
         return compat::answer(state, route, context).await;
     }
-    if let Some(file) = page::find(context.uri.path(), state.config.page) {
+    let (path, with_page) = (context.uri.path(), state.config.page);
+    let own_file = Some(&state.daemon_file).filter(|file| file.is_at(path, with_page));
+    if let Some(file) = own_file.or_else(|| page::find(path, with_page)) {
         context.endpoint = file.endpoint();
         return file.reply(&context.method, &context.headers);
     }
@@ -61,7 +63,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     let parameter = parameter.to_owned();
     context.endpoint = route.path;
     match &route.target {
-        Target::Page(page) => Ok(docs::page_reply(*page, state.config.page)),
+        Target::Page(page) => Ok(docs::page_reply(*page, state)),
         Target::Image(endpoint) => {
             let caller = admit(state, context)?;
             state.replies.refuse_when_full(&caller.account)?;

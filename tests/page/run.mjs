@@ -3,10 +3,10 @@
 //     node tests/page/run.mjs target/release/backdrop TOOLS [--update]
 //
 // TOOLS is the folder in which both packages are installed. `--update` also writes the screenshots of docs/page. Each test has
-// a tab of its own (`ONLY=words` selects some by name); a request to another origin, an error in the console or a violation of the content policy fails it.
+// a tab of its own (`ONLY=words` selects some by name; `FILES=src/http/page/files` serves files of the page from there, without a build); a request to another origin, an error in the console or a violation of the content policy fails it.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -27,14 +27,21 @@ const axe = load(tools, "axe-core").source;
 const tests = [];
 const test = (name, work, options = {}) => tests.push({ name, work, options });
 
-/** Opens the page with the key in its address, as `make serve` prints it. */
+/** Chooses the tab of an endpoint. */
+async function tab(page, path) {
+  await page.check("#purposes [value=own]");
+  await page.click(`.tabs [data-path="${path}"]`);
+}
+
+/** Opens the page with the key in its address, as `make serve` prints it, and switches the automatic start on. */
 async function open(page, hash = "") {
   const accept = (dialog) => dialog.accept();
   page.on("dialog", accept);
   await page.goto(`${daemon.url}/#key=${daemon.key}`);
   await page.waitForFunction(() => document.getElementById("account-button").textContent.startsWith("Key"), null, LONG);
   page.off("dialog", accept);
-  if (hash) await page.click(`.tabs [data-path="${hash}"]`);
+  await page.check("#auto");
+  if (hash) await tab(page, hash);
 }
 
 /** Waits for the end of what runs. */
@@ -78,6 +85,13 @@ function posted(page) {
 async function api(method, name, json) {
   const reply = await fetch(daemon.url + name, { method, headers: { authorization: `Bearer ${daemon.key}`, "content-type": "application/json" }, body: JSON.stringify(json) });
   return reply.json();
+}
+
+/** Serves a file of the folder `FILES`, which is newer than the program. */
+async function serveFile(route) {
+  const name = new URL(route.request().url()).pathname.split("/").at(-1) || "index.html";
+  const file = join(process.env.FILES, name);
+  await (existsSync(file) ? route.fulfill({ path: file }) : route.continue());
 }
 
 const program = (page) => page.textContent("#request code");
@@ -143,24 +157,209 @@ test("every tab makes a picture, from controls of the contract", async (page) =>
   assert.deepEqual([...tabs].sort(), expected.map(([name]) => name).sort());
   await add(page, CAT);
   const seen = new Set();
-  for (const tab of tabs.filter((name) => name !== "/video/remove")) {
-    await page.click(`.tabs [data-path="${tab}"]`);
+  for (const one of tabs.filter((name) => name !== "/video/remove")) {
+    await tab(page, one);
     const names = await page.locator("#settings .field").count();
-    assert.ok(names > 5, `${tab}: ${names} controls`);
-    if (tab === "/headshot" || tab === "/face-restore") continue;
-    if (tab === "/replace-bg-ai") await page.fill("#field-prompt", "a marble counter");
-    if (tab !== "/remove") await run(page);
+    assert.ok(names > 5, `${one}: ${names} controls`);
+    if (one === "/headshot" || one === "/face-restore") continue;
+    if (one === "/replace-bg-ai") await page.fill("#field-prompt", "a marble counter");
+    await run(page);
     seen.add(await result(page));
   }
   // The cat has no face; the astronaut has.
   await page.click(".strip-grid .remove");
-  await page.click('.tabs [data-path="/headshot"]');
+  await tab(page, "/headshot");
   await add(page, ASTRONAUT);
   seen.add(await result(page));
-  await page.click('.tabs [data-path="/face-restore"]');
+  await tab(page, "/face-restore");
   await run(page);
   seen.add(await result(page));
   assert.equal(seen.size, tabs.length - 1, "each is another picture");
+});
+
+/** The size of the result that is shown, and the darkest value of a border around it, a share of its width wide. */
+const border = (page, share) => page.evaluate(async (part) => {
+  const image = document.querySelector("#stage .result");
+  await image.decode();
+  const { naturalWidth: width, naturalHeight: height } = image;
+  const context = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const wide = Math.floor(width * part);
+  const strips = [[0, 0, width, wide], [0, height - wide, width, wide], [0, 0, wide, height], [width - wide, 0, wide, height]];
+  return { width, height, darkest: Math.min(...strips.map((strip) => context.getImageData(...strip).data.reduce((one, other) => Math.min(one, other)))) };
+}, share);
+
+test("a shop owner makes a white square of 1200 pixels in one pass", async (page) => {
+  const paths = posted(page);
+  await page.goto(daemon.url);
+  await page.check("#purposes [value=marketplace]");
+  await page.setInputFiles("#files", CUP);
+  await page.waitForSelector("#stage .frame", LONG);
+  assert.equal(await title(page), "Start");
+  assert.deepEqual(paths, [], "photos wait");
+  await page.click("#run");
+  await page.fill("#key", daemon.key);
+  await page.keyboard.press("Enter");
+  await result(page);
+  await idle(page);
+  assert.deepEqual(paths, ["/studio-shot"]);
+  assert.deepEqual(await border(page, 0.09), { width: 1200, height: 1200, darkest: 255 });
+  const { name, bytes } = await saved(page, "[data-act=download]");
+  assert.equal(name, "coffee-studio-shot.jpg");
+  assert.deepEqual([...bytes.subarray(0, 2)], [0xff, 0xd8], "JPEG");
+  // The other purposes have settings and results of their own.
+  await page.check("#purposes [value=studio]");
+  assert.equal(await title(page), "Start");
+  await run(page);
+  assert.ok((await border(page, 0.09)).darkest < 255, "a shadow");
+  await page.check("#purposes [value=passport]");
+  assert.match(await program(page), /aspect=35:45[^]*width=827/);
+  await page.check("#purposes [value=marketplace]");
+  assert.equal(await title(page), "Start again");
+  await page.fill("#field-width", "800");
+  await page.click("[data-act=reset]");
+  assert.equal(await page.inputValue("#field-width"), "1200");
+  // A link leads to a purpose.
+  await page.goto(`${daemon.url}/#passport`);
+  await page.waitForSelector("#purposes [value=passport]:checked", LONG);
+});
+
+test("a photo beyond the limits is made smaller, and the page says so", async (page) => {
+  const make = (name, ...filter) => {
+    const file = join(daemon.folder, name);
+    execFileSync("ffmpeg", ["-loglevel", "error", "-y", ...filter, "-frames:v", "1", file]);
+    return file;
+  };
+  await open(page);
+  await add(page, make("large.jpg", "-i", CAT, "-vf", "scale=6000:4000"));
+  assert.match(await page.textContent("#stage .note"), /4096 × 2730 in place of 6000 × 4000 pixels/);
+  assert.match(await page.textContent(".facts"), /4096 × 2730/);
+  assert.equal(await page.locator("#stage .slider").count(), 1, "before and after fit");
+  // Few pixels and many bytes, opaque and not.
+  await page.uncheck("#auto");
+  await page.evaluate(() => {
+    const create = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { globalThis.last = { size: blob.size, type: blob.type }; return create.call(URL, blob); };
+  });
+  const noise = (name, format) => make(name, "-f", "lavfi", "-i", "color=gray:s=2200x2000", "-vf", `format=${format},noise=alls=100:all_seed=1,format=${format}`);
+  for (const [file, type] of [[noise("opaque.png", "rgb24"), "image/jpeg"], [noise("clear.png", "rgba"), "image/png"]]) {
+    await page.setInputFiles("#files", file);
+    await page.waitForSelector(`.tile[aria-label^="${file.split("/").at(-1)}"]`, LONG);
+    assert.match(await page.textContent("#stage .note"), /in place of 2200 × 2000/);
+    const sent = await page.evaluate(() => globalThis.last);
+    assert.ok(sent.type === type && sent.size <= 10_485_760, `${file}: ${sent.type} ${sent.size}`);
+  }
+});
+
+test("prices, plans and models are shown where the daemon has them", async (page) => {
+  const shown = async () => {
+    await page.click("#account-button");
+    const account = await page.textContent("#account");
+    await page.keyboard.press("Escape");
+    await tab(page, "/replace-bg-ai");
+    const models = await page.locator("#settings [value^=fam]").evaluateAll((all) => all.map((one) => one.value));
+    await tab(page, "/studio-shot");
+    return { plan: /Plan/.test(account), cost: /Cost/.test(account), models };
+  };
+  await open(page);
+  assert.deepEqual(await shown(), { plan: false, cost: false, models: [] });
+  await add(page, CAT);
+  assert.doesNotMatch(await page.textContent("main"), /\$0/);
+  await page.route("**/daemon.json", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), models: ["famA-image-2"], show_prices: true } });
+  });
+  await page.reload();
+  await page.waitForFunction(() => document.getElementById("account-button").textContent.includes("$"), null, LONG);
+  assert.deepEqual(await shown(), { plan: true, cost: true, models: ["famA-image-2"] });
+  await page.waitForFunction(() => document.getElementById("cost").textContent === "$0.008 per image", null, LONG);
+});
+
+test("a wait after 429 is shown with its seconds, for every call", async (page) => {
+  const refuseOnce = async (path, seconds) => {
+    let refused = false;
+    await page.route(path, async (route) => {
+      if (refused) return route.fallback();
+      refused = true;
+      const json = { error: { code: "rate_limit_exceeded", message: "too many requests" } };
+      return route.fulfill({ status: 429, headers: { "retry-after": String(seconds) }, json });
+    });
+  };
+  const waits = (seconds) => page.waitForFunction((text) => document.getElementById("waiting").textContent.includes(text), `Goes on in ${seconds} s`, LONG);
+  await open(page);
+  await refuseOnce("**/account", 1);
+  await page.reload();
+  await waits(1);
+  await page.waitForFunction(() => document.getElementById("account-button").textContent.startsWith("Key"), null, LONG);
+  await page.waitForFunction(() => document.getElementById("waiting").textContent === "", null, LONG);
+  await refuseOnce("**/video/remove", 2);
+  await page.setInputFiles("#files", clip("clip.mp4", 6));
+  await page.click("#run");
+  await waits(2);
+  await says(page, "Done: 1 s");
+  // A photo says it on its tile.
+  await page.check("#purposes [value=transparent]");
+  await refuseOnce("**/remove", 1);
+  await page.setInputFiles("#files", CAT);
+  await page.click("#run");
+  await page.waitForSelector(".tile .state:has-text('waits 1 s')", LONG);
+  await idle(page);
+  await result(page);
+}, { errors: /429/ });
+
+test("settings are those that the endpoint takes, sizes in sight, and ratios from a list", async (page) => {
+  await open(page);
+  const names = async (path) => {
+    await tab(page, path);
+    return page.locator("#settings :is(input, select, textarea)[id^=field-]").evaluateAll((all) => all.map((one) => one.id.slice(6)));
+  };
+  for (const path of ["/upscale", "/face-restore"]) {
+    const there = await names(path);
+    for (const refused of ["decontaminate", "engine", "segmentation_model", "despill", "keep_alpha"]) assert.ok(!there.includes(refused), `${path}: ${refused}`);
+  }
+  const crop = await names("/smart-crop");
+  assert.ok(!crop.includes("despill") && crop.includes("decontaminate"));
+  for (const name of ["max_dim", "width", "height"]) assert.ok(await page.isVisible(`#field-${name}`), name);
+  assert.match(await page.textContent("#field-max_dim-help"), /^Only shrinks/);
+  await page.selectOption("#field-aspect", "4:5");
+  assert.match(await program(page), /aspect=4:5/);
+  await page.selectOption("#field-aspect", "other");
+  await page.fill("#field-aspect-typed", "wide");
+  await page.setInputFiles("#files", CAT);
+  await page.waitForSelector(".field.wrong", LONG);
+  await page.fill("#field-aspect-typed", "1.91:1");
+  assert.match(await program(page), /aspect=1\.91:1/);
+  await page.click("[data-act=reset]");
+  assert.ok(await page.isHidden("#field-aspect-typed"));
+  assert.doesNotMatch(await program(page), /aspect/);
+});
+
+test("tabs stay in their places, and the toolbar of a phone has one row", async (page) => {
+  await open(page, "/remove");
+  const places = () => page.locator(".tabs [role=tab]").evaluateAll((all) => all.map((one) => [one.offsetLeft, one.offsetTop, one.offsetWidth].join()));
+  const before = await places();
+  for (const path of ["/sticker", "/replace-bg-ai", "/mask"]) {
+    await tab(page, path);
+    assert.deepEqual(await places(), before, path);
+  }
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.check("#purposes [value=transparent]");
+  await add(page, CAT);
+  const isRow = () => page.locator("#stage .toolbar").evaluateAll((all) => all.every((bar) => {
+    const middles = [...bar.children].filter((one) => one.offsetHeight && getComputedStyle(one).position !== "absolute").map((one) => one.offsetTop + one.offsetHeight / 2);
+    return Math.max(...middles) - Math.min(...middles) < 8;
+  }));
+  assert.ok(await isRow(), "view");
+  await page.click("[data-mode=mark]");
+  assert.ok(await isRow(), "marks");
+}, { viewport: { width: 768, height: 1024 } });
+
+test("a .HIF of a camera is a picture, without a type too", async (page) => {
+  await open(page);
+  await page.uncheck("#auto");
+  await page.setInputFiles("#files", { name: "DSC1.HIF", mimeType: "", buffer: Buffer.from("heic") });
+  await page.waitForSelector(".tile[aria-label='DSC1.HIF']", LONG);
+  assert.ok(await page.isHidden("#problem"));
 });
 
 test("a control changes the request and the result", async (page) => {
@@ -250,16 +449,16 @@ test("an undone mark can be brought back, by buttons and by keys", async (page) 
 });
 
 test("marks are applied to the photos that have them, where they are taken", async (page) => {
-  await open(page);
+  await open(page, "/remove");
   await add(page, ASTRONAUT, CAT, CUP);
   const select = (at) => page.click(`.strip-grid li:nth-child(${at}) .tile`);
   const paths = posted(page);
   await mark(page);
   await select(2);
   assert.equal(await title(page), "Apply marks");
-  await page.click('.tabs [data-path="/upscale"]');
+  await tab(page, "/upscale");
   assert.equal(await title(page), "Start: 3 photos");
-  await page.click('.tabs [data-path="/remove"]');
+  await tab(page, "/remove");
   await run(page);
   assert.deepEqual(paths, ["/remove"]);
   assert.equal(await title(page), "Start again: 3 photos");
@@ -353,7 +552,7 @@ test("warnings about a picture are shown, and its tile says so", async (page) =>
   await add(page, CAT);
   assert.match(await page.textContent("#stage .note.warn"), /no face[^]*\.$/);
   assert.equal(await page.textContent(".tile .state"), "check");
-  await page.click('.tabs [data-path="/replace-bg-ai"]');
+  await tab(page, "/replace-bg-ai");
   await page.fill("#field-prompt", "xyzzy");
   await run(page);
   assert.match(await page.textContent("#stage .note.warn"), /No word[^]*neutral studio/);
@@ -365,7 +564,7 @@ test("warnings about a picture are shown, and its tile says so", async (page) =>
 
 test("the keyboard alone is enough", async (page) => {
   await page.goto(daemon.url);
-  await page.waitForSelector(".tabs [role=tab]", LONG);
+  await page.waitForSelector("#purposes label", LONG);
   const focus = () => page.evaluate(() => document.activeElement);
   const reach = async (selector) => {
     for (let step = 0; step < 120; step += 1) {
@@ -380,11 +579,15 @@ test("the keyboard alone is enough", async (page) => {
   await page.keyboard.type(daemon.key);
   await page.keyboard.press("Enter");
   await page.waitForSelector("#account", { state: "hidden", ...LONG });
+  await reach("#purposes :checked");
+  await page.keyboard.press("ArrowLeft");
   await reach('.tabs [aria-selected="true"]');
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.evaluate(() => document.activeElement.dataset.path), "/studio-shot");
   await page.keyboard.press("ArrowLeft");
   await reach(".samples button");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.id === "run", null, LONG);
   await page.keyboard.press("Enter");
   const first = await result(page);
   await idle(page);
@@ -666,7 +869,7 @@ test("a default can be chosen where the service would use another", async (page)
   assert.equal(bytes.toString("latin1", 1, 4), "PNG");
   await page.click("[data-act=reset]");
   assert.doesNotMatch(await program(page), /format|bg_file/);
-  await page.click('.tabs [data-path="/replace-bg-ai"]');
+  await tab(page, "/replace-bg-ai");
   await page.locator("#settings label", { hasText: "webp" }).click();
   await unfold(page);
   await page.fill("#field-quality", "80");
@@ -679,8 +882,8 @@ test("settings stay with their tab, and a photo is sent again for those that its
   await add(page, CAT);
   await page.fill("#field-stroke_width", "7");
   assert.equal(await title(page), "Apply settings");
-  await page.click('.tabs [data-path="/shadow"]');
-  await page.click('.tabs [data-path="/sticker"]');
+  await tab(page, "/shadow");
+  await tab(page, "/sticker");
   assert.equal(await page.inputValue("#field-stroke_width"), "7");
   assert.match(await program(page), /stroke_width=7/);
   const paths = posted(page);
@@ -805,7 +1008,7 @@ test("the key stays in the tab, and a wrong one is explained", async (page) => {
   await page.reload();
   await page.waitForFunction(() => document.getElementById("account-button").textContent.startsWith("Key"), null, LONG);
   await page.click("#account-button");
-  assert.match(await page.textContent("#account"), /plus[^]*Images this month/);
+  assert.match(await page.textContent("#account"), /Images this month/);
   await page.click("#account button:has-text('Change key')");
   await page.fill("#key", "bd_live_wrong");
   await page.click("#account .primary");
@@ -820,12 +1023,12 @@ test("the key stays in the tab, and a wrong one is explained", async (page) => {
 test("nothing scrolls sideways at 320 pixels, with all settings open", async (page) => {
   await open(page);
   await add(page, CAT, CUP);
-  for (const tab of await page.locator(".tabs [role=tab]").evaluateAll((all) => all.map((one) => one.dataset.path))) {
-    await page.click(`.tabs [data-path="${tab}"]`);
+  for (const path of await page.locator(".tabs [role=tab]").evaluateAll((all) => all.map((one) => one.dataset.path))) {
+    await tab(page, path);
     await unfold(page);
-    assert.equal(await width(page), 320, tab);
+    assert.equal(await width(page), 320, path);
   }
-  await page.click('.tabs [data-path="/remove"]');
+  await tab(page, "/remove");
   await page.click("[data-mode=mark]");
   assert.equal(await width(page), 320, "editor");
   await page.click("#account-button");
@@ -840,7 +1043,7 @@ for (const colorScheme of ["light", "dark"]) {
     await open(page);
     assert.deepEqual(await findings(page), [], "empty page");
     await add(page, CAT, CUP);
-    await page.click('.tabs [data-path="/shadow"]');
+    await tab(page, "/shadow");
     await run(page);
     await unfold(page);
     assert.deepEqual(await findings(page), [], "result and settings");
@@ -878,6 +1081,7 @@ async function screenshots() {
     const page = await context.newPage();
     await open(page);
     await work(page);
+    await page.evaluate(() => document.getElementById("auto")?.click());
     await page.mouse.move(0, 0);
     const picture = `data:image/png;base64,${(await page.screenshot()).toString("base64")}`;
     const blank = await context.newPage();
@@ -907,12 +1111,12 @@ async function screenshots() {
     await page.evaluate(() => scrollTo(0, 0));
   });
   await shot("tablet", { viewport: { width: 820, height: 1000 }, colorScheme: "dark" }, async (page) => {
-    await page.click('.tabs [data-path="/studio-shot"]');
+    await tab(page, "/studio-shot");
     await add(page, CUP);
     await page.evaluate(() => scrollTo(0, 0));
   });
   await shot("phone", { viewport: { width: 375, height: 740 }, hasTouch: true }, async (page) => {
-    await page.click('.tabs [data-path="/sticker"]');
+    await tab(page, "/sticker");
     await add(page, CAT);
     await page.evaluate(() => scrollTo(0, 0));
   });
@@ -927,6 +1131,7 @@ const chosen = tests.filter(({ name }) => name.includes(process.env.ONLY ?? ""))
 for (const { name, work, options } of chosen) {
   const { errors, ...settings } = options;
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...settings });
+  if (process.env.FILES) await context.route(/\/assets\/[^/]+$|\/(#.*)?$/, serveFile);
   const page = await context.newPage();
   const problems = [];
   const allowed = (text) => errors?.test(text) || /status of 4(00|15)/.test(text);

@@ -20,7 +20,7 @@ pub(super) async fn run(
     options: &RunOptions,
     report: &ReportFile,
     processor: &PipelineProcessor,
-    unit_price: u64,
+    (unit_price, show_price): (u64, bool),
     jobs: usize,
     json: bool,
 ) -> Result<Outcome, Failure> {
@@ -64,7 +64,9 @@ pub(super) async fn run(
             stdout::print_line(&format!("{count} {what}"))?;
         }
     }
-    stdout::print_line(&format!("${} at ${} each", in_dollars(price), in_dollars(unit_price)))?;
+    if show_price {
+        stdout::print_line(&format!("${} at ${} each", in_dollars(price), in_dollars(unit_price)))?;
+    }
     if let (Some(each), Some(seconds)) = (per_picture, seconds) {
         let duration = HumanDuration(Duration::from_secs_f64(seconds));
         stdout::print_line(&format!("about {duration} on this machine, {each:.2} s each ({basis})"))?;

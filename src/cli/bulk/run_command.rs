@@ -146,8 +146,8 @@ impl RunCommand {
             let processor = PipelineProcessor::new(engine, recipe, aux_files);
             if self.dry_run {
                 let price = config.prices.price(&Call::of(endpoint.path, &fields, 1))?;
-                let unit_price = price.unit_price;
-                return dry_run::run(&locations, &options, &report_file, &processor, unit_price, jobs, self.json).await;
+                let price = (price.unit_price, config.server.shows_prices(&config.prices));
+                return dry_run::run(&locations, &options, &report_file, &processor, price, jobs, self.json).await;
             }
             let path = report_file.open().await?;
             let report = ReportLog::open(&path, &options.parameters)?;

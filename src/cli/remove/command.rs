@@ -13,11 +13,9 @@ use crate::cli::picture_args::PictureArgs;
 use crate::cli::progress::Progress;
 use crate::cli::stdout;
 use crate::codec::sandbox;
-use crate::config::Config;
-use crate::recipe::Recipe;
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 #[derive(Args, Debug)]
@@ -45,21 +43,6 @@ pub(in crate::cli) struct Remove {
 }
 
 impl Remove {
-    /// Endpoint, fields, files and network, on which the results depend beside the pictures.
-    fn parameters(&self, config: &Config, recipe: &Recipe) -> Result<String, Failure> {
-        let (endpoint, mut fields) = self.picture_args.chosen();
-        fields.sort_unstable();
-        let model = local_engine::weights(config)?.model();
-        let network = recipe.cut().map(|cut| cut.network.of(&model));
-        let mut lines = vec![endpoint.to_owned(), network.unwrap_or_default()];
-        for (name, value) in fields {
-            // A file by its version too: another one may have its name.
-            let version = FileVersion::of(Path::new(&value)).map(|version| format!(" {version:?}"));
-            lines.push(format!("{name}={value}{}", version.unwrap_or_default()));
-        }
-        Ok(lines.join("\n"))
-    }
-
     pub(in crate::cli) fn run(self) -> Result<Outcome, Failure> {
         let destination = Destination::new(&self.output, &self.inputs)?;
         if destination == Destination::Stdout && self.json {
@@ -82,8 +65,7 @@ impl Remove {
         // A named file may be the result of any other picture.
         let since = match &destination {
             Destination::Folder(folder) if !inputs.tasks.is_empty() => {
-                let made_since = parameters_file::made_since(folder, &self.parameters(&config, &recipe)?);
-                Some(made_since.map_err(|error| format!("cannot use {}: {error}", folder.display()))?)
+                Some(parameters_file::results_since(folder, &self.picture_args, &config, &recipe)?)
             }
             Destination::Stdout | Destination::File(_) | Destination::Folder(_) => None,
         };

@@ -17,6 +17,7 @@ pub(super) use command::Remove;
 pub(super) use file_io::write_stdout;
 pub(super) use file_version::FileVersion;
 pub(super) use inputs::Task;
+pub(super) use parameters_file::results_since;
 pub(super) use report::Entry;
 pub(super) use source_and_sink::{Sink, Source};
 pub(super) use task_runner::TaskRunner;

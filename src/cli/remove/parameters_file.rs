@@ -1,5 +1,11 @@
 //! `.backdrop-parameters` in a folder of results: what they were made with, so that a run with other parameters makes them again.
 
+use super::file_version::FileVersion;
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine;
+use crate::cli::picture_args::PictureArgs;
+use crate::config::Config;
+use crate::recipe::Recipe;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -7,13 +13,38 @@ use std::time::SystemTime;
 
 const NAME: &str = ".backdrop-parameters";
 
-/// The time from which on the results in `folder` were made with `parameters`, which the file has from now on.
+/// The time from which on the results in `folder` were made with these options, which the file has from now on.
 ///
 /// Results of a folder without the file are taken for such ones.
 ///
 /// # Errors
 /// When the file cannot be read or written.
-pub(super) fn made_since(folder: &Path, parameters: &str) -> io::Result<SystemTime> {
+pub(in crate::cli) fn results_since(
+    folder: &Path,
+    picture_args: &PictureArgs,
+    config: &Config,
+    recipe: &Recipe,
+) -> Result<SystemTime, Failure> {
+    let parameters = parameters(picture_args, config, recipe)?;
+    made_since(folder, &parameters).map_err(|error| format!("cannot use {}: {error}", folder.display()).into())
+}
+
+/// Endpoint, fields, files and network, on which the results depend beside the pictures.
+fn parameters(picture_args: &PictureArgs, config: &Config, recipe: &Recipe) -> Result<String, Failure> {
+    let (endpoint, mut fields) = picture_args.chosen();
+    fields.sort_unstable();
+    let model = local_engine::weights(config)?.model();
+    let network = recipe.cut().map(|cut| cut.network.of(&model));
+    let mut lines = vec![endpoint.to_owned(), network.unwrap_or_default()];
+    for (name, value) in fields {
+        // A file by its version too: another one may have its name.
+        let version = FileVersion::of(Path::new(&value)).map(|version| format!(" {version:?}"));
+        lines.push(format!("{name}={value}{}", version.unwrap_or_default()));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn made_since(folder: &Path, parameters: &str) -> io::Result<SystemTime> {
     let path = folder.join(NAME);
     match fs::read_to_string(&path) {
         Ok(before) if before == parameters => {}

@@ -6,7 +6,7 @@ use super::folders::Folders;
 use super::picture_files::{DuePicture, PictureFiles};
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::picture_args::PictureArgs;
-use crate::cli::remove::{Entry, Sink, Source, Task, TaskRunner};
+use crate::cli::remove::{Entry, Sink, Source, Task, TaskRunner, results_since};
 use crate::cli::signals::StopSignals;
 use crate::cli::{local_engine, stdout};
 use clap::Args;
@@ -45,6 +45,7 @@ impl Watch {
         let config = self.picture_args.config()?;
         local_engine::select_network(&config, &mut recipe)?;
         let folders = Folders::new(&self.input, &self.output, recipe.encode.format.name())?;
+        let since = results_since(&self.output, &self.picture_args, &config, &recipe)?;
         local_engine::block_on(async {
             let mut signals = StopSignals::install()?;
             // Before the first scan, so that no file is missed between them.
@@ -55,7 +56,7 @@ impl Watch {
             };
             print_stderr!("Watching {}; Ctrl-C ends", folders.input().display());
             let jobs = self.picture_args.jobs();
-            let run = Run { folders, runner: &runner, jobs, json: self.json, counts: Counts::default() };
+            let run = Run { folders, runner: &runner, since, jobs, json: self.json, counts: Counts::default() };
             run.run(changes, signals).await
         })?
     }
@@ -72,6 +73,8 @@ struct Counts {
 struct Run<'a> {
     folders: Folders,
     runner: &'a TaskRunner,
+    /// When the first result was made with these options.
+    since: SystemTime,
     jobs: usize,
     json: bool,
     counts: Counts,
@@ -79,7 +82,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn run(mut self, mut changes: FolderWatch, mut signals: StopSignals) -> Result<Outcome, Failure> {
-        let runner = self.runner;
+        let (runner, since) = (self.runner, self.since);
         let mut files = PictureFiles::default();
         let mut scans = Scans::new();
         let mut running = FuturesUnordered::new();
@@ -90,7 +93,7 @@ impl Run<'_> {
                 while running.len() < self.jobs
                     && let Some(picture) = files.next_due(Instant::now())
                 {
-                    running.push(process(runner, picture));
+                    running.push(process(runner, picture, since));
                 }
             } else if running.is_empty() {
                 break;
@@ -153,15 +156,15 @@ impl Run<'_> {
     }
 }
 
-/// Processes a picture, unless its result is there.
-async fn process(runner: &TaskRunner, picture: DuePicture) -> (DuePicture, Entry) {
+/// Processes a picture, unless its result is there and was made after `since`.
+async fn process(runner: &TaskRunner, picture: DuePicture, since: SystemTime) -> (DuePicture, Entry) {
     if let Some(conflict) = &picture.conflict {
         let entry = Entry::failed(picture.path.display().to_string(), conflict.clone());
         return (picture, entry);
     }
     let task = Task { source: Source::File(picture.path.clone()), sink: Sink::File(picture.result.clone()) };
     let (version, result) = (picture.version, picture.result.clone());
-    let is_done = move || version.is_done_in(&result, SystemTime::UNIX_EPOCH);
+    let is_done = move || version.is_done_in(&result, since);
     let is_done = !picture.is_result_stale && spawn_blocking(is_done).await.unwrap_or(false);
     let entry = if is_done { Entry::skipped(&task) } else { runner.run(&task).await };
     (picture, entry)

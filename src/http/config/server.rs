@@ -1,5 +1,6 @@
 //! Configuration section `[server]`: addresses, TLS, timeouts and bounds of the listeners.
 
+use crate::account::price::PriceConfig;
 use crate::http::cors;
 use crate::source::AddressRange;
 use serde::de::Error;
@@ -37,6 +38,8 @@ pub struct HttpConfig {
     pub admin_hosts: Vec<String>,
     /// Whether `/` is a page on which people try the API in a browser, with their own key.
     pub page: bool,
+    /// Whether the page and the dry run of `backdrop bulk` show plans, prices and costs. By default where `[prices]` has been changed.
+    pub show_prices: Option<bool>,
     /// PEM file of the API's certificate and its intermediates; without one, plain HTTP. Both files are read again on
     /// SIGHUP.
     pub tls_cert: Option<PathBuf>,
@@ -107,6 +110,7 @@ impl Default for HttpConfig {
             admin_listen: (Ipv4Addr::LOCALHOST, 8081).into(),
             admin_hosts: Vec::new(),
             page: true,
+            show_prices: None,
             tls_cert: None,
             tls_key: None,
             public_url: None,
@@ -133,6 +137,12 @@ impl Default for HttpConfig {
 }
 
 impl HttpConfig {
+    /// Whether people see prices.
+    #[must_use]
+    pub fn shows_prices(&self, prices: &PriceConfig) -> bool {
+        self.show_prices.unwrap_or(*prices != PriceConfig::default())
+    }
+
     /// Every error in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
@@ -240,6 +250,16 @@ mod tests {
             ..HttpConfig::default()
         };
         assert_eq!(config.validate().len(), 13, "{:?}", config.validate());
+    }
+
+    #[test]
+    fn prices_are_shown_where_they_were_changed_or_it_is_set() {
+        let changed = PriceConfig { remove: 0.01, ..PriceConfig::default() };
+        let shown = |show_prices| {
+            let config = HttpConfig { show_prices, ..HttpConfig::default() };
+            [PriceConfig::default(), changed.clone()].map(|prices| config.shows_prices(&prices))
+        };
+        assert_eq!([None, Some(false), Some(true)].map(shown), [[false, true], [false, false], [true, true]]);
     }
 
     #[test]

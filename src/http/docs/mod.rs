@@ -13,14 +13,11 @@ use super::openapi::{self, Object};
 use super::page;
 use super::reply::{self, Reply};
 use super::router::Page;
+use super::state::ApiState;
+use crate::recipe::ModelId;
 use bytes::Bytes;
 use html::{add, line, paragraphs};
 use hyper::StatusCode;
-use std::sync::LazyLock;
-
-/// With links to the page at `/`, and without.
-static WITH_PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render(true)));
-static ALONE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render(false)));
 
 /// Parts of the reference, with the start of the paths in each; the first that fits.
 const PARTS: [(&str, &[&str]); 4] = [
@@ -30,18 +27,24 @@ const PARTS: [(&str, &[&str]); 4] = [
     ("Pictures", &["/"]),
 ];
 
-/// The reply of a fixed page; `has_page` says whether there is the page at `/`.
-pub(super) fn page_reply(page: Page, has_page: bool) -> Reply {
+/// The reply of a fixed page.
+pub(super) fn page_reply(page: Page, state: &ApiState) -> Reply {
     match page {
         Page::OpenApi => reply::page(StatusCode::OK, "application/yaml", openapi::yaml()),
         Page::OpenApiJson => reply::page(StatusCode::OK, "application/json", openapi::json()),
         Page::Docs => {
-            let body = if has_page { &WITH_PAGE } else { &ALONE };
+            let absent = || ModelId::all().filter(|model| !state.app.providers.is_configured(*model));
+            let body = state.docs.get_or_init(|| without_models(&render(state.config.page), absent()).into());
             let mut reply = reply::page(StatusCode::OK, "text/html; charset=utf-8", Bytes::clone(body));
             page::protect(reply.headers_mut());
             reply
         }
     }
+}
+
+/// The page without the ids of image APIs that are not configured, which requests are refused for.
+fn without_models(page: &str, absent: impl Iterator<Item = ModelId>) -> String {
+    absent.fold(page.to_owned(), |page, model| page.replace(&format!(" <code>{model}</code>"), ""))
 }
 
 /// An operation of the contract.
@@ -75,6 +78,7 @@ fn entries() -> Vec<Entry> {
         .collect()
 }
 
+/// The page; `has_page` says whether there is the page at `/`.
 fn render(has_page: bool) -> String {
     let entries = entries();
     let mut page = format!(
@@ -212,6 +216,16 @@ mod tests {
             assert!(!page.contains("style=") && !page.contains("<style") && !page.contains("@import"));
             assert_eq!(page.matches("<script").count(), 1);
         }
+    }
+
+    #[test]
+    fn models_that_are_not_configured_are_left_out() {
+        let shown = |page: &str| ModelId::all().filter(|model| page.contains(&format!("<code>{model}</code>"))).count();
+        let page = render(true);
+        assert_eq!(shown(&page), ModelId::all().count());
+        assert_eq!(shown(&without_models(&page, ModelId::all().skip(1))), 1);
+        let alone = without_models(&page, ModelId::all());
+        assert!(shown(&alone) == 0 && alone.contains("<td><code>model</code><td><code>auto</code><td>"));
     }
 
     #[test]

@@ -2,15 +2,18 @@
 //! pictures, embedded in the binary.
 //!
 //! The page loads nothing from elsewhere and has no inline script or style, which its content policy (CSP, level 3)
-//! enforces. Its controls are made in the browser from `/openapi.json`. `server.page` turns it off; the files that `/docs`
-//! needs stay.
+//! enforces. Its controls are made in the browser from `/openapi.json`; `/assets/daemon.json` has the settings of this daemon.
+//! `server.page` turns it off; the files that `/docs` needs stay.
 
 use super::error::{ApiError, ErrorCode};
 use super::reply::{self, Reply};
+use crate::codec::Limits;
+use bytes::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY,
 };
 use hyper::{Method, StatusCode};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -28,12 +31,12 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// One embedded file.
+/// One file.
 #[derive(Debug)]
 pub(super) struct File {
     name: &'static str,
     media_type: &'static str,
-    bytes: &'static [u8],
+    bytes: Bytes,
     /// Whether `/docs` has it too.
     of_docs: bool,
     etag: HeaderValue,
@@ -41,7 +44,7 @@ pub(super) struct File {
 
 macro_rules! files {
     ($($media_type:expr, $of_docs:expr => $($name:literal)+;)+) => {
-        vec![$($(File::new($name, $media_type, $of_docs, include_bytes!(concat!("files/", $name)))),+),+]
+        vec![$($(File::new($name, $media_type, $of_docs, Bytes::from_static(include_bytes!(concat!("files/", $name))))),+),+]
     };
 }
 
@@ -51,7 +54,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         CSS, true => "theme.css" "docs.css";
         CSS, false => "page.css";
         SCRIPT, true => "docs.js";
-        SCRIPT, false => "account.js" "api.js" "clips.js" "contract.js" "controls.js" "dom.js" "editor.js" "main.js"
+        SCRIPT, false => "account.js" "api.js" "clips.js" "contract.js" "controls.js" "dom.js" "editor.js" "help.js" "main.js"
             "marks.js" "photos.js" "presets.js" "request.js" "snippets.js" "viewer.js" "zip.js";
         "image/svg+xml", true => "icon.svg";
         "image/webp", true => "example-headshot.webp" "example-mask.webp" "example-remove.webp" "example-replaceBg.webp"
@@ -62,14 +65,24 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
 });
 
 impl File {
-    fn new(name: &'static str, media_type: &'static str, of_docs: bool, bytes: &'static [u8]) -> Self {
+    fn new(name: &'static str, media_type: &'static str, of_docs: bool, bytes: Bytes) -> Self {
         let mut etag = String::from("\"");
-        for byte in &Sha256::digest(bytes)[..12] {
+        for byte in &Sha256::digest(&bytes)[..12] {
             write!(etag, "{byte:02x}").expect("writing to a string cannot fail");
         }
         etag.push('"');
         let etag = HeaderValue::try_from(etag).expect("hexadecimal digits are visible ASCII");
         Self { name, media_type, bytes, of_docs, etag }
+    }
+
+    /// Whether it is at a path; without `with_page`, only files of `/docs` are there.
+    pub(super) fn is_at(&self, path: &str, with_page: bool) -> bool {
+        let name = if path == "/" {
+            Some("index.html")
+        } else {
+            path.strip_prefix(ASSETS).filter(|name| *name != "index.html")
+        };
+        name == Some(self.name) && (with_page || self.of_docs)
     }
 
     /// Its path as metrics and the log have it.
@@ -90,7 +103,7 @@ impl File {
         let mut reply = if is_known {
             reply::empty(StatusCode::NOT_MODIFIED)
         } else {
-            reply::page(StatusCode::OK, self.media_type, self.bytes)
+            reply::page(StatusCode::OK, self.media_type, self.bytes.clone())
         };
         let headers = reply.headers_mut();
         headers.insert(ETAG, self.etag.clone());
@@ -107,11 +120,23 @@ pub(super) fn protect(headers: &mut HeaderMap) {
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 
-/// The file at a path; without `with_page`, only those of `/docs`.
+/// The embedded file at a path; without `with_page`, only files of `/docs`.
 pub(super) fn find(path: &str, with_page: bool) -> Option<&'static File> {
-    let name =
-        if path == "/" { "index.html" } else { path.strip_prefix(ASSETS).filter(|name| *name != "index.html")? };
-    FILES.iter().find(|file| file.name == name && (with_page || file.of_docs))
+    FILES.iter().find(|file| file.is_at(path, with_page))
+}
+
+/// What the page needs to know of this daemon beside the contract: the largest photo, the ids of the configured image APIs, and
+/// whether prices are shown.
+pub(super) fn daemon_file(limits: Limits, models: &[&str], show_prices: bool) -> File {
+    let Limits { max_bytes, max_side, max_megapixels } = limits;
+    let settings = json!({
+        "max_bytes": max_bytes,
+        "max_side": max_side,
+        "max_megapixels": max_megapixels,
+        "models": models,
+        "show_prices": show_prices,
+    });
+    File::new("daemon.json", "application/json", false, settings.to_string().into())
 }
 
 #[cfg(test)]
@@ -145,7 +170,7 @@ mod tests {
     fn nothing_is_inline_or_from_elsewhere() {
         let text = |name: &str| {
             let file = FILES.iter().find(|file| file.name == name).expect(name);
-            std::str::from_utf8(file.bytes).expect("UTF-8")
+            std::str::from_utf8(&file.bytes).expect("UTF-8")
         };
         let page = text("index.html");
         for banned in ["style=", "onclick", "<style", "javascript:"] {

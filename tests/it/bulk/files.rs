@@ -284,6 +284,14 @@ fn a_dry_run_reports_count_and_price_and_changes_nothing() {
         "{estimate:#}"
     );
     assert_eq!((&estimate["unit_price_usd"], &estimate["price_usd"]), (&json!(0.008), &json!(0.096)));
+    let text = |arguments: &[&str]| {
+        let output = folders.run(&[&["--dry-run", "--endpoint", "studio-shot"], arguments].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!text(&[]).contains('$'));
+    let config = folders.path("prices.toml");
+    fs::write(&config, "[prices]\nstudio_shot = 0.01\n").unwrap();
+    assert!(text(&["--config", config.to_str().unwrap()]).contains("$0.12 at $0.01 each"));
     assert!(estimate["seconds"].as_f64().unwrap() > 0.0);
     assert!(!folders.path("out").exists() && !folders.path("report.jsonl").exists());
     assert_eq!(dry(&["--limit", "5"])["objects"], json!(5));

@@ -22,12 +22,16 @@ impl Drop for Watch {
 impl Watch {
     /// Starts a watch of `root/in` into `root/in/out` and waits until it watches.
     fn start(root: &Path) -> Self {
+        Self::start_with(root, "max_dim=64")
+    }
+
+    fn start_with(root: &Path, field: &str) -> Self {
         let (input, output) = (root.join("in"), root.join("in/out"));
         fs::create_dir_all(&input).unwrap();
         let mut child = backdrop()
             .arg("watch")
             .args([&input, &output])
-            .args(["--json", "--set", "format=webp", "--set", "max_dim=64"])
+            .args(["--json", "--set", "format=webp", "--set", field])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -111,7 +115,7 @@ fn pictures_are_processed_as_they_appear_and_once() {
     );
     let parts =
         |path: &Path| fs::read_dir(path).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()).count();
-    assert_eq!(parts(&at("out")), 2, "temporary files are left");
+    assert_eq!(parts(&at("out")), 3, "two results and the parameters; no temporary files");
 
     // A later run continues: what is done is skipped.
     fs::remove_file(at("cat.jpg")).unwrap();
@@ -121,6 +125,12 @@ fn pictures_are_processed_as_they_appear_and_once() {
     let (messages, code) = watch.end();
     assert_eq!(code, Some(0), "{messages}");
     assert!(messages.contains("1 done, 4 already done, 0 failed"), "{messages}");
+
+    // With other parameters it makes the results again.
+    let mut watch = Watch::start_with(root.path(), "max_dim=32");
+    assert!((0..5).all(|_| watch.next().0 == "done"));
+    let (messages, _) = watch.end();
+    assert!(messages.contains("5 done, 0 already done, 0 failed"), "{messages}");
 }
 
 #[test]

@@ -109,9 +109,30 @@ async fn files_are_read_by_get_and_head_and_nothing_else_is_found() {
 }
 
 #[tokio::test]
+async fn the_page_gets_the_settings_of_the_daemon() {
+    let config = HttpConfig { show_prices: Some(true), ..HttpConfig::default() };
+    let response = get(&Daemon::start_with(config, 1000).await, "/assets/daemon.json").await;
+    assert_eq!((response.status().as_u16(), header(&response, "content-type")), (200, "application/json"));
+    let settings: serde_json::Value = response.json().await.expect("JSON");
+    let expected = serde_json::json!({
+        "max_bytes": 10 << 20, "max_side": 4096, "max_megapixels": 17, "models": [], "show_prices": true,
+    });
+    assert_eq!(settings, expected);
+}
+
+#[tokio::test]
+async fn models_that_are_not_configured_are_in_the_contract_and_not_in_the_reference() {
+    let daemon = Daemon::start().await;
+    for (path, is_named) in [("/openapi.json", true), ("/docs", false)] {
+        let text = get(&daemon, path).await.text().await.expect("text");
+        assert_eq!(text.contains("famC-2-pro"), is_named, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn without_the_page_the_reference_stays_and_does_not_lead_to_it() {
     let daemon = Daemon::start_with(HttpConfig { page: false, ..HttpConfig::default() }, 1000).await;
-    for path in ["/", "/assets/main.js", "/assets/page.css", "/assets/cat.jpg"] {
+    for path in ["/", "/assets/main.js", "/assets/page.css", "/assets/cat.jpg", "/assets/daemon.json"] {
         refusal(get(&daemon, path).await).await.is(404, "not_found", None);
     }
     let reference = get(&daemon, "/docs").await;

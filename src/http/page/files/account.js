@@ -1,6 +1,7 @@
 // The key and what it has: plan, quota and cost, in a dialog.
 
 import { authorization, callJson, currentKey, explain, useKey } from "./api.js";
+import { daemon } from "./contract.js";
 import { dollars, find, h } from "./dom.js";
 
 /** The last answer of `/account`, or null. */
@@ -38,9 +39,9 @@ function show() {
     button.textContent = "Enter key";
     return;
   }
-  const left = account.remaining;
-  const use = left === null ? dollars(account.cost_usd) : `${left} left`;
-  button.replaceChildren(`Key …${currentKey().slice(-4)}`, h("span", { class: "spare" }, `· ${use}`));
+  const { remaining: left, cost_usd: cost } = account;
+  const use = left !== null ? `· ${left} left` : daemon.show_prices ? `· ${dollars(cost)}` : "";
+  button.replaceChildren(`Key …${currentKey().slice(-4)}`, ...(use ? [h("span", { class: "spare" }, use)] : []));
 }
 
 /** Opens the dialog; resolves with whether there is a valid key when it is closed. */
@@ -78,10 +79,10 @@ function summary(dialog, redraw) {
   return h("div", { class: "stack" },
     h("h2", { id: "account-title" }, "This key"),
     h("dl", {},
-      row("Plan", test ? `${plan} (sandbox key: never billed)` : plan),
+      daemon.show_prices ? row("Plan", test ? `${plan} (sandbox key: never billed)` : plan) : [],
       row("Images this month", quota === null ? String(used) : `${used} of ${quota}`),
       remaining === null ? [] : row("Left", `${remaining}, until ${new Date(resets).toLocaleDateString()}`),
-      row("Cost this month", dollars(cost)),
+      daemon.show_prices ? row("Cost this month", dollars(cost)) : [],
       row("Requests", `${rate.limit} a minute`),
       row("Model", model)),
     h("div", { class: "actions" }, h("button", { type: "button", class: "button", onclick: change }, "Change key"), h("button", { type: "button", class: "button primary", onclick: () => dialog.close() }, "Close")));

@@ -3,7 +3,7 @@
 // The key is in `sessionStorage` (this tab, until it is closed) or, where the browser blocks that, in memory (until the page is
 // left). It goes to this server alone, in the `Authorization` header.
 
-import { sentence } from "./dom.js";
+import { sentence, showWait } from "./dom.js";
 
 const STORED = "backdrop.key";
 /** Times that a request is repeated after 429. */
@@ -61,27 +61,32 @@ export function uniqueKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** Repeats a request after each 429, when its `retry-after` is over. */
+async function patiently(send, { signal, onwait = showWait }) {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await send();
+    } catch (refusal) {
+      if (refusal.status !== 429 || attempt === PATIENCE || !refusal.retryAfter || refusal.retryAfter > 90) throw refusal;
+      onwait(refusal.retryAfter);
+      await wait(refusal.retryAfter * 1000, signal);
+    }
+  }
+}
+
 /** Sends a request. 429 is waited for and repeated; other refusals are thrown as `Refusal`. */
-export async function call(path, { method = "GET", body, json, signal, headers = {}, onwait } = {}) {
+export function call(path, { method = "GET", body, json, signal, headers = {}, onwait } = {}) {
   const sent = { ...(key && authorization(key)), ...headers };
   if (json !== undefined) sent["content-type"] = "application/json";
-  for (let attempt = 0; ; attempt += 1) {
+  return patiently(async () => {
     const reply = await fetch(path.replace(/^\//, ""), { method, headers: sent, body: json === undefined ? body : JSON.stringify(json), signal });
-    if (reply.ok) return reply;
-    const refusal = await refusalOf(reply);
-    if (refusal.status !== 429 || attempt === PATIENCE || !refusal.retryAfter || refusal.retryAfter > 90) throw refusal;
-    onwait?.(refusal.retryAfter);
-    await wait(refusal.retryAfter * 1000, signal);
-  }
+    if (!reply.ok) throw refusalFrom(reply.status, await reply.text(), reply.headers.get("retry-after"));
+    return reply;
+  }, { signal, onwait });
 }
 
 /** The same, for a JSON answer. */
 export const callJson = async (path, options) => (await call(path, options)).json();
-
-async function refusalOf(reply) {
-  const text = await reply.text();
-  return refusalFrom(reply.status, text, reply.headers.get("retry-after"));
-}
 
 function refusalFrom(status, text, retryAfter) {
   try {
@@ -93,7 +98,7 @@ function refusalFrom(status, text, retryAfter) {
 
 /** Uploads a form with progress, 0 to 1, for the answer as JSON. */
 export function upload(path, form, { signal, onprogress, headers = {} }) {
-  return new Promise((resolve, reject) => {
+  return patiently(() => new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", path.replace(/^\//, ""));
     if (key) request.setRequestHeader("authorization", `Bearer ${key}`);
@@ -108,7 +113,7 @@ export function upload(path, form, { signal, onprogress, headers = {} }) {
     request.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError")));
     signal?.addEventListener("abort", () => request.abort(), { once: true });
     request.send(form);
-  });
+  }), { signal });
 }
 
 /** A sentence about an error. */

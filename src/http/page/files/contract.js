@@ -1,5 +1,7 @@
 // Reads the contract of the service (OpenAPI 3.1): which endpoints take a file, and their fields in order.
 
+import { helpOf } from "./help.js";
+
 const FORM = "multipart/form-data";
 
 /** Fields of the editor, the drop zone and the preset menu, which therefore have no control of their own. */
@@ -12,11 +14,27 @@ const TITLES = {
   "/face-restore": "Restore faces", "/mask": "Mask", "/video/remove": "Clip",
 };
 
-/** Loads the contract of this daemon. */
+/** What most people come for: an endpoint with fields that are shown first, `null` where its default holds. */
+const PURPOSES = [
+  { id: "transparent", title: "Transparent", about: "no background", path: "/remove", values: { format: null, edge: null, max_dim: null, width: null } },
+  { id: "marketplace", title: "Marketplace", about: "white, square, 1200 px, no shadow", path: "/studio-shot", values: { bg_color: "#FFFFFF", aspect: "1:1", width: 1200, shadow: false, padding: null, format: null } },
+  { id: "studio", title: "Studio", about: "plain colour, soft shadow", path: "/studio-shot", values: { bg_color: null, aspect: null, padding: null, shadow: true, format: null, max_dim: null, width: null } },
+  // 35 by 45 mm at 600 dots an inch; offices refuse retouched faces.
+  { id: "passport", title: "Passport photo", about: "white, 35 × 45 mm", path: "/headshot", values: { bg_color: "#FFFFFF", aspect: "35:45", width: 827, restore_face: false, format: null } },
+];
+
+/** Settings of this daemon: largest photo, configured image APIs, whether prices are shown. */
+export const daemon = {};
+
+/** Loads the contract and the settings of this daemon. */
 export async function load() {
-  const reply = await fetch("openapi.json");
-  if (!reply.ok) throw new Error(`the contract could not be loaded (${reply.status})`);
-  return new Contract(await reply.json());
+  const [document, settings] = await Promise.all(["openapi.json", "assets/daemon.json"].map(async (path) => {
+    const reply = await fetch(path);
+    if (!reply.ok) throw new Error(`${path} could not be loaded (${reply.status})`);
+    return reply.json();
+  }));
+  Object.assign(daemon, settings);
+  return new Contract(document);
 }
 
 /** The contract, with its references resolved on demand. */
@@ -29,6 +47,7 @@ export class Contract {
       .map(([path, item]) => this.#endpoint(path, item.post))
       .filter(Boolean)
       .sort((one, other) => place(one) - place(other));
+    this.purposes = PURPOSES.map((purpose) => ({ ...this.endpoints.find(({ path }) => path === purpose.path), ...purpose }));
   }
 
   /** A schema with its reference resolved. `shared` is the name of the component that it refers to. */
@@ -50,8 +69,12 @@ export class Contract {
     const file = this.resolve(schema?.properties?.file);
     // Where a file may be sent but need not be, the endpoint is about addresses.
     if (file?.format !== "binary" || !schema.required?.includes("file")) return null;
+    // The description of a form names the fields that its endpoint refuses.
+    const refused = [...(schema.description ?? "").matchAll(/`([a-z_]+)/g)].map(([, name]) => name);
     const all = Object.entries(schema.properties).map(([name, member]) => {
-      return { name, required: (schema.required ?? []).includes(name), ...this.resolve(member) };
+      const field = { name, required: (schema.required ?? []).includes(name), ...this.resolve(member) };
+      if (name === "model") field.enum = field.enum.filter((model) => model === field.default || daemon.models.includes(model));
+      return { ...field, help: helpOf(path, field) };
     });
     return {
       path,
@@ -59,8 +82,6 @@ export class Contract {
       title: TITLES[path] ?? titled(path),
       summary: operation.summary,
       description: operation.description ?? "",
-      // What the service says about fields that this endpoint refuses.
-      note: schema.description ?? "",
       input: file.description ?? "",
       makesJob: "202" in operation.responses,
       takesMarks: "mask_file" in schema.properties,
@@ -68,7 +89,7 @@ export class Contract {
       // Fields that move the subject: the result then lies elsewhere than the photo.
       movesSubject: ["padding", "aspect", "offset"].some((name) => name in schema.properties),
       names: all.map(({ name }) => name),
-      fields: all.filter((field) => !HANDLED.has(field.name) && !isConstant(field)),
+      fields: all.filter((field) => !HANDLED.has(field.name) && !refused.includes(field.name) && !isConstant(field)),
     };
   }
 }

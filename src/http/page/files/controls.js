@@ -4,10 +4,12 @@
 // that a person changed are sent, so that requests stay short and presets keep their effect. A value that was changed back is
 // sent too: some defaults depend on other fields, so that the one of the contract is not always what the service would use.
 
-import { firstSentence, h, marked } from "./dom.js";
+import { h, marked } from "./dom.js";
 
 /** Shared fields that people change often; the other shared ones are under "More settings". */
-const OFTEN = new Set(["Format", "OpaqueFormat", "Edge", "MaxDim", "VideoFormat", "VideoBgColor", "Smoothing", "Audio"]);
+const OFTEN = new Set(["Format", "OpaqueFormat", "Edge", "MaxDim", "Width", "Height", "VideoFormat", "VideoBgColor", "Smoothing", "Audio"]);
+/** Usual aspect ratios; others are typed. */
+const ASPECTS = ["1:1", "4:5", "3:4", "2:3", "4:3", "3:2", "16:9", "9:16", "35:45"];
 const WORDS = { bg: "background", dim: "side", url: "address", max: "longest" };
 
 /** `bg_color` as `Background color`. */
@@ -16,10 +18,13 @@ export function titleOf(name) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
-/** Whether a field is shown without opening "More settings". */
-export const isFrequent = (field) => !field.shared || OFTEN.has(field.shared) || isFile(field);
+/** Whether a field of an endpoint, or of a purpose, is shown without opening "More settings". */
+export const isFrequent = (field, { values }) => (values ? field.name in values : (!field.shared && field.name !== "segmentation_model") || OFTEN.has(field.shared) || isFile(field));
 
 const isFile = (field) => field.format === "binary";
+
+/** What a file dialog offers as pictures: some systems know no type for HEIC. */
+export const PICTURES = "image/*,.heic,.heif,.hif";
 
 /** Levels that `true` means where it is not the maximum. */
 const LEVEL_OF_TRUE = { bg_blur: 50 };
@@ -27,10 +32,10 @@ const LEVEL_OF_TRUE = { bg_blur: 50 };
 /** Whether a value means `true`: presets keep values as they were sent. */
 export const isTrue = (value) => Number(value) > 0 || /^(true|yes|on)$/i.test(value);
 
-/** A control: `field`, `element`, `value()` (`undefined` where nothing is sent), `isCleared()`, `valid()`, `base(value)`. */
+/** A control: `field`, `element`, `value()` (`undefined` where nothing is sent), `isCleared()`, `valid()`, `base(value)`, `set(value)`. */
 export function control(field, onchange) {
   const id = `field-${field.name}`;
-  const help = field.description ? h("p", { class: "help", id: `${id}-help` }, marked(firstSentence(field.description))) : null;
+  const help = field.help ? h("p", { class: "help", id: `${id}-help` }, marked(field.help)) : null;
   const described = help ? `${id}-help` : null;
   let touched = false;
   const made = make(field, { id, described, onchange: () => { touched = true; onchange(); } });
@@ -59,6 +64,11 @@ export function control(field, onchange) {
       base = made.read();
       touched = false;
     },
+    /** Takes `value` as if a person had chosen it. */
+    set(value) {
+      made.write(value);
+      touched = true;
+    },
   };
 }
 
@@ -70,6 +80,7 @@ function make(field, context) {
   if (is("boolean") && is("integer")) return level(field, kinds.find((kind) => kind.type === "integer"), context);
   if (is("boolean")) return toggle(field, context);
   if (field.type === "integer" || field.type === "number") return number(field, context);
+  if (field.name === "aspect") return aspect(field, kinds, context);
   if (field.examples?.some((example) => /^#[0-9a-f]{6}$/i.test(example))) return colour(field, context);
   return text(field, kinds, context);
 }
@@ -187,8 +198,28 @@ function text(field, kinds, { id, described, onchange }) {
   return plain(h("div", { class: "field" }, label(field, id), input, long ? null : list(field, id, examples)), input);
 }
 
+/** A list of usual ratios, and a text for others. */
+function aspect(field, kinds, context) {
+  const { id, onchange } = context;
+  const typed = text(field, kinds, { ...context, id: `${id}-typed` });
+  const [input] = typed.inputs;
+  input.setAttribute("aria-label", "Other aspect ratio");
+  input.placeholder = "such as 1.91:1";
+  const values = [...(field.default ? [] : [""]), ...ASPECTS, "other"];
+  const menu = h("select", { id, "aria-describedby": context.described, onchange: () => { input.value = menu.value === "other" ? "" : menu.value; show(); onchange(); } },
+    values.map((value) => h("option", { value }, value || "as it is")));
+  const show = () => { input.hidden = menu.value !== "other"; };
+  const write = (value = "") => {
+    input.value = value;
+    menu.value = values.includes(value) ? value : "other";
+    show();
+  };
+  write(field.default);
+  return { ...typed, element: h("div", { class: "field" }, label(field, id), menu, input), write };
+}
+
 function file(field, { id, described, onchange }) {
-  const input = h("input", { type: "file", id, accept: "image/*,.heic,.heif", "aria-describedby": described, onchange });
+  const input = h("input", { type: "file", id, accept: PICTURES, "aria-describedby": described, onchange });
   const element = h("div", { class: "field" }, label(field, id), input);
   return { element, inputs: [input], read: () => input.files[0], write: () => { input.value = ""; } };
 }

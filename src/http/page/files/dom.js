@@ -37,6 +37,16 @@ export function announce(text) {
   find("status").textContent = text;
 }
 
+let shownWait = 0;
+/** Shows above everything else, for so many seconds, that a call waits. */
+export function showWait(seconds) {
+  const place = find("waiting");
+  place.textContent = `Too many requests at once. Goes on in ${seconds} s.`;
+  place.showPopover?.();
+  clearTimeout(shownWait);
+  shownWait = setTimeout(() => { place.hidePopover?.(); place.textContent = ""; }, seconds * 1000);
+}
+
 /** Offers a file to be saved. */
 export function save(blob, name) {
   const url = URL.createObjectURL(blob);

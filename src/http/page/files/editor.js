@@ -4,11 +4,11 @@ import { announce, h } from "./dom.js";
 import { draw } from "./marks.js";
 
 const TOOLS = [
-  { id: "keep", title: "Keep", about: "Brush over what belongs to the subject." },
-  { id: "drop", title: "Remove", about: "Brush over what is background." },
-  { id: "box", title: "Box", about: "Draw a box around the subject; everything outside is background." },
-  { id: "point", title: "Subject point", about: "Click on a part of the subject." },
-  { id: "not_point", title: "Background point", about: "Click on a part of the background." },
+  { id: "keep", title: "Keep", sign: "+", about: "Brush over what belongs to the subject." },
+  { id: "drop", title: "Remove", sign: "−", about: "Brush over what is background." },
+  { id: "box", title: "Box", sign: "", about: "Draw a box around the subject; everything outside is background." },
+  { id: "point", title: "Subject point", sign: "+", about: "Click on a part of the subject." },
+  { id: "not_point", title: "Background point", sign: "−", about: "Click on a part of the background." },
 ];
 const COLOURS = { keep: "#16c79a", drop: "#ff4d4f", box: "#ffd43b" };
 /** Longest side of the canvas on the screen; marks are kept in pixels of the picture. */
@@ -150,9 +150,9 @@ export function editor({ photo, result, modes, onchange }) {
     if (cursor) cross(context, cursor, pixel);
   }
 
-  const buttons = TOOLS.map(({ id, title }) => h("button", {
-    type: "button", "data-tool": id, onclick: () => { chosen.tool = id; cancel(); update(); },
-  }, h("span", { class: `swatch tool-${id}`, "aria-hidden": "true" }), title));
+  const buttons = TOOLS.map(({ id, title, sign }) => h("button", {
+    type: "button", "data-tool": id, "aria-label": title, onclick: () => { chosen.tool = id; cancel(); update(); },
+  }, h("span", { class: `swatch tool-${id}`, "aria-hidden": "true" }, sign), h("span", { class: "spare" }, title)));
   const act = (name, title, run, text) => {
     const button = h("button", { type: "button", class: "button small", "data-act": name }, title);
     button.addEventListener("click", () => {
@@ -186,8 +186,9 @@ export function editor({ photo, result, modes, onchange }) {
   }
 
   const element = h("div", { class: "stage" },
-    h("div", { class: "toolbar" }, modes, h("div", { class: "choice", role: "group", "aria-label": "Tool" }, buttons), widths, h("div", { class: "together" }, undo, redo, clear)),
+    h("div", { class: "toolbar" }, modes, h("div", { class: "choice", role: "group", "aria-label": "Tool" }, buttons)),
     about,
+    h("div", { class: "toolbar" }, widths, h("span", { class: "spring" }), undo, redo, clear),
     h("div", { class: "canvas" }, h("div", { class: "frame" }, image, canvas)));
   element.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey)) return;

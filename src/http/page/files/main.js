@@ -1,10 +1,10 @@
-// The page: tabs of endpoints, photos and clips, settings, and what runs.
+// The page: purposes, tabs of endpoints, photos and clips, settings, and what runs.
 
 import { callJson, currentKey, explain, useKey } from "./api.js";
 import * as account from "./account.js";
 import { clipPanel } from "./clips.js";
-import { load } from "./contract.js";
-import { control, isFrequent, isTrue } from "./controls.js";
+import { daemon, load } from "./contract.js";
+import { control, isFrequent, isTrue, PICTURES } from "./controls.js";
 import { announce, dollars, find, h, marked, save } from "./dom.js";
 import { editor } from "./editor.js";
 import { archive, forEach, forget, missing, readPhoto, send, strip } from "./photos.js";
@@ -15,7 +15,8 @@ import { isAligned, viewer } from "./viewer.js";
 const SAMPLES = [["astronaut.jpg", "An astronaut beside a model of the shuttle"], ["cat.jpg", "A cat"], ["cup.jpg", "A cup of coffee"]];
 
 const page = {
-  contract: null, endpoint: null, form: null, forms: new Map(), request: null, presets: new Presets(),
+  /** `endpoint` is one of the contract or a purpose; `own`, the last one of the contract. */
+  contract: null, endpoint: null, own: null, form: null, forms: new Map(), request: null, presets: new Presets(),
   photos: [], current: null, clip: null, clipPanel: null, clipRuns: false, editing: false, running: null, pending: [],
 };
 
@@ -27,10 +28,12 @@ async function begin() {
   } catch (error) {
     return report(`The page cannot start: ${error.message}.`);
   }
+  [page.own] = page.contract.endpoints;
+  drawPurposes();
   drawTabs();
   drawSamples();
   listen();
-  choose(endpointOfAddress() ?? page.contract.endpoints[0]);
+  choose(endpointOfAddress() ?? page.contract.purposes[0]);
   await takeKey(key);
   await signIn();
 }
@@ -55,7 +58,9 @@ async function takeKey(encoded) {
   }
 }
 
-const endpointOfAddress = () => page.contract.endpoints.find(({ path }) => location.hash === `#${path}`);
+/** The part of the page's address after `#`. */
+const addressOf = ({ id, path }) => `#${id ?? path}`;
+const endpointOfAddress = () => [...page.contract.purposes, ...page.contract.endpoints].find((one) => addressOf(one) === location.hash);
 
 /** Loads the account of the key. */
 async function signIn() {
@@ -91,7 +96,14 @@ function report(text) {
   problem.textContent = text;
 }
 
-// Tabs
+// Purposes and tabs
+
+function drawPurposes() {
+  const own = { title: "Own", about: "all tools and settings" };
+  find("purpose-about").before(...[...page.contract.purposes, own].map((one) => h("label", {},
+    h("input", { type: "radio", name: "purpose", value: one.id ?? "own", onchange: () => choose(one === own ? page.own : one) }),
+    h("b", { id: `purpose-${one.id ?? "own"}` }, one.title), h("span", { class: "small-text spare" }, one.about))));
+}
 
 function drawTabs() {
   find("tabs").replaceChildren(...page.contract.endpoints.map((endpoint) => h("button", {
@@ -99,7 +111,7 @@ function drawTabs() {
   }, endpoint.title)));
   find("tabs").addEventListener("keydown", (event) => {
     const all = page.contract.endpoints;
-    const at = all.indexOf(page.endpoint);
+    const at = all.indexOf(page.own);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
@@ -112,15 +124,19 @@ function choose(endpoint) {
   if (page.endpoint === endpoint) return;
   page.endpoint = endpoint;
   page.editing = false;
-  history.replaceState(null, "", `#${endpoint.path}`);
+  history.replaceState(null, "", addressOf(endpoint));
+  if (!endpoint.id) page.own = endpoint;
+  for (const { children: [input] } of find("purposes").querySelectorAll("label")) input.checked = input.value === (endpoint.id ?? "own");
+  find("purpose-about").textContent = endpoint.id ? `Result: ${endpoint.about}.` : "";
+  find("tabs").hidden = Boolean(endpoint.id);
   for (const tab of find("tabs").children) {
-    const selected = tab.dataset.path === endpoint.path;
+    const selected = tab.dataset.path === page.own.path;
     tab.setAttribute("aria-selected", String(selected));
     tab.tabIndex = selected ? 0 : -1;
     if (selected) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
-  find("work").setAttribute("aria-labelledby", `tab-${endpoint.operation}`);
-  find("about").replaceChildren(...marked(endpoint.summary));
+  find("work").setAttribute("aria-labelledby", endpoint.id ? `purpose-${endpoint.id}` : `tab-${endpoint.operation}`);
+  find("about").replaceChildren(...marked(endpoint.id ? "" : endpoint.summary));
   drawSettings();
   drawPresets();
   draw();
@@ -132,11 +148,22 @@ function choose(endpoint) {
 /** The settings of an endpoint, which stay as they are while another tab is open: controls, the chosen preset, and what is shown. */
 function newForm(endpoint) {
   const controls = endpoint.fields.map((field) => control(field, onSetting));
-  const [often, seldom] = [true, false].map((frequent) => controls.filter(({ field }) => isFrequent(field) === frequent).map(({ element }) => element));
-  const note = endpoint.note ? h("p", { class: "help small-text muted" }, marked(endpoint.note)) : null;
-  const more = seldom.length ? [h("details", {}, h("summary", {}, "More settings"), h("div", { class: "more-fields" }, note, seldom))] : [];
+  const [often, seldom] = [true, false].map((frequent) => controls.filter(({ field }) => isFrequent(field, endpoint) === frequent).map(({ element }) => element));
+  const more = seldom.length ? [h("details", {}, h("summary", {}, "More settings"), h("div", { class: "more-fields" }, seldom))] : [];
   const reset = h("button", { type: "button", class: "button small", "data-act": "reset", onclick: () => usePreset(page.form.preset) }, "Reset settings");
-  return { controls, preset: null, elements: [...often, ...more, h("div", { class: "actions" }, reset)] };
+  const form = { controls, preset: null, elements: [...often, ...more, h("div", { class: "actions" }, reset)] };
+  setAll(form, endpoint, null);
+  return form;
+}
+
+/** Sets all controls to the values of a preset, else to those of the contract and, for a purpose, of the purpose. */
+function setAll(form, { values = {} }, preset) {
+  form.preset = preset;
+  for (const one of form.controls) {
+    const { name } = one.field;
+    one.base(preset?.params[name]);
+    if (!preset && (values[name] ?? null) !== null) one.set(values[name]);
+  }
 }
 
 function drawSettings() {
@@ -206,10 +233,8 @@ function describe() {
   };
 }
 
-/** Sets all controls to the values of a preset, or to those of the contract. */
 function usePreset(preset) {
-  page.form.preset = preset;
-  for (const one of page.form.controls) one.base(preset?.params[one.field.name]);
+  setAll(page.form, page.endpoint, preset);
   onSetting();
   drawPresets();
 }
@@ -237,7 +262,7 @@ function drawCost() {
   clearTimeout(costTimer);
   costTimer = setTimeout(async () => {
     const { endpoint } = page;
-    if (!account.account) return showCost("");
+    if (!account.account || !daemon.show_prices) return showCost("");
     const values = Object.fromEntries(page.form.controls.map(({ field, value }) => [field.name, value() ?? field.default]));
     const asked = { endpoint: endpoint.path };
     for (const name of page.contract.estimateFields) if (values[name] !== undefined) asked[name] = Number(values[name]);
@@ -267,7 +292,7 @@ function drawSamples() {
 
 function listen() {
   const input = find("files");
-  const pick = () => { input.accept = page.endpoint.makesJob ? "video/*,image/gif" : "image/*,.heic,.heif"; input.multiple = !page.endpoint.makesJob; input.click(); };
+  const pick = () => { input.accept = page.endpoint.makesJob ? "video/*,image/gif" : PICTURES; input.multiple = !page.endpoint.makesJob; input.click(); };
   page.pick = pick;
   find("choose").addEventListener("click", pick);
   input.addEventListener("change", () => { add([...input.files]); input.value = ""; });
@@ -306,7 +331,7 @@ function listen() {
 }
 
 /** Some systems know no type for HEIC. */
-const isPicture = (file) => file.type.startsWith("image/") || /\.hei[cf]$/i.test(file.name);
+const isPicture = (file) => file.type.startsWith("image/") || /\.(hei[cf]|hif)$/i.test(file.name);
 const isClip = (file) => file.type.startsWith("video/") || /\.(mp4|mov|webm|mkv)$/i.test(file.name);
 
 async function add(files) {
@@ -320,14 +345,17 @@ async function add(files) {
   }
   const pictures = files.filter(isPicture);
   if (!pictures.length) return;
-  if (page.endpoint.makesJob) choose(page.contract.endpoints[0]);
+  if (page.endpoint.makesJob) choose(page.contract.purposes[0]);
   const photos = await Promise.all(pictures.map(readPhoto));
   page.photos.push(...photos);
   page.current = photos[0];
   page.editing = false;
   announce(photos.length > 1 ? `${photos.length} photos added.` : `${photos[0].name} added.`);
+  const hadFocus = find("drop").contains(document.activeElement);
   draw();
   page.request.refresh();
+  if (hadFocus) find("run").focus();
+  if (!find("auto").checked) return;
   // A tab that needs words waits for them.
   const isComplete = page.form.controls.every(({ field, value }) => !field.required || value() !== undefined);
   if (isComplete && (await hasKey("Enter a key to go on with your photo."))) await runAll(photos);
@@ -377,18 +405,18 @@ async function runAll(photos) {
   const stop = new AbortController();
   const sent = settings();
   page.running = stop;
-  for (const photo of photos) photo.states.set(endpoint.path, { kind: "busy", text: "waits" });
+  for (const photo of photos) photo.states.set(endpoint, { kind: "busy", text: "waits" });
   draw();
   await forEach(photos, async (photo) => {
-    if (stop.signal.aborted) photo.states.set(endpoint.path, { kind: "failed", text: "cancelled" });
+    if (stop.signal.aborted) photo.states.set(endpoint, { kind: "failed", text: "cancelled" });
     else await send(photo, endpoint, sent, { signal: stop.signal, onchange: drawProgress });
   });
   page.running = null;
   drawProgress(page.current);
   const kept = photos.filter((photo) => page.photos.includes(photo));
-  const failed = kept.filter((photo) => photo.states.get(endpoint.path)?.kind === "failed");
+  const failed = kept.filter((photo) => photo.states.get(endpoint)?.kind === "failed");
   announce(failed.length ? `${failed.length} of ${kept.length} failed.` : "Done.");
-  if (failed.some((photo) => photo.states.get(endpoint.path).error?.status === 401)) await signIn();
+  if (failed.some((photo) => photo.states.get(endpoint).error?.status === 401)) await signIn();
   else await account.refresh().catch(() => {});
   const next = page.pending.splice(0).filter((photo) => page.photos.includes(photo));
   if (next.length && !stop.signal.aborted) await runAll(next);
@@ -402,6 +430,7 @@ function drawRun() {
   const { title, photos } = endpoint.makesJob ? { title: "Start", photos: clip ? [clip] : [] } : nextRun();
   const button = find("run");
   button.disabled = !photos.length || Boolean(running);
+  button.classList.toggle("primary", title !== "Start again");
   button.textContent = running ? "Working…" : photos.length > 1 ? `${title}: ${photos.length} photos` : title;
 }
 
@@ -411,7 +440,8 @@ function draw() {
   find("drop").hidden = !empty;
   const verb = matchMedia("(hover: none)").matches ? "Choose" : "Drop";
   find("drop-title").textContent = `${verb} a ${endpoint.makesJob ? "clip" : "photo"}${verb === "Drop" ? " here" : ""}`;
-  find("drop-about").replaceChildren(...marked(endpoint.input.split(/(?<=[a-z])\. /)[0].replace(/ \([\d,]+ bytes\)/, "")));
+  // Photos beyond the limits are made smaller.
+  find("drop-about").textContent = endpoint.input.split(endpoint.makesJob ? ". " : ";")[0];
   find("choose").textContent = endpoint.makesJob ? "Choose a clip" : "Choose photos";
   find("samples").hidden = endpoint.makesJob;
   find("stage").hidden = empty;
@@ -462,11 +492,11 @@ function drawStrip() {
 
 function drawStage() {
   const { endpoint, current, editing } = page;
-  const state = current.states.get(endpoint.path);
-  const result = current.results.get(endpoint.path);
-  const mode = (name, title, isOn, on) => h("button", { type: "button", "data-mode": name, "aria-pressed": String(isOn), onclick: () => { page.editing = on; drawStage(); find("stage").querySelector(`[data-mode=${name}]`).focus(); } }, title);
+  const state = current.states.get(endpoint);
+  const result = current.results.get(endpoint);
+  const mode = (name, title, isOn, on) => h("button", { type: "button", "data-mode": name, "aria-pressed": String(isOn), onclick: () => { page.editing = on; drawStage(); find("stage").querySelector(`[data-mode=${name}]`).focus(); } }, ...title);
   const modes = endpoint.takesMarks && current.shown
-    ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", "View", !editing, false), mode("mark", "Mark the subject", editing, true)) : null;
+    ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", ["View"], !editing, false), mode("mark", ["Mark", h("span", { class: "spare" }, " the subject")], editing, true)) : null;
   if (editing) {
     const under = result?.transparent && isAligned(current, result, endpoint) ? result : null;
     find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.request.refresh(); drawRun(); } }));

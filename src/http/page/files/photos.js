@@ -1,7 +1,8 @@
 // The photos of the page: reading files, sending them, and the strip with progress and a ZIP of all results.
 
 import { call, explain, uniqueKey } from "./api.js";
-import { h } from "./dom.js";
+import { daemon } from "./contract.js";
+import { bytes, h } from "./dom.js";
 import { Marks } from "./marks.js";
 import { fileName } from "./viewer.js";
 import { zip } from "./zip.js";
@@ -9,7 +10,7 @@ import { zip } from "./zip.js";
 /** Requests of this page that run at once. */
 const AT_ONCE = 2;
 
-/** A photo of a file, with its size where the browser can show it. */
+/** A photo of a file, with its size where the browser can show it, and within the limits of the daemon. */
 export async function readPhoto(file) {
   const url = URL.createObjectURL(file);
   const photo = { file, name: file.name || "photo.png", url, width: 0, height: 0, shown: false, marks: new Marks(), removal: new AbortController(), results: new Map(), states: new Map() };
@@ -18,10 +19,36 @@ export async function readPhoto(file) {
     image.src = url;
     await image.decode();
     Object.assign(photo, { width: image.naturalWidth, height: image.naturalHeight, shown: true });
+    await shrink(photo, image);
   } catch {
     // HEIC in most browsers: the service reads it, the page shows the result alone.
   }
   return photo;
+}
+
+/** Makes a photo that the daemon would refuse smaller: fewer pixels, then fewer bytes. */
+async function shrink(photo, image) {
+  const { max_bytes: most, max_side: side, max_megapixels: megapixels } = daemon;
+  const { file, width, height } = photo;
+  let scale = Math.min(1, side / Math.max(width, height), Math.sqrt((megapixels * 1e6) / (width * height)));
+  if (scale === 1 && file.size <= most) return;
+  const type = file.type !== "image/jpeg" && (await hasTransparency(file)) ? "image/png" : "image/jpeg";
+  const canvas = document.createElement("canvas");
+  let blob;
+  for (; !blob || blob.size > most; scale *= 0.8) {
+    Object.assign(canvas, { width: Math.floor(width * scale), height: Math.floor(height * scale) });
+    const context = canvas.getContext("2d");
+    context.imageSmoothingQuality = "high";
+    context.drawImage(image, 0, 0, canvas.width, canvas.height);
+    blob = await new Promise((resolve) => canvas.toBlob(resolve, type, 0.92));
+    // Too large for this browser: the service says what it takes.
+    if (!blob) return;
+  }
+  URL.revokeObjectURL(photo.url);
+  Object.assign(photo, {
+    file: blob, url: URL.createObjectURL(blob), width: canvas.width, height: canvas.height,
+    note: `Made smaller before it is sent: ${canvas.width} × ${canvas.height} in place of ${width} × ${height} pixels. The server takes ${side} pixels a side, ${megapixels} megapixels and ${bytes(most)}.`,
+  });
 }
 
 /** Ends the request of a photo, or prevents it, and frees its memory. */
@@ -47,12 +74,11 @@ export async function formOf(photo, endpoint, { fields, files }) {
 
 /** Sends a photo; the result is kept with it, and with the settings and marks that it was made with. */
 export async function send(photo, endpoint, settings, { signal, onchange }) {
-  const { path } = endpoint;
   const marks = photo.marks.list();
-  const set = (state) => { photo.states.set(path, state); onchange(photo); };
+  const set = (state) => { photo.states.set(endpoint, state); onchange(photo); };
   set({ kind: "busy", text: "working" });
   try {
-    const reply = await call(path, {
+    const reply = await call(endpoint.path, {
       method: "POST", body: await formOf(photo, endpoint, settings), headers: { "idempotency-key": uniqueKey() },
       signal: AbortSignal.any([signal, photo.removal.signal]),
       onwait: (seconds) => set({ kind: "busy", text: `waits ${seconds} s` }),
@@ -61,9 +87,9 @@ export async function send(photo, endpoint, settings, { signal, onchange }) {
     const result = await resultOf(reply.headers, blob);
     // An address made now would never be revoked.
     if (photo.removal.signal.aborted) return;
-    const old = photo.results.get(path);
+    const old = photo.results.get(endpoint);
     if (old) URL.revokeObjectURL(old.url);
-    photo.results.set(path, { ...result, url: URL.createObjectURL(blob), split: old?.split, fingerprint: settings.fingerprint, marks });
+    photo.results.set(endpoint, { ...result, url: URL.createObjectURL(blob), split: old?.split, fingerprint: settings.fingerprint, marks });
     set(result.warnings.length ? { kind: "done warned", text: "check" } : { kind: "done", text: "done" });
   } catch (error) {
     set({ kind: "failed", text: error.name === "AbortError" ? "cancelled" : "failed", message: explain(error), error });
@@ -72,7 +98,7 @@ export async function send(photo, endpoint, settings, { signal, onchange }) {
 
 /** What a run would add to the result of a photo: "all", other "settings", other "marks" or "nothing". */
 export function missing(photo, endpoint, { fingerprint }) {
-  const result = photo.results.get(endpoint.path);
+  const result = photo.results.get(endpoint);
   if (!result) return "all";
   if (result.fingerprint !== fingerprint) return "settings";
   return endpoint.takesMarks && !photo.marks.areStill(result.marks) ? "marks" : "nothing";
@@ -109,9 +135,9 @@ export async function forEach(items, work) {
 
 /** A ZIP of the results of an endpoint. */
 export async function archive(photos, endpoint) {
-  const done = photos.filter((photo) => photo.results.has(endpoint.path));
+  const done = photos.filter((photo) => photo.results.has(endpoint));
   const entries = await Promise.all(done.map(async (photo) => {
-    const result = photo.results.get(endpoint.path);
+    const result = photo.results.get(endpoint);
     return { name: fileName(photo, result, endpoint.path), bytes: new Uint8Array(await result.blob.arrayBuffer()) };
   }));
   return zip(entries);
@@ -119,12 +145,12 @@ export async function archive(photos, endpoint) {
 
 /** The strip: a tile for each photo, progress and the ZIP. */
 export function strip({ photos, current, endpoint, running, onselect, onremove, onadd, onzip, oncancel }) {
-  const state = (photo) => photo.states.get(endpoint.path);
-  const done = photos.filter((photo) => photo.results.has(endpoint.path)).length;
+  const state = (photo) => photo.states.get(endpoint);
+  const done = photos.filter((photo) => photo.results.has(endpoint)).length;
   const failed = photos.filter((photo) => state(photo)?.kind === "failed").length;
   const tiles = photos.map((photo) => {
     const { kind, text } = state(photo) ?? {};
-    const source = photo.results.get(endpoint.path)?.url ?? (photo.shown ? photo.url : null);
+    const source = photo.results.get(endpoint)?.url ?? (photo.shown ? photo.url : null);
     return h("li", {},
       h("button", { type: "button", class: "tile checkers", "aria-current": String(photo === current), "aria-label": `${photo.name}${text ? `, ${text}` : ""}`, onclick: () => onselect(photo) },
         source ? h("img", { src: source, alt: "" }) : h("span", { class: "file-name" }, photo.name),
@@ -137,7 +163,7 @@ export function strip({ photos, current, endpoint, running, onselect, onremove, 
       many ? h("span", { class: "small-text muted" }, `${done} of ${photos.length} done${failed ? `, ${failed} failed` : ""}`) : null,
       h("span", { class: "spring" }),
       running ? h("button", { type: "button", class: "button small", onclick: oncancel }, "Cancel") : null,
-      many && done ? h("button", { type: "button", class: "button small", "data-act": "zip", disabled: running, onclick: onzip }, "Download all as ZIP") : null,
+      many && done ? h("button", { type: "button", class: "button small", "data-act": "zip", disabled: running, onclick: onzip }, h("span", { class: "spare" }, "Download all as "), "ZIP") : null,
       h("button", { type: "button", class: "button small", onclick: onadd }, "Add photos")),
     many && running ? h("progress", { max: photos.length, value: done + failed, "aria-label": "Photos done" }) : null,
     h("ul", { class: "strip-grid" }, tiles));

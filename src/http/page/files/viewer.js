@@ -1,6 +1,7 @@
 // Shows a photo and its result: a before/after slider where both have the same geometry, else side by side; on a backdrop
 // of checkers, a colour or a picture; and offers the result for download.
 
+import { daemon } from "./contract.js";
 import { bytes, dollars, h, save, warning } from "./dom.js";
 
 /** What is behind transparent pixels, for all photos. */
@@ -30,6 +31,7 @@ export function viewer({ photo, result, endpoint, modes, busy, message }) {
     element.append(...result.warnings.map(warning));
     if (result.words !== null && result.words !== "none") element.append(h("p", { class: "note" }, `Words used for the backdrop: ${result.words}.`));
   }
+  if (photo.note) element.append(h("p", { class: "note" }, photo.note));
   if (busy) canvas.append(h("div", { class: "busy" }, h("div", { class: "spinner" }), h("span", { class: "unseen" }, "Working")));
   if (message) element.append(h("p", { class: "note bad", role: "alert" }, message));
   return element;
@@ -93,7 +95,8 @@ function toolbar({ photo, result, endpoint, modes, refresh }) {
   const picture = h("input", { type: "file", accept: "image/*", "aria-label": "Backdrop picture", class: "unseen", tabindex: -1 });
   const composed = h("button", { type: "button", class: "button", "data-act": "composed", onclick: async () => save(await compose(result), name.replace(/\.[^.]+$/, "-backdrop.png")) }, "Download with backdrop");
   const kinds = [["checkers", "Checkers"], ["colour", "Colour"], ["picture", "Picture"]];
-  const buttons = kinds.map(([kind, title]) => h("button", { type: "button", "data-backdrop": kind, onclick: () => use(kind) }, title));
+  const buttons = kinds.map(([kind, title]) => h("button", { type: "button", "data-backdrop": kind, "aria-label": title, onclick: () => use(kind) },
+    h("span", { class: `swatch backdrop-${kind}` }), h("span", { class: "spare" }, title)));
   const update = () => {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.backdrop === backdrop.kind)));
     colour.hidden = backdrop.kind !== "colour";
@@ -148,7 +151,7 @@ function facts(result) {
       fact("Time", `${(Number(headers.get("x-service-latency")) / 1000).toFixed(1)} s`),
       result.uncertainty === null ? null : fact("Risk of a bad cutout", percent(result.uncertainty)),
       fact("Edge", headers.get("x-service-edge")),
-      cost === null ? null : fact("Cost", dollars(Number(cost)))),
+      cost === null || !daemon.show_prices ? null : fact("Cost", dollars(Number(cost)))),
     h("details", { class: "facts-more small-text" }, h("summary", {}, "Details of the reply"),
       h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("td", {}, h("code", {}, name)), h("td", {}, value)))))));
 }
