@@ -1,4 +1,4 @@
-//! Probes and decodes a file with the decoder of its container: in a decode worker where the configuration says so, else in
+//! Probes and decodes a file with its container's decoder: in a decode worker if the configuration says so, else in
 //! this process.
 
 use super::decoders;
@@ -9,7 +9,7 @@ use super::sandbox;
 use super::sniff::detect_container;
 use crate::image::{BufferPool, Frame};
 
-/// Whether [`probe`] and [`decode()`] of this file wait for a decode worker; else they compute on the calling thread.
+/// Whether [`probe`] and [`decode()`] of this file run in a decode worker; otherwise they run on the calling thread.
 #[must_use]
 pub fn waits_for_worker(bytes: &[u8]) -> bool {
     detect_container(bytes).is_ok_and(|container| sandbox::workers_of(container).is_some())
@@ -31,8 +31,8 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
     Ok(Header { container, size, flaw, limits: *limits, applies_profile: true })
 }
 
-/// Decodes a probed file to an upright sRGB frame with straight alpha; where `header` applies no profile, to the samples as they are
-/// stored.
+/// Decodes a probed file to an upright sRGB frame with straight alpha. Without [`Header::applies_profile`] the samples
+/// stay as stored.
 ///
 /// # Errors
 /// [`DecodeError::Corrupt`] when the content does not match the header, [`DecodeError::Worker`] when no decode worker can be

@@ -11,14 +11,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-/// A message that was received: a sequence of `N` bytes, and a descriptor.
+/// A received message of `N` bytes, and its descriptor.
 #[derive(Debug)]
 pub(super) struct Message<const N: usize> {
     pub(super) bytes: [u8; N],
     pub(super) descriptor: Option<OwnedFd>,
 }
 
-/// Two connected ends. Both are closed by `exec`.
+/// Two connected sockets, which `exec` closes.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
@@ -67,7 +67,7 @@ pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instan
         if let RecvAncillaryMessage::ScmRights(descriptors) = message { Some(descriptors) } else { None }
     });
     let mut descriptors = descriptors.flatten();
-    // Padding leaves room for more than one.
+    // Because of padding, more than one descriptor may fit.
     let (descriptor, more) = (descriptors.next(), descriptors.next());
     if received.bytes == 0 {
         return Ok(None);
@@ -79,7 +79,6 @@ pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instan
     Ok(Some(Message { bytes, descriptor }))
 }
 
-/// Waits until there is something to receive.
 fn wait(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
