@@ -1,7 +1,7 @@
-//! Frames encoded by our own codecs, written as a ZIP archive of PNGs or an animated WebP.
+//! Encodes frames by our own codecs, and muxes them as a ZIP archive of PNGs or an animated WebP.
 //!
-//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, which are a PNG file or the
-//! `ANMF` chunk of an animated WebP. Both are final, so muxing copies them.
+//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, a PNG file or the `ANMF`
+//! chunk of an animated WebP. Muxing copies both unchanged.
 //!
 //! Each frame of the animation is independent: its visible part, cropped at even pixels, on a cleared canvas (RFC 9649,
 //! section 2.7.1.1: dispose to background, do not blend).
@@ -15,7 +15,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
-/// Quality of WebP frames, lower than for single pictures as an animation has many.
+/// Quality of WebP frames, lower than of single pictures because an animation has many.
 const QUALITY: u8 = 80;
 /// `ANMF` flags: do not blend, dispose to background.
 const INDEPENDENT: u8 = 0b11;
@@ -199,7 +199,7 @@ mod tests {
         write_animated_webp(&segments, Size::new(32, 20), true, &file).unwrap();
         let mut decoder = image_webp::WebPDecoder::new(BufReader::new(File::open(&file).unwrap())).unwrap();
         assert_eq!((decoder.num_frames(), decoder.dimensions(), decoder.has_alpha()), (4, (32, 20), true));
-        // Without it this decoder does not dispose frames.
+        // Without this colour the decoder does not dispose frames.
         decoder.set_background_color([0; 4]).unwrap();
         let (mut pixels, mut total) = (vec![0; 32 * 20 * 4], 0);
         for expected in &frames {
