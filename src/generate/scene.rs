@@ -1,9 +1,8 @@
-//! Description of a scene: background, ground, prop, lighting, air, depth of field and grading. Input of the renderer.
+//! Description of a scene, the renderer's input: background, ground, prop, lighting, air, depth of field and grading.
 
 use super::linear_rgb::Rgb;
 use super::surface::Surface;
 
-/// A complete scene.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scene {
     pub(super) seed: u32,
@@ -37,7 +36,7 @@ pub(super) enum Background {
 pub(super) struct View {
     pub(super) place: Place,
     pub(super) hour: Hour,
-    /// Colours named in the prompt, for its lamps, flowers or walls.
+    /// Colours named in the prompt, for lamps, flowers or walls.
     pub(super) colors: Vec<Rgb>,
     /// Cloud cover, 0 (blue sky) to 1 (overcast).
     pub(super) clouds: f32,

@@ -2,7 +2,6 @@
 
 use super::linear_rgb::Rgb;
 
-/// A material.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Material {
     /// Matt paint.
@@ -78,7 +77,6 @@ pub(super) enum Species {
     Barn,
 }
 
-/// Finish of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Glossy,

@@ -8,7 +8,7 @@ use crate::generate::render::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pi
 use crate::generate::render::sprite::{Sprite, SpriteShape};
 use crate::generate::scene::{Hour, Place};
 
-/// Colours of the sky from its top to the horizon, of the sun's glow, of clouds in light and in shade.
+/// Colours of the sky from top to horizon, of the sun's glow, and of clouds in light and in shade.
 pub(super) struct Colors {
     pub(super) top: Rgb,
     pub(super) middle: Rgb,
@@ -16,7 +16,7 @@ pub(super) struct Colors {
     pub(super) glow: Rgb,
     pub(super) cloud: Rgb,
     pub(super) shade: Rgb,
-    /// Height of the sun above the horizon, in heights of the picture.
+    /// Height of the sun above the horizon in picture heights.
     pub(super) sun: f32,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Sky over water. A beach sees a strip of it, with surf where the sand begins; a lake has hills beyond.
+/// Sky over water. A beach has a strip of water, with surf at the sand; a lake has hills beyond.
 pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let horizon = context.horizon;
     let colors = colors(context.view.hour);
