@@ -21,10 +21,8 @@ pub fn detect_container(bytes: &[u8]) -> Result<Container, DecodeError> {
     }
 }
 
-/// The detected format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// A supported container.
     Supported(Container),
     /// Another format, named when it is common.
     Unsupported(Option<&'static str>),

@@ -250,7 +250,6 @@ mod tests {
         placed(cutout, &layout)
     }
 
-    /// The largest difference of any channel.
     fn largest_difference(a: &Frame, b: &Frame) -> u8 {
         assert_eq!(a.size(), b.size());
         a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)

@@ -53,7 +53,6 @@ pub(super) fn cell_side(subject: Rect) -> usize {
 }
 
 impl Silhouette {
-    /// The silhouette of `subject` on `canvas`.
     fn new(canvas: &Frame, subject: Rect) -> Self {
         let side = cell_side(subject);
         let (columns, rows) = ((subject.width as usize).div_ceil(side), (subject.height as usize).div_ceil(side));
@@ -168,9 +167,7 @@ pub(super) fn is_cropped(last_row: impl Iterator<Item = u8>, subject: Rect) -> b
 /// A subject on a ground, under a light that casts a shadow.
 pub(super) struct GroundScene {
     light: Light,
-    /// Row of the horizon.
     horizon: f32,
-    /// Rows of the canvas.
     height: u32,
     subject: Rect,
     /// Whether the subject ends at the lower border of its source or of the canvas, which may crop it.

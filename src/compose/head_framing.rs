@@ -144,7 +144,6 @@ fn span(first: f32, last: f32, side: u32) -> Range<usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) size: Size,
-    /// The visible part of the picture.
     pub(super) from: Rect,
     /// Columns of the window to the left of that part, and rows above it.
     pub(super) before: (u32, u32),
@@ -212,7 +211,6 @@ impl Bounds {
         }
     }
 
-    /// The first row that must be visible.
     fn least_top(&self) -> f64 {
         if self.cut_above { self.top } else { self.top - MIN_HEADROOM * self.face }
     }

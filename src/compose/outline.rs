@@ -13,7 +13,6 @@ const MIN_WIDTH: f32 = 1.0 / 16.0;
 /// Coverage, of 255, that is dilated.
 const SEED_ALPHA: u8 = 128;
 
-/// Whether a line of `width` pixels is drawn.
 pub(super) fn is_visible(width: f32) -> bool {
     width >= MIN_WIDTH
 }

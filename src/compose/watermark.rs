@@ -112,7 +112,6 @@ mod tests {
         Watermark { mark: Mark::Text(line.to_owned()), opacity }
     }
 
-    /// The bounds of all pixels that differ.
     fn changed(before: &Frame, after: &Frame) -> Option<Rect> {
         assert_eq!(before.size(), after.size());
         let size = before.size();

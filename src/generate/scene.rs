@@ -20,7 +20,6 @@ pub(super) struct Scene {
     pub(super) grade: Grade,
 }
 
-/// The background behind the ground.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Background {
     /// Seamless paper that curves into the floor.
@@ -42,7 +41,6 @@ pub(super) struct View {
     pub(super) clouds: f32,
 }
 
-/// The place that a view shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Sky,
@@ -104,9 +102,7 @@ pub(super) enum Prop {
 /// Lighting of a scene: key light, ambient light and modifiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lighting {
-    /// Colour of the key light.
     pub(super) key: Rgb,
-    /// Colour of the ambient light.
     pub(super) ambient: Rgb,
     /// Position of the key light: -1 (left) to 1 (right).
     pub(super) side: f32,

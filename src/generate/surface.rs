@@ -4,7 +4,6 @@ use super::linear_rgb::Rgb;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Material {
-    /// Matt paint.
     Plain,
     Marble,
     Granite,
@@ -62,7 +61,6 @@ pub(super) enum Material {
     Checks,
 }
 
-/// A species of wood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Species {
     Oak,

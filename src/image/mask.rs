@@ -58,10 +58,7 @@ impl RawMask {
         self.edge
     }
 
-    /// This mask with changed values.
-    ///
-    /// # Panics
-    /// When `change` leaves a value that is no probability.
+    /// This mask with changed values. Panics when `change` leaves a value that is no probability.
     #[must_use]
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut [f32])) -> Self {
         change(&mut self.values);

@@ -50,7 +50,6 @@ impl GeneratedBackdrop {
         self.0.as_ref().map_or(0, |(_, canvas)| canvas.area() + WORKING_PIXELS)
     }
 
-    /// Renders the backdrop on a CPU worker.
     pub(super) async fn rendered(self, workers: &Workers<'_>) -> Result<RenderedBackdrop, EngineError> {
         let Some((prompt, canvas)) = self.0 else { return Ok(RenderedBackdrop(None)) };
         let rendered = workers.run("draw", move || generate::render(&prompt, canvas)).await?;
@@ -61,13 +60,11 @@ impl GeneratedBackdrop {
 /// The rendered backdrop, if any, and the time of rendering.
 pub(super) struct RenderedBackdrop(Option<(Rendered, Duration)>);
 
-/// A scene with its materials.
 pub(super) struct Placed {
     pub(super) scene: Arc<Scene>,
     pub(super) materials: Materials,
     /// Words of the prompt for which the generator has a scene.
     pub(super) understood: Option<Vec<String>>,
-    /// Time of rendering.
     pub(super) took: Duration,
 }
 

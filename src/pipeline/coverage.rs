@@ -24,7 +24,6 @@ const UNCERTAIN: f32 = 0.5;
 /// Cuts the subject out of a frame by a guide.
 pub(super) type CutOut<'a> = &'a dyn Fn(Frame, Guide<'_>, &Options) -> Result<Cutout, NoSubject>;
 
-/// The source of a subject's coverage.
 pub(super) enum Coverage {
     Network {
         /// Mask of the window.
@@ -38,9 +37,7 @@ pub(super) enum Coverage {
         /// The pixels of the window, with their copy on a device; `None` if the window is the whole picture.
         crop: Option<Frame>,
     },
-    /// The caller's mask.
     Mask(AlphaMatte),
-    /// The caller's trimap.
     Trimap(Trimap),
     /// The alpha channel of the picture, which is already a cutout.
     OwnAlpha,

@@ -86,7 +86,6 @@ fn grey(frame: &Frame) -> AlphaMatte {
     AlphaMatte::new(frame.size(), frame.pixels().as_chunks::<4>().0.par_iter().map(value).collect::<Vec<u8>>())
 }
 
-/// The label of each pixel.
 fn labels(frame: &Frame) -> Trimap {
     let label = |pixel: &[u8; 4]| match (pixel[3], luma(pixel)) {
         (..VISIBLE, _) | (_, GREY..WHITE) => Trimap::UNKNOWN,

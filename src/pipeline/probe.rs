@@ -61,7 +61,6 @@ impl Probed {
         Ok(Self(probed?))
     }
 
-    /// The flaw of the source.
     pub(super) const fn flaw(&self) -> Option<Warning> {
         match &self.0.source {
             ProbedFile::Encoded { header: Header { flaw: Some(flaw), .. }, .. } => Some(Warning::Flawed(*flaw)),
@@ -99,7 +98,6 @@ impl Probed {
         Ok(Self(workers.timed_wait("decode", took, receive).await??))
     }
 
-    /// Pixels of all files.
     pub(super) fn decoded(self, buffers: &BufferPool) -> Result<PerFile<Frame>, PipelineError> {
         self.0.try_map(|_, file| file.decoded(buffers))
     }

@@ -85,7 +85,6 @@ pub(super) fn model_of(retoucher: &dyn Retoucher, retouch: Retouch) -> String {
     }
 }
 
-/// The enlarged size of a picture of `size`.
 fn larger(size: Size, factor: Option<Factor>, limit: CanvasLimit) -> Result<Size, OutputTooLarge> {
     let by = factor.map_or(1, Factor::get);
     let size = Size::new(size.width.saturating_mul(by), size.height.saturating_mul(by));

@@ -16,7 +16,6 @@ use crate::matting::Method;
 use std::sync::LazyLock;
 
 fields! {
-    /// Endpoint-specific fields of the drop-in routes.
     struct DropInFields {
         /// Format of the result; without a background a `jpg` is on white.
         format: OutputFormat = Some("png");
@@ -47,7 +46,6 @@ fields! {
     }
 }
 
-/// All fields of the drop-in routes.
 type DropIn = (DropInFields, Common, UploadMarks);
 
 /// The subject on transparency or a colour, billed as `/remove`.

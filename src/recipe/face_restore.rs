@@ -6,7 +6,6 @@ use super::{FieldError, Fields, Fraction, Recipe, Retouch, RgbaOnly, ScaleOrNone
 use crate::image::OutputFormat;
 
 fields! {
-    /// Endpoint-specific fields of `/face-restore`.
     struct RestoreFields {
         /// Factor of enlargement in width and height; faces are restored in the enlarged picture.
         scale: ScaleOrNone = Some("1");

@@ -9,7 +9,6 @@ use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// Endpoint-specific fields of `/headshot`.
     struct HeadshotFields {
         /// Colour of the background.
         bg_color: Color = Some("#F4F4F5");
@@ -26,7 +25,6 @@ fields! {
 
 pub(super) type Headshot = (HeadshotFields, Common, UploadMarks);
 
-/// The default background.
 const PAPER: Color = Color([0xF4, 0xF4, 0xF5, 255]);
 
 /// The recipe. Its scene is a studio shot's, which is the result for a picture without a face.

@@ -9,7 +9,6 @@ use crate::compose::Scene;
 use crate::matting::Method;
 
 fields! {
-    /// Endpoint-specific fields of `/remove`, `/remove-url` and their batches.
     struct RemoveFields {
         /// Format of the result; both have alpha.
         format: CutoutFormat = Some("png");
@@ -25,7 +24,6 @@ fields! {
 /// Result of `/mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The matte.
     #[default]
     Matte,
     /// The clean mask before matting.
@@ -35,7 +33,6 @@ pub(super) enum Stage {
 choice!(Stage { "matte" => Self::Matte, "mask" => Self::Mask });
 
 fields! {
-    /// Endpoint-specific fields of `/mask`.
     struct MaskFields {
         /// Format of the result.
         format: CutoutFormat = Some("png");

@@ -8,7 +8,6 @@ use crate::image::color::Color;
 use crate::image::{OutputFormat, SourceUrl};
 
 fields! {
-    /// Endpoint-specific fields of `/replace-bg`.
     struct ReplaceFields {
         /// Address of a background picture; used when there is no `bg_file`.
         bg_url: SourceUrl = None;

@@ -11,7 +11,6 @@ use crate::image::{OutputFormat, Quality, SourceUrl};
 /// Path of the endpoint.
 pub const BACKDROP_PATH: &str = "/replace-bg-ai";
 
-/// Description of the endpoint in the contract.
 pub(super) const DESCRIPTION: &str = "\
 Only for accounts that may generate backdrops. The subject is cut out, the backdrop is generated from `prompt`, and the subject is
 composed on it; the subject's pixels stay unchanged, and the result has the size of the picture unless a size is sent.
@@ -25,7 +24,6 @@ diffusion model; `x-service-prompt-words` lists the words that it recognized. Ba
 prompt, model and aspect ratio.
 ";
 
-/// The default quality of a WebP.
 const WEBP_QUALITY: u8 = 80;
 
 /// Grounding in a picture without scene data: soft light from above, the horizon a little below the middle.
@@ -35,7 +33,6 @@ pub const UNKNOWN_GROUNDING: Grounding = Grounding {
 };
 
 fields! {
-    /// Endpoint-specific fields of `/replace-bg-ai`.
     struct BackdropFields {
         /// What the backdrop shows, in words. Required, here or in the preset.
         prompt: Prompt = None;

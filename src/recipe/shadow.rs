@@ -8,7 +8,6 @@ use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// Endpoint-specific fields of `/shadow`.
     struct ShadowFields {
         /// Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards.
         angle: Whole<0, 360> = Some("135");

@@ -68,10 +68,8 @@ pub(super) trait Marks {
     fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>);
 }
 
-/// Text or picture of a watermark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mark {
-    /// Text.
     Text(WatermarkText),
     /// A picture with this address.
     Picture(SourceUrl),
@@ -89,7 +87,6 @@ impl Mark {
     }
 }
 
-/// Watermark and despill, from fields of a request.
 pub(super) trait OwnMarks: Group {
     /// Whether `watermark` is text instead of an address.
     const IS_TEXT: bool;
@@ -97,7 +94,6 @@ pub(super) trait OwnMarks: Group {
     fn despill(&self) -> f32;
     /// Opacity of the watermark, 0 to 1.
     fn opacity(&self) -> f32;
-    /// The watermark.
     fn mark(&self) -> Option<Mark>;
 }
 
@@ -203,7 +199,6 @@ impl OwnMarks for UrlFields {
     }
 }
 
-/// The cutout options of the shared fields.
 pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
     Cut {
         matting: matting::Options {

@@ -7,7 +7,6 @@ use crate::compose::{Aspect, Background, Framing, Scene};
 use crate::image::OutputFormat;
 
 fields! {
-    /// Endpoint-specific fields of `/smart-crop`.
     struct CropFields {
         /// Padding around the subject in pixels of the source, within the picture. With `aspect` it is equal on opposite sides, within the picture on the farther side.
         padding: PaddingPx = Some("8");
@@ -20,7 +19,6 @@ fields! {
     }
 }
 
-/// The restriction of `/smart-crop`.
 pub(super) const KEEPS_BACKGROUND: &str = "The old background is kept: `despill` above 0 is refused.";
 
 pub(super) type Crop = (CropFields, Common, UploadMarks);

@@ -7,7 +7,6 @@ use crate::compose::{Anchor, Framing, Outline, Scene};
 use crate::image::color::Color;
 
 fields! {
-    /// Endpoint-specific fields of `/sticker`.
     struct StickerFields {
         /// Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless `padding` is sent.
         stroke_width: Whole<0, 100> = Some("16");

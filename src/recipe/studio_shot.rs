@@ -7,13 +7,11 @@ use crate::compose::{Anchor, Aspect, Background, Enhance, Framing, Padding, Resi
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
-/// Description of the endpoint in the contract.
 pub(super) const DESCRIPTION: &str = "\
 The shadow is black, of 35 % opacity, 8 pixels to the right and 12 down, and blurred with a standard deviation of 10 pixels; it is
 mixed with the background in encoded (sRGB) values. A step of `bg_blur` is a standard deviation of 0.05 % of the picture's longer side.";
 
 fields! {
-    /// Endpoint-specific fields of `/studio-shot`.
     struct StudioFields {
         /// Colour of the background.
         bg_color: Color = Some("#FFFFFF");

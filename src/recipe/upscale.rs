@@ -7,7 +7,6 @@ use crate::image::OutputFormat;
 use crate::model::Factor;
 
 fields! {
-    /// Endpoint-specific fields of `/upscale`.
     struct UpscaleFields {
         /// Factor of enlargement in width and height; neither side of the result exceeds 8192 pixels.
         scale: Scale = Some("2");

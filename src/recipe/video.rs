@@ -121,7 +121,6 @@ pub struct VideoRecipe {
 }
 
 fields! {
-    /// Endpoint-specific fields of `/video/remove`.
     struct VideoFields {
         /// Format of the result: `webm` is VP9 with alpha, `mov` ProRes 4444, `png_sequence` a ZIP archive of PNG files. `mp4` has no alpha and needs `bg_color` or `channels=alpha`; the alpha of `gif` is binary.
         format: VideoFormat = Some("webm");

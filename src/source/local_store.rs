@@ -35,10 +35,8 @@ use tokio::sync::mpsc;
 /// Listed entries buffered ahead of the reader.
 const BUFFERED_ENTRIES: usize = 1024;
 
-/// Prefix of temporary file names.
 const TEMPORARY_PREFIX: &str = ".backdrop-";
 
-/// An object store in a local folder.
 #[derive(Debug)]
 pub(super) struct LocalStore {
     inner: LocalFileSystem,

@@ -109,7 +109,6 @@ fn escape_elements(listing: Bytes, open: &str, close: &str) -> Bytes {
     }
 }
 
-/// Replaces XML character references.
 fn unescape_xml(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

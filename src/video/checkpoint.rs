@@ -25,9 +25,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens an existing folder for the job identified by `plan`; segments of another job are removed.
-    ///
-    /// # Errors
+    /// Opens an existing folder for the job identified by `plan`; segments of another job are removed. Fails with
     /// [`VideoError::Io`].
     pub(super) async fn open(folder: &Path, codec: Codec, plan: String) -> Result<Self, VideoError> {
         let folder = folder.to_owned();
@@ -54,10 +52,7 @@ impl Checkpoint {
         self.frames.iter().sum()
     }
 
-    /// Discards all segments.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Discards all segments. Fails with [`VideoError::Io`].
     pub(super) async fn restarted(mut self) -> Result<Self, VideoError> {
         self.files.clear();
         self.frames.clear();
@@ -82,9 +77,7 @@ impl Checkpoint {
         &self.folder
     }
 
-    /// Completes the next segment, of `frames` frames: saves `state`, then syncs and renames its file.
-    ///
-    /// # Errors
+    /// Completes the next segment, of `frames` frames: saves `state`, then syncs and renames its file. Fails with
     /// [`VideoError::Io`].
     pub(super) async fn finish(&mut self, frames: u64, state: Vec<u8>) -> Result<(), VideoError> {
         let index = self.files.len();

@@ -105,7 +105,6 @@ impl FrameCompositor {
     }
 }
 
-/// Whether the result has an alpha channel.
 pub(super) fn has_alpha(recipe: &VideoRecipe) -> bool {
     recipe.channels == Channels::Rgba
         && recipe.format != VideoFormat::Mp4

@@ -62,7 +62,6 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// Names of the missing protections.
     #[must_use]
     pub(super) fn missing(self) -> Vec<&'static str> {
         let Self { landlock, network } = self;
@@ -77,10 +76,7 @@ impl Confinement {
     }
 }
 
-/// Confines the process that `command` will start.
-///
-/// # Errors
-/// When a required file cannot be opened.
+/// Confines the process that `command` will start. Fails when a required file cannot be opened.
 pub(super) fn confine(
     command: &mut Command,
     program: &Path,
@@ -126,10 +122,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// The protections of the process that was started with the command, which must be dropped. Warns, once, of missing
-    /// protections.
-    ///
-    /// # Errors
-    /// When the report of the process cannot be read.
+    /// protections. Fails when the report of the process cannot be read.
     pub(super) fn of_started(mut self) -> io::Result<Confinement> {
         static WARNED: AtomicBool = AtomicBool::new(false);
         let mut bytes = Vec::new();

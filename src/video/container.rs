@@ -14,7 +14,6 @@ pub(super) enum Container {
     Mov,
     /// Matroska and `WebM`.
     Matroska,
-    /// GIF.
     Gif,
 }
 
@@ -37,10 +36,8 @@ impl Container {
         }
     }
 
-    /// The container of the file that begins with `bytes`.
-    ///
-    /// # Errors
-    /// [`VideoError::Unsupported`] for another recognised format, else [`VideoError::Unreadable`].
+    /// The container of the file that begins with `bytes`. Fails with [`VideoError::Unsupported`] for another
+    /// recognised format, else [`VideoError::Unreadable`].
     pub(super) fn detect(bytes: &[u8]) -> Result<Self, VideoError> {
         let at = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
         if at(0, 6) == b"GIF87a" || at(0, 6) == b"GIF89a" {

@@ -35,10 +35,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Starts decoding.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Starts decoding. Fails with [`VideoError::Io`].
     pub(super) fn start(tools: &Tools, probed: &Probed, buffers: &BufferPool) -> Result<Self, VideoError> {
         let Probed { clip, source } = probed;
         // Processor time: a second per frame, ten times what the costliest codecs take at 1920×1080.
@@ -49,11 +46,8 @@ impl Decoder {
         Ok(Self { process, output, buffers: buffers.clone(), clip: clip.clone(), decoded_frames: 0 })
     }
 
-    /// The next frame, opaque; `None` after the last.
-    ///
-    /// # Errors
-    /// [`VideoError::TooLarge`] when the clip exceeds its probed length or the limit on frames, [`VideoError::Exhausted`],
-    /// [`VideoError::Io`].
+    /// The next frame, opaque; `None` after the last. Fails with [`VideoError::TooLarge`] when the clip exceeds its
+    /// probed length or the limit on frames, [`VideoError::Exhausted`], [`VideoError::Io`].
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, VideoError> {
         let Some(output) = &mut self.output else { return Ok(None) };
         // Filled by the decoder, or dropped.
@@ -78,11 +72,9 @@ impl Decoder {
         Ok(Some(Frame::new(self.clip.size, pixels)))
     }
 
-    /// After the last frame: warnings about the clip.
-    ///
-    /// # Errors
-    /// [`VideoError::Unreadable`] when there was no frame at all, [`VideoError::Exhausted`], [`VideoError::Tool`] when the decoder
-    /// was killed or the system had no threads or memory for it.
+    /// Ends the decoder after the last frame; returns warnings about the clip. Fails with [`VideoError::Unreadable`] when there was no frame at
+    /// all, [`VideoError::Exhausted`], [`VideoError::Tool`] when the decoder was killed or the system had no threads or
+    /// memory for it.
     pub(super) async fn finish(self) -> Result<Vec<String>, VideoError> {
         let Self { process, output, decoded_frames, clip, .. } = self;
         drop(output);

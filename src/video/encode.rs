@@ -24,14 +24,16 @@ use tokio::process::ChildStdin;
 /// Time without accepted input after which an encoder counts as stuck.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The codec of a segment's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     /// VP9, with or without alpha.
-    Vp9 { alpha: bool },
+    Vp9 {
+        alpha: bool,
+    },
     /// `ProRes` 4444, with or without alpha.
-    ProRes { alpha: bool },
-    /// H.264.
+    ProRes {
+        alpha: bool,
+    },
     H264,
     /// Lossless, as an intermediate for GIF, whose palette needs a pass over the whole clip.
     Ffv1,
@@ -66,7 +68,6 @@ impl Codec {
         }
     }
 
-    /// Name of the muxer.
     const fn container(self) -> &'static str {
         match self {
             Self::Vp9 { .. } => "webm",
@@ -86,7 +87,6 @@ impl Codec {
 /// The writer of a segment.
 #[derive(Debug)]
 pub(super) enum Encoder {
-    /// An ffmpeg process.
     Ffmpeg {
         process: ToolProcess,
         /// Standard input of the process.
@@ -97,10 +97,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// Starts a segment of at most `frames` frames in `file`, which is replaced.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Starts a segment of at most `frames` frames in `file`, which is replaced. Fails with [`VideoError::Io`].
     pub(super) async fn start(
         tools: &Tools,
         codec: Codec,
@@ -129,10 +126,8 @@ impl Encoder {
         }
     }
 
-    /// Writes one frame: packed RGBA, or an encoded frame for a file of records.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`] when the disk is full, [`VideoError::Tool`], [`VideoError::Exhausted`].
+    /// Writes one frame: packed RGBA, or an encoded frame for a file of records. Fails with [`VideoError::Io`] when the
+    /// disk is full, [`VideoError::Tool`], [`VideoError::Exhausted`].
     pub(super) async fn write(self, bytes: &[u8]) -> Result<Self, VideoError> {
         match self {
             Self::Ffmpeg { process, mut input } => {

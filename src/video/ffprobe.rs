@@ -102,7 +102,6 @@ struct Tags {
     alpha_mode: Option<String>,
 }
 
-/// Starts ffprobe on `file`.
 fn start(tools: &Tools, arguments: &[OsString], file: &Path) -> Result<ToolProcess, VideoError> {
     ToolProcess::start(&tools.ffprobe, arguments, Files { input: Some(file), folder: None }, LIMITS)
 }
@@ -153,7 +152,6 @@ fn rejected_codec(messages: &str) -> Option<String> {
     Some(name.chars().filter(char::is_ascii_graphic).take(32).collect())
 }
 
-/// Measures a stream by its packets.
 pub(super) async fn measure(
     tools: &Tools,
     file: &Path,

@@ -61,7 +61,6 @@ impl Rate {
         u64::try_from(micros).unwrap_or(u64::MAX)
     }
 
-    /// Duration of `frames` in seconds.
     pub(super) fn length(self, frames: u64) -> f64 {
         frames as f64 * f64::from(self.seconds) / f64::from(self.frames)
     }

@@ -21,20 +21,16 @@ const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-
 pub(super) struct Source {
     pub(super) file: PathBuf,
     pub(super) container: Container,
-    /// Index of the video stream.
     pub(super) video_stream: u32,
-    /// Index of the audio stream.
     pub(super) audio_stream: Option<u32>,
     /// Whether frames are sampled at the clip's rate, because their times are irregular.
     pub(super) is_sampled: bool,
-    /// Whether the frames have alpha.
     pub(super) has_alpha: bool,
     /// The decoder that reads alpha, if it is not ffmpeg's default.
     pub(super) alpha_decoder: Option<&'static str>,
     pub(super) colors: ColorCoding,
 }
 
-/// Colour coding of a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColorCoding {
     /// Tagged in the file.

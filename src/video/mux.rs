@@ -22,7 +22,6 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 /// Maximum frame rate of a GIF: delays are in hundredths of a second, and players slow down below two of them.
 pub(super) const GIF_MAX_RATE: Rate = Rate { frames: 50, seconds: 1 };
 
-/// The inputs of the result file.
 #[derive(Debug)]
 pub(super) struct Mux<'a> {
     pub(super) tools: &'a Tools,
@@ -36,10 +35,8 @@ pub(super) struct Mux<'a> {
 }
 
 impl Mux<'_> {
-    /// Writes the result into the job's folder. Returns its path and warnings.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`], [`VideoError::Tool`], [`VideoError::Exhausted`].
+    /// Writes the result into the job's folder. Returns its path and warnings. Fails with [`VideoError::Io`],
+    /// [`VideoError::Tool`], [`VideoError::Exhausted`].
     pub(super) async fn write(&self) -> Result<(PathBuf, Vec<String>), VideoError> {
         let mut warnings = Vec::new();
         let name = match self.codec {

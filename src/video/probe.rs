@@ -32,18 +32,12 @@ pub(super) async fn slot(tenant: Tenant) -> Permit {
     PROBE_SLOTS.acquire(tenant, 1).await
 }
 
-/// As [`slot`], for at most `limit`.
-///
-/// # Errors
-/// [`VideoError::Busy`].
+/// As [`slot`], for at most `limit`. Fails with [`VideoError::Busy`].
 pub(super) async fn slot_within(tenant: Tenant, limit: Duration) -> Result<Permit, VideoError> {
     tokio::time::timeout(limit, slot(tenant)).await.map_err(|_| VideoError::Busy)
 }
 
 /// Probes `file` in a slot and checks it against the limits.
-///
-/// # Errors
-/// See [`VideoError`].
 pub(super) async fn probe(tools: &Tools, file: &Path, _slot: Permit) -> Result<Probed, VideoError> {
     let (file, container) = sniff(file).await?;
     let output = ffprobe::run(tools, &file, container).await?;

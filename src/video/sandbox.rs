@@ -42,7 +42,6 @@ pub(super) struct ToolProcess {
     confinement: Confinement,
 }
 
-/// Exit status and messages of a process.
 #[derive(Debug)]
 pub(super) struct Exit {
     pub(super) status: ExitStatus,
@@ -79,7 +78,6 @@ impl Exit {
         false
     }
 
-    /// The limit that ended it.
     fn limit(&self) -> Option<&'static str> {
         #[cfg(unix)]
         {
@@ -98,10 +96,8 @@ impl Exit {
 }
 
 impl ToolProcess {
-    /// Starts `program` with pipes as standard input and output; collects standard error.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`] when it cannot be started.
+    /// Starts `program` with pipes as standard input and output; collects standard error. Fails with [`VideoError::Io`]
+    /// when it cannot be started.
     pub(super) fn start<I: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = I>,
@@ -152,7 +148,6 @@ impl ToolProcess {
         })
     }
 
-    /// The protections that confine it.
     #[cfg(target_os = "linux")]
     pub(super) const fn confinement(&self) -> Confinement {
         self.confinement
@@ -168,10 +163,8 @@ impl ToolProcess {
         self.child.stdout.take()
     }
 
-    /// Closes standard input and waits for the exit.
-    ///
-    /// # Errors
-    /// [`VideoError::Exhausted`] when it does not exit within `timeout`, [`VideoError::Io`] when the system fails.
+    /// Closes standard input and waits for the exit. Fails with [`VideoError::Exhausted`] when it does not exit within
+    /// `timeout`, [`VideoError::Io`] when the system fails.
     pub(super) async fn wait(mut self, timeout: Duration) -> Result<Exit, VideoError> {
         drop(self.child.stdin.take());
         let status = tokio::time::timeout(timeout, self.child.wait())

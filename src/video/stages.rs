@@ -54,7 +54,6 @@ pub(super) struct BatchPermit {
     _batch_slot: Arc<OwnedSemaphorePermit>,
 }
 
-/// The frames of one batch.
 pub(super) struct Batch<T> {
     items: Vec<T>,
     permit: BatchPermit,
@@ -63,7 +62,6 @@ pub(super) struct Batch<T> {
 /// The warning for a clip whose alpha was kept.
 const ALPHA_KEPT: &str = "the clip has transparency, which was kept; `keep_alpha=false` cuts the subject out anew";
 
-/// A frame with its matte.
 pub(super) struct Matted {
     frame: Frame,
     /// `None` if the frame's alpha is the matte.
@@ -73,13 +71,11 @@ pub(super) struct Matted {
     state: Option<Vec<u8>>,
 }
 
-/// The encoder's input for a frame.
 enum EncoderInput {
     Frame(Frame),
     Record(Vec<u8>),
 }
 
-/// A composited frame.
 pub(super) struct Composited {
     input: EncoderInput,
     _permit: BatchPermit,
@@ -164,7 +160,6 @@ impl ClipJob<'_> {
         Ok(BatchPermit { slot, _batch_slot: Arc::new(batch_slot) })
     }
 
-    /// Segments batches into masks.
     pub(super) async fn segment(
         &self,
         mut from: Receiver<Batch<Frame>>,

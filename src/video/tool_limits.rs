@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-/// Resource limits of a process.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
 pub(super) struct ResourceLimits {
     /// Seconds of processor time, over all threads.
     pub(super) cpu: u64,
-    /// Bytes of address space.
     pub(super) memory: u64,
     /// Bytes of the largest file that it may write.
     pub(super) file: u64,

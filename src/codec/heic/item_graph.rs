@@ -151,7 +151,6 @@ pub(super) fn file(bytes: &[u8]) -> Option<Vec<u8>> {
     Some([boxed(b"ftyp", &[b"heic", &[0; 4], b"mif1heic"]), metas].concat())
 }
 
-/// The properties of all items.
 fn properties(configuration: &[u8]) -> Vec<u8> {
     let size = |[columns, rows]: [u16; 2]| {
         let size = [columns * CODED_SIZE[0], rows * CODED_SIZE[1]].map(|side| u32::from(side).to_be_bytes()).concat();

@@ -273,7 +273,6 @@ impl<'a> ItemTables<'a> {
         self.kinds.get(&item).ok_or_else(|| corrupt("a picture that is not there"))
     }
 
-    /// The inputs of a derived `item`.
     pub(super) fn derived_from(&self, item: ItemId) -> &[ItemId] {
         self.derived_from.get(&item).map(Vec::as_slice).unwrap_or_default()
     }
@@ -283,7 +282,6 @@ impl<'a> ItemTables<'a> {
         self.alphas.get(&item).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether the auxiliary picture `item` is an alpha.
     fn is_alpha(&self, item: ItemId) -> Result<bool, DecodeError> {
         let Some(body) = self.property(item, b"auxC") else { return Ok(false) };
         let text = body.get(4..).ok_or_else(truncated)?;
@@ -322,7 +320,6 @@ impl<'a> ItemTables<'a> {
     }
 }
 
-/// The range of the meta box.
 fn meta(bytes: &[u8]) -> Result<Range<usize>, DecodeError> {
     let mut found = None;
     for part in top_level(bytes) {

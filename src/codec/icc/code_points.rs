@@ -8,9 +8,7 @@ use moxcms::{
 /// The code points of a picture whose samples have the full range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::codec) struct CodePoints {
-    /// Colour primaries.
     pub(in crate::codec) primaries: u8,
-    /// Transfer characteristics.
     pub(in crate::codec) transfer: u8,
 }
 

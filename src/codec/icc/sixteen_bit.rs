@@ -6,13 +6,11 @@ use super::{Colors, Samples, catch_panic, changes_colours, transform_to_srgb};
 use moxcms::{ColorProfile, DataColorSpace, Layout, Transform16BitExecutor, TransformOptions};
 use std::sync::Arc;
 
-/// A conversion of 16-bit samples.
 pub(in crate::codec) enum SixteenBitTransform {
     /// A transform of RGB.
     Rgb(Arc<Transform16BitExecutor>),
     /// The sRGB colour of each grey level.
     Grey(Vec<[u16; 3]>),
-    /// A conversion of PQ or HLG.
     HighRange(HighRange),
 }
 

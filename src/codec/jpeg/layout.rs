@@ -56,7 +56,6 @@ pub(in crate::codec) struct Layout {
     is_progressive: bool,
 }
 
-/// Colour model of the components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colors {
     Grey,

@@ -94,7 +94,6 @@ impl Layout {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// The contents of the IDAT chunks.
     pub(super) fn data<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.data.iter().map(|place| &bytes[place.clone()])
     }

@@ -5,9 +5,7 @@ use png::ColorType;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec) enum Packing {
-    /// Alpha alone.
     Grey,
-    /// RGB without alpha.
     Rgb,
     /// RGBA; the colour of fully transparent pixels is zeroed.
     Rgba,
@@ -31,7 +29,6 @@ impl Packing {
         }
     }
 
-    /// Appends the samples of `pixels` to `samples`.
     pub(super) fn pack(self, pixels: &[u8], samples: &mut Vec<u8>) {
         let (pixels, start) = (pixels.as_chunks::<4>().0, samples.len());
         samples.resize(start + pixels.len() * self.bytes(), 0);
@@ -53,7 +50,6 @@ impl Packing {
         }
     }
 
-    /// Packs the samples at the start of `pixels`.
     pub(super) fn pack_in_place(self, pixels: &mut [u8]) -> &[u8] {
         let len = match self {
             Self::Grey => pixel_format::rgba_to_alpha(pixels),

@@ -19,11 +19,9 @@ pub(super) struct StripPixels<'a> {
     pub(super) above: Option<&'a [u8]>,
     /// All rows but the last. They are overwritten.
     pub(super) body: &'a mut [u8],
-    /// The last row.
     pub(super) last: &'a [u8],
 }
 
-/// A compressed strip.
 pub(super) struct Strip<'a> {
     /// Deflate blocks, stored over the strip's pixels if they fit.
     pub(super) bytes: Cow<'a, [u8]>,

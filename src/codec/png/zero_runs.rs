@@ -95,7 +95,6 @@ const fn length_symbol(length: usize) -> (usize, u32, u64) {
     (257 + 4 * extra as usize + (past >> extra), extra, (past & ((1 << extra) - 1)) as u64)
 }
 
-/// Number of occurrences of each symbol.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma+bmi1+bmi2", "x86_64+avx2+fma+bmi1+bmi2"))]
 fn count(bytes: &[u8]) -> [u32; SYMBOLS] {
     // Four tables, so that counting a byte does not wait for the previous count of an equal byte.
@@ -187,7 +186,6 @@ struct Code {
     len: u16,
 }
 
-/// The canonical codes of `lengths`.
 fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
     let mut next = [0u16; MAX_CODE_BITS + 2];
     lengths.iter().filter(|length| **length > 0).for_each(|&length| next[usize::from(length) + 1] += 1);

@@ -23,10 +23,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message.
-///
-/// # Errors
-/// `BrokenPipe` when the other end is closed.
+/// Sends one message. Fails with `BrokenPipe` when the other end is closed.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -43,10 +40,8 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedF
     }
 }
 
-/// Receives one message of exactly `N` bytes; `None` when the other end is closed.
-///
-/// # Errors
-/// `TimedOut` after `deadline`, `InvalidData` for a message of another length or with more than one descriptor.
+/// Receives one message of exactly `N` bytes; `None` when the other end is closed. Fails with `TimedOut` after
+/// `deadline`, `InvalidData` for a message of another length or with more than one descriptor.
 pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instant>) -> io::Result<Option<Message<N>>> {
     if let Some(deadline) = deadline {
         wait(&socket, deadline)?;

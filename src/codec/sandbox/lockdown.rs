@@ -29,10 +29,8 @@ impl Protections {
     }
 }
 
-/// Confines this process, which must have one thread. Standard input, output and error stay open.
-///
-/// # Errors
-/// When descriptors cannot be closed, or privileges could be regained.
+/// Confines this process, which must have one thread. Standard input, output and error stay open. Fails when
+/// descriptors cannot be closed, or privileges could be regained.
 pub(super) fn lock_down() -> io::Result<Protections> {
     close_descriptors()?;
     set_no_new_privs(true)?;

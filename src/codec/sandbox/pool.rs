@@ -64,7 +64,6 @@ struct PoolState {
     idle: VecDeque<Worker>,
     /// Number of idle, busy and starting workers.
     started: usize,
-    /// Number of workers kept ready ahead of demand.
     ready: usize,
     /// Why the last start failed.
     failure: Option<String>,
@@ -114,13 +113,11 @@ impl Workers {
         })
     }
 
-    /// Number of idle, busy and starting workers.
     #[cfg(test)]
     pub(super) fn started(&self) -> usize {
         self.lock().started
     }
 
-    /// Process ids of the idle workers.
     #[cfg(test)]
     pub(super) fn idle(&self) -> Vec<u32> {
         self.lock().idle.iter().map(Worker::id).collect()
@@ -131,7 +128,6 @@ impl Workers {
         self.protections.get().copied()
     }
 
-    /// Why the last start failed.
     pub(super) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
     }
@@ -310,7 +306,6 @@ impl BusyWorker<'_> {
         self.workers.lock().idle.extend(worker);
     }
 
-    /// Ends the worker.
     fn discard(mut self, end: WorkerEnd) {
         metrics::decode_worker_ended(end);
         drop(self.worker.take());

@@ -54,7 +54,6 @@ pub(super) enum Failure {
     Crashed(String),
     /// It was ended from outside: by the system, which lacked memory, or by an operator.
     Killed(String),
-    /// It was killed at the deadline.
     Late(Duration),
     /// It sent an answer that the worker's code never sends.
     Broken(String),
@@ -66,17 +65,14 @@ pub(super) struct Worker {
     child: Child,
     socket: OwnedFd,
     protections: Protections,
-    /// Requests sent to it.
     served: u32,
     /// Limit of its total processor time, in seconds, up to the end of the current request.
     processor_seconds: u64,
 }
 
 impl Worker {
-    /// Starts a worker and waits until it has given up its rights.
-    ///
-    /// # Errors
-    /// When the system has no process left, or the program does not become a worker.
+    /// Starts a worker and waits until it has given up its rights. Fails when the system has no process left, or the
+    /// program does not become a worker.
     pub(super) fn start(program: &Program) -> io::Result<Self> {
         let (socket, other_end) = channel::pair()?;
         let child = Command::new(&program.path)
@@ -105,7 +101,6 @@ impl Worker {
         Ok(worker)
     }
 
-    /// The protections that confine it.
     pub(super) const fn protections(&self) -> Protections {
         self.protections
     }
@@ -115,16 +110,12 @@ impl Worker {
         self.served
     }
 
-    /// Process id.
     #[cfg(test)]
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Sends `request` with its file, and waits for the answer for `time` and a short grace.
-    ///
-    /// # Errors
-    /// See [`Failure`].
     pub(super) fn answer(
         &mut self,
         request: Request,
@@ -204,7 +195,6 @@ fn below_own(resource: Resource, limit: u64) -> u64 {
     getrlimit(resource).maximum.map_or(limit, |maximum| maximum.min(limit))
 }
 
-/// The library search path of this program.
 #[expect(clippy::disallowed_methods, reason = "passed on unchanged, not a setting of this daemon")]
 fn library_path() -> Option<(&'static str, OsString)> {
     Some(("LD_LIBRARY_PATH", std::env::var_os("LD_LIBRARY_PATH")?))

@@ -4,9 +4,7 @@ use crate::codec::decoders::Probed;
 use crate::codec::{Container, DecodeError, Flaw, Header, Limits};
 use crate::image::Size;
 
-/// Bytes of a request.
 pub(super) const REQUEST_BYTES: usize = 34;
-/// Bytes of an answer.
 pub(super) const ANSWER_BYTES: usize = 12;
 
 /// The first code of an answer with a flaw.
@@ -21,15 +19,12 @@ pub(super) struct Request {
     pub(super) len: usize,
     /// The probed size, to decode; `None` to probe.
     pub(super) decode: Option<Size>,
-    /// Whether an embedded colour profile is applied.
     pub(super) applies_profile: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The file was probed or decoded.
     Done(Probed),
-    /// The file was refused.
     Refused(Refusal),
 }
 

@@ -44,10 +44,7 @@ const ALLOWED: &[i64] = &[
 /// cannot read, and the C library falls back to `clone`. It opens files only for hints (the number of processors).
 const UNKNOWN: &[i64] = &[libc::SYS_clone3, libc::SYS_openat];
 
-/// Confines the calling thread and the threads that it starts.
-///
-/// # Errors
-/// When the system has no seccomp.
+/// Confines the calling thread and the threads that it starts. Fails when the system has no seccomp.
 pub(super) fn apply() -> Result<(), seccompiler::Error> {
     // The allowlist comes last: it forbids further filters.
     apply_filter(&unknown()?)?;

@@ -12,7 +12,6 @@ pub(in crate::codec) const MAX_SIDE: u32 = 16_383;
 /// 1.85 MB, 4 took 2.3 s for 1.90 MB.
 const METHOD: c_int = 2;
 
-/// Encodes packed samples losslessly.
 pub(in crate::codec) fn encode_lossless(samples: &[u8], size: Size, color: ColorType) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     WebPEncoder::new(&mut out).encode(samples, size.width, size.height, color).map_err(|error| error.to_string())?;

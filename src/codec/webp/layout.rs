@@ -158,7 +158,6 @@ fn lossless_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
     Ok(Size::new((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
 }
 
-/// Whether lossless data at `at` have alpha.
 fn has_alpha(bytes: &[u8], at: usize) -> Result<bool, DecodeError> {
     Ok(lossless_header(bytes, at)? >> 28 & 1 != 0)
 }

@@ -27,7 +27,6 @@ impl<'a> FittedBackground<'a> {
         Self { picture, part, place, behind, strips, band: Vec::new() }
     }
 
-    /// Number of rows of a band.
     pub(super) fn band(&self) -> u32 {
         strip_rows(self.part, self.place.size())
     }

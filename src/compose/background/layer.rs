@@ -45,7 +45,6 @@ impl<'a> BackgroundLayer<'a> {
         if color.0[3] == 0 { Self::Clear } else { Self::Color(color) }
     }
 
-    /// Whether the background is transparent everywhere.
     pub(in crate::compose) const fn is_clear(&self) -> bool {
         matches!(self, Self::Clear)
     }
@@ -69,7 +68,6 @@ impl<'a> BackgroundLayer<'a> {
     }
 }
 
-/// A band of rows of a [`BackgroundLayer`].
 #[derive(Clone, Copy)]
 pub(in crate::compose) enum BackgroundRows<'a> {
     Clear,
@@ -78,7 +76,6 @@ pub(in crate::compose) enum BackgroundRows<'a> {
     Blurred(&'a BlurredBackground),
 }
 
-/// Buffers for one row.
 #[derive(Default)]
 pub(in crate::compose) struct Scratch {
     line: Vec<[f32; 3]>,

@@ -17,9 +17,7 @@ pub(super) enum DeviceBackground {
     Color(Color),
     Picture {
         picture: Frame,
-        /// How the picture fills the canvas.
         fit: Fit,
-        /// Colour behind the picture.
         behind: Color,
     },
     /// A blurred plate, inpainted and blurred by the host: it has few cells.
@@ -61,7 +59,6 @@ impl DeviceBackground {
         matches!(self, Self::Color(Color([.., 0])))
     }
 
-    /// Bytes to upload.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Color(_) => 0,

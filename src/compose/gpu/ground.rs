@@ -52,7 +52,6 @@ fn last_row(canvas: &Plane, subject: Rect) -> Result<Vec<u32>, String> {
     download(row)?.try_into_vec().map_err(|error| error.to_string())
 }
 
-/// Mean coverage of each cell of the subject.
 fn silhouette(canvas: &Plane, subject: Rect) -> Result<Vec<f32>, String> {
     let Rect { left, top, width, height } = subject;
     let bounds = [left, top, left + width, top + height];

@@ -73,7 +73,6 @@ fn memory(size: Size, layout: &Layout, scene: &Scene, materials: &Materials) -> 
 /// A picture composed on the device, and its transfers.
 pub(crate) struct Composed {
     pub(crate) composite: Composite,
-    /// The subject's bounds in the composite.
     pub(crate) subject: Rect,
     /// Bytes moved between host and device.
     pub(crate) transferred: Transferred,

@@ -28,7 +28,6 @@ pub(super) const EXTENT_BYTES: usize = 2 * size_of::<u32>();
 pub(super) struct Canvas {
     /// Packed pixels.
     pub(super) pixels: TensorData,
-    /// Bounds of the subject.
     pub(super) subject: Rect,
     /// Transfers of the ground shadow.
     pub(super) grounding: Transferred,

@@ -13,7 +13,6 @@ pub(super) struct NaturalCanvas {
     pub(super) size: Size,
     /// Exact aspect.
     pub(super) shape: Size,
-    /// The visible part of the source.
     pub(super) from: Rect,
     /// Columns of the canvas to the left of that part, and rows above it.
     pub(super) before: (u32, u32),

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A crop of `aspect` around `subject`.
 fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
     let framing = Framing::Cropped { aspect: Aspect::new(aspect.0, aspect.1), padding: 0 };
     composed(source, subject, &Scene { framing, ..on(Background::EdgeColor) }, Materials::default())

@@ -74,7 +74,6 @@ fn shadow(dx: f32, dy: f32, sigma: f32, opacity: f32) -> Option<Shadow> {
     Some(Shadow { color: Color::BLACK, opacity, dx, dy, sigma })
 }
 
-/// The largest difference of any channel.
 fn largest_difference(a: &Frame, b: &Frame) -> u8 {
     assert_eq!(a.size(), b.size());
     a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)

@@ -27,7 +27,6 @@ impl CacheKey {
         digits + SUFFIX
     }
 
-    /// Parses an object name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let digits = name.strip_suffix(SUFFIX).filter(|digits| digits.len() == 64 && digits.is_ascii())?;
         let mut key = [0; 32];

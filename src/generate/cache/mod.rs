@@ -38,7 +38,6 @@ use tokio::time::timeout;
 
 /// Time limit of one operation of the store. Lookups, and the evictions that they cause, delay a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit of listing the store.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum number of concurrent writes. Their pictures stay in memory until written, up to 25 s if the store hangs.
 const MAX_WRITES: usize = 4;
@@ -51,7 +50,6 @@ pub(super) struct Cache {
     objects: StorageLocation,
     max_picture_bytes: usize,
     index: Mutex<LruIndex>,
-    /// Pictures that are being written.
     writing: Mutex<HashMap<CacheKey, Bytes>>,
     /// Time of the last listing; locked while the store is listed.
     listed_at: AsyncMutex<Option<Instant>>,

@@ -20,7 +20,6 @@ pub(in crate::generate) struct ParsedPrompt {
     /// Colours of the place, or without a noun.
     pub(in crate::generate) colors: Vec<Rgb>,
     pub(in crate::generate) lights: Vec<LightStyle>,
-    /// Colours of the light.
     pub(in crate::generate) light_colors: Vec<Rgb>,
     pub(in crate::generate) light_from: Option<LightDirection>,
     pub(in crate::generate) tones: Vec<Tone>,

@@ -21,7 +21,6 @@ pub(super) struct Parser {
     parsed: ParsedPrompt,
     /// Adjectives and a material that may precede a noun.
     pending: NounPhrase,
-    /// Set by the last preposition.
     target: Target,
     negated: bool,
     /// Whether the last token was negated; "or" then continues the negation.
@@ -169,7 +168,6 @@ impl Parser {
         }
     }
 
-    /// Removes a negated concept.
     fn exclude(&mut self, entry: &'static Concept, text: &str) {
         let parsed = &mut self.parsed;
         let meaning = entry.meaning;

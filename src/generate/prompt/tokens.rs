@@ -5,7 +5,6 @@ use crate::generate::vocabulary::{Concept, longest_phrase, lookup};
 /// Maximum number of words that are read, far more than the 500 characters of a prompt contain.
 const MAX_WORDS: usize = 4096;
 
-/// A token of a prompt.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token {
     Known(&'static Concept),

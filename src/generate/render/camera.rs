@@ -11,7 +11,6 @@ pub(super) const SUBJECT_V: f32 = 0.88;
 /// Focal length in picture heights: about 60 mm on full frame.
 const FOCAL: f32 = 1.7;
 
-/// A camera above flat ground.
 #[derive(Clone, Copy)]
 pub(super) struct Camera {
     pub(super) horizon: f32,

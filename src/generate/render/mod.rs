@@ -43,7 +43,6 @@ struct Renderer<'a> {
     sprites: Vec<Sprite>,
 }
 
-/// Renders `scene` to opaque RGBA8.
 pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     let (width, height) = (size.width as usize, size.height as usize);
     let mut pixels = vec![0; size.area() * 4];

@@ -11,7 +11,6 @@ use crate::generate::linear_rgb::Rgb;
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
-/// Grid rows.
 const ROWS: usize = 400;
 /// Maximum grid columns; wider pictures have wider cells.
 const MAX_COLUMNS: usize = 2400;

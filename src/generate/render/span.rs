@@ -69,7 +69,6 @@ impl RgbSpan {
     }
 }
 
-/// Evaluates `value` at each pixel.
 #[inline(always)]
 pub(super) fn per_pixel(value: impl Fn(usize) -> f32) -> ScalarSpan {
     let mut plane = [0.0; SPAN];

@@ -139,7 +139,6 @@ pub(super) fn lighting(parsed: &ParsedPrompt, background: &Background) -> Lighti
     lighting
 }
 
-/// Colour of daylight by time of day.
 fn hour_tint(hour: Hour) -> Rgb {
     match hour {
         Hour::Day => [1.0, 1.0, 1.0],

@@ -20,13 +20,8 @@ pub(super) struct CircuitBreaker {
 
 #[derive(Clone, Copy, Debug)]
 enum BreakerState {
-    Closed {
-        failures: u32,
-    },
-    Open {
-        until: Instant,
-    },
-    /// One probe call is in progress.
+    Closed { failures: u32 },
+    Open { until: Instant },
     HalfOpen,
 }
 

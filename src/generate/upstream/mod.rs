@@ -104,7 +104,6 @@ impl Upstream {
         Some(Self { id, config, sizes, address, key, client, fetcher, breaker })
     }
 
-    /// The supported size with the nearest aspect ratio.
     pub(super) fn size_for(&self, canvas: crate::image::Size) -> Option<PictureSize> {
         PictureSize::nearest(&self.sizes, canvas)
     }

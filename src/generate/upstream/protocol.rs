@@ -27,12 +27,9 @@ fn as_text<S: serde::Serializer>(size: &PictureSize, serializer: S) -> Result<S:
     serializer.collect_str(size)
 }
 
-/// The picture of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// The picture itself.
     Inline(Bytes),
-    /// The picture's address.
     Url(String),
 }
 

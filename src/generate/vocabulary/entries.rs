@@ -24,7 +24,6 @@ const fn color(words: &'static [&'static str], code: u32) -> Concept {
     concept(words, Meaning::Color(code))
 }
 
-/// All concepts.
 pub(in crate::generate) const CONCEPTS: &[Concept] = &[
     // Stone, masonry.
     ground(&["marble", "marbled", "carrara", "calacatta", "quartz"], Material::Marble),

@@ -33,13 +33,11 @@ pub(in crate::generate) enum Meaning {
     Shadow(ShadowStyle),
     /// Background blur, 0 (everything sharp) to 1 (shallow depth of field).
     Focus(f32),
-    /// Seamless paper.
     Sweep,
     Gradient,
     Vignette,
 }
 
-/// A surface of the scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum Slot {
     Ground,
@@ -57,7 +55,6 @@ pub(in crate::generate) enum PropKind {
     Shelf,
 }
 
-/// A lighting style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum LightStyle {
     Soft,
@@ -73,7 +70,6 @@ pub(in crate::generate) enum LightStyle {
     Through(Gobo),
 }
 
-/// Direction of the main light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum LightDirection {
     Left,
@@ -83,7 +79,6 @@ pub(in crate::generate) enum LightDirection {
     Front,
 }
 
-/// An adjective of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum Tone {
     Dark,
@@ -120,7 +115,6 @@ pub(in crate::generate) enum Mood {
     Winter,
 }
 
-/// Appearance of shadows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum ShadowStyle {
     Visible,

@@ -11,7 +11,6 @@ pub(super) use meaning::{Concept, LightDirection, LightStyle, Meaning, Mood, Pro
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Number of words in the longest phrase.
 pub(super) fn longest_phrase() -> usize {
     static LONGEST: LazyLock<usize> = LazyLock::new(|| {
         CONCEPTS.iter().flat_map(|entry| entry.words).map(|words| words.split(' ').count()).max().unwrap_or(1)

@@ -42,7 +42,6 @@ impl Executor for GpuExecutor {
 
 /// Result of matting and composing on the device.
 enum Outcome {
-    /// A finished picture.
     Finished(Box<FinishedPicture>),
     /// An error that the CPU would return too.
     Refused(PipelineError),
@@ -50,7 +49,6 @@ enum Outcome {
     Unsupported,
     /// The cutout of a picture that the device cannot compose.
     Uncomposed(Box<Uncomposed>),
-    /// The device failed.
     Failed(String),
 }
 

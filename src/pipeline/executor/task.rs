@@ -11,7 +11,6 @@ use crate::recipe::Picture;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Mattes and composes pictures.
 pub(in crate::pipeline) trait Executor {
     /// Makes the picture of `task`.
     ///
@@ -28,7 +27,6 @@ pub(in crate::pipeline) struct Task {
     pub(in crate::pipeline) coverage: Coverage,
     /// The part of the picture that is composed.
     pub(in crate::pipeline) picture: Picture,
-    /// Options of matting.
     pub(in crate::pipeline) options: Options,
     /// The part outside of which there is no subject.
     pub(in crate::pipeline) region: Option<Rect>,
@@ -38,24 +36,19 @@ pub(in crate::pipeline) struct Task {
 
 /// Scene, materials and face with which a cutout is composed.
 pub(in crate::pipeline) struct Composition {
-    /// Placement and layers.
     pub(in crate::pipeline) scene: Arc<Scene>,
-    /// The pictures that the scene refers to.
     pub(in crate::pipeline) materials: Materials,
     /// The subject's face, which may frame the picture.
     pub(in crate::pipeline) face: PortraitFace,
 }
 
-/// A finished picture, and measurements.
 pub(in crate::pipeline) struct FinishedPicture {
     pub(in crate::pipeline) composite: Composite,
     /// The subject's bounds in it.
     pub(in crate::pipeline) subject: Rect,
     /// The face in it; `None` if no face detection ran.
     pub(in crate::pipeline) face: Option<FaceFound>,
-    /// Time from mask to cutout.
     pub(in crate::pipeline) matte: Duration,
-    /// Time from cutout to finished picture.
     pub(in crate::pipeline) compose: Duration,
     /// Bytes transferred between host and device for the picture; `None` on the CPU.
     pub(in crate::pipeline) transferred: Option<Transferred>,

@@ -42,7 +42,6 @@ fn scene(endpoint: &str, pairs: &[(&str, &str)]) -> Scene {
     endpoint.recipe(&fields).expect("valid fields").scene
 }
 
-/// A picture and its mask.
 fn subject() -> (Frame, RawMask) {
     let frame = small_picture("goods-camera.jpg");
     let mask = masks(std::slice::from_ref(&frame)).remove(0);

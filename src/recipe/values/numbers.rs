@@ -231,7 +231,6 @@ impl Value for Blur {
     }
 }
 
-/// The largest padding in pixels.
 pub(super) const MAX_PADDING: u32 = 4096;
 
 /// Padding in pixels.

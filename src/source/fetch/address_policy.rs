@@ -17,7 +17,6 @@ use url::Host;
 pub(super) struct AddressPolicy {
     private_origins: HashSet<(Host, u16)>,
     denied: Vec<AddressRange>,
-    /// Returns the addresses of this machine.
     local_addresses: fn() -> io::Result<Vec<IpAddr>>,
     resolver: Arc<dyn Resolve>,
 }

@@ -45,7 +45,6 @@ use url::{Host, Position};
 /// Maximum size of a response header in bytes.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
-/// Maximum number of response header fields.
 const MAX_HEADER_FIELDS: usize = 100;
 
 /// Time limit for clips, which may be twenty times as large as pictures.

@@ -119,7 +119,6 @@ impl TemporalFilter {
 /// Cells per task.
 const FUSED_CELLS: usize = 4096;
 
-/// Inputs and parameters of the fusion.
 struct Fusion<'a> {
     before: &'a TemporalState,
     motion: &'a Motion,

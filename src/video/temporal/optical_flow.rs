@@ -275,7 +275,6 @@ fn refine_patches(
     }
 }
 
-/// Inputs of densification.
 struct Densified<'a> {
     level: &'a PyramidLevel,
     before: &'a Padded,
@@ -312,7 +311,6 @@ struct Patch {
     values: Cells,
     across: Cells,
     downwards: Cells,
-    /// Mean gradient.
     mean: [f32; 2],
     /// Inverse of the structure tensor: xx, xy, yy.
     inverse: [f32; 3],

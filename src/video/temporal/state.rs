@@ -5,14 +5,11 @@ use crate::image::{AlphaMatte, RawMask, Size};
 use crate::matting::FrameMatte;
 use serde::{Deserialize, Serialize};
 
-/// The filter's state after a frame.
 #[derive(Clone, Debug)]
 pub(super) struct TemporalState {
-    /// Size of the frames.
     pub(super) frame: Size,
     /// The frame on the mask's grid.
     pub(super) thumbnail: Thumbnail,
-    /// The filtered mask.
     pub(super) mask: RawMask,
     /// Accumulated weight of each cell, in frames of full certainty.
     pub(super) weight: Vec<f32>,

@@ -15,7 +15,6 @@ struct Course {
     across: ScalarSpan,
     down: ScalarSpan,
     own: ScalarSpan,
-    /// Within the piece, -0.5..0.5.
     x: ScalarSpan,
     y: ScalarSpan,
 }

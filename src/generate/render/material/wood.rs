@@ -11,7 +11,6 @@ use crate::generate::render::span::{RgbSpan, fast_floor, line_coverage, per_pixe
 use crate::generate::surface::Species;
 use backdrop_kernels::noise::cpu::random;
 
-/// Parameters of a species.
 struct SpeciesParams {
     light: u32,
     dark: u32,

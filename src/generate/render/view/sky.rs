@@ -98,7 +98,6 @@ fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &Sca
     light.mix(&cloud, &cover);
 }
 
-/// Sky without ground.
 pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| sky(context, at));
     (plate, if context.view.hour == Hour::Night { stars(context, 0.6) } else { Vec::new() })
@@ -123,7 +122,6 @@ fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
         .collect()
 }
 
-/// Stars and nebulae.
 pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0x5A_2E_8C, 0x1E_5A_A8, 0xC8_4A_6A]);
     let plate = Plate::paint(context.aspect, |at| {
@@ -279,7 +277,6 @@ pub(super) fn dunes(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
 }
 
-/// A row of firs along a ridge.
 fn trees(context: &ViewContext<'_>, at: &TexCoords, ridge: &ScalarSpan, layer: u32, color: Rgb, light: &mut RgbSpan) {
     let many = 15.0 - 4.0 * layer as f32;
     let tall = 0.085 + 0.05 * layer as f32;
