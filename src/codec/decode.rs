@@ -1,5 +1,4 @@
-//! Probes and decodes a file with its container's decoder: in a decode worker if the configuration says so, else in
-//! this process.
+//! Probes and decodes a file with its container's decoder: in a decode worker if configured, else in this process.
 
 use super::decoders;
 use super::error::{DecodeError, not_as_probed};
@@ -31,11 +30,10 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
     Ok(Header { container, size, flaw, limits: *limits, applies_profile: true })
 }
 
-/// Decodes a probed file to an upright sRGB frame with straight alpha. Without [`Header::applies_profile`] the samples
-/// stay as stored.
+/// Decodes a probed file to an upright sRGB frame with straight alpha. Converts colours if [`Header::applies_profile`].
 ///
 /// # Errors
-/// [`DecodeError::Corrupt`] when the content does not match the header, [`DecodeError::Worker`] when no decode worker can be
+/// [`DecodeError::Corrupt`] when the content contradicts the header, [`DecodeError::Worker`] when no worker can be
 /// started.
 pub fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let frame = match sandbox::workers_of(header.container) {

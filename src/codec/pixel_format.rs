@@ -1,7 +1,6 @@
 //! In-place conversions of packed pixels between RGBA, RGB and grey.
 
-/// Expands the RGB triples at the start of `buffer` to opaque RGBA, from the last to the first, so that no unread
-/// triple is overwritten.
+/// Expands RGB triples at the start of `buffer` to opaque RGBA, last to first, so that no unread triple is lost.
 pub(super) fn rgb_to_rgba(buffer: &mut [u8]) {
     for index in (0..buffer.len() / 4).rev() {
         let [red, green, blue] = [buffer[index * 3], buffer[index * 3 + 1], buffer[index * 3 + 2]];

@@ -67,8 +67,7 @@ impl AxisAnchor {
         self.first > 0 && self.last > 0
     }
 
-    /// Start of `length` pixels on an axis of `side` pixels. Without an anchor they are centred in `room` (start and
-    /// length).
+    /// Start of `length` pixels on an axis of `side` pixels. Unanchored, they are centred in `room` (start and length).
     pub(super) const fn start(self, length: u32, room: (u32, u32), side: u32) -> u32 {
         match (self.first > 0, self.last > 0) {
             (false, false) => room.0 + (room.1 - length) / 2,

@@ -16,15 +16,13 @@ pub enum Anchor {
     /// Centred, with padding on all sides, as an uncropped subject.
     #[default]
     Center,
-    /// Each cropped side against the same border of the canvas; [`Scene::anchored`](super::Scene::anchored) measures
-    /// these sides.
+    /// Each cropped side, measured by [`Scene::anchored`](super::Scene::anchored), against that border of the canvas.
     Auto,
     /// `Auto` with the measured contact.
     At(BorderContact),
 }
 
-/// Length of the contact between the subject and each border of its picture, in pixels; 0 where the border does not
-/// crop it.
+/// Length of the contact between the subject and each border of its picture, in pixels; 0 without a crop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BorderContact {
     /// With the left border.

@@ -105,8 +105,7 @@ impl Resize {
         Ok(Layout { canvas, from: Rect::whole(source), place, scale })
     }
 
-    /// Scales the natural canvas, whose exact aspect is `shape`; returns the output canvas and the natural canvas's
-    /// rectangle on it.
+    /// Scales the natural canvas, whose exact aspect is `shape`; returns the output canvas and the rectangle on it.
     pub(super) fn canvas(
         &self,
         natural: Size,

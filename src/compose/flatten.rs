@@ -2,8 +2,7 @@
 //!
 //! The subject is placed on a transparent canvas, resampled if the layout scales it. The other layers go beneath it,
 //! front to back: outline, shadow, background. Outline and drop shadow are flat and mix with the background in encoded
-//! values. The subject's edge and a ground shadow mix with the result in linear light. Opaque pixels of the subject
-//! stay bit for bit.
+//! values. The subject's edge and a ground shadow mix with the result in linear light. Opaque pixels stay bit for bit.
 
 use super::background::{BackgroundLayer, Scratch, replicate_border};
 use super::brightness_saturation::enhance;

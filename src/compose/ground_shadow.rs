@@ -30,11 +30,9 @@ const CROPPED_SHARE: f32 = 0.02;
 const CONTACT_DEPTH: f32 = 0.075;
 /// Foreshortening of lengths on the ground towards and away from the viewer.
 const FORESHORTENING: f32 = 0.36;
-/// Smallest vertical extent of a shadow, as a share of the subject's height: under a light from the side the subject's
-/// depth remains.
+/// Smallest vertical extent of a shadow, as a share of the subject's height: under side light its depth remains.
 const MIN_HEIGHT: f32 = 0.09;
-/// Opacity of the contact shadow under any light, and its increase with the light's shadow strength. Contact also
-/// blocks skylight.
+/// Opacity of the contact shadow, which also blocks skylight, and its increase with the light's shadow strength.
 const CONTACT_OPACITY: [f32; 2] = [0.35, 0.75];
 
 /// Coverage of the subject on the reduced grid.

@@ -226,8 +226,7 @@ impl Bounds {
         let least = across.max(down).max(self.chin - self.least_top());
         let room = if self.cut_above { 0.0 } else { HEADROOM * self.face };
         let usual = (WINDOW_HEIGHT * self.face).max((self.eyes - self.top + room) / EYE_LINE).max(least);
-        // Down to the person's end: with the eyes on the third or, if that leaves too little headroom, with all the
-        // headroom.
+        // Down to the person's end: with the eyes on the third or, if that leaves too little, with all headroom.
         let below = ((self.bottom - self.eyes) / (1.0 - EYE_LINE)).max(self.bottom - self.least_top());
         let usual = usual.min(below);
         // Largest height at which the window ends at the cropped sides.
@@ -380,8 +379,7 @@ mod tests {
     #[test]
     fn a_head_is_measured_with_its_hair_and_its_shoulders() {
         let size = Size::new(400, 500);
-        // Hair from 60 to 340 across, from 50 down; shoulders from 300 down in all columns but the first ten; a lamp
-        // above.
+        // Hair from 60 to 340 across, from 50 down; shoulders from 300 down but in the first ten columns; a lamp above.
         let person = |x: u32, y: u32| {
             ((120..280).contains(&x) && (50..320).contains(&y)) || (x >= 10 && (320..450).contains(&y)) || y < 20
         };

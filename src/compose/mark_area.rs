@@ -21,8 +21,7 @@ impl MarkArea {
         Size::new(self.canvas.width - 2 * self.margin.width, self.canvas.height - 2 * self.margin.height)
     }
 
-    /// The size of a picture mark: 20 % of the width with its aspect kept, or all of the height if that would be too
-    /// high.
+    /// Size of a picture mark: 20 % of the width, or all of the height if that would be too high; the aspect is kept.
     pub(super) fn picture(self, mark: Size) -> Size {
         let width = ((self.canvas.width + 2) / 5).max(1);
         let height = mark.height_at(width);

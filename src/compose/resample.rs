@@ -18,7 +18,7 @@ use fast_image_resize::pixels::U16x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use rayon::prelude::*;
 
-/// Maximum output rows of a strip. Rows converted twice (six times the scale) stay below a tenth, and halving 4096
+/// Maximum output rows of a strip: rows converted twice (six times the scale) are below a tenth, and halving 4096
 /// columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
 /// Source rows of a block: the rows of a strip at a quarter of the size.
@@ -65,8 +65,7 @@ pub(super) fn strip_rows(part: Part, to: Size) -> u32 {
     (f64::from(STRIP_ROWS) / excess).clamp(1.0, f64::from(STRIP_ROWS)) as u32
 }
 
-/// Upper bound on the memory of a strip between the passes, for `part` of a picture of `size` resampled to `to`, in
-/// pixels of four bytes.
+/// Upper bound on a strip's memory between the passes, in pixels of four bytes, for `part` of a picture of `size`.
 pub(super) fn most_strip_pixels(size: Size, part: Part, to: Size) -> usize {
     let [_, down] = scales(part, to);
     // Both ends may lie inside a pixel.

@@ -53,8 +53,7 @@ pub(super) struct GridPlan {
 }
 
 impl GridPlan {
-    /// The plan for coverage within `bounds`, extended by `extension`. `scale` is canvas pixels per pixel of the
-    /// shadow's lengths.
+    /// The plan for coverage within `bounds`, extended by `extension`. `scale` is canvas pixels per shadow pixel.
     pub(super) fn new(bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32) -> Self {
         Self::reduced(bounds, extension, shadow, scale, reduction((shadow.sigma * scale).clamp(0.0, MAX_LENGTH)))
     }
@@ -85,8 +84,8 @@ pub(super) struct ShadowGrid {
 }
 
 impl ShadowGrid {
-    /// The shadow of the coverage `covers(x, y)`, 0..=255, on a canvas of `size`. Coverage outside of `bounds` is zero,
-    /// except in the `extension`. `scale` is canvas pixels per pixel of the shadow's lengths.
+    /// The shadow of the coverage `covers(x, y)`, 0..=255, on a canvas of `size`. The coverage is zero outside
+    /// of `bounds` and `extension`. `scale` is canvas pixels per shadow pixel.
     pub(super) fn new<C>(size: Size, bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32, covers: C) -> Self
     where
         C: Fn(u32, u32) -> u8 + Sync,

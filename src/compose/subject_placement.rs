@@ -100,8 +100,7 @@ pub(super) fn side_within(size: Size, most: u32) -> Option<u32> {
     }
     let exact = f64::from(size.longest()) * (f64::from(most) / size.area() as f64).sqrt();
     let side = (exact.floor() as u32).max(1);
-    // The other side may have been rounded up. It gets one smaller within as many steps as the picture is longer than
-    // wide.
+    // The other side may have been rounded up. It shrinks by one within as many steps as the sides' ratio.
     let fits = |side: &u32| size.fitted(Size::new(*side, *side)).area() <= most as usize;
     Some((1..=side).rev().find(fits).unwrap_or(1))
 }

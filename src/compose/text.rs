@@ -192,8 +192,7 @@ impl Line {
     }
 }
 
-/// Splits a run of `text` into parts of one script. A character of no script or any script (a digit, a mark) continues
-/// its part.
+/// Splits a run of `text` into parts of one script. Characters without one script (digits, marks) continue a part.
 fn of_one_script(text: &str, run: Range<usize>) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut current) = (run.start, Script::Common);

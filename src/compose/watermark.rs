@@ -1,8 +1,7 @@
 //! Draws watermarks in the lower right corner and stamps (label texts) in the lower left one.
 //!
 //! [`MarkArea`] and [`text::render`] give sizes and margins. Marks are composited source-over in encoded values, like
-//! every flat layer, with coverage times opacity: full coverage replaces the canvas and zero coverage keeps it, both
-//! bit for bit.
+//! every flat layer, with coverage times opacity: full coverage replaces the canvas and none keeps it, bit for bit.
 
 use super::mark_area::{Corner, MarkArea};
 use super::resample::resample;

@@ -41,8 +41,7 @@ pub struct UpstreamConfig {
     pub timeout: Duration,
     /// Value of the request field `quality`, if the API has this field.
     pub quality: Option<String>,
-    /// Value of the request field `response_format`, `b64_json` or `url`, if the API has this field. Both responses are
-    /// accepted.
+    /// Value of the request field `response_format`, if the API has it: `b64_json` or `url`. Both are accepted.
     pub response_format: Option<String>,
     /// Accounts that may use the model. If this and `plans` are empty, every account with the endpoint may.
     pub accounts: Vec<String>,
@@ -76,8 +75,7 @@ impl Default for UpstreamConfig {
 }
 
 impl GenerateConfig {
-    /// All mistakes of this section, each a sentence. No value is quoted: it may be a key written instead of its
-    /// variable's name.
+    /// All mistakes of this section, each a sentence. No value is quoted: it may be a misplaced key.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let mut mistakes = Vec::new();

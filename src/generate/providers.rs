@@ -108,8 +108,7 @@ pub enum ProviderSetupError {
 }
 
 impl Providers {
-    /// The providers of `config`, with API keys from `environment`. Without providers it opens neither client nor
-    /// cache.
+    /// The providers of `config`, with API keys from `environment`. Without any it opens neither client nor cache.
     ///
     /// # Errors
     /// See [`ProviderSetupError`].
@@ -176,8 +175,7 @@ impl Providers {
     /// Dropping the future cancels the call unless another request waits for this picture.
     ///
     /// # Errors
-    /// [`ProviderError`] when the requested model fails or is not [offered](Self::offers), or a provider refuses the
-    /// prompt.
+    /// [`ProviderError`] when the requested model fails or is not [offered](Self::offers), or the prompt is refused.
     pub async fn generate(
         &self,
         request: &PromptRequest,

@@ -56,8 +56,7 @@ impl BufferPool {
         self.lent(bytes, len)
     }
 
-    /// A buffer of `len` bytes that may hold an earlier picture: only for work that writes each byte, or drops the
-    /// buffer.
+    /// A buffer of `len` bytes that may hold an earlier picture: only for work that writes each byte or drops it.
     #[must_use]
     pub fn take_for_overwrite(&self, len: usize) -> Buffer {
         let mut bytes = self.reused(len).unwrap_or_default();
@@ -65,8 +64,8 @@ impl BufferPool {
         self.lent(bytes, len)
     }
 
-    /// A buffer of memory that another process filled. It is not copied, and not kept when dropped; [`Buffer::another`]
-    /// takes from this pool.
+    /// A buffer of memory filled by another process, neither copied nor kept on drop; [`Buffer::another`] uses this
+    /// pool.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn received(&self, memory: ReceivedMemory) -> Buffer {
@@ -162,8 +161,7 @@ impl Buffer {
         }
     }
 
-    /// Another buffer of `len` bytes, from this buffer's pool, that may hold an earlier picture: only for work that
-    /// writes each byte.
+    /// Another buffer from this buffer's pool that may hold an earlier picture: only for work that writes each byte.
     #[must_use]
     pub fn another_for_overwrite(&self, len: usize) -> Self {
         match self.pool.upgrade() {

@@ -1,5 +1,4 @@
-//! A GPU in use: reservations of its memory by pictures in flight, calls with a time limit, and the count of
-//! transferred bytes.
+//! A GPU in use: reservations of its memory by pictures in flight, calls with a time limit, transferred bytes.
 
 use backdrop_kernels::watchdog::{CallError, Watchdog};
 use burn::tensor::Device;
@@ -66,8 +65,7 @@ impl DeviceSession {
         bytes <= self.0.limits.memory && largest <= self.0.limits.largest_buffer
     }
 
-    /// Waits until `bytes` are free. `None` when the GPU is lost meanwhile, or no memory becomes free within a call's
-    /// time limit.
+    /// Waits until `bytes` are free. `None` when the GPU is lost, or no memory becomes free in a call's time limit.
     #[must_use]
     pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
         let inner = &*self.0;

@@ -109,8 +109,7 @@ impl Frame {
         Arc::unwrap_or_clone(self.pixels)
     }
 
-    /// A buffer of `len` bytes from the pool of the frame's pixels. It may hold an earlier picture: only for work that
-    /// writes each byte.
+    /// A buffer of `len` bytes from the pixels' pool. May hold an earlier picture: only for work that writes each byte.
     #[must_use]
     pub fn buffer(&self, len: usize) -> Buffer {
         self.pixels.another_for_overwrite(len)
@@ -140,8 +139,7 @@ impl Frame {
     }
 
     /// The pixels inside `part`, each the mean of a square of `factor` by `factor` pixels (straight alpha, so means are
-    /// exact for opaque pictures). Columns and rows that fill no square are dropped. `take(len)` returns the new
-    /// buffer.
+    /// exact for opaque pictures). Incomplete squares are dropped. `take(len)` returns the new buffer.
     ///
     /// # Panics
     /// When `part` reaches beyond the frame or is smaller than a square.

@@ -37,8 +37,8 @@ impl RawMask {
     /// A mask of `values` in 0..=1, row-major, on a grid of `size`.
     ///
     /// # Errors
-    /// When the number of values is not the number of cells, the grid is empty, or a value is outside 0..=1 by more
-    /// than rounding.
+    /// When the number of values is not the number of cells, the grid is empty, or a value is not within 0..=1 up to
+    /// rounding.
     pub fn new(size: Size, values: impl Into<Recycled<Vec<f32>>>) -> Result<Self, InvalidMask> {
         let values = values.into();
         check_probabilities(size, &values)?;

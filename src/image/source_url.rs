@@ -3,12 +3,10 @@
 use std::fmt;
 use url::Url;
 
-/// Maximum length of an address in bytes, both as given and as sent (with escapes): the common limit of browsers and
-/// proxies.
+/// Maximum bytes of an address, as given and as sent (with escapes): the common limit of browsers and proxies.
 const MAX_BYTES: usize = 2048;
 
-/// An `https` address with a host and without user or password. [`source`](crate::source) checks whether the host's
-/// address is public.
+/// An `https` address with a host and without user or password. [`source`](crate::source) requires public addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceUrl(Url);
 

@@ -1,5 +1,4 @@
-//! Renders a backdrop from a prompt with the built-in generator while the network runs, and makes it the subject's
-//! background.
+//! Renders a backdrop from a prompt with the built-in generator while the network runs; makes it the background.
 
 use super::files::Files;
 use super::workers::Workers;

@@ -15,8 +15,7 @@ pub struct Output {
     pub subject: Option<Rect>,
     /// The mask's uncertainty, 0 to 1; 0 for a picture with its own alpha. `None` if no subject was segmented.
     pub uncertainty: Option<f32>,
-    /// The edge selected by the kind of the subject's outline; `None` if the recipe sets the edge, or no outline was
-    /// classified.
+    /// The edge selected by the kind of outline; `None` if the recipe sets it or no outline was classified.
     pub edge: Option<Edge>,
     /// The face that frames the picture; `None` if no face detection ran.
     pub face: Option<FaceFound>,

@@ -13,8 +13,7 @@ use std::time::Duration;
 /// Merges `mask` with the masks of parts of `frame`. Returns the mask and the time.
 ///
 /// Every part is a separate ticket, so that parts fill batches together with other callers' pictures. Masks are merged
-/// in the order of the parts after all of them are computed, so the result does not depend on the composition of
-/// batches.
+/// in the order of the parts after all of them are computed, so the result does not depend on the batches.
 ///
 /// # Errors
 /// See [`Engine::segment`] and [`Engine::cpu`].

@@ -4,8 +4,7 @@ use crate::codec::{EncodeOptions, Flaw, Limits, PngEffort};
 use crate::image::{OutputFormat, Size};
 use std::fmt;
 
-/// A property of a picture that its caller may not expect. Displayed as a sentence in visible ASCII without quotation
-/// marks.
+/// A property of a picture that its caller may not expect. Displayed as a sentence in visible ASCII without quotes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warning {
     /// The cutout is bad with this probability, 0 to 1.

@@ -1,8 +1,6 @@
-//! The window: the part of the picture that is segmented and matted when the caller gives a box. It is the box with
-//! some context.
+//! The window: the part of the picture that is segmented and matted, the caller's box with some context.
 //!
-//! The network sees the window as a whole picture, at its full resolution; the cutout is pasted back at the window's
-//! position.
+//! The network sees the window as a whole picture, at its full resolution; the cutout is pasted back there.
 
 use crate::image::{BufferPool, Cutout, Face, Frame, Rect, Size, Trimap};
 use crate::matting::{self, Hair, NoSubject, Seeds};

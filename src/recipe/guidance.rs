@@ -1,8 +1,6 @@
-//! The caller's guidance about the subject: the fields `mask_file`, `mask_url`, `mask_mode`, `box`, `point` and
-//! `not_point`.
+//! Guidance about the subject: the fields `mask_file`, `mask_url`, `mask_mode`, `box`, `point` and `not_point`.
 //!
-//! `guidance_rules` validates their form and combination; [`Guidance::located`] validates positions once the picture's
-//! size is known.
+//! `guidance_rules` validates their form and combination; [`Guidance::located`] validates positions in a picture.
 
 use super::FieldError;
 use super::kind::{Kind, TextSpec};

@@ -8,8 +8,7 @@
 #[serde(rename_all = "lowercase")]
 pub enum InferenceMode {
     /// A second pass over the subject's crop, at a higher resolution, if the subject's box covers less than half of the
-    /// picture: finer edges and fewer mistakes, for twice the network's time. Pictures without a higher resolution get
-    /// one pass.
+    /// picture: finer edges and fewer mistakes, for twice the network's time. Without a higher resolution: one pass.
     #[default]
     Standard,
     /// The second pass also for larger subjects that do not fill the frame.

@@ -27,8 +27,7 @@ pub enum Kind {
     Boolean,
     /// Text of a certain form.
     Text(TextSpec),
-    /// One or more texts of a certain form: repeated in a form and a query, an array in JSON, otherwise separated by
-    /// semicolons.
+    /// Texts of a certain form: repeated in a form and a query, an array in JSON, else joined by semicolons.
     List(TextSpec),
     /// Any of these.
     AnyOf(&'static [Self]),
@@ -65,8 +64,7 @@ impl Kind {
         }
     }
 
-    /// A JSON value as the text of a form field; every field also accepts a string. `None` when the value's type does
-    /// not fit the field.
+    /// A JSON value as the text of a form field; every field also accepts a string. `None` when the type does not fit.
     #[must_use]
     pub fn text_of(&self, value: &Json) -> Option<String> {
         match (self, value) {

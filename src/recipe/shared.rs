@@ -1,5 +1,4 @@
-//! Groups of fields shared by endpoints (sizes, cutout options, despill, watermark), and the parts of a recipe made
-//! from them.
+//! Groups of fields shared by endpoints (sizes, cutout, despill, watermark), and the parts of a recipe made from them.
 
 use super::params::{Field, Group, fields};
 use super::{

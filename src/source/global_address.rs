@@ -79,8 +79,7 @@ pub(super) fn embedded_v4(ip: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,
     });
-    // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address, whatever the prefix, including
-    // 6to4's.
+    // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address for any prefix, even 6to4's.
     let host = segments.and_then(|segments| match segments {
         [_, _, _, _, 0x0000 | 0x0200, 0x5efe, high, low] => Some(v4(high, low)),
         _ => None,

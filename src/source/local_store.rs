@@ -50,8 +50,7 @@ impl LocalStore {
         Ok(Self { inner: LocalFileSystem::new_with_prefix(root)?, root: root.to_owned(), is_confined: false })
     }
 
-    /// As [`Self::new`], for a canonical path. Links out of the folder are left out of listings, and are neither read
-    /// nor written through.
+    /// As [`Self::new`], for a canonical path. Links out of the folder are neither listed nor read or written through.
     pub(super) fn confined(root: &FilePath) -> Result<Self> {
         Ok(Self { is_confined: true, ..Self::new(root)? })
     }

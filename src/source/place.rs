@@ -67,8 +67,7 @@ impl Place {
 /// The canonical path of the longest existing ancestor, followed by the rest of the path.
 ///
 /// # Errors
-/// Errors of the file system; [`ErrorKind::PermissionDenied`] for a link to a missing target, which could be created
-/// anywhere later.
+/// Errors of the file system; [`ErrorKind::PermissionDenied`] for a link to a target that may be created later.
 pub(super) fn canonical(path: &std::path::Path) -> io::Result<PathBuf> {
     let error = match path.canonicalize() {
         Err(error) if error.kind() == ErrorKind::NotFound => error,

@@ -8,8 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// Maximum number of concurrent lookups. A system lookup cannot be cancelled: after its deadline it occupies a thread
-/// until the system returns. At the maximum, further lookups wait within their deadlines and do not exhaust the
-/// blocking threads.
+/// until the system returns. Further lookups wait within their deadlines, so that blocking threads remain.
 const MAX_LOOKUPS: usize = 128;
 
 /// A host name resolver.

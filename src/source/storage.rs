@@ -47,8 +47,7 @@ pub enum StorageError {
         /// The scheme.
         scheme: String,
     },
-    /// The folder of a `file://` URL is missing and cannot be created, or the URL has a host or leads through a link
-    /// that is not allowed.
+    /// The folder of a `file://` URL cannot be created, or the URL has a host or leads through a forbidden link.
     #[error("{url} is not a folder that can be used")]
     Folder {
         /// The URL.
@@ -113,8 +112,7 @@ impl StorageLocation {
         }
         let place = Place::parse(url.as_str()).ok_or_else(|| no_folder(text))?;
         let is_same = |other: Option<Place>| other.is_some_and(|other| other == place);
-        // Checked before a folder could be created through a link, and again afterwards, because a link may have been
-        // created meanwhile.
+        // Checked before a folder could be created through a link, and afterwards for links created meanwhile.
         let folder = is_same(place.resolved()).then(|| folder_of(&url, create)).flatten();
         let folder = folder.filter(|folder| is_same(Place::of_folder(folder))).ok_or_else(|| no_folder(text))?;
         Ok(Self::local(LocalStore::confined(&folder)?, &folder))
@@ -155,8 +153,7 @@ impl StorageLocation {
     }
 }
 
-/// The endpoint of the environment if it is plain HTTP without permission: a request would fail at its first
-/// connection.
+/// The endpoint of the environment if it is plain HTTP without permission: requests would fail to connect.
 #[expect(clippy::disallowed_methods, reason = "not a setting: a variable of the provider's own tools")]
 fn plain_endpoint() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok();

@@ -1,5 +1,4 @@
-//! The checkpoint of a clip: finished segments and the temporal state after the last, from which an interrupted job
-//! resumes.
+//! The checkpoint of a clip: finished segments and the temporal state after them, from which a job resumes.
 //!
 //! The file `plan` in the job's folder identifies clip, recipe and encoder version; a folder with another plan is
 //! restarted. `segment-0000.*` and so on are finished segments. Before each, a `.state` file is written: the number of
@@ -25,8 +24,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens an existing folder for the job identified by `plan`; segments of another job are removed. Fails with
-    /// [`VideoError::Io`].
+    /// Opens an existing folder for the job of `plan`; removes segments of other plans. Fails with [`VideoError::Io`].
     pub(super) async fn open(folder: &Path, codec: Codec, plan: String) -> Result<Self, VideoError> {
         let folder = folder.to_owned();
         blocking(move || {
@@ -77,7 +75,7 @@ impl Checkpoint {
         &self.folder
     }
 
-    /// Completes the next segment, of `frames` frames: saves `state`, then syncs and renames its file. Fails with
+    /// Completes a segment of `frames` frames: saves `state`, syncs and renames its file. Fails with
     /// [`VideoError::Io`].
     pub(super) async fn finish(&mut self, frames: u64, state: Vec<u8>) -> Result<(), VideoError> {
         let index = self.files.len();

@@ -30,15 +30,13 @@ use tokio::sync::mpsc::channel;
 /// Time limit of a job, and its increase per frame.
 const JOB_TIMEOUT: Duration = Duration::from_secs(900);
 const JOB_TIMEOUT_PER_FRAME: Duration = Duration::from_secs(15);
-/// Part of the checkpoint's plan, incremented when a recipe's bytes change, so that segments of two versions are never
-/// mixed.
+/// Part of the checkpoint's plan, incremented when a recipe's bytes change: versions of segments are never mixed.
 const VERSION: &str = "4";
 
 /// Removes the background of `source`.
 ///
 /// `folder` belongs to the job: it keeps finished segments with the temporal filter's state, and a later call with this
-/// folder resumes after them. `progress` is called with 0 to 100. When the future is dropped, the ffmpeg processes are
-/// killed.
+/// folder resumes after them. `progress` is called with 0 to 100. Dropping the future kills the ffmpeg processes.
 ///
 /// # Errors
 /// See [`VideoError`].

@@ -2,8 +2,7 @@
 //! folder and the system's libraries.
 //!
 //! Everything that allocates or opens a file is prepared before the `fork`; after it only system calls are made.
-//! Network namespaces and Landlock depend on the system. Missing protections are left out, and [`Confinement::missing`]
-//! names them.
+//! Network namespaces and Landlock depend on the system. [`Confinement::missing`] names absent protections.
 
 use super::tool_limits::{Files, ResourceLimits};
 use crate::codec::sandbox::landlock_version;
@@ -42,8 +41,7 @@ const SYSTEM: &[&str] = &[
 const DEVICES: &[&str] = &["/dev/null"];
 /// The newest Landlock rights known here; older kernels enforce the rights that they know.
 const NEWEST: ABI = ABI::V6;
-/// Rights of a process in its folder. It may make no symbolic links, pipes or sockets: the daemon would follow or wait
-/// for them.
+/// Rights of a process in its folder. No symbolic links, pipes or sockets: the daemon would follow or wait for them.
 const FOLDER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile
 });

@@ -3,8 +3,7 @@
 //! The rate is made constant after all filters (`-fps_mode cfr`): a clip that changes its frame size, which makes
 //! ffmpeg rebuild its filters, keeps its timing. Time zero is the start of the file, where its sound begins; a video
 //! stream that starts later is extended backwards to it. Frames at irregular times are sampled first (filter `fps`), by
-//! filters that are not rebuilt: at the end of such a clip ffmpeg 5 repeats the last frame as often as the previous
-//! frames.
+//! filters that are not rebuilt: at the end of such a clip ffmpeg 5 repeats the last frame as often as earlier ones.
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames, tolerance};
@@ -18,8 +17,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::ChildStdout;
 
-/// Time without output after which a decoder counts as stuck; a working one reaches the limit on processor time
-/// earlier.
+/// Time without output after which a decoder counts as stuck; a working one reaches its CPU limit earlier.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Scaler flags for full chroma and exact rounding: the default is off by up to 3 of 255. Four slices change no bit.
@@ -72,15 +70,13 @@ impl Decoder {
         Ok(Some(Frame::new(self.clip.size, pixels)))
     }
 
-    /// Ends the decoder after the last frame; returns warnings about the clip. Fails with [`VideoError::Unreadable`] when there was no frame at
-    /// all, [`VideoError::Exhausted`], [`VideoError::Tool`] when the decoder was killed or the system had no threads or
-    /// memory for it.
+    /// Ends the decoder after the last frame; returns warnings. Fails with [`VideoError::Unreadable`] when there was no
+    /// frame, [`VideoError::Exhausted`], [`VideoError::Tool`] when it was killed or lacked threads or memory.
     pub(super) async fn finish(self) -> Result<Vec<String>, VideoError> {
         let Self { process, output, decoded_frames, clip, .. } = self;
         drop(output);
         let exit = process.wait(TIMEOUT).await?;
-        // A failure of the decoder itself may be the clip's fault. One from outside is not, and the truncated clip must
-        // not be billed.
+        // The decoder's own failure may be the clip's fault. An outside one is not: no truncated clip is billed.
         if !exit.status.success() && (exit.is_killed() || matches!(exit.failure(), VideoError::Exhausted(_))) {
             return Err(exit.failure());
         }
@@ -122,8 +118,7 @@ fn arguments(clip: &Clip, source: &Source) -> Vec<OsString> {
     // Each decoder thread holds a frame in memory; with eight the decoder is no bottleneck.
     arguments.extend(["-threads", "8"].map(OsString::from));
     if source.is_sampled {
-        // Rebuilt filters, after a change of the frame size, drop the frame that `fps` holds; the scaler adapts without
-        // a rebuild.
+        // Filters rebuilt for a new frame size would drop the frame that `fps` holds; the scaler adapts anyway.
         arguments.extend(["-reinit_filter", "0"].map(OsString::from));
     }
     arguments.extend(source.arguments());

@@ -1,7 +1,6 @@
 //! Frame rate as a fraction: parsing, selection of a clip's constant rate, exact timestamps.
 //!
-//! Clips with frames at irregular times, or with less than one frame a second, are sampled: frames are repeated and
-//! dropped.
+//! Clips with frames at irregular times, or with less than one a second, are sampled: frames are repeated and dropped.
 
 use std::fmt;
 
@@ -42,8 +41,7 @@ impl Rate {
         nominal.filter(is_present).or_else(|| standard.find(|&rate| near(rate, 0.0005)))
     }
 
-    /// The sampling rate of irregular clips: their average to a hundredth of a frame, and at least
-    /// [`MIN_SAMPLING_RATE`].
+    /// The sampling rate of irregular clips: their average to a hundredth, at least [`MIN_SAMPLING_RATE`].
     pub(super) fn sampling(average: f64) -> Self {
         let hundredths = (average.clamp(MIN_SAMPLING_RATE, 60.0) * 100.0).round();
         Self { frames: hundredths as u32, seconds: 100 }.reduced()
@@ -65,8 +63,7 @@ impl Rate {
         frames as f64 * f64::from(self.seconds) / f64::from(self.frames)
     }
 
-    /// Timescale in ticks per second in which a frame lasts a whole number of ticks; at least ten thousand, as players
-    /// expect.
+    /// Ticks per second such that a frame lasts a whole number of ticks; players expect at least ten thousand.
     pub(super) fn timescale(self) -> u32 {
         self.frames * 10_000_u32.div_ceil(self.frames.max(1))
     }

@@ -126,8 +126,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    /// Accounts take turns; above the limit a probe is refused as busy. One test, because the slots belong to the
-    /// process.
+    /// Accounts take turns; above the limit a probe is refused as busy. One test: the slots belong to the process.
     #[tokio::test]
     async fn two_probes_run_at_once_and_the_next_one_waits() {
         let [one, other] = ["one", "other"].map(Tenant::of);

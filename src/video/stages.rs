@@ -1,5 +1,4 @@
-//! The stages of a clip's pipeline: decode, segment, temporal filter, composite and encode, each over a bounded
-//! channel.
+//! The stages of a clip's pipeline: decode, segment, temporal filter, composite, encode, over bounded channels.
 
 use super::checkpoint::Checkpoint;
 use super::composite::FrameCompositor;
@@ -144,8 +143,7 @@ impl ClipJob<'_> {
         Ok(warnings)
     }
 
-    /// Acquires an engine slot and the pixels of a batch. Waits while the engine is full, because a job has no client
-    /// to retry.
+    /// Acquires an engine slot and the pixels of a batch. Waits while the engine is full: a job has no client to retry.
     async fn acquire(&self, batch_slots: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let batch_slot = Arc::clone(batch_slots).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let slot = self.engine.admit_waiting(Tenant::default()).await?;

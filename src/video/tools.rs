@@ -129,8 +129,7 @@ mod tests {
         let program = folder.path().join("ffmpeg");
         let script = "#!/bin/sh\n[ $1 = -version ] && echo 'ffmpeg version 7' && exit\n\
             printf ' V....D libvpx-vp9  x\\n A....D libopus x\\n V..... prores_ks x\\n A..... aac x\\n V..... ffv1 x\\n V..... gif libx264\\n'\n";
-        // Written by another process, so that no child of another test inherits an open descriptor of it when it is
-        // run.
+        // Written by another process, so that no child of another test inherits its open descriptor.
         let written = Command::new("sh").args(["-c", "cat > \"$0\""]).arg(&program).stdin(Stdio::piped()).spawn();
         let mut writer = written.unwrap();
         io::Write::write_all(&mut writer.stdin.take().unwrap(), script.as_bytes()).unwrap();

@@ -1,5 +1,4 @@
-//! An HEVC decoder plugin for libheif that counts its input and returns a grey picture of the size in the sequence
-//! parameter set.
+//! An HEVC decoder plugin for libheif that counts its input and returns a grey picture of the coded size.
 //!
 //! The fuzz target of the cost check uses it in place of libde265. libde265 stops libheif at the first damaged picture;
 //! this decoder never does, so everything that libheif could decode of a file is counted.

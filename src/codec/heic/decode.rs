@@ -87,8 +87,7 @@ fn too_long(time: Duration) -> DecodeError {
     corrupt(format_args!("it takes more than {time:?} to decode"))
 }
 
-/// Reads the boxes of `bytes` under `limits`; libheif's own limits allow a gigapixel and 4 GB. Reads fail once
-/// `expired`.
+/// Reads the boxes of `bytes` under `limits` (libheif's own allow a gigapixel and 4 GB). Reads fail once `expired`.
 pub(super) fn context<'a>(
     bytes: &'a [u8],
     limits: &Limits,

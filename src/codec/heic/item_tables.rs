@@ -21,8 +21,7 @@ const MAX_EXTENTS: usize = 10 * MAX_ITEMS;
 
 /// Boxes that are unique in a meta box.
 const UNIQUE_BOXES: [&[u8; 4]; 7] = [b"hdlr", b"pitm", b"iinf", b"iloc", b"iprp", b"iref", b"idat"];
-/// Properties that are unique per item. Of duplicates libheif takes the first or the last, or applies all (rotation,
-/// mirror, crop).
+/// Properties unique per item. Of duplicates libheif takes the first, the last, or all (rotation, mirror, crop).
 const UNIQUE_PROPERTIES: [&[u8; 4]; 6] = [b"ispe", b"hvcC", b"auxC", b"irot", b"imir", b"clap"];
 /// The auxiliary types that libheif decodes: alpha, by its names in HEIF and MIAF.
 const ALPHA: [&[u8]; 3] =

@@ -91,8 +91,8 @@ fn hlg_scene(sample: f64) -> f64 {
     if sample <= 0.5 { sample * sample / 3.0 } else { (((sample - C) / A).exp() + B) / 12.0 }
 }
 
-/// Tone-maps light in cd/m² from a display of [`PEAK`] to one of [`WHITE`]. In PQ the curve is a line up to the knee,
-/// then a Hermite spline.
+/// Tone-maps light in cd/m² from a display of [`PEAK`] to [`WHITE`]. In PQ: a line up to the knee, then a Hermite
+/// spline.
 fn toned(light: f64) -> f64 {
     let peak = pq_sample(PEAK);
     let (sample, most) = ((pq_sample(light) / peak).min(1.0), pq_sample(WHITE) / peak);

@@ -1,5 +1,4 @@
-//! Converts rows of 16-bit samples to sRGB before they are rounded to 8 bits: 8 bits of linear light have few levels in
-//! the shadows.
+//! Converts rows of 16-bit samples to sRGB before rounding to 8 bits, whose linear light has few levels in shadows.
 
 use super::high_range::HighRange;
 use super::{Colors, Samples, catch_panic, changes_colours, transform_to_srgb};

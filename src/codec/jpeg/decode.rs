@@ -1,5 +1,4 @@
-//! Decodes JPEG: common layouts with zune-jpeg, the faster decoder; layouts that it decodes wrongly or refuses, with
-//! jpeg-decoder.
+//! Decodes JPEG: common layouts with zune-jpeg, which is faster; layouts that it mishandles, with jpeg-decoder.
 //!
 //! `tests/it/codec/jpeg_layouts.rs` compares both with libjpeg-turbo over all layouts that libjpeg-turbo writes. By
 //! default zune-jpeg fills missing data with grey and succeeds; strict mode refuses. Strict mode gets the reduced

@@ -16,8 +16,7 @@ use crate::image::Size;
 use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 
-/// Maximum of scans: progressive encoders write about ten. Each scan costs a pass over the picture, however few bytes
-/// it has.
+/// Maximum of scans: progressive encoders write about ten. Each costs a pass over the picture, however few its bytes.
 pub(super) const MAX_SCANS: usize = 100;
 /// Maximum of quantisation and Huffman segments; no encoder writes a dozen per scan.
 const MAX_TABLES: usize = 1200;
@@ -42,8 +41,7 @@ pub(in crate::codec) struct Layout {
     pub(super) size: Size,
     /// Colour model of the components.
     pub(super) colors: Colors,
-    /// Whether zune-jpeg decodes the layout: luma has one or two samples a side per chroma sample, and a sequential
-    /// picture has one scan.
+    /// Whether zune-jpeg decodes it: one or two luma samples a side per chroma sample, and one scan if sequential.
     pub(super) is_common: bool,
     exif: Option<Range<usize>>,
     /// Index, count and position of the profile's chunks.
@@ -164,8 +162,7 @@ impl Layout {
         self.is_progressive && !self.is_ended
     }
 
-    /// The file reduced to the segments that the pixels need, with lost restart markers restored, followed by bytes of
-    /// `padding`.
+    /// The file reduced to the segments that pixels need, with lost restart markers, then bytes of `padding`.
     ///
     /// A sequential picture for zune-jpeg gets no EOI: after an EOI it fills missing data with zeros, while the end of
     /// the bytes is an error in strict mode.
@@ -351,8 +348,7 @@ impl<'a> Walk<'a> {
         let has_lost = self.interval > 0 && restarts(data) + 1 < units.div_ceil(self.interval);
         if frame.progressive {
             if has_lost {
-                // The marker's position depends on the coefficients of all earlier scans; decoders would continue in
-                // the wrong interval.
+                // The marker's position depends on all earlier scans; decoders would continue in the wrong interval.
                 let lost = || corrupt("a progressive scan has lost restart markers");
                 return Err(if is_last { truncated() } else { lost() });
             }
@@ -420,8 +416,7 @@ impl Frame {
         Ok(Self { size, components, progressive, units, most })
     }
 
-    /// Number of MCUs of a scan, and the table numbers of each block of an MCU. `named` has pairs of component and
-    /// table numbers.
+    /// Number of MCUs of a scan, and the table numbers of each block of an MCU. `named`: pairs of component and tables.
     fn scan(&self, named: &[[u8; 2]]) -> (usize, Vec<u8>) {
         let of = |name: u8| self.components.iter().find(|component| component.identifier == name);
         if let [[name, tables]] = *named {

@@ -2,8 +2,7 @@
 //!
 //! All depths and colour types become RGBA8. Samples of 16 bits are converted by the profile first, then rounded to the
 //! nearest 8-bit value, not truncated. An animation yields its default image (IDAT), as in viewers without animation.
-//! Data after the last row, text and profile chunks are not inflated here, so a decompression bomb in them costs
-//! nothing.
+//! Data after the last row, text and profile chunks are not inflated, so a decompression bomb there costs nothing.
 
 use super::layout::Layout;
 use crate::codec::byte_reader::truncated;

@@ -1,7 +1,6 @@
 //! Encodes PNG: strips of rows are filtered and compressed in parallel and joined to one zlib stream.
 //!
-//! The strips depend on the picture's size alone. The bytes of the file are therefore independent of the number of
-//! threads.
+//! The strips depend on the picture's size alone, so the file's bytes are independent of the number of threads.
 
 use super::packing::Packing;
 use super::strip::{Strip, StripEncoder, StripPixels};
@@ -25,8 +24,7 @@ const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Length, type and checksum of a chunk.
 const CHUNK_OVERHEAD: usize = 12;
 
-/// Encodes packed RGBA without metadata: such a PNG is sRGB. Overwrites the pixels. Fails between two strips when
-/// `is_cancelled`.
+/// Encodes packed RGBA without metadata (sRGB). Overwrites the pixels. Fails between two strips when `is_cancelled`.
 pub(in crate::codec) fn encode(
     pixels: &mut [u8],
     size: Size,

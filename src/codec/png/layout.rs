@@ -16,8 +16,7 @@ const CHUNK_OVERHEAD: usize = 12;
 /// A gamma of 1 in `gAMA`, in hundred-thousandths.
 const LINEAR: [u8; 4] = 100_000_u32.to_be_bytes();
 
-/// The code points of a `cICP` chunk with RGB samples in the full range. Other values are undefined for PNG or not in
-/// use.
+/// The code points of a `cICP` chunk with RGB samples in the full range. Other values are undefined or unused in PNG.
 fn code_points(chunk: &[u8]) -> Option<CodePoints> {
     match *chunk {
         [primaries, transfer, 0, 1] => Some(CodePoints { primaries, transfer }),

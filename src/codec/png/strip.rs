@@ -1,7 +1,6 @@
 //! Compresses a strip of a PNG's rows to a run of raw deflate blocks that another run can follow.
 //!
-//! Each run ends at a byte boundary and refers to nothing before it, so that strips can be compressed in parallel and
-//! joined, as in `pigz`.
+//! Each run ends at a byte and refers to nothing before it, so that strips can be compressed in parallel, as in `pigz`.
 
 use super::filter::RowFilter;
 use super::packing::Packing;

@@ -41,21 +41,18 @@ pub(super) fn lock_down() -> io::Result<Protections> {
     Ok(Protections { seccomp, landlock })
 }
 
-/// Closes every descriptor but the three standard ones: libraries of the daemon may have opened inheritable
-/// descriptors.
+/// Closes every descriptor but the three standard ones: the daemon's libraries may leave some inheritable.
 fn close_descriptors() -> io::Result<()> {
     // SAFETY: this runs before anything is opened, so nothing in this process owns a descriptor.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } == 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    // Linux before 5.9. `exec` closes the daemon's descriptors, and the descriptor limit bounds the number of further
-    // ones.
+    // Linux before 5.9. `exec` closes the daemon's descriptors, and the descriptor limit bounds further ones.
     if error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
 }
 
-/// Forbids every path, every TCP port, and signals to and abstract sockets of other processes, as far as the kernel
-/// can.
+/// Forbids every path, every TCP port, and other processes' signals and abstract sockets, as far as the kernel can.
 fn no_paths() -> Result<RulesetStatus, RulesetError> {
     let newest = ABI::V6;
     let ruleset = Ruleset::default()

@@ -38,8 +38,7 @@ impl Default for Tuning {
     }
 }
 
-/// The number of workers at once on so many processors: at least two, so that a picture that hangs does not stop the
-/// others.
+/// The number of workers for so many processors: at least two, so that one that hangs does not stop other pictures.
 fn workers_on(processors: usize) -> usize {
     processors.clamp(2, MAX_WORKERS)
 }

@@ -141,8 +141,7 @@ impl Worker {
         Ok((answer, message.descriptor))
     }
 
-    /// Limits memory and processor time for a request. Raising the soft limits again needs `prlimit`, which the worker
-    /// may not call.
+    /// Limits memory and processor time for a request. The worker may not call `prlimit`, which could raise them.
     fn limit_request(&mut self, limits: &Limits, time: Duration) -> io::Result<()> {
         // Twice the limit: the decoder's thread and the main thread. The system counts from the process's start.
         self.processor_seconds += 2 * (time.as_secs() + 1);

@@ -1,5 +1,4 @@
-//! Main function of a decode worker: gives up its rights, then answers requests until the daemon closes the socket on
-//! standard input.
+//! Main function of a worker: gives up its rights, then answers requests until its socket, standard input, ends.
 
 use super::channel;
 use super::lockdown::lock_down;
@@ -26,8 +25,7 @@ pub fn run() -> ExitCode {
     run_with(|_| ())
 }
 
-/// As [`run`], but calls `before` on each file first, under the same confinement. A test program makes it fail as a
-/// faulty decoder would.
+/// As [`run`], but calls `before` on each file first, equally confined. A test makes it fail as a faulty decoder would.
 #[must_use]
 pub fn run_with(before: impl Fn(&[u8])) -> ExitCode {
     // Registers the decoder now, so that the filter need not allow its system calls.

@@ -14,8 +14,7 @@ use rayon::prelude::*;
 
 /// Standard deviation of the blur at full intensity, as a share of the source's longer side.
 const MAX_SIGMA_SHARE: f32 = 0.05;
-/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, which is more than one
-/// cell of it.
+/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, more than a cell.
 const MAX_CELLS: usize = 2 << 20;
 /// Smallest σ in canvas pixels: reducing a sharper plate would alias.
 const MIN_CANVAS_SIGMA: f32 = 0.5;
@@ -34,8 +33,7 @@ pub struct Plate {
 }
 
 impl Scene {
-    /// The plate of `frame` for this scene's background; `None` unless it is blurred. Call it before the subject is cut
-    /// out.
+    /// The plate of `frame` for this scene's background; `None` unless it is blurred. Call it before cutting out.
     #[must_use]
     pub fn plate(&self, frame: &Frame) -> Option<Plate> {
         match self.background {
@@ -48,8 +46,7 @@ impl Scene {
 impl Plate {
     /// Upper bound on the memory of a plate and its processing, in pixels of four bytes.
     pub(in crate::compose) fn most_pixels(source: Size, intensity: u8) -> usize {
-        // Per cell: two pixels for the plate, four for its copy in f32, a third of that for the copy's pyramid, and the
-        // mask.
+        // Per cell: two pixels for the plate, four for its copy in f32, a third of that for its pyramid, and the mask.
         Self::grid(source, Self::cell(source, Self::sigma(source, intensity))).area() * 8
     }
 

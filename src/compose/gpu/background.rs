@@ -82,8 +82,7 @@ impl DeviceBackground {
     }
 }
 
-/// Composites `canvas` over a black `shade` (f32 `[H, W]`), if given, and over `background` (u32 `[H, W]` or `[1, 1]`),
-/// in linear light.
+/// Composites `canvas` in linear light over a black `shade` (f32 `[H, W]`) and `background` (u32 `[H, W]` or `[1, 1]`).
 pub(super) fn beneath(canvas: Plane, shade: Option<Tensor<2>>, background: Plane) -> Plane {
     let device = canvas.device();
     let shade = shade.unwrap_or_else(|| Tensor::zeros([1, 1], &device));

@@ -1,10 +1,8 @@
-//! Composes on a GPU: the layers of [`flatten`](crate::compose::flatten), in its order, on planes that stay on the
-//! device.
+//! Composes on a GPU: the layers of [`flatten`](crate::compose::flatten), in its order, on planes on the device.
 //!
 //! Matting has left the cutout on the device. Uploaded are the background's picture or the cells of a blurred source.
 //! Downloaded are the bounds of each row of the subject, by which the shadow is cast, and the finished picture. The
-//! host makes a ground shadow from the subject's silhouette on a coarse grid, and draws marks into the finished picture
-//! as the last layer.
+//! host makes a ground shadow from the subject's silhouette on a coarse grid, and finally draws the marks.
 //!
 //! The CPU composes crops of the source.
 
@@ -79,8 +77,7 @@ pub(crate) struct Composed {
 }
 
 /// Composes `cutout`, whose `coverage` is also on the host, in `layout` with every layer of `scene`. `take(len)`
-/// returns the result's buffer. Returns `None` if the layout leaves no pixel of the subject, or none that an outline
-/// could surround.
+/// returns the result's buffer. `None` if the layout leaves no pixel of the subject, or none to outline.
 ///
 /// # Errors
 /// Why the device failed.
@@ -106,8 +103,7 @@ pub(crate) fn flatten(
     let Some(composed) = session.call(compose).map_err(|error| error.to_string())?? else { return Ok(None) };
     let stages::Canvas { pixels: data, subject, grounding } = composed;
     let words = data.as_bytes();
-    // A kernel that panics on the device's thread leaves zeros, which read back as success. A subject is never all
-    // zero.
+    // A kernel that panics on the device's thread leaves zeros, which read back as success. No subject is all zero.
     if words.len() != 4 * layout.canvas.area() || words.iter().all(|&byte| byte == 0) {
         return Err("the picture was never written".to_owned());
     }

@@ -43,8 +43,7 @@ impl Scene {
         layout.map_or(0, |layout| most_strip_pixels(background, part(Rect::whole(background)), layout.canvas))
     }
 
-    /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond a canvas of `canvas` pixels
-    /// for its shadow.
+    /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond `canvas` pixels for a shadow.
     fn max_extension_pixels(&self, shadow: &Shadow, canvas: usize) -> usize {
         if self.anchor == Anchor::Center {
             return 0;

@@ -1,5 +1,4 @@
-//! Layout of the output: the canvas and the subject's rectangle on it, from the sizes and the scene's framing. No
-//! pixels are read.
+//! Layout of the output: the canvas and the subject's rectangle on it, from sizes and framing, without pixels.
 //!
 //! Each framing has a natural canvas in pixels of the source ([`natural_canvas`]): the picture, the subject with its
 //! padding, or the picture with its shadow. [`Resize`] scales that canvas.

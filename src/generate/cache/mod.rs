@@ -3,8 +3,7 @@
 //! One object per picture: the SHA-256 of its key and its picture, then the picture as received. An object whose
 //! checksum does not match is deleted. Several daemons may share a location, and each reads pictures that the others
 //! wrote. Each daemon has an index in memory, which orders its evictions. Before a write it lists the store if its
-//! listing is older than [`RELIST`], so that the bound includes objects of other daemons. Eviction precedes every
-//! write.
+//! listing is older than [`RELIST`], so that the bound includes the others' objects. Eviction precedes writes.
 //!
 //! Pictures are written in the background, at most [`MAX_WRITES`] at once; further ones are not stored meanwhile. A
 //! lookup finds a picture that is being written.

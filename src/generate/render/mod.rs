@@ -1,8 +1,7 @@
 //! Renders a scene to RGBA8: background, ground with reflections, prop, air, sprites and grading.
 //!
 //! All shading is `f32` in linear light, one [`span`] of a row at a time. Rows are independent, so the output does not
-//! depend on the number of threads. Coordinates are in picture heights, so every size shows one scene; small pictures
-//! are supersampled.
+//! depend on threads. Coordinates are in picture heights, so every size shows one scene; small ones are supersampled.
 
 mod air;
 mod camera;

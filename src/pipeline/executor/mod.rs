@@ -1,5 +1,4 @@
-//! Makes the finished picture from a picture and its mask, on the CPU or on the GPU that has a copy of the picture's
-//! pixels.
+//! Makes the finished picture from a picture and its mask, on the CPU or on the GPU that has a copy of its pixels.
 
 mod cpu;
 #[cfg(feature = "gpu")]

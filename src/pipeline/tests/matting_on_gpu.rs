@@ -99,8 +99,8 @@ fn a_cutout_equals_the_cpus_and_is_transferred_once_each_way() {
     }
 }
 
-/// Cuts `frame` out by `options`, which must have an effect, on the CPU and on `device`, and compares the cutouts.
-/// Returns the transfers.
+/// Cuts `frame` out by `options`, which must have an effect, on the CPU and on `device`, and compares the
+/// cutouts. Returns the transfers.
 fn compared(frame: &Frame, mask: &RawMask, options: &Options, device: &Device, what: &str) -> Transferred {
     let unchanged = cut_out(frame.clone(), mask, &Options::default()).expect("a subject").into_frame();
     let expected = cut_out(frame.clone(), mask, options).expect("a subject").into_frame();

@@ -9,8 +9,7 @@ use crate::recipe::kind::Kind;
 /// Maximum length of a number in characters.
 const MAX_NUMBER: usize = 32;
 
-/// A decimal number, with or without sign, fraction and exponent. Words (`inf`, `NaN`), other bases and decimal commas
-/// are refused.
+/// A decimal number, with or without sign, fraction and exponent. No words (`inf`, `NaN`), other bases, decimal commas.
 pub(in crate::recipe) fn decimal(text: &str) -> Option<f64> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
     let value: f64 = (text.len() <= MAX_NUMBER && text.bytes().all(is_plain)).then(|| text.parse().ok())??;
@@ -79,8 +78,7 @@ impl Value for ScaleOrNone {
 /// A side of the output in pixels.
 pub type Side = Whole<1, { compose::MAX_SIDE }>;
 
-/// The longest side of the output in pixels. It never enlarges, so a value above the largest possible side is lowered
-/// to it.
+/// The longest side of the output in pixels. It never enlarges, so values above the largest side are lowered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxDim(u32);
 

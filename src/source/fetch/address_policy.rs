@@ -38,8 +38,7 @@ impl AddressPolicy {
         }
     }
 
-    /// Resolves `host` and checks every address. One refused address refuses the host, because a mixed answer indicates
-    /// an attack.
+    /// Resolves `host`; checks every address. One refused address refuses the host: a mixed answer indicates an attack.
     pub(super) async fn resolve(&self, host: Host<&str>, port: u16) -> Result<Vec<SocketAddr>, FetchError> {
         let found = match host {
             Host::Domain(name) => self.resolver.resolve(name).await.map_err(FetchError::Resolve)?,

@@ -31,8 +31,7 @@ pub(super) async fn read_clip(
     Ok(())
 }
 
-/// Reads a picture of at most `limit` bytes, recognised by its first bytes. Reserves memory for each chunk before it is
-/// kept.
+/// Reads a picture of at most `limit` bytes, recognised by its first bytes. Reserves memory before keeping a chunk.
 pub(super) async fn read_picture(
     mut body: Incoming,
     limit: usize,

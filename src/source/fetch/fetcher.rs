@@ -8,8 +8,7 @@
 //! when its first bytes are no picture's. The response header is bounded too. Clips are fetched into a channel under
 //! these rules; webhook messages are posted under them, without following redirects.
 //!
-//! No task is spawned: dropping the future closes the connection. Lookups by the system's resolver are the exception,
-//! see `resolve`.
+//! No task is spawned: dropping the future closes the connection. Lookups are the exception, see `resolve`.
 //!
 //! [`is_global`]: crate::source::global_address::is_global
 
@@ -108,8 +107,7 @@ impl Fetcher {
         self
     }
 
-    /// Fetches a picture, recognised by its first bytes, of 1 to `max_bytes` bytes. Dropping the future closes the
-    /// connection.
+    /// Fetches a picture, recognised by its first bytes, of 1 to `max_bytes` bytes. Dropping the future disconnects.
     ///
     /// # Errors
     /// See [`FetchError`].
@@ -140,8 +138,7 @@ impl Fetcher {
         self.inner.get(url, PICTURES, timeout, |body| read_picture(body, max_bytes, None)).await
     }
 
-    /// Streams at most `max_bytes` of any content into a channel, within a minute. Dropping the future closes the
-    /// connection.
+    /// Streams at most `max_bytes` of any content into a channel, within a minute. Dropping the future disconnects.
     ///
     /// # Errors
     /// See [`FetchError`]; chunks received before stay in the channel.
@@ -154,8 +151,7 @@ impl Fetcher {
         self.inner.get(url, "video/*, image/gif", CLIP_TIMEOUT, |body| read_clip(body, max_bytes, chunks)).await
     }
 
-    /// Posts `body` and returns the status of the response, without following redirects. Dropping the future closes the
-    /// connection.
+    /// Posts `body` and returns the response's status, without following redirects. Dropping the future disconnects.
     ///
     /// # Errors
     /// See [`FetchError`].

@@ -12,8 +12,7 @@ pub(super) enum Checked<T> {
     Redirect(SourceUrl),
 }
 
-/// The content codings of IANA's registry. Origins also send other words (empty, `aws-chunked`, `none`, `utf-8`); the
-/// body is then the file.
+/// The content codings of IANA's registry. With others (empty, `aws-chunked`, `none`, `utf-8`) the body is the file.
 const CODINGS: [&[u8]; 12] = [
     b"aes128gcm",
     b"br",

@@ -17,8 +17,7 @@ impl FetchConfig {
     }
 }
 
-/// A client that trusts the built-in roots and the certificates in `extra`. Sessions are not resumed: a fetch keeps no
-/// state.
+/// A client that trusts the built-in roots and those in `extra`. No session resumption: a fetch keeps no state.
 pub(super) fn tls_config(extra: Option<&Path>) -> Result<ClientConfig, FetchConfigError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = extra {

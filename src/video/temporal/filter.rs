@@ -35,8 +35,7 @@ impl TemporalFilter {
         Self { smoothing: smoothing.min(100), state: None }
     }
 
-    /// The matte of the clip's next frame, from its mask; empty without a subject. A frame of another size restarts the
-    /// filter.
+    /// The matte of the clip's next frame, from its mask; empty without a subject. A new size restarts the filter.
     #[must_use]
     pub fn next(&mut self, frame: &Frame, mask: RawMask) -> FrameMatte {
         let size = frame.size();

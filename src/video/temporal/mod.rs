@@ -1,5 +1,4 @@
-//! Recursive temporal filter for masks and mattes: fuses each frame with the previous one, warped along the optical
-//! flow.
+//! Recursive temporal filter for masks and mattes: fuses each frame with the previous one, warped by optical flow.
 //!
 //! Per-frame segmentation flickers: a hand disappears for a frame, an edge jitters. Each frame's mask is cleaned by the
 //! frame's colours, like a photo's. The previous mask is warped to the current frame (`optical_flow`, between
@@ -10,8 +9,8 @@
 //! weighs less at soft edges. Where labels contradict the past for several consecutive frames, the past is dropped at
 //! once, so that no ghost trails behind a subject.
 //!
-//! The matte is propagated too: the warped matte initialises closed-form matting in the unknown band, and is mixed into
-//! the solution.
+//! The matte is propagated too: warped, it initialises closed-form matting in the unknown band and is mixed into the
+//! solution.
 
 mod filter;
 mod flow_confidence;

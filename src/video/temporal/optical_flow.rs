@@ -4,8 +4,7 @@
 //! without the variational refinement. Patches of 8×8 cells every 4 cells start from the best of three motions: the
 //! coarser level's flow at the patch, around it, and zero. Each takes a few Gauss-Newton steps. A cell's flow is the
 //! mean of the patches over it, weighted by how well they explain the cell. A patch's mean brightness is subtracted, so
-//! that a change of exposure is not motion. Patches and cells are independent: the result does not depend on the number
-//! of threads.
+//! that a change of exposure is not motion. Patches and cells are independent, so results do not depend on threads.
 
 use backdrop_kernels::interpolation::Plane;
 use multiversion::multiversion;
@@ -335,8 +334,7 @@ impl Patch {
         Self { origin: origin.map(|at| at as f32), extent: level.extent, values, across, downwards, mean, inverse }
     }
 
-    /// The mean-free sum of squared differences to the previous frame at an offset of `motion`, and the Gauss-Newton
-    /// step to subtract.
+    /// Mean-free sum of squared differences to the previous frame at offset `motion`, and the Gauss-Newton step.
     #[inline(always)]
     fn misfit(&self, before: &Padded, motion: [f32; 2]) -> (f32, [f32; 2]) {
         let place = [self.origin[0] + motion[0], self.origin[1] + motion[1]];

@@ -13,8 +13,7 @@ pub(super) struct TemporalState {
     pub(super) mask: RawMask,
     /// Accumulated weight of each cell, in frames of full certainty.
     pub(super) weight: Vec<f32>,
-    /// Number of consecutive frames in which the network contradicted each cell: positive for subject, negative for
-    /// background.
+    /// Consecutive frames in which the network contradicted each cell: positive for subject, negative for background.
     pub(super) contradictions: Vec<i8>,
     /// The matte before cleaning; `None` without a subject.
     pub(super) matte: Option<FrameMatte>,

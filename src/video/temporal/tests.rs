@@ -15,8 +15,7 @@ fn chance(at: u64) -> f32 {
 const GRID: u32 = 64;
 const SIDE: u32 = 128;
 
-/// A bright textured square of 48 pixels with its left edge at `left`, on a darker textured background; no square for
-/// `None`.
+/// A bright textured square of 48 pixels with its left edge at `left` (`None`: no square) on a darker background.
 fn frame(left: Option<i64>, seed: u64) -> Frame {
     let pixel = |x: u32, y: u32| {
         let (x, y) = (i64::from(x), i64::from(y));

@@ -11,8 +11,7 @@ use super::span::{RgbSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
 use crate::generate::surface::{Material, Surface};
 
-/// Input of every material shader: surface, texture coordinates, and light direction along the surface (x right, y
-/// away).
+/// Input of every material shader: surface, texture coordinates, light direction along the surface (x right, y away).
 pub(super) struct ShadingInput<'a> {
     pub(super) surface: &'a Surface,
     pub(super) at: &'a TexCoords,
