@@ -2,7 +2,7 @@
 //!
 //! * `width` or `height` alone keeps the aspect; the other side is rounded, at least 1. Both may enlarge.
 //! * Both give an exact box: the natural canvas is fitted inside, enlarged if necessary, and centred. It is never
-//! distorted; the background fills the rest.
+//!   distorted; the background fills the rest.
 //! * `max_dim` then clamps the longest side of the whole canvas. It never enlarges.
 
 use crate::image::{Rect, Size};

@@ -10,10 +10,12 @@ use crate::matting::refine::{self, Scope};
 use crate::recipe::{Cut, CutEngine, Detect, InferenceMode, Network};
 use std::time::Duration;
 
+/// A picture and its mask.
 #[derive(Debug)]
 pub struct Segmentation {
     /// The given picture.
     pub frame: Frame,
+    /// Its mask.
     pub mask: RawMask,
     /// With `detect=high_recall` the standard mask, which the clean-up keeps whole. `None` if `mask` was refined,
     /// because refinement moves its edge.

@@ -2,8 +2,8 @@
 //!
 //! 1. [`Fields`]: names and values as sent; repeated and unknown names are refused.
 //! 2. Groups (`params`): one struct for each set of fields, each field an `Option` of a type that cannot hold an
-//!   invalid value (`values`). The macro `fields!` declares a group once, for the parser and for the table ([`Field`],
-//!   [`Kind`]) that generates `/docs` and the contract.
+//!    invalid value (`values`). The macro `fields!` declares a group once, for the parser and for the table ([`Field`],
+//!    [`Kind`]) that generates `/docs` and the contract.
 //! 3. [`Recipe`] (`work`): every default filled in. Its [`Work`] is a cutout or a retouch of the whole picture.
 //!
 //! [`ENDPOINTS`] lists the endpoints; a new one is a file here, named after its path, and an entry there.

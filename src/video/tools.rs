@@ -30,6 +30,7 @@ impl VideoConfig {
     }
 }
 
+/// Paths of the programs.
 #[derive(Clone, Debug)]
 pub struct Tools {
     pub(super) ffmpeg: PathBuf,

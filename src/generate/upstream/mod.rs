@@ -3,7 +3,7 @@
 //! One deadline covers all attempts of a call. Transient failures (429, 5xx, a broken connection) are retried at most
 //! twice, after a pause that respects `Retry-After`; other failures are not retried. Repeated failures open the
 //! [`circuit_breaker`]. Two kinds do not count: failures of a single request (400, 413, 422, a refused prompt), and
-//! timeouts of calls that had less than 30 s ([`FAIR_TIME`]), or less than half of a shorter timeout. Redirects are not
+//! timeouts of calls that had less than 30 s ([`FAIR_TIME`]), and less than half of the timeout. Redirects are not
 //! followed, so that the API key only goes to the configured address. Responses are read up to a bound. A picture at
 //! another address is fetched with the checks of a client's URL, and accepted after complete decoding ([`verify`]).
 
