@@ -1,11 +1,11 @@
-//! The pipeline: runs the stages of a recipe, from the bytes of the input files to those of the result.
+//! The pipeline: runs the stages of a recipe, from the bytes of the input files to the bytes of the result.
 //!
-//! `bytes → Header → Frame → RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite → EncodedImage`, each stage
-//! consuming what the one before it made, so that every buffer is free as soon as the next one exists.
+//! `bytes → Header → Frame → RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite → EncodedImage`. Each stage
+//! consumes the result of the previous one, so that every buffer is free as soon as the next one exists.
 //!
-//! `cut` is the plain `/remove`. Steps that a recipe may add do nothing where it does not: `backdrop` (a backdrop
-//! rendered from a prompt), `decode` (a plate for a blurred background), `coverage` (a picture's own alpha, or the
-//! caller's mask), `window` (the caller's box), `region` and `portrait`. `retouch` is the other stage order, without segmentation.
+//! `cut` is the plain `/remove`. Optional steps do nothing unless the recipe has them: `backdrop` (a backdrop rendered
+//! from a prompt), `decode` (a plate for a blurred background), `coverage` (a picture's alpha, or the caller's mask),
+//! `window` (the caller's box), `region` and `portrait`. `retouch` is the stage order without segmentation.
 
 mod backdrop;
 mod call;
@@ -48,7 +48,7 @@ use crate::recipe::{Cut, Picture, Recipe, Work};
 use backdrop::{GeneratedBackdrop, Placed};
 use coverage::Found;
 use decode::Decoded;
-use executor::{Composition, Finished, Task};
+use executor::{Composition, FinishedPicture, Task};
 use files::Job;
 use portrait::PortraitInput;
 use probe::Probed;
@@ -57,9 +57,9 @@ use std::time::Instant;
 use tokio::time::timeout_at;
 use workers::Workers;
 
-/// Makes of `files` what `recipe` describes.
+/// Runs `recipe` on `files`.
 ///
-/// When the returned future is dropped, or the deadline passes, no further stage is started.
+/// When the returned future is dropped or the deadline passes, no further stage starts.
 ///
 /// # Errors
 /// See [`PipelineError`].
@@ -73,7 +73,7 @@ pub async fn run(
     run_in(engine, &slot, files, recipe, call).await
 }
 
-/// The same in a slot that the request has already.
+/// As [`run`], in a slot that the request already has.
 ///
 /// # Errors
 /// See [`PipelineError`].
@@ -96,8 +96,8 @@ pub async fn run_in(
     timeout_at(call.deadline.into(), stages).await.unwrap_or(Err(PipelineError::Engine(EngineError::DeadlineExceeded)))
 }
 
-/// Name and version of the model that does `recipe`'s work, as `x-service-model` reports it: of `segmenter`'s weights, or of
-/// those of `retoucher` where nothing is cut out.
+/// Name and version of the model that does `recipe`'s work, as `x-service-model` reports it: of `segmenter`'s weights
+/// or, without a cutout, of `retoucher`'s.
 #[must_use]
 pub fn model_of(recipe: &Recipe, segmenter: impl FnOnce() -> String, retoucher: &dyn Retoucher) -> String {
     match recipe.work {
@@ -121,7 +121,7 @@ async fn cut(
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
     let backdrop = GeneratedBackdrop::of(&inputs, &files);
 
-    // Bytes → Header: limits hold before anything is allocated.
+    // Bytes → Header: limits are checked before any allocation.
     let (limits, background_limits) = (call.limits, backdrop::file_limits(&inputs, call.limits));
     let probed = Probed::of(files, limits, background_limits, &workers, &mut timings.decode).await?;
     let (size, of_file) = (probed.size(), probed.flaw());
@@ -131,7 +131,7 @@ async fn cut(
     }
     check_canvas(&scene, size)?;
     let backdrop = backdrop.sized(&scene, size)?;
-    // The network and matting look at the box alone, in a copy of it.
+    // The network and matting see a copy of the box only.
     let window = located.area.map_or(Rect::whole(size), |area| window::around(area, size));
     let copy = if located.area.is_some() { window.size().area() } else { 0 };
     let working_pixels = portrait::most_pixels(&scene, picture, size)
@@ -169,8 +169,8 @@ async fn cut(
     let of_face = face.warning();
     let (options, composition) = (face.matting(matting, size), Composition { scene, materials, face });
     let task = Task { frame, coverage, picture, options, region, composition };
-    let (finished, _) = workers.run("finish", move || executor::finished(task)).await?;
-    let Finished { composite, subject, face, matte, compose, transferred } = finished?;
+    let (finished, _) = workers.run("finish", move || executor::finish(task)).await?;
+    let FinishedPicture { composite, subject, face, matte, compose, transferred } = finished?;
     (timings.matte, timings.compose, timings.transferred) = (matte, took + compose, transferred);
 
     // Composite → EncodedImage.
@@ -184,7 +184,7 @@ async fn cut(
     Ok(Output { image, subject, uncertainty, edge, face, model, understood, warnings, timings })
 }
 
-/// Refuses a result that would be too large before it costs anything, where the subject cannot change its size.
+/// Refuses a result that would be too large before any work, if the subject cannot change its size.
 fn check_canvas(scene: &Scene, size: Size) -> Result<(), OutputTooLarge> {
     if scene.framing == Framing::Whole {
         scene.layout(size, Rect::whole(size))?;

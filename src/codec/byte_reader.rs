@@ -7,7 +7,7 @@ pub(super) fn truncated() -> DecodeError {
     DecodeError::Corrupt("it ends too early".to_owned())
 }
 
-/// `len` bytes from `at`.
+/// The `len` bytes of `bytes` from `at`.
 pub(super) fn slice(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], DecodeError> {
     at.checked_add(len).and_then(|end| bytes.get(at..end)).ok_or_else(truncated)
 }

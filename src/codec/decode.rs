@@ -1,5 +1,4 @@
-//! Probes and decodes a file with the decoder of its container: in a decode worker where the configuration says so, else in
-//! this process.
+//! Probes and decodes a file with its container's decoder: in a decode worker if configured, else in this process.
 
 use super::decoders;
 use super::error::{DecodeError, not_as_probed};
@@ -9,7 +8,7 @@ use super::sandbox;
 use super::sniff::detect_container;
 use crate::image::{BufferPool, Frame};
 
-/// Whether [`probe`] and [`decode()`] of this file wait for a decode worker; else they compute on the calling thread.
+/// Whether [`probe`] and [`decode()`] of this file run in a decode worker; otherwise they run on the calling thread.
 #[must_use]
 pub fn waits_for_worker(bytes: &[u8]) -> bool {
     detect_container(bytes).is_ok_and(|container| sandbox::workers_of(container).is_some())
@@ -31,11 +30,10 @@ pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
     Ok(Header { container, size, flaw, limits: *limits, applies_profile: true })
 }
 
-/// Decodes a probed file to an upright sRGB frame with straight alpha; where `header` applies no profile, to the samples as they are
-/// stored.
+/// Decodes a probed file to an upright sRGB frame with straight alpha. Converts colours if [`Header::applies_profile`].
 ///
 /// # Errors
-/// [`DecodeError::Corrupt`] when the content does not match the header, [`DecodeError::Worker`] when no decode worker can be
+/// [`DecodeError::Corrupt`] when the content contradicts the header, [`DecodeError::Worker`] when no worker can be
 /// started.
 pub fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let frame = match sandbox::workers_of(header.container) {

@@ -1,4 +1,4 @@
-//! Probes and decodes in this process, with the decoder of a file's container.
+//! Selects a container's decoder, and probes and decodes with it in this process.
 
 use super::error::DecodeError;
 use super::header::{Container, Flaw, Header};
@@ -8,10 +8,9 @@ use super::limits::Limits;
 use super::{jpeg, png, webp};
 use crate::image::{BufferPool, Frame, Size};
 
-/// The size of the upright picture, checked against the limits, and what is wrong with the file.
+/// Size of the upright picture, checked against the limits, and the file's flaw.
 pub(super) type Probed = (Size, Option<Flaw>);
 
-/// Probes a file.
 pub(super) fn probe(container: Container, bytes: &[u8], limits: &Limits) -> Result<Probed, DecodeError> {
     Ok(match container {
         Container::Jpeg => {
@@ -30,9 +29,8 @@ pub(super) fn probe(container: Container, bytes: &[u8], limits: &Limits) -> Resu
     })
 }
 
-/// The pixels of a probed file.
 pub(super) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
-    // The caller compares the decoded size with the probed one, so no further limit is needed.
+    // The caller compares the decoded size with the probed one: no limit is needed here.
     match header.container {
         Container::Jpeg => jpeg::decode(bytes, header, pool),
         Container::Png => png::decode(bytes, header, pool),

@@ -1,4 +1,4 @@
-//! Encodes a composite; samples are packed inside its own buffer.
+//! Encodes a composite as PNG, WebP or JPEG; samples are packed inside the composite's buffer.
 
 use super::encode_options::{Channels, EncodeOptions};
 use super::error::EncodeError;
@@ -10,7 +10,7 @@ use image_webp::ColorType;
 /// From this quality WebP is lossless.
 const LOSSLESS: u8 = 100;
 
-/// The longest side that a format can store.
+/// The longest side in pixels that a format can store.
 #[must_use]
 pub const fn longest_side(format: OutputFormat) -> u32 {
     match format {
@@ -21,7 +21,7 @@ pub const fn longest_side(format: OutputFormat) -> u32 {
     }
 }
 
-/// Whether the request for the file was cancelled.
+/// Returns whether the caller cancelled the request.
 pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Encodes a picture: sRGB, no metadata, colour under zero alpha zeroed.
@@ -32,8 +32,7 @@ pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedIm
     encode_unless(&|| false, composite, options)
 }
 
-/// As [`encode`]; the encoding of a PNG, which may take seconds, ends early when `is_cancelled`.
-///
+/// As [`encode`], but the encoding of a PNG, which may take seconds, ends early when `is_cancelled`.
 /// # Errors
 /// [`EncodeError`] when the encoder fails or the request was cancelled.
 pub fn encode_unless(
@@ -99,7 +98,7 @@ fn to_jpeg(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOption
             let len = pixel_format::rgba_to_alpha(pixels);
             jpeg::encode(&pixels[..len], size, true, quality)
         }
-        // The background is the caller's choice.
+        // The caller selects the background.
         Channels::Rgba if !opaque => Err("JPEG has no alpha; put the picture on a background first".to_owned()),
         Channels::Rgba => jpeg::encode(pixels, size, false, quality),
     }

@@ -5,8 +5,8 @@ use crate::image::{OutputFormat, Quality};
 /// Compression effort of the PNG encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PngEffort {
-    /// One thread and one fixed code: three quarters of the default's CPU time on small pictures, about the same on large ones;
-    /// photos are up to a third larger.
+    /// One thread and one fixed Huffman code: three quarters of the default's CPU time on small pictures, about as much
+    /// on large ones. Photos get up to a third larger.
     Fast,
     /// Small files, in parallel.
     #[default]

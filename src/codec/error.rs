@@ -1,4 +1,4 @@
-//! Decode and encode errors; a panic inside a third-party decoder becomes one.
+//! Errors of decoding and encoding, and the conversion of a third-party decoder's panic to an error.
 
 use crate::image::{OutputFormat, Size};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,7 +58,6 @@ pub enum EncodeError {
     },
 }
 
-/// A [`DecodeError::Corrupt`].
 pub(super) fn corrupt(reason: impl std::fmt::Display) -> DecodeError {
     DecodeError::Corrupt(reason.to_string())
 }
@@ -68,10 +67,9 @@ pub(super) fn not_as_probed() -> DecodeError {
     DecodeError::Corrupt("its size differs from its header".to_owned())
 }
 
-/// Runs a third-party decoder; a panic in it is reported as a damaged file.
+/// Runs a third-party decoder; a panic becomes [`DecodeError::Corrupt`].
 pub(super) fn catch_panic<T>(what: &str, work: impl FnOnce() -> Result<T, DecodeError>) -> Result<T, DecodeError> {
-    // Unwind safety: everything that `work` touches is dropped with it, or is a pooled buffer that is zeroed when it is
-    // reused.
+    // Unwind safety: what `work` touches is dropped with it, or is a pooled buffer, which is zeroed before reuse.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(DecodeError::Corrupt(format!("the {what} decoder failed"))))
 }

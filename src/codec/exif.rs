@@ -1,7 +1,7 @@
 //! Reads the orientation tag of an EXIF block (TIFF 6.0: a header, then a directory of twelve-byte entries).
 //!
-//! A malformed block means "upright": it never costs the picture. Ours, because it borrows the block and allocates
-//! nothing; `kamadak-exif` reads the same values, but copies the block, builds every tag, and takes ten times as long.
+//! A malformed block means "upright". The reader borrows the block and allocates nothing; `kamadak-exif` copies the
+//! block, builds every tag and takes ten times as long for equal values.
 
 use super::orientation::Orientation;
 
@@ -36,7 +36,7 @@ fn tag(tiff: &[u8]) -> Option<u16> {
         .find(|&at| u16_at(at) == Some(ORIENTATION))
         .and_then(|at| match (u16_at(at + 2)?, little) {
             (SHORT, _) | (LONG, true) => u16_at(at + 8),
-            // Some writers take four bytes, though the standard has two.
+            // The standard has two bytes; some writers use four.
             (LONG, false) => u16_at(at + 10),
             _ => None,
         })

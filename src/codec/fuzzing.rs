@@ -10,19 +10,19 @@ pub use super::heic::{cost_covers_what_libheif_decodes, cost_covers_what_libheif
 
 /// Small pictures, so that a decode takes milliseconds.
 const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_side: 512, max_megapixels: 1 };
-/// Bytes per byte of the file, and beside them, that the readers of containers may allocate.
+/// Bytes that container readers may allocate, per byte of the file and as a constant.
 const PROBE_RATIO: usize = 16;
 const PROBE_BYTES: usize = 1 << 20;
-/// Bytes per pixel that a decode may allocate: the most of the table in `codec`'s documentation (4 for the frame, 9.5 for an
-/// animation) and 4 for a rotation, with as much again for the buffers that a decoder grows.
+/// Bytes per pixel that a decode may allocate: the most of the table in `codec`'s documentation (4 for the frame, 9.5
+/// for an animation), 4 for a rotation, and as many again for growing buffers of a decoder.
 const DECODE_RATIO: usize = 32;
-/// Bytes that a decode may allocate beside them: tables of the decoders, a colour profile and its transform.
+/// Bytes that a decode may allocate in addition: tables of the decoders, a colour profile and its transform.
 const DECODE_BYTES: usize = 24 << 20;
 
-/// Probes and decodes a file: peak memory follows from its pixels and bytes, and the decoded size is the probed one.
+/// Probes and decodes a file.
 ///
 /// # Panics
-/// When that is not so.
+/// When peak memory exceeds the bound for its pixels and bytes, or the decoded size is not the probed one.
 pub fn picture(bytes: &[u8]) {
     let (probed, peak) = peak_of(|| probe(bytes, &LIMITS).ok());
     let bound = PROBE_BYTES + PROBE_RATIO * bytes.len();
@@ -38,10 +38,10 @@ pub fn picture(bytes: &[u8]) {
     }
 }
 
-/// Applies the profile after the first byte to a few pixels in the colour model that this byte selects: alpha stays.
+/// Applies the profile after the first byte to a few pixels of the colour model that the first byte selects.
 ///
 /// # Panics
-/// When that is not so.
+/// When alpha changes.
 pub fn profile(bytes: &[u8]) {
     let Some((&model, profile)) = bytes.split_first() else { return };
     let mut pixels: Vec<u8> = (0..=255_u8).flat_map(|n| [n, n.wrapping_mul(3), n.wrapping_mul(7), n]).collect();

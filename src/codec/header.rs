@@ -1,4 +1,4 @@
-//! What probing a file yields: its container and the size of the upright picture.
+//! Result of probing a file: container, size of the upright picture, flaw.
 
 use super::limits::Limits;
 use crate::image::Size;
@@ -30,7 +30,7 @@ impl Container {
     }
 }
 
-/// A defect of a file that may still have all of its pixels. Its text is a sentence in visible ASCII.
+/// A defect of a file that may still have all of its pixels. Displayed as a sentence in visible ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// A JPEG ends without its end marker.
@@ -62,7 +62,6 @@ pub struct Header {
     pub flaw: Option<Flaw>,
     /// The limits it was checked against.
     pub limits: Limits,
-    /// Whether decoding applies an embedded colour profile, as it does unless the caller says otherwise: a mask's samples are
-    /// coverage and no colours.
+    /// Whether decoding applies an embedded colour profile: the default, except for masks, whose samples are coverage.
     pub applies_profile: bool,
 }

@@ -1,8 +1,8 @@
-//! Converts pixels to sRGB by what a file says of its colours: an ICC profile, code points, linear light.
+//! Converts pixels to sRGB by the colour description of their file: an ICC profile, code points, or linear light.
 //!
-//! A profile that is malformed, does not fit the picture's channels, or is larger than [`MAX_PROFILE_BYTES`] is ignored
-//! and the samples are taken as sRGB, as viewers do. A profile that changes no colour by more than one step (all variants
-//! of sRGB) is skipped, so that sRGB photos keep their bytes.
+//! A profile that is malformed, does not fit the picture's channels, or is larger than [`MAX_PROFILE_BYTES`] is
+//! ignored: the samples are taken as sRGB, as viewers do. A profile that changes no colour by more than one step (all
+//! variants of sRGB) is skipped, so that sRGB photos keep their bytes.
 
 mod code_points;
 mod high_range;
@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Larger profiles are ignored. Press profiles (CMYK tables) reach 2.7 MB.
+/// Maximum size of a profile. Press profiles (CMYK tables) reach 2.7 MB.
 pub(super) const MAX_PROFILE_BYTES: usize = 4 << 20;
 
 /// Pixels per task: 64 KiB, which fit in the L2 cache together with their copy.
@@ -30,25 +30,22 @@ const CHUNK: usize = 16 << 10;
 /// The colour model of a decoded RGBA buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Samples {
-    /// Colour.
     Rgb,
     /// Grey, repeated in red, green and blue.
     Grey,
 }
 
-/// What a file says of its colours.
+/// The colour description of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Colors<'a> {
-    /// An ICC profile.
     Profile(Cow<'a, [u8]>),
-    /// Code points.
     CodePoints(CodePoints),
     /// Samples are linear light in sRGB's primaries.
     Linear,
 }
 
 impl Colors<'_> {
-    /// The conversion of a high dynamic range, if it is one.
+    /// The conversion of PQ or HLG; `None` for a standard dynamic range.
     fn high_range(&self) -> Option<HighRange> {
         match self {
             Self::CodePoints(code_points) => code_points.high_range(),
@@ -87,7 +84,7 @@ pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, colors: Option<&Color
     }
     let Some(profile) = colors.and_then(Colors::profile) else { return };
     match (profile.color_space, samples) {
-        // A grey picture under an RGB profile is an RGB picture whose channels happen to be equal.
+        // A grey picture under an RGB profile is an RGB picture with equal channels.
         (DataColorSpace::Rgb, Samples::Rgb | Samples::Grey) => {
             if let Some(transform) = transform_to_srgb(&profile, Layout::Rgba, Layout::Rgba).filter(changes_colours) {
                 in_place(pixels, |_| {}, &*transform);
@@ -152,7 +149,7 @@ fn parse(profile: &[u8]) -> Option<ColorProfile> {
     Some(parsed)
 }
 
-/// A grey profile whose curve gives CIE lightness, as one whose curve gives luminance, which the colour engine takes.
+/// A grey profile converted from CIE lightness to luminance, which the colour engine requires.
 fn grey_by_luminance(mut profile: ColorProfile) -> Option<ColorProfile> {
     const STEPS: u32 = 4096;
     profile.pcs = DataColorSpace::Xyz;
@@ -177,7 +174,7 @@ fn transform_to_srgb(from: &ColorProfile, source: Layout, target: Layout) -> Opt
     catch_panic(|| from.create_transform_8bit(source, &srgb, target, TransformOptions::default()).ok())
 }
 
-/// A profile that makes the colour engine panic is malformed.
+/// Runs `work` of the colour engine; a profile that makes it panic is malformed.
 fn catch_panic<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }

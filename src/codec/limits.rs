@@ -1,10 +1,10 @@
-//! Limits on the bytes, sides and pixels of an input, and the check of a size against them.
+//! Limits on the bytes, sides and pixels of an input file, and the check of a size against them.
 
 use super::error::{DecodeError, corrupt};
 use crate::image::Size;
 use std::time::Duration;
 
-/// Time limit of a picture, per [`TIMED_PIXELS`] or part of them (which take a few seconds in the slowest format).
+/// Time limit of a decode, per started [`TIMED_PIXELS`]; these take a few seconds in the slowest format.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(20);
 /// 4096×4096.
 const TIMED_PIXELS: usize = 1 << 24;
@@ -12,20 +12,20 @@ const TIMED_PIXELS: usize = 1 << 24;
 /// Limits of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the file.
+    /// Maximum bytes of the file.
     pub max_bytes: usize,
-    /// Pixels of the longer side.
+    /// Maximum pixels of the longer side.
     pub max_side: u32,
-    /// Millions of pixels.
+    /// Maximum millions of pixels.
     pub max_megapixels: u32,
 }
 
 impl Limits {
-    /// For the command line: pictures of cameras with 100 megapixels. Cutting out such a JPEG takes 1.1 GB at its peak, one
-    /// of 24 megapixels 0.44 GB (VmHWM of `backdrop remove` to PNG, including 0.2 GB for the network).
+    /// Limits of the command line: cameras with 100 megapixels. Cutting out such a JPEG has a peak of 1.1 GB, a
+    /// 24-megapixel one 0.44 GB (VmHWM of `backdrop remove` to PNG, including 0.2 GB for the network).
     pub const LOCAL: Self = Self { max_bytes: 200 << 20, max_side: 16_384, max_megapixels: 150 };
 
-    /// The larger of each limit.
+    /// The larger value of each limit.
     #[must_use]
     pub fn or_larger(self, other: Self) -> Self {
         Self {
@@ -57,12 +57,12 @@ pub(super) fn check_size(stored: Size, limits: &Limits) -> Result<(), DecodeErro
     Ok(())
 }
 
-/// The limits for decoding a file that was probed before: its own size.
+/// Limits for decoding a probed file: its probed size.
 pub(super) fn limits_of(probed: Size) -> Limits {
     Limits { max_bytes: usize::MAX, max_side: probed.longest(), max_megapixels: u32::MAX }
 }
 
-/// How long decoding a picture of `size` may take.
+/// Time limit for decoding a picture of `size`.
 pub(super) fn time_limit(size: Size) -> Duration {
     MAX_TIME * size.area().div_ceil(TIMED_PIXELS).clamp(1, 64) as u32
 }

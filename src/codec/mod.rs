@@ -1,12 +1,13 @@
 //! Decodes and encodes JPEG, PNG, WebP and HEIC, detected by content and never by file name.
 //!
 //! [`probe`] walks the container with our own code (bounded, no allocation sized by a length field) and validates size
-//! and structure; only then [`decode()`] passes the file to the format's decoder. The cost of a file therefore follows from
-//! its pixels and bytes, never from its declared values. Third-party decoders run inside `catch_panic`: a panic in one is
-//! a damaged file and does not end a worker. [`sandbox`] runs decoders, by default HEIC's, in processes without any right.
+//! and structure; only then [`decode()`] passes the file to the format's decoder. The cost of a file follows from its
+//! pixels and bytes, never from its declared values. Third-party decoders run inside `catch_panic`: a panic means a
+//! damaged file and ends no worker. [`sandbox`] runs decoders, by default HEIC's, in processes without rights.
 //!
-//! Colour: an embedded ICC profile is applied and the result is sRGB (`icc`), but for masks, whose samples are coverage. PNG's
-//! gAMA and cHRM are ignored, as Pillow does: files that have only these are mostly sRGB with a rounded gamma. So is cICP.
+//! Colour: an embedded ICC profile is applied and the result is sRGB (`icc`), except for masks, whose samples are
+//! coverage. PNG's gAMA and cHRM are ignored, as Pillow does: such files are mostly sRGB with a rounded gamma. cICP is
+//! ignored too.
 //!
 //! Peak memory of a decode in addition to the file, for a picture of P pixels: its frame (4 P bytes) and the decoder's
 //! memory. JPEGs are copied once without their metadata (at most the file). Sizes are for 4096×4096 with the frame; those

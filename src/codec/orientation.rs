@@ -25,11 +25,11 @@ pub(super) enum Orientation {
     Rotate270,
 }
 
-/// Side of a block of the transposition: 16 RGBA pixels are one cache line.
+/// Side of a block of the transposition in pixels: 16 RGBA pixels are one cache line.
 const BLOCK: usize = 16;
 
 impl Orientation {
-    /// From the tag's value; `None` when it is undefined.
+    /// The orientation of a tag value; `None` when it is undefined.
     pub(super) const fn from_exif(value: u16) -> Option<Self> {
         Some(match value {
             1 => Self::Upright,
@@ -48,12 +48,11 @@ impl Orientation {
         matches!(self, Self::Transpose | Self::Rotate90 | Self::Transverse | Self::Rotate270)
     }
 
-    /// Size of the upright picture.
     pub(super) const fn upright(self, stored: Size) -> Size {
         if self.swaps_sides() { stored.transposed() } else { stored }
     }
 
-    /// Transforms `frame`: in place, or, when the sides are swapped, into another pooled buffer.
+    /// Transforms `frame`: in place, or into another pooled buffer when the sides are swapped.
     pub(super) fn apply(self, mut frame: Frame, pool: &BufferPool) -> Frame {
         let size = frame.size();
         let stride = size.width as usize * 4;

@@ -1,7 +1,6 @@
 //! In-place conversions of packed pixels between RGBA, RGB and grey.
 
-/// Expands the RGB triples at the start of `buffer` to opaque RGBA pixels, from the end, so that no triple is overwritten
-/// before it is read.
+/// Expands RGB triples at the start of `buffer` to opaque RGBA, last to first, so that no unread triple is lost.
 pub(super) fn rgb_to_rgba(buffer: &mut [u8]) {
     for index in (0..buffer.len() / 4).rev() {
         let [red, green, blue] = [buffer[index * 3], buffer[index * 3 + 1], buffer[index * 3 + 2]];
@@ -34,7 +33,7 @@ pub(super) fn alpha_as_rgba(buffer: &mut [u8]) {
     }
 }
 
-/// Zeroes the colour of fully transparent pixels: a cutout's PNG gets 2.5 times smaller, and encodes faster.
+/// Zeroes the colour of fully transparent pixels: a cutout's PNG gets 2.5 times smaller and encodes faster.
 pub(super) fn zero_transparent(buffer: &mut [u8]) {
     for pixel in buffer.as_chunks_mut::<4>().0 {
         if pixel[3] == 0 {

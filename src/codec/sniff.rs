@@ -4,7 +4,7 @@ use super::error::DecodeError;
 use super::header::Container;
 use memchr::memmem;
 
-/// With so many bytes, or the whole file, [`detect_container`] refuses nothing that it would accept with more.
+/// Bytes after which [`detect_container`] refuses no file that it would accept with more bytes.
 pub const SNIFF_BYTES: usize = 512;
 
 /// Detects the container by the first bytes of a file.
@@ -21,10 +21,8 @@ pub fn detect_container(bytes: &[u8]) -> Result<Container, DecodeError> {
     }
 }
 
-/// The detected format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// A supported container.
     Supported(Container),
     /// Another format, named when it is common.
     Unsupported(Option<&'static str>),
@@ -33,7 +31,7 @@ pub(super) enum Format {
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = b"\xff\xd8\xff";
 
-/// Signatures of formats that are uploaded by mistake, the longest first where two could match.
+/// Signatures of formats that are uploaded by mistake. Where two could match, the longer one is first.
 const UNSUPPORTED: &[(&[u8], &str)] = &[
     (b"GIF87a", "GIF"),
     (b"GIF89a", "GIF"),
@@ -60,7 +58,7 @@ const UNSUPPORTED: &[(&[u8], &str)] = &[
 
 /// Detects the format of non-empty `bytes`.
 pub(super) fn detect_format(bytes: &[u8]) -> Format {
-    // A file truncated inside its signature is a truncated picture, not an unknown format.
+    // A file that ends inside its signature is a truncated picture, not an unknown format.
     let starts = |signature: &[u8]| {
         bytes.starts_with(signature) || (bytes.len() < signature.len() && signature.starts_with(bytes))
     };
@@ -191,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_sniffed_bytes_do_not_change_the_result() {
+    fn bytes_after_the_sniffed_ones_do_not_change_the_result() {
         let (brands, full) = ([b"isom"; 63], SNIFF_BYTES);
         let mut heic_by_its_last_brand = ftyp(b"mp42", &[&brands[..], &[b"heic"]].concat(), &[0; 4096]);
         assert_eq!(detect_format(&heic_by_its_last_brand[..full]), Format::Supported(Container::Heic));

@@ -1,30 +1,28 @@
-//! Measures on the cutout's alpha which borders of the picture crop the subject.
+//! Measures, on the cutout's alpha, the borders of the picture that crop the subject.
 
 use super::SUBJECT_ALPHA;
 use crate::image::{Alpha, Size};
 
-/// Coverage, of 255, from which a border pixel counts; a matte's soft edge is below it.
+/// Coverage, of 255, from which a border pixel counts; the soft edge of a matte is below it.
 const MIN_ALPHA: u8 = 128;
-/// Shortest contact that counts as a crop: as a share of the subject's longer side, and in pixels. Shorter ones are a
-/// strand of hair or the rounding of a matte; a cable is longer.
+/// Shortest contact that counts as a crop: as a share of the subject's longer side, and in pixels. A strand of hair or
+/// the rounding of a matte is shorter, a cable is longer.
 const MIN_CONTACT_SHARE: f32 = 0.01;
 const MIN_CONTACT_PX: u32 = 3;
 
-/// Where a subject is placed that its picture's border crops.
+/// Placement of a subject that its picture's border crops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
-    /// Centred, with padding on all sides, as every other subject.
+    /// Centred, with padding on all sides, as an uncropped subject.
     #[default]
     Center,
-    /// Each cropped side against the same border of the canvas; [`Scene::anchored`](super::Scene::anchored) measures
-    /// which sides those are.
+    /// Each cropped side, measured by [`Scene::anchored`](super::Scene::anchored), against that border of the canvas.
     Auto,
     /// `Auto` with the measured contact.
     At(BorderContact),
 }
 
-/// Length of the contact between the subject and each border of its picture, in pixels; 0 where the border does not
-/// crop it.
+/// Length of the contact between the subject and each border of its picture, in pixels; 0 without a crop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BorderContact {
     /// With the left border.
@@ -76,13 +74,13 @@ mod tests {
         // A lamp of 150 rows on a cable of three columns.
         let cable = |x: u32, y: u32| block(x, y) || (x.abs_diff(150) < 2 && y < 200);
         assert_eq!(measured(&|x, y| solid(cable(x, y))), BorderContact { top: 3, ..none });
-        // A strand of hair of two.
+        // A strand of hair of two columns.
         let strand = |x: u32, y: u32| block(x, y) || ((150..152).contains(&x) && y < 200);
         assert_eq!(measured(&|x, y| solid(strand(x, y))), none);
-        // The same cable on a subject of 400 rows is less than a hundredth of it.
+        // The cable's three columns are less than a hundredth of a subject of 400 rows.
         let tall = |x: u32, y: u32| ((100..200).contains(&x) && y > 0 && y < 399) || (x.abs_diff(150) < 2 && y == 0);
         assert_eq!(measured(&|x, y| solid(tall(x, y))), none);
-        // A soft edge beside the border does not touch it.
+        // A soft edge next to the border does not touch it.
         assert_eq!(measured(&|x, y| if block(x, y) { 255 } else { u8::from(x == 0) * 127 }), none);
         // A corner.
         let corner = measured(&|x, y| solid(x < 120 && y >= 250));

@@ -5,7 +5,7 @@ use backdrop_kernels::enhance::cpu::Curve;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Enhances the pixels of `columns` in each row of `canvas`, packed RGBA8. Alpha stays as it is.
+/// Enhances the pixels of `columns` in each row of `canvas`, packed RGBA8; alpha is unchanged.
 pub(super) fn enhance(canvas: &mut [u8], row: usize, columns: Range<usize>, Enhance(strength): Enhance) {
     let Some(curve) = Curve::new(strength) else { return };
     canvas.par_chunks_mut(row * 4).for_each(|row| {

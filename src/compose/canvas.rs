@@ -1,8 +1,8 @@
 //! Output size: requested width, height and longest side, their limit, and the source's rectangle on the canvas.
 //!
 //! * `width` or `height` alone keeps the aspect; the other side is rounded, at least 1. Both may enlarge.
-//! * Both give an exact box: the natural canvas is fitted inside, enlarged where need be, and centred. It is never
-//!   distorted, and the background fills the rest.
+//! * Both give an exact box: the natural canvas is fitted inside, enlarged if necessary, and centred. It is never
+//!   distorted; the background fills the rest.
 //! * `max_dim` then clamps the longest side of the whole canvas. It never enlarges.
 
 use crate::image::{Rect, Size};
@@ -43,22 +43,22 @@ pub struct OutputTooLarge {
 /// The requested output size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resize {
-    /// Exact width; alone it preserves the aspect.
+    /// Exact width in pixels; alone it preserves the aspect.
     pub width: Option<u32>,
-    /// Exact height; alone it preserves the aspect.
+    /// Exact height in pixels; alone it preserves the aspect.
     pub height: Option<u32>,
-    /// The longer side is at most this; never enlarges.
+    /// Maximum of the longer side in pixels; never enlarges.
     pub max_dim: Option<u32>,
 }
 
 /// The output canvas and the picture's rectangle on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layout {
-    /// Width and height of the result.
+    /// Size of the result.
     pub canvas: Size,
     /// The visible part of the source.
     pub from: Rect,
-    /// Its rectangle on the canvas, after resizing; background is around it.
+    /// Rectangle of that part on the canvas, after resizing; the background surrounds it.
     pub place: Rect,
     /// Canvas pixels per pixel of the scene's lengths (shadow offsets, outline width).
     pub scale: f32,
@@ -71,7 +71,7 @@ impl Layout {
         Self { canvas: source, from: Rect::whole(source), place: Rect::whole(source), scale: 1.0 }
     }
 
-    /// Maps a part of the source to the canvas; `None` when it is outside.
+    /// Maps a part of the source to the canvas, rounded outwards to whole pixels; `None` when it is outside.
     #[must_use]
     pub fn placed(&self, part: Rect) -> Option<Rect> {
         let Self { from, place, .. } = *self;
@@ -81,7 +81,6 @@ impl Layout {
             let to = |at: u32, up: u64| {
                 (u64::from(at) * u64::from(place.1) + up * u64::from(from.1 - 1)) / u64::from(from.1)
             };
-            // Rounded outwards to whole pixels.
             let (low, high) = (to(low, 0) as u32, to(high, 1) as u32);
             (low < high).then(|| (place.0 + low, high - low))
         };
@@ -106,8 +105,7 @@ impl Resize {
         Ok(Layout { canvas, from: Rect::whole(source), place, scale })
     }
 
-    /// Scales the natural canvas, whose exact aspect is `shape`: the output canvas, and the natural canvas's rectangle
-    /// on it.
+    /// Scales the natural canvas, whose exact aspect is `shape`; returns the output canvas and the rectangle on it.
     pub(super) fn canvas(
         &self,
         natural: Size,
@@ -123,7 +121,7 @@ impl Resize {
         let boxed = self.width.is_some() && self.height.is_some();
         let canvas = match self.max_dim {
             Some(max) if canvas.longest() > max => {
-                // Without a box the canvas is a scaled source: clamping the source rounds once instead of twice.
+                // Without a box the canvas is a scaled source. Clamping the source rounds once instead of twice.
                 let shape = if boxed { canvas } else { shape };
                 shape.fitted(Size::new(max.max(1), max.max(1)))
             }

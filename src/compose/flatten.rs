@@ -1,9 +1,8 @@
 //! Composites a cutout, its outline, shadows, background and marks into the finished picture.
 //!
-//! The subject is placed on a transparent canvas first, resampled where the layout scales it. The other layers go
-//! beneath it, front to back: outline, shadow, background. Outline and drop shadow are flat and mix with the background
-//! in encoded values; the subject's edge mixes with the result in linear light, and so does a ground shadow. Opaque
-//! pixels of the subject stay bit for bit.
+//! The subject is placed on a transparent canvas, resampled if the layout scales it. The other layers go beneath it,
+//! front to back: outline, shadow, background. Outline and drop shadow are flat and mix with the background in encoded
+//! values. The subject's edge and a ground shadow mix with the result in linear light. Opaque pixels stay bit for bit.
 
 use super::background::{BackgroundLayer, Scratch, replicate_border};
 use super::brightness_saturation::enhance;
@@ -25,7 +24,7 @@ use rayon::prelude::*;
 pub struct Materials {
     /// The background picture.
     pub background: Option<Frame>,
-    /// The source's own background, reduced, for a blurred one.
+    /// The reduced source, for a blurred background.
     pub plate: Option<Plate>,
     /// The watermark's picture.
     pub mark: Option<Frame>,
@@ -34,19 +33,19 @@ pub struct Materials {
 /// A finished picture.
 #[derive(Clone, Debug)]
 pub struct Flattened {
-    /// The picture.
+    /// The composite.
     pub composite: Composite,
-    /// The subject's bounds in it; `None` where resizing left nothing of it.
+    /// The subject's bounds in it; `None` if resizing left no pixel of the subject.
     pub subject: Option<Rect>,
 }
 
 /// Composites `picture` on its canvas with every layer of `scene`.
 ///
-/// `picture` is a cutout or, for a crop, the source itself. A scene that changes nothing returns the buffer, bit
-/// for bit. A layout at scale 1 copies rows. Everything else is resampled (linear light, premultiplied alpha, Lanczos),
-/// with colour zeroed where alpha is zero.
+/// `picture` is a cutout or, for a crop, the source itself. A scene without effect returns the buffer, bit for bit. A
+/// layout at scale 1 copies rows; other layouts are resampled (linear light, premultiplied alpha, Lanczos), with colour
+/// zeroed where alpha is zero.
 ///
-/// `layout` must have been made for a source of the picture's size with this `subject`.
+/// `layout` must be the layout of a source of the picture's size with this `subject`.
 #[must_use]
 pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
     let picture = picture.into_frame();
@@ -56,7 +55,7 @@ pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, 
     let mut canvas = placed(picture, layout);
     let size = canvas.size();
     let row = size.width as usize;
-    // A cutout is transparent around its subject, so there is no border to replicate.
+    // A cutout is transparent around its subject and has no border to replicate.
     if scene.background == Background::EdgeColor && opaque && layout.place != Rect::whole(size) {
         replicate_border(&mut canvas, layout.place);
     }
@@ -82,7 +81,7 @@ pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, 
     Flattened { composite: Composite::composed(canvas), subject }
 }
 
-/// The background's light on the subject: on its translucent edge, and its shadow on the ground.
+/// Effects of the background's light: on the subject's translucent edge, and its shadow on the ground.
 struct Lighting {
     tint: [f32; 3],
     shadow: Option<ShadowGrid>,
@@ -101,7 +100,7 @@ fn drop_shadow(
     }
     let (size, row) = (canvas.size(), canvas.size().width as usize);
     let grid = match stroke {
-        // The subject is clipped to its outline, whose coverage therefore contains it.
+        // The subject is clipped to its outline, so the outline's coverage contains it.
         Some((_, covered)) => {
             let covers = |x: u32, y: u32| covered[y as usize * row + x as usize];
             ShadowGrid::new(size, Rect::whole(size), extension, shadow, layout.scale, covers)
@@ -115,7 +114,7 @@ fn drop_shadow(
     Some(grid)
 }
 
-/// Buffers for one row: of the background, of a shadow's grid, of two shadows, and of mixed layers.
+/// Buffers for one row: background, a shadow's grid, two shadows, mixed layers.
 #[derive(Default)]
 struct RowScratch {
     background: Scratch,
@@ -169,8 +168,8 @@ fn composite_beneath(
     }
 }
 
-/// The layers beneath a row of the canvas, to be composited in linear light: the ground shadow, or, with flat layers,
-/// everything below the canvas as one picture in which those are mixed in encoded values. `mixed` is scratch.
+/// The layers beneath a row of the canvas, to be composited in linear light: the ground shadow alone, or, if flat
+/// layers exist, all layers mixed in encoded values to one picture. `mixed` is scratch.
 fn layers<'a>(
     canvas: &[u8],
     stroke: Option<Stroke<'a>>,
@@ -250,7 +249,6 @@ mod tests {
         placed(cutout, &layout)
     }
 
-    /// The largest difference of any channel.
     fn largest_difference(a: &Frame, b: &Frame) -> u8 {
         assert_eq!(a.size(), b.size());
         a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
@@ -318,7 +316,7 @@ mod tests {
         let disc = |x: u32, y: u32| {
             let (dx, dy) = (x as f32 - 50.0, y as f32 - 50.0);
             let coverage = (35.0 - dx.hypot(dy)).clamp(0.0, 1.0);
-            // Black under full transparency: what a matte without colour estimation leaves there.
+            // Black under full transparency, as left by a matte without colour estimation.
             if coverage > 0.0 { [255, 255, 255, (coverage * 255.0) as u8] } else { [0; 4] }
         };
         for width in [31, 64, 250] {

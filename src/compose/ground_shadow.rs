@@ -1,13 +1,13 @@
 //! Ground shadow: contact shadow and cast shadow of a subject that stands in the background picture.
 //!
-//! *Contact shadow*: a dark, narrow band along the lower silhouette, column by column, where that is near its lowest
-//! point. Parts that hang higher do not touch the ground and have none.
+//! *Contact shadow*: a dark, narrow band along the lower silhouette, in the columns whose lower end is near the lowest
+//! point. Higher parts do not touch the ground.
 //!
 //! *Cast shadow*: the silhouette projected onto the ground. A point `h` above the lowest point falls `h · length` away
 //! from it, foreshortened. The penumbra widens with the distance: three blurs of growing σ, mixed by `h`.
 //!
-//! Computed on a grid of [`MAX_CELLS`] cells along the subject's longer side. A subject that the picture's lower border
-//! crops has no visible ground, and no shadow.
+//! Computed on a grid of [`MAX_CELLS`] cells along the subject's longer side. A subject cropped by the picture's lower
+//! border has no visible ground and no shadow.
 
 use super::shadow::{ShadowGrid, reach};
 use super::{Grounding, Light};
@@ -15,45 +15,42 @@ use crate::image::{Frame, Rect, Size};
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
-/// Cells along the longer side of the subject, at most.
+/// Maximum number of cells along the subject's longer side.
 const MAX_CELLS: usize = 224;
 /// Upper bound on the memory of the grid and its blurs, in pixels of four bytes: planes for the coverage, two blurs of
 /// the contact shadow, three of the cast shadow and the result, each at most 3 × 3 subjects large.
 pub(super) const MAX_PIXELS: usize = 7 * 9 * MAX_CELLS * MAX_CELLS;
 
-/// Coverage, of 255, from which a subject hides the ground.
+/// Coverage, of 255, from which the subject hides the ground.
 const OPAQUE_ALPHA: f32 = 128.0;
 /// Share of the subject's width in contact with the picture's lower border above which it counts as cropped.
 const CROPPED_SHARE: f32 = 0.02;
-/// Height above the lowest point, as a share of the subject's longer side, up to which parts may touch the ground:
-/// points farther back are higher in the picture.
+/// Maximum height of ground contact above the lowest point, as a share of the subject's longer side: contact points
+/// farther back are higher in the picture.
 const CONTACT_DEPTH: f32 = 0.075;
 /// Foreshortening of lengths on the ground towards and away from the viewer.
 const FORESHORTENING: f32 = 0.36;
-/// Smallest vertical extent of a shadow, as a share of the subject's height: under a light from the side it still has
-/// the subject's depth.
+/// Smallest vertical extent of a shadow, as a share of the subject's height: under side light its depth remains.
 const MIN_HEIGHT: f32 = 0.09;
-/// Opacity of the contact shadow under any light, and its increase with the light's shadow strength: contact also
-/// blocks the sky.
+/// Opacity of the contact shadow, which also blocks skylight, and its increase with the light's shadow strength.
 const CONTACT_OPACITY: [f32; 2] = [0.35, 0.75];
 
-/// The subject's coverage on the reduced grid.
+/// Coverage of the subject on the reduced grid.
 pub(super) struct Silhouette {
-    /// 0..=255, row-major.
+    /// Coverage 0..=255, row-major.
     cells: Vec<f32>,
     columns: usize,
     rows: usize,
-    /// Pixels on a side of a cell.
+    /// Side of a cell in pixels.
     side: usize,
 }
 
-/// Pixels on a side of a cell for a subject of this size.
+/// Side in pixels of a cell for a subject of this size.
 pub(super) fn cell_side(subject: Rect) -> usize {
     (subject.width.max(subject.height) as usize).div_ceil(MAX_CELLS).max(1)
 }
 
 impl Silhouette {
-    /// What covers `subject` of `canvas`.
     fn new(canvas: &Frame, subject: Rect) -> Self {
         let side = cell_side(subject);
         let (columns, rows) = ((subject.width as usize).div_ceil(side), (subject.height as usize).div_ceil(side));
@@ -73,15 +70,15 @@ impl Silhouette {
         Self::of_sums(cells, subject)
     }
 
-    /// That of the mean coverage (0..=1, pixels beyond `subject` counted as none) of each cell of `subject`, row after row.
+    /// From the mean coverage (0..=1) of each cell of `subject`, row-major. Pixels beyond `subject` count as 0.
     #[cfg(feature = "gpu")]
     pub(super) fn of_means(means: Vec<f32>, subject: Rect) -> Self {
         let pixels = 255.0 * cell_side(subject).pow(2) as f32;
-        // Sums of whole numbers below 2²⁴.
+        // The sums are whole numbers below 2²⁴, exact in f32.
         Self::of_sums(means.into_iter().map(|mean| (mean * pixels).round()).collect(), subject)
     }
 
-    /// That of the coverage, summed over each cell of `subject`, row after row.
+    /// From the summed coverage of each cell of `subject`, row-major.
     fn of_sums(mut cells: Vec<f32>, subject: Rect) -> Self {
         let side = cell_side(subject);
         let columns = (subject.width as usize).div_ceil(side);
@@ -121,7 +118,7 @@ impl Silhouette {
     }
 }
 
-/// The shadow's grid: cells of the silhouette's size, with its corner at (`left`, `top`) relative to the silhouette.
+/// The shadow's grid: cells of the silhouette's size, with the corner at (`left`, `top`) relative to the silhouette.
 #[derive(Clone, Copy)]
 struct Grid {
     left: f32,
@@ -143,8 +140,8 @@ impl Grid {
     }
 }
 
-/// The shadow of what covers `subject` of `canvas`; `place` is the source's rectangle on it, whose border may crop the
-/// subject. `None` without a ground, a subject above the horizon, or shadow strength.
+/// The shadow of `subject` on `canvas`; `place` is the source's rectangle on the canvas, whose border may crop the
+/// subject. `None` without a ground or shadow strength, and for a subject above the horizon.
 pub(super) fn ground_shadow(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> Option<ShadowGrid> {
     let scene = GroundScene::of(canvas.size(), subject, place, grounding)?;
     if scene.touches_border && is_cropped(last_row(canvas, subject).map(|[.., alpha]| *alpha), subject) {
@@ -153,14 +150,13 @@ pub(super) fn ground_shadow(canvas: &Frame, subject: Rect, place: Rect, groundin
     scene.shadow(&Silhouette::new(canvas, subject))
 }
 
-/// The pixels of the subject's last row.
 fn last_row(canvas: &Frame, subject: Rect) -> impl Iterator<Item = &[u8; 4]> {
     let Rect { left, top, width, height } = subject;
     let from = (top + height - 1) as usize * canvas.size().width as usize + left as usize;
     canvas.pixels().as_chunks::<4>().0[from..][..width as usize].iter()
 }
 
-/// Whether a border crops the subject that touches it, whose last row is covered so (0..=255).
+/// Whether the picture's border crops the subject, by the coverage (0..=255) of its last row.
 pub(super) fn is_cropped(last_row: impl Iterator<Item = u8>, subject: Rect) -> bool {
     let solid = last_row.filter(|&alpha| f32::from(alpha) >= OPAQUE_ALPHA).count();
     solid as f32 > CROPPED_SHARE * subject.width as f32
@@ -169,9 +165,7 @@ pub(super) fn is_cropped(last_row: impl Iterator<Item = u8>, subject: Rect) -> b
 /// A subject on a ground, under a light that casts a shadow.
 pub(super) struct GroundScene {
     light: Light,
-    /// The horizon's row.
     horizon: f32,
-    /// Rows of the canvas.
     height: u32,
     subject: Rect,
     /// Whether the subject ends at the lower border of its source or of the canvas, which may crop it.
@@ -179,8 +173,8 @@ pub(super) struct GroundScene {
 }
 
 impl GroundScene {
-    /// That of a `subject` on a canvas of `size`; `place` is the source's rectangle on it. `None` without a ground, a subject above the
-    /// horizon, or shadow strength.
+    /// The scene of `subject` on a canvas of `size`; `place` is the source's rectangle on it. `None` without a ground
+    /// or shadow strength, and for a subject above the horizon.
     pub(super) fn of(size: Size, subject: Rect, place: Rect, grounding: &Grounding) -> Option<Self> {
         let light = clamped(&grounding.light);
         let horizon = grounding.horizon.filter(|horizon| horizon.is_finite())? * size.height as f32;
@@ -190,7 +184,6 @@ impl GroundScene {
         has_shadow.then_some(Self { light, horizon, height: size.height, subject, touches_border })
     }
 
-    /// The shadow of the subject with this `silhouette`.
     pub(super) fn shadow(&self, silhouette: &Silhouette) -> Option<ShadowGrid> {
         let Self { light, horizon, height: canvas_height, subject, .. } = *self;
         let bottoms = silhouette.bottoms();
@@ -202,7 +195,7 @@ impl GroundScene {
         let longest = silhouette.columns.max(silhouette.rows) as f32;
         let blurs = [0.006 + 0.012 * light.softness, 0.02 + 0.05 * light.softness, 0.035 + 0.1 * light.softness];
         let blurs = blurs.map(|share| share * longest);
-        // The shadow's offset to the right and down, for each cell of height above the lowest point.
+        // Offset of the shadow, right and down, per cell of height above the lowest point.
         let (sine, cosine) = light.shadow_angle.to_radians().sin_cos();
         let tall = light.shadow_length * sine * FORESHORTENING;
         let down =
@@ -212,7 +205,7 @@ impl GroundScene {
         let margin = (reach(blurs[2]) + 2) as f32;
         let grid = {
             let (left, right) = ((across * height).min(0.0), (across * height).max(0.0) + silhouette.columns as f32);
-            // The contact shadow needs room around the lowest points, however short the cast shadow is.
+            // The contact shadow needs room around the lowest points even if the cast shadow is short.
             let least = CONTACT_DEPTH * longest;
             let (top, end) = (lowest + (down * height).min(-least), lowest + (down * height).max(0.0));
             let (columns, rows) = ((right - left + 2.0 * margin) as usize + 1, (end - top + 2.0 * margin) as usize + 1);
@@ -235,9 +228,9 @@ impl GroundScene {
         opacity.par_chunks_mut(grid.columns).enumerate().for_each(|(row, cells)| {
             let y = grid.top + row as f32 + 0.5;
             let share = ((y - lowest) / down / height).clamp(0.0, 1.0);
-            // Farther away skylight brightens the shadow.
+            // Skylight brightens distant parts of the shadow.
             let strength = light.strength * (1.0 - (0.45 + 0.4 * light.softness) * share);
-            // Above the horizon there is no ground.
+            // No ground above the horizon.
             let on_ground = ((origin[1] + y * side - horizon) / fade).clamp(0.0, 1.0);
             for (column, cell) in cells.iter_mut().enumerate() {
                 let at = row * grid.columns + column;
@@ -485,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shadow_is_the_same_at_every_scale() {
+    fn the_shadow_is_independent_of_the_scale() {
         let large = Size::new(SIZE.width * 3, SIZE.height * 3);
         let small = stood(drawn(SIZE, figure), on(light(20.0, 0.5), Some(0.3)));
         let same = stood(drawn(large, |x, y| figure(x / 3, y / 3)), on(light(20.0, 0.5), Some(0.3)));

@@ -1,9 +1,9 @@
 //! Head-and-shoulders crop: measures the head on the cutout and computes the portrait's window.
 //!
-//! The eyes lie on the upper third line, the face is centred horizontally, and there is headroom above the hair. The
-//! window may extend beyond the picture, where background fills it; but where the picture's border crops the person,
-//! the window ends there as well, so that no straight crop edge floats on the background. When these conflict, they are
-//! relaxed in this order: the window's size, then eye line and centring; the whole head is always visible.
+//! The eyes lie on the upper third line, the face is centred horizontally, and there is headroom above the hair.
+//! Background fills the window beyond the picture. At a border that crops the person, however, the window ends, so that
+//! no straight crop edge floats on the background. Conflicts relax first the window's size, then eye line and centring;
+//! the whole head is always visible.
 
 use super::SUBJECT_ALPHA;
 use crate::image::{Alpha, Face, Rect, Size};
@@ -11,12 +11,12 @@ use std::ops::Range;
 
 /// Coverage, of 255, from which a pixel belongs to the head; fainter wisps of hair may leave the window.
 const HEAD_ALPHA: u8 = 64;
-/// Search range for hair and hats beyond the face's box: above in face heights, aside in face widths from its centre.
+/// Search range for hair and hats around the face: above its box in face heights, aside in face widths from its centre.
 const HAIR_SEARCH_ABOVE: f32 = 1.5;
 const HAIR_SEARCH_ASIDE: f32 = 1.1;
-/// Search range for the shoulders below, in face widths from its centre; their lowest point counts.
+/// Search range for the shoulders below the face, in face widths from its centre. The lowest row found counts.
 const SHOULDER_SEARCH_ASIDE: f32 = 1.5;
-/// Share of rows in which the person touches a side of the picture from which that side crops the person.
+/// Share of rows in contact with a side of the picture from which that side crops the person.
 const CROPPED_ROWS_SHARE: f32 = 0.02;
 
 /// Height of the window in face heights: head and shoulders.
@@ -26,11 +26,11 @@ const EYE_LINE: f64 = 1.0 / 3.0;
 /// Space above the hair in face heights, and its minimum where the picture ends early.
 const HEADROOM: f64 = 0.2;
 const MIN_HEADROOM: f64 = 0.08;
-/// Space on either side of the head, in face heights.
+/// Space left and right of the head, in face heights.
 const SIDE_MARGIN: f64 = 0.15;
-/// The window shrinks at most to this share before centring is relaxed for a cropped side.
+/// Smallest share to which the window shrinks before centring is relaxed for a cropped side.
 const MAX_SHRINK: f64 = 0.8;
-/// Lengths are clamped to this, far beyond any canvas, so that their sums stay inside their integers.
+/// Maximum of lengths in pixels, far beyond any canvas, so that sums do not overflow.
 const MAX_LENGTH: f64 = 1e9;
 
 /// A head and the body below it, in pixels of its picture; see [`Head::measured`].
@@ -44,19 +44,19 @@ pub struct Head {
     pub top: f32,
     /// First column of the head with its hair.
     pub left: f32,
-    /// The column after its last.
+    /// The column after the last one of the head.
     pub right: f32,
     /// The row below the chin.
     pub chin: f32,
     /// Height of the face.
     pub face: f32,
-    /// The row below the person's last, in the columns around the head.
+    /// The row below the person's last row, in the columns around the head.
     pub bottom: f32,
     /// Whether the picture's upper border crops the head.
     pub cut_above: bool,
-    /// Whether its left border crops the person.
+    /// Whether the left border crops the person.
     pub cut_left: bool,
-    /// Whether its right border does.
+    /// Whether the right border crops the person.
     pub cut_right: bool,
 }
 
@@ -78,9 +78,9 @@ impl Head {
         let top = hair.map_or(face.top.max(0.0), |y| y as f32);
 
         let eyes = (face.landmarks[0][1] + face.landmarks[1][1]) / 2.0;
-        // Below the midpoint of eyes and chin there may be shoulders beside the head.
+        // Below the midpoint of eyes and chin the rows may contain shoulders.
         let head_rows = rows(top, (eyes + face.bottom) / 2.0);
-        // From the centre outwards, as far as the coverage is contiguous.
+        // From the centre outwards while the coverage is contiguous.
         let covered = |x: &usize| head_rows.clone().any(|y| covers(*x, y, HEAD_ALPHA));
         let aside = columns(HAIR_SEARCH_ASIDE);
         let centre = span(middle, middle, size.width).start;
@@ -93,7 +93,7 @@ impl Head {
         let mut below = rows(face.bottom, size.height as f32).rev();
         let bottom = below.find(|&y| under.clone().any(|x| covers(x, y, HEAD_ALPHA)));
 
-        // The rows of a portrait of the usual size.
+        // The rows of a portrait of typical size.
         let clipped_window = rows(top, eyes + (1.0 - EYE_LINE as f32) * WINDOW_HEIGHT as f32 * height);
         let is_cut = |x: usize| {
             let reached = clipped_window.clone().filter(|&y| covers(x, y, SUBJECT_ALPHA)).count();
@@ -114,7 +114,7 @@ impl Head {
         }
     }
 
-    /// A placeholder that fills a picture of `size`, for memory bounds before the face is detected.
+    /// A head that fills a picture of `size`: for memory bounds before the face is detected.
     #[must_use]
     pub fn anywhere(size: Size) -> Self {
         let (width, height) = (size.width as f32, size.height as f32);
@@ -134,19 +134,16 @@ impl Head {
     }
 }
 
-/// Columns or rows from `first` to before `last`, clamped to a side of `side` pixels, at least one.
+/// The columns or rows `first..last`, clamped to a side of `side` pixels; at least one.
 fn span(first: f32, last: f32, side: u32) -> Range<usize> {
     let side = side as usize;
     let low = (first.max(0.0) as usize).min(side - 1);
     low..(last.max(0.0).ceil() as usize).min(side).max(low + 1)
 }
 
-/// The window of a portrait, and the part of the picture in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Size of the window.
     pub(super) size: Size,
-    /// The visible part of the picture.
     pub(super) from: Rect,
     /// Columns of the window to the left of that part, and rows above it.
     pub(super) before: (u32, u32),
@@ -166,17 +163,16 @@ pub(super) fn window(head: &Head, shape: Size, source: Size) -> Window {
     Window { size, from, before: (left, top) }
 }
 
-/// Clips a window of `length` that begins at `first` to a side: start and length of the visible part, and how much of
-/// the window is before it.
+/// Clips a window of `length` that begins at `first` to a side of `side` pixels. Returns start and length of the
+/// visible part, and the length of the window before it. At least one pixel is visible, whatever the rounding.
 pub(super) fn clipped(first: i64, length: u32, side: u32) -> ((u32, u32), u32) {
-    // At least one pixel is visible, whatever the rounding.
     let first = first.clamp(1 - i64::from(length), i64::from(side) - 1);
     let low = first.max(0);
     let high = (first + i64::from(length)).min(i64::from(side));
     ((low as u32, (high - low) as u32), (low - first) as u32)
 }
 
-/// A head whose values are clamped to its picture and to their order.
+/// A head with values clamped to its picture and in order.
 struct Bounds {
     middle: f64,
     eyes: f64,
@@ -215,13 +211,12 @@ impl Bounds {
         }
     }
 
-    /// The first row that must be visible.
     fn least_top(&self) -> f64 {
         if self.cut_above { self.top } else { self.top - MIN_HEADROOM * self.face }
     }
 
     fn height(&self, aspect: f64, source: Size) -> f64 {
-        // Beside a cropped person there is no space, and only the head must be visible, which need not be centred.
+        // Next to a cropped person there is no space: only the head must be visible, and it need not be centred.
         let across = if self.cut_left || self.cut_right {
             (self.right - self.left) / aspect
         } else {
@@ -231,11 +226,10 @@ impl Bounds {
         let least = across.max(down).max(self.chin - self.least_top());
         let room = if self.cut_above { 0.0 } else { HEADROOM * self.face };
         let usual = (WINDOW_HEIGHT * self.face).max((self.eyes - self.top + room) / EYE_LINE).max(least);
-        // Down to where the person ends: with the eyes on the third, or, where that leaves too little headroom, with
-        // all of it.
+        // Down to the person's end: with the eyes on the third or, if that leaves too little, with all headroom.
         let below = ((self.bottom - self.eyes) / (1.0 - EYE_LINE)).max(self.bottom - self.least_top());
         let usual = usual.min(below);
-        // The largest height with which the window ends at the cropped sides.
+        // Largest height at which the window ends at the cropped sides.
         let above = if self.cut_above { self.eyes / EYE_LINE } else { MAX_LENGTH };
         let left = if self.cut_left { 2.0 * self.middle / aspect } else { MAX_LENGTH };
         let right = if self.cut_right { 2.0 * (f64::from(source.width) - self.middle) / aspect } else { MAX_LENGTH };
@@ -285,7 +279,7 @@ mod tests {
         cut_right: false,
     };
 
-    /// First column and row of the window, and those after its last, in pixels of the source.
+    /// First column and row of the window, and column and row after the last, in pixels of the source.
     fn sides(window: Window) -> [f64; 4] {
         let Window { size, from, before } = window;
         let (left, top) = (f64::from(from.left) - f64::from(before.0), f64::from(from.top) - f64::from(before.1));
@@ -302,13 +296,13 @@ mod tests {
         assert_eq!((right - left, bottom - top), (580.0, 580.0), "2.9 faces");
         assert_eq!((left + right) / 2.0, 500.0);
         assert!(((400.0 - top) / 580.0 - EYE_LINE).abs() < 2e-3, "{top}");
-        // High hair needs a larger window: headroom above it, and the same eye line.
+        // High hair needs a larger window, with headroom above the hair and an unchanged eye line.
         let [_, top, _, bottom] = window_of(Head { top: 180.0, ..TYPICAL });
         assert!(top <= 140.0 && ((400.0 - top) / (bottom - top) - EYE_LINE).abs() < 3e-3);
     }
 
     #[test]
-    fn a_window_ends_where_a_short_body_ends() {
+    fn a_window_ends_with_a_short_body() {
         for bottom in [1100.0, 700.0, 600.0, 530.0, 520.0] {
             let [left, top, right, end] = window_of(Head { bottom, ..TYPICAL });
             assert!(end <= f64::from(bottom), "{bottom}: {end}");
@@ -346,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_is_all_face_is_its_own_portrait() {
+    fn a_picture_of_only_a_face_is_its_whole_portrait() {
         let size = Size::new(230, 230);
         let cut = Head {
             middle: 105.0,
@@ -385,8 +379,7 @@ mod tests {
     #[test]
     fn a_head_is_measured_with_its_hair_and_its_shoulders() {
         let size = Size::new(400, 500);
-        // Hair from 60 up to 340 across, 50 down; shoulders from 300 down over all columns but the first ten; a lamp
-        // above.
+        // Hair from 60 to 340 across, from 50 down; shoulders from 300 down but in the first ten columns; a lamp above.
         let person = |x: u32, y: u32| {
             ((120..280).contains(&x) && (50..320).contains(&y)) || (x >= 10 && (320..450).contains(&y)) || y < 20
         };
@@ -428,12 +421,12 @@ mod tests {
             let shape = Size::new(across, down);
             let window = window(&head, shape, source);
             let [left, first, right, last] = sides(window);
-            // The aspect, to the pixel that it is rounded to.
+            // The aspect, within a pixel of rounding.
             prop_assert_eq!(window.size.width, shape.width_at(window.size.height));
             let pixel = 1.0 + f64::from(across) / f64::from(down);
             prop_assert!(left <= f64::from(head.left) + pixel && right >= f64::from(head.right) - pixel, "{:?} {:?}", head, window);
             prop_assert!(first <= f64::from(head.top) + pixel && last >= f64::from(head.chin) - pixel, "{:?} {:?}", head, window);
-            // The body ends where the window does, or below it.
+            // The body ends at the window's end or below it.
             prop_assert!(last <= f64::from(head.bottom) + pixel, "{:?} {:?}", head, window);
             let eyes_at = (f64::from(eyes) - first) / (last - first);
             let is_free = last < f64::from(head.bottom) - pixel && cut == [false; 3];

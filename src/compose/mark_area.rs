@@ -10,7 +10,7 @@ pub(super) struct MarkArea {
 }
 
 impl MarkArea {
-    /// The area of `canvas`. On very flat canvases the vertical margin is at most a quarter of the height.
+    /// The area on `canvas`. On very flat canvases the vertical margin is at most a quarter of the height.
     pub(super) fn on(canvas: Size) -> Self {
         let margin = (canvas.width + 25) / 50;
         Self { canvas, margin: Size::new(margin, margin.min(canvas.height / 4)) }
@@ -21,8 +21,7 @@ impl MarkArea {
         Size::new(self.canvas.width - 2 * self.margin.width, self.canvas.height - 2 * self.margin.height)
     }
 
-    /// The size of a picture mark: 20 % of the width, its aspect kept, or all of the height where that would be too
-    /// high.
+    /// Size of a picture mark: 20 % of the width, or all of the height if that would be too high; the aspect is kept.
     pub(super) fn picture(self, mark: Size) -> Size {
         let width = ((self.canvas.width + 2) / 5).max(1);
         let height = mark.height_at(width);
@@ -30,7 +29,7 @@ impl MarkArea {
         if height <= most { Size::new(width, height) } else { Size::new(mark.width_at(most).min(width), most) }
     }
 
-    /// The rectangle of a mark of `size`, which must fit.
+    /// The rectangle of a mark of `size`, which must fit, in `corner`.
     pub(super) fn place(self, size: Size, corner: Corner) -> Rect {
         Rect {
             left: match corner {
@@ -44,7 +43,6 @@ impl MarkArea {
     }
 }
 
-/// A lower corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Corner {
     Left,

@@ -1,13 +1,13 @@
 //! Lanczos resampling of straight RGBA8, in linear light with premultiplied alpha.
 //!
-//! Lanczos with three lobes, widened when shrinking (fast_image_resize), on 16-bit premultiplied linear light.
-//! Premultiplied, because a colour's weight is its coverage: else black under alpha 0 darkens every edge. Linear,
-//! because a filter sums light, and encoded values are not proportional to light.
+//! Lanczos with three lobes, widened when shrinking (fast_image_resize), on 16-bit samples. Premultiplied, because a
+//! colour's weight is its coverage: otherwise black under alpha 0 darkens every edge. Linear, because a filter sums
+//! light, and encoded values are not proportional to light.
 //!
-//! A 4096×4096 picture is 128 MB in 16 bits, so it is done in strips of output rows. A strip's source rows are
-//! converted together with the filter's reach above and below, which makes the seams invisible. Along the rows they are
-//! resampled in blocks, so that of a strongly reduced picture only short rows are held for the second pass; as every block
-//! has the same filter and sums are whole numbers, blocks change no value.
+//! A 4096×4096 picture is 128 MB in 16 bits, so it is resampled in strips of output rows. A strip's source rows include
+//! the filter's reach above and below, so that strips have no seams. The first pass, along the rows, runs on blocks of
+//! source rows: of a strongly reduced picture the second pass then holds short rows only. Blocks change no value,
+//! because all have the same filter and sums are whole numbers.
 
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Rect, Size};
@@ -18,10 +18,10 @@ use fast_image_resize::pixels::U16x4;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use rayon::prelude::*;
 
-/// Output rows of one strip at most: enough that the rows converted twice (six times the scale) stay below a tenth, few
-/// enough that halving 4096 columns needs 5 MB.
+/// Maximum output rows of a strip: rows converted twice (six times the scale) are below a tenth, and halving 4096
+/// columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
-/// Source rows of one block: those of a strip at a quarter of the size.
+/// Source rows of a block: the rows of a strip at a quarter of the size.
 const BLOCK_ROWS: usize = 288;
 
 /// `rect` as a part of a picture.
@@ -37,7 +37,7 @@ pub(super) fn resample(source: &[u8], source_size: Size, canvas: &mut [u8], canv
 
 /// Resamples `from` of `source` onto `place` of `canvas`; the rest of the canvas is unchanged.
 ///
-/// The filter also reads pixels around `from`: the result equals a crop of the resampled whole.
+/// The filter also reads pixels around `from`, so the result equals a crop of the resampled whole.
 pub(super) fn resample_part(
     source: &[u8],
     source_size: Size,
@@ -51,25 +51,24 @@ pub(super) fn resample_part(
     resample_in_strips(strips, canvas, canvas_size, place, rows);
 }
 
-/// Source pixels per output pixel along a row and along a column, for `part` as `to` pixels.
+/// Source pixels per output pixel along a row and along a column, for `part` resampled to `to`.
 fn scales(part: Part, to: Size) -> [f64; 2] {
     [part.width / f64::from(to.width), part.height / f64::from(to.height)]
 }
 
-/// Output rows of one strip of `part` as `to` pixels: fewer where the height is reduced much more than the width, as that of
-/// a stretched picture may be, because the first pass leaves every row of the source.
+/// Output rows of a strip of `part` resampled to `to`. Fewer when the height is reduced much more than the width, as of
+/// a stretched picture, because the first pass keeps every source row.
 pub(super) fn strip_rows(part: Part, to: Size) -> u32 {
     let [across, down] = scales(part, to);
-    // Sides are whole pixels, so they are never reduced exactly alike.
+    // Sides are whole pixels and never reduced exactly alike.
     let excess = down / across.max(1.0) / 2.0;
     (f64::from(STRIP_ROWS) / excess).clamp(1.0, f64::from(STRIP_ROWS)) as u32
 }
 
-/// Upper bound on what a strip of `part` of a picture of `size`, as `to` pixels, holds between the passes, in pixels of four
-/// bytes.
+/// Upper bound on a strip's memory between the passes, in pixels of four bytes, for `part` of a picture of `size`.
 pub(super) fn most_strip_pixels(size: Size, part: Part, to: Size) -> usize {
     let [_, down] = scales(part, to);
-    // Both ends may lie inside of a pixel.
+    // Both ends may lie inside a pixel.
     let rows = f64::from(strip_rows(part, to)) * down + 2.0 * (reach(down) + 1.0);
     2 * to.width as usize * (rows.ceil() as usize).min(size.height as usize)
 }
@@ -100,21 +99,21 @@ pub(super) struct Strips<'a> {
     part: Part,
     to: Size,
     resizer: Resizer,
-    /// A block of the source.
+    /// A block of source rows.
     linear: Vec<U16x4>,
-    /// The source rows of a strip, resampled along the rows.
+    /// The source rows of a strip after the first pass.
     narrowed: Vec<U16x4>,
     resized: Vec<U16x4>,
 }
 
 impl<'a> Strips<'a> {
-    /// `part` of `source` as `to` pixels. The part must lie in the source.
+    /// Strips of `part` of `source`, resampled to `to`. The part must lie inside the source.
     pub(super) fn new(source: &'a [u8], size: Size, part: Part, to: Size) -> Self {
         let (linear, narrowed, resized) = (Vec::new(), Vec::new(), Vec::new());
         Self { source, size, part, to, resizer: Resizer::new(), linear, narrowed, resized }
     }
 
-    /// `rows` rows from `first` on, in premultiplied linear light.
+    /// The output rows `first..first + rows`, in premultiplied linear light.
     pub(super) fn rows(&mut self, first: u32, rows: u32) -> &[U16x4] {
         let Self { source, size, part, to, resizer, linear, narrowed, resized } = self;
         let [across, down] = scales(*part, *to);
@@ -146,7 +145,7 @@ impl<'a> Strips<'a> {
     }
 }
 
-/// Resamples `part` of the pixels `from` to all pixels of `to`, both in rows of so many.
+/// Resamples `part` of the pixels `from` to all pixels of `to`; each is given with its row length.
 fn convolve(resizer: &mut Resizer, from: (&[U16x4], usize), to: (&mut [U16x4], usize), part: Part) {
     let size = |pixels: usize, width: usize| (width as u32, (pixels / width) as u32);
     let ((width, height), (to_width, to_height)) = (size(from.0.len(), from.1), size(to.0.len(), to.1));
@@ -160,10 +159,10 @@ fn convolve(resizer: &mut Resizer, from: (&[U16x4], usize), to: (&mut [U16x4], u
     resizer.resize_typed(&from, &mut to, &options).expect("the part lies inside of its rows");
 }
 
-/// The source pixels of one axis that an interval of the output needs.
+/// The source pixels along an axis that an interval of the output needs.
 struct Span {
     first: u32,
-    /// One beyond the last.
+    /// One after the last pixel.
     last: u32,
     /// Start of the interval relative to `first`.
     offset: f64,
@@ -171,14 +170,14 @@ struct Span {
 }
 
 impl Span {
-    /// `length` pixels from `start`, of `side` in all, at `scale` source pixels per output pixel.
+    /// The span of `length` pixels from `start`, of `side` in all, at `scale` source pixels per output pixel.
     fn new(start: f64, length: f64, scale: f64, side: u32) -> Self {
         let reach = reach(scale);
         let first = ((start - reach).floor().max(0.0) as u32).min(side - 1);
         let last = ((start + length + reach).ceil() as u32).clamp(first + 1, side);
         let all = f64::from(last - first);
         let offset = (start - f64::from(first)).clamp(0.0, all);
-        // Rounding may push the end past the last pixel by less than a billionth of one.
+        // Rounding may push the end past the last pixel by less than a billionth of a pixel.
         let mut length = length.min(all - offset);
         while offset + length > all {
             length = length.next_down();
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_in_blocks_equal_those_of_the_whole_picture() {
+    fn passes_in_blocks_equal_passes_over_the_whole_picture() {
         for (source, target) in [
             (Size::new(301, 700), Size::new(30, 70)),
             (Size::new(64, 1000), Size::new(64, 125)),
@@ -285,7 +284,7 @@ mod tests {
         };
         assert_eq!(rows(64, 64).0, 64);
         assert_eq!(rows(4096, 2048).0, 64);
-        // 128 rows of the source for the output's, and 6 times 64 around them.
+        // 128 source rows for the output rows, and 6 times 64 around them.
         assert_eq!(rows(4096, 64), (2, 2 * 4096 * (128 + 384 + 4)));
         assert_eq!(rows(8192, 1), (1, 2 * 8192 * 4096));
     }

@@ -1,6 +1,5 @@
-//! Composition parameters: framing, output size, background, shadow, lighting, outline, enhancement and marks.
-//!
-//! They are independent of the picture that they are applied to.
+//! Composition parameters: framing, output size, background, shadow, lighting, outline, enhancement and marks. They do
+//! not depend on the picture.
 
 use super::{Anchor, CanvasLimit, Head, Placement, Resize};
 use crate::image::color::Color;
@@ -15,23 +14,23 @@ pub struct Scene {
     pub anchor: Anchor,
     /// The size of the result.
     pub resize: Resize,
-    /// The limit on its sides.
+    /// The limit on the result's longest side.
     pub limit: CanvasLimit,
-    /// The limit on its pixels; a larger result is scaled down.
+    /// The limit on the result's pixels; a larger result is scaled down.
     pub max_pixels: Option<u32>,
     /// The bottom layer.
     pub background: Background,
     /// The subject's shadow on the background.
     pub shadow: Option<Shadow>,
-    /// Shadow on the ground, and light on the subject's edge, from the picture behind it.
+    /// Ground shadow and light on the subject's edge, from the light of the background picture.
     pub grounding: Option<Grounding>,
     /// A line around the subject, over the shadow.
     pub outline: Option<Outline>,
-    /// Raised brightness and saturation of the subject.
+    /// Enhancement of the subject's brightness and saturation.
     pub enhance: Option<Enhance>,
     /// A mark over everything.
     pub watermark: Option<Watermark>,
-    /// A word in the lower left corner that labels the picture, such as a preview.
+    /// A label in the lower left corner, for example of a preview.
     pub stamp: Option<&'static str>,
 }
 
@@ -43,20 +42,20 @@ pub enum Framing {
     Whole,
     /// The subject, centred, with padding.
     Padded {
-        /// Aspect of the canvas; default: that of an exact box, else square.
+        /// Aspect of the canvas; default: the aspect of an exact box, else square.
         aspect: Option<Aspect>,
         /// Smallest padding on each side.
         padding: Padding,
     },
     /// Part of the source around the subject.
     Cropped {
-        /// Aspect of the crop, which then has the subject centred and may extend beyond the source; default: that of an
-        /// exact box, else the padded subject's own, inside the source.
+        /// Aspect of the crop: the subject is then centred, and the crop may extend beyond the source. Default: the
+        /// aspect of an exact box, else of the padded subject inside the source.
         aspect: Option<Aspect>,
-        /// Padding on each side in pixels of the source, clamped to it.
+        /// Padding on each side in pixels of the source, clamped to the source.
         padding: u32,
     },
-    /// The whole picture, expanded where the shadow leaves it.
+    /// The whole picture, expanded to contain its shadow.
     Expanded,
     /// The subject and its outline, with padding around both.
     Trimmed {
@@ -65,7 +64,7 @@ pub enum Framing {
     },
     /// Head and shoulders.
     Portrait {
-        /// Aspect of the canvas; default: that of an exact box, else square.
+        /// Aspect of the canvas; default: the aspect of an exact box, else square.
         aspect: Option<Aspect>,
         /// The measured head.
         head: Head,
@@ -91,13 +90,13 @@ impl Aspect {
         if width > 0 && height > 0 { Some(Self { width, height }) } else { None }
     }
 
-    /// The width of the ratio.
+    /// Width of the ratio.
     #[must_use]
     pub const fn width(self) -> u32 {
         self.width
     }
 
-    /// The height of the ratio.
+    /// Height of the ratio.
     #[must_use]
     pub const fn height(self) -> u32 {
         self.height
@@ -109,7 +108,7 @@ impl Aspect {
 pub enum Padding {
     /// Pixels of the result.
     Pixels(u32),
-    /// Share of the side of the result, 0 to less than 0.5.
+    /// Share of the result's side, 0 to less than 0.5.
     Share(f32),
 }
 
@@ -125,17 +124,17 @@ pub enum Background {
     Picture {
         /// How it fills the canvas.
         fit: Fit,
-        /// Colour behind it, for bars and translucent pixels.
+        /// Colour behind the picture, for bars and translucent pixels.
         behind: Color,
     },
-    /// The source's own background, blurred, as if the subject were not there.
+    /// The source, blurred, with the subject inpainted.
     Blurred {
-        /// 2 to 100.
+        /// Strength of the blur, 2 to 100.
         intensity: u8,
-        /// Colour where the source is all subject.
+        /// Colour if the subject fills the source.
         behind: Color,
     },
-    /// Border replication: beyond the source the colour of its nearest pixel; transparent around a cutout.
+    /// Border replication: beyond the source, the colour of its nearest pixel; transparent around a cutout.
     EdgeColor,
 }
 
@@ -154,25 +153,25 @@ pub enum Fit {
 /// A drop shadow of the subject. Lengths are in pixels, times [`Layout::scale`](super::Layout::scale).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shadow {
-    /// Its colour; alpha is ignored.
+    /// Colour; alpha is ignored.
     pub color: Color,
-    /// Opacity where its coverage is full, 0 to 1.
+    /// Opacity at full coverage, 0 to 1.
     pub opacity: f32,
     /// Offset to the right.
     pub dx: f32,
     /// Offset downwards.
     pub dy: f32,
-    /// Standard deviation (σ) of its Gaussian blur.
+    /// Standard deviation (σ) of the Gaussian blur.
     pub sigma: f32,
 }
 
 /// Lighting and ground of the picture behind the subject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grounding {
-    /// The main light of that picture.
+    /// The picture's main light.
     pub light: Light,
-    /// The ground's upper edge, as a share of the canvas's height from the top; without one only the subject's edge is
-    /// lit, and there is no shadow.
+    /// Upper edge of the ground, as a share of the canvas's height from the top. With `None` the light affects the
+    /// subject's edge only, without a shadow.
     pub horizon: Option<f32>,
 }
 
@@ -183,9 +182,9 @@ pub struct Light {
     pub shadow_angle: f32,
     /// Length of a shadow, as a share of the subject's height: 0 under a light from straight above.
     pub shadow_length: f32,
-    /// How soft shadows are: 0 (a spot, the sun) to 1 (an overcast sky).
+    /// Softness of shadows: 0 (a spot, the sun) to 1 (an overcast sky).
     pub softness: f32,
-    /// Opacity of the shadow where its coverage is full, 0 to 1.
+    /// Opacity of the shadow at full coverage, 0 to 1.
     pub strength: f32,
     /// Colour of the light: factors for linear red, green and blue; 1 each for neutral light.
     pub tint: [f32; 3],
@@ -194,9 +193,9 @@ pub struct Light {
 /// A line around the subject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outline {
-    /// Its colour; alpha is ignored.
+    /// Colour; alpha is ignored.
     pub color: Color,
-    /// In pixels, times [`Layout::scale`](super::Layout::scale); more than 0.
+    /// Width in pixels, times [`Layout::scale`](super::Layout::scale); more than 0.
     pub width: f32,
 }
 
@@ -207,9 +206,9 @@ pub struct Enhance(pub f32);
 /// A mark in the lower right corner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watermark {
-    /// Its contents.
+    /// Contents.
     pub mark: Mark,
-    /// 0 to 1.
+    /// Opacity, 0 to 1.
     pub opacity: f32,
 }
 

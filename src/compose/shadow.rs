@@ -1,11 +1,11 @@
 //! Drop shadow: the subject's coverage, shifted and blurred with a Gaussian.
 //!
 //! A wide blur has no detail, so it runs on a reduced grid: coverage is averaged over squares of pixels, blurred on
-//! that grid and sampled bilinearly. Averaging over `k` pixels adds a variance of `(k² - 1) / 12` and the interpolation
-//! twice that (its mean over all positions); both are subtracted from the blur's variance.
+//! that grid and sampled bilinearly. Averaging over `k` pixels adds a variance of `(k² - 1) / 12`, and interpolation
+//! adds twice that (its mean over all positions); both are subtracted from the blur's variance.
 //!
-//! Where the subject is anchored at a border of the canvas, its coverage is extended beyond that border
-//! ([`Extension`]), else the shadow would end there with a straight rim.
+//! At a border where the subject is anchored, its coverage is extended beyond the canvas ([`Extension`]): otherwise the
+//! shadow would end there with a straight rim.
 
 use super::Shadow;
 use crate::image::{Rect, Size};
@@ -14,7 +14,7 @@ use backdrop_kernels::shadow_grid::{self, Cells, Placement};
 
 /// Smallest σ on a reduced grid; below it the grid would be visible.
 const MIN_REDUCED_SIGMA: f32 = 4.0;
-/// Lengths and σ are clamped to this, in pixels, far beyond any canvas.
+/// Maximum of lengths and σ in pixels, far beyond any canvas.
 const MAX_LENGTH: f32 = 1e6;
 
 /// Radius in pixels of the blur of this σ.
@@ -30,7 +30,7 @@ pub(super) fn reduction(sigma: f32) -> usize {
 /// Radius of `shadow` in canvas pixels at `scale`, without its offset.
 pub(super) fn reach_of(shadow: &Shadow, scale: f32) -> f32 {
     let sigma = (shadow.sigma * scale).clamp(0.0, MAX_LENGTH);
-    // The reduced grid and its interpolation add to it.
+    // The reduced grid and its interpolation widen it.
     (reach(sigma) + 3 * reduction(sigma)) as f32
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Extension {
     pub(super) bottom: u32,
 }
 
-/// What a shadow's grid is computed by.
+/// Parameters of a shadow's grid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GridPlan {
     pub(super) cells: Cells,
@@ -53,7 +53,7 @@ pub(super) struct GridPlan {
 }
 
 impl GridPlan {
-    /// The plan for coverage within `bounds`, continued by `extension`. `scale` canvas pixels are one of the shadow's.
+    /// The plan for coverage within `bounds`, extended by `extension`. `scale` is canvas pixels per shadow pixel.
     pub(super) fn new(bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32) -> Self {
         Self::reduced(bounds, extension, shadow, scale, reduction((shadow.sigma * scale).clamp(0.0, MAX_LENGTH)))
     }
@@ -75,7 +75,7 @@ impl GridPlan {
     }
 }
 
-/// Coverage of a shadow on a reduced grid, at an offset on the canvas.
+/// Coverage of a shadow on a reduced grid, with its offset on the canvas.
 #[derive(Debug)]
 pub(super) struct ShadowGrid {
     shade: Vec<[f32; 1]>,
@@ -84,8 +84,8 @@ pub(super) struct ShadowGrid {
 }
 
 impl ShadowGrid {
-    /// The shadow of the coverage `covers(x, y)`, 0..=255, on a canvas of `size`: zero outside of `bounds`, except for
-    /// the `extension`. `scale` canvas pixels are one of the shadow's.
+    /// The shadow of the coverage `covers(x, y)`, 0..=255, on a canvas of `size`. The coverage is zero outside
+    /// of `bounds` and `extension`. `scale` is canvas pixels per shadow pixel.
     pub(super) fn new<C>(size: Size, bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32, covers: C) -> Self
     where
         C: Fn(u32, u32) -> u8 + Sync,
@@ -105,25 +105,23 @@ impl ShadowGrid {
         Self { shade, width, at }
     }
 
-    /// Wraps finished coverage: `width` cells a row, each `cell` canvas pixels wide, with its corner at (`left`,
-    /// `top`).
+    /// Wraps computed coverage: `width` cells a row, `cell` canvas pixels a side, with the corner at (`left`, `top`).
     pub(super) fn from_cells(shade: Vec<[f32; 1]>, width: usize, cell: usize, left: f32, top: f32) -> Self {
         Self { shade, width, at: Placement { cell: cell as f32, left, top } }
     }
 
-    /// The coverage of each cell, cells in a row, and where they lie.
+    /// Coverage of each cell, cells a row, and their position on the canvas.
     #[cfg(feature = "gpu")]
     pub(super) fn into_cells(self) -> (Vec<f32>, usize, Placement) {
         (self.shade.into_flattened(), self.width, self.at)
     }
 
-    /// Number of cells.
     #[cfg(test)]
     pub(super) fn cells(&self) -> usize {
         self.shade.len()
     }
 
-    /// The coverage, 0..=1, of a row of the canvas; `None` when the row has no shadow. `line` is scratch.
+    /// Coverage, 0..=1, of canvas row `y`; `None` when the row has no shadow. `line` is scratch.
     pub(super) fn row<'a>(&self, y: u32, line: &mut Vec<f32>, shade: &'a mut [f32]) -> Option<&'a [f32]> {
         shadow_grid::cpu::row((&self.shade, self.width), self.at, y, line, shade)
     }
@@ -161,7 +159,7 @@ mod tests {
         shade
     }
 
-    /// Sum, and mean column and row.
+    /// Sum, mean column and mean row.
     fn moments(shade: &[f32]) -> (f64, f64, f64) {
         let (mut sum, mut across, mut down) = (0.0, 0.0, 0.0);
         for (at, &value) in shade.iter().enumerate() {

@@ -18,7 +18,7 @@ impl Length {
     /// Zero.
     pub const ZERO: Self = Self::Pixels(0);
 
-    /// In pixels of a side of `side` pixels, rounded.
+    /// The length on a side of `side` pixels, in pixels, rounded.
     #[must_use]
     pub fn of(self, side: u32) -> u32 {
         match self {
@@ -31,13 +31,13 @@ impl Length {
 /// Margins around a subject, relative to its own width and height.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margins {
-    /// Above it.
+    /// Above the subject.
     pub top: Length,
-    /// To its right.
+    /// To the right of the subject.
     pub right: Length,
-    /// Below it.
+    /// Below the subject.
     pub bottom: Length,
-    /// To its left.
+    /// To the left of the subject.
     pub left: Length,
 }
 
@@ -49,13 +49,13 @@ impl Margins {
 /// A subject's position and scale on its canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
-    /// Crops the canvas to the subject's box with these margins, or, without scale and position, those that its drop shadow
-    /// takes where they are wider. Without a crop the canvas has the source's size.
+    /// Crops the canvas to the subject's box with these margins; without scale and position, the margins are widened to
+    /// contain the drop shadow. `None`: the canvas has the source's size.
     pub crop: Option<Margins>,
-    /// Share of the canvas's limiting side that the subject fills; without it the subject keeps its scale.
+    /// Share of the canvas's limiting side that the subject fills; `None` keeps the subject's scale.
     pub scale: Option<f32>,
-    /// Free space to the left and above, as shares of all free space on the axis: 0.5, 0.5 is the centre. Without it
-    /// the subject keeps its position.
+    /// Free space to the left and above, as shares of all free space on the axis: (0.5, 0.5) is the centre. `None`
+    /// keeps the subject's position.
     pub position: Option<(f32, f32)>,
 }
 
@@ -93,14 +93,14 @@ impl Placement {
     }
 }
 
-/// The longest side of a picture of the aspect of `size` with at most `most` pixels; `None` when `size` has no more.
+/// The longest side of a picture with the aspect of `size` and at most `most` pixels; `None` when `size` has no more.
 pub(super) fn side_within(size: Size, most: u32) -> Option<u32> {
     if size.area() <= most as usize {
         return None;
     }
     let exact = f64::from(size.longest()) * (f64::from(most) / size.area() as f64).sqrt();
     let side = (exact.floor() as u32).max(1);
-    // The other side may have been rounded up. It is one less within as many steps as the picture is longer than wide.
+    // The other side may have been rounded up. It shrinks by one within as many steps as the sides' ratio.
     let fits = |side: &u32| size.fitted(Size::new(*side, *side)).area() <= most as usize;
     Some((1..=side).rev().find(fits).unwrap_or(1))
 }
@@ -138,7 +138,7 @@ mod tests {
         // The height is the tighter side: 100 % of it.
         assert_eq!(whole(Some(1.0), Some((0.5, 0.5))), (75, 0, 250, 200));
         assert_eq!(whole(Some(0.5), Some((0.5, 0.5))), (138, 50, 125, 100));
-        // Its old position, clamped to the canvas.
+        // Its previous position, clamped to the canvas.
         assert_eq!(whole(Some(1.0), None), (100, 0, 250, 200));
     }
 
@@ -200,7 +200,7 @@ mod tests {
             {
                 let Some(side) = side_within(size, most) else { continue };
                 let fitted = size.fitted(Size::new(side, side));
-                // Rounding the shorter side costs at most half a pixel of it.
+                // Rounding the shorter side costs at most half of its pixel.
                 let shorter = f64::from(fitted.width.min(fitted.height));
                 let share = fitted.area() as f64 / f64::from(most);
                 assert!(share <= 1.0 && share > 1.0 - 2.0 / shorter, "{size} as {fitted} for {most}");

@@ -1,9 +1,9 @@
 //! Renders a line of text to a picture, for watermarks and stamps.
 //!
-//! Directions by the Unicode bidirectional algorithm (UAX #9), glyphs by OpenType shaping (rustybuzz: joining, ligatures, combining
-//! marks), coverage by exact areas (ab_glyph_rasterizer), white over a dark outline, so that it is legible on any background. Only
-//! the built-in font (`fonts/README.md`) is used, never a font of the system: a text looks the same on every machine. A character
-//! without a glyph is drawn as a box; [`has_glyphs`] tells such texts apart.
+//! Directions follow the Unicode bidirectional algorithm (UAX #9), glyphs OpenType shaping (rustybuzz: joining,
+//! ligatures, combining marks), coverage exact areas (ab_glyph_rasterizer). The fill is white over a dark outline,
+//! legible on any background. Only the built-in font (`fonts/README.md`) is used, so a text looks alike on every
+//! machine. A character without a glyph is drawn as a box; [`has_glyphs`] detects such texts.
 
 use super::mark_area::MarkArea;
 use crate::image::{Buffer, Frame, Size};
@@ -22,18 +22,18 @@ static FONT: LazyLock<Face<'static>> = LazyLock::new(|| {
 
 /// Font size as a share of the canvas' shorter side.
 const SIZE_SHARE: f32 = 0.04;
-/// The smallest legible font size; smaller only where the area is too small.
+/// Smallest legible font size in pixels; a smaller size is used only if the area is too small.
 const READABLE_PX: f32 = 12.0;
-/// The smallest font size on any canvas.
+/// Smallest font size in pixels on any canvas.
 const SMALLEST_PX: f32 = 1.0;
-/// Width of the outline as a share of the font size; at least a pixel, else it would be grey.
+/// Width of the outline as a share of the font size; at least one pixel, because a thinner line would be grey.
 const OUTLINE_SHARE: f32 = 0.07;
 const OUTLINE_PX: f32 = 1.0;
 /// Encoded grey of the outline and of the fill.
 const OUTLINE: u8 = 0;
 const FILL: u8 = 255;
 
-/// `text` as a picture of one line, as large as its ink and no larger than the [`MarkArea`] of the canvas.
+/// A picture of `text` on one line, cropped to its ink and no larger than the [`MarkArea`] of the canvas.
 ///
 /// Control characters and line breaks become spaces. A text with more characters than the canvas has columns is
 /// truncated: the rest would be illegible. Without ink, the picture is one transparent pixel.
@@ -54,7 +54,7 @@ pub fn has_glyphs(text: &str) -> bool {
     Line::shaped(&line).glyphs.iter().all(|glyph| glyph.id != GlyphId(0))
 }
 
-/// Line breaks and control characters become spaces; bidirectional controls stay.
+/// Maps line breaks and control characters to spaces; bidirectional controls stay.
 fn printable(character: char) -> char {
     if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') { ' ' } else { character }
 }
@@ -65,7 +65,7 @@ struct Glyph {
     id: GlyphId,
     x: i32,
     y: i32,
-    /// Byte offset of its first character.
+    /// Byte offset of the glyph's first character.
     #[cfg(test)]
     start: usize,
 }
@@ -74,7 +74,7 @@ struct Glyph {
 #[derive(Debug, Default)]
 struct Line {
     glyphs: Vec<Glyph>,
-    /// In font units.
+    /// Width in font units.
     width: i32,
 }
 
@@ -148,7 +148,7 @@ impl Line {
         })
     }
 
-    /// Rasterises the line at the font size for `canvas`, reduced to fit into `room`. `None` when it has no ink.
+    /// Rasterises the line at the font size for `canvas`, reduced to fit into `room`; `None` without ink.
     fn rasterized(&self, canvas: Size, room: Size) -> Option<Ink> {
         let (ink, em) = (self.bounds()?, FONT.units_per_em() as f32);
         let mut size = (SIZE_SHARE * canvas.width.min(canvas.height) as f32).max(READABLE_PX);
@@ -184,7 +184,7 @@ impl Line {
         let mut coverage = Vec::with_capacity(size.area());
         rasterizer.for_each_pixel_2d(|x, y, value| {
             if x < size.width && y < size.height {
-                // Joined glyphs overlap: more than one.
+                // Overlapping joined glyphs may sum to more than 1.
                 coverage.push((value.min(1.0) * 255.0 + 0.5) as u8);
             }
         });
@@ -192,7 +192,7 @@ impl Line {
     }
 }
 
-/// The parts of a run of `text` with one script each. A character of no or any script (a digit, a mark) continues its part.
+/// Splits a run of `text` into parts of one script. Characters without one script (digits, marks) continue a part.
 fn of_one_script(text: &str, run: Range<usize>) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut current) = (run.start, Script::Common);
@@ -211,7 +211,7 @@ fn of_one_script(text: &str, run: Range<usize>) -> Vec<Range<usize>> {
     parts
 }
 
-/// Draws the outline of a glyph, in font units, at `origin`, in pixels.
+/// Draws a glyph's outline, in font units, at `origin`, in pixels.
 struct Pen<'a> {
     rasterizer: &'a mut Rasterizer,
     scale: f32,
@@ -257,7 +257,7 @@ impl OutlineBuilder for Pen<'_> {
 }
 
 impl Ink {
-    /// The outlined text in straight RGBA: fill over outline in encoded values, as every flat layer.
+    /// The outlined text in straight RGBA: fill over outline in encoded values, like every flat layer.
     fn outlined(&self, room: Size) -> Frame {
         debug_assert!(self.size.width <= room.width && self.size.height <= room.height);
         let [outline, fill] = [OUTLINE, FILL].map(u32::from);
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn every_documented_script_has_glyphs() {
         TEXTS.iter().for_each(|text| assert!(has_glyphs(text), "{text}"));
-        // Marks of direction and line breaks need none.
+        // Direction marks and line breaks need no glyph.
         assert!(has_glyphs("\u{202E}a\u{200B}\nb"));
         for text in ["𓀀", "日本語", "हिन्दी", "ไทย", "한국어"] {
             assert!(!has_glyphs(text), "{text}");

@@ -1,7 +1,7 @@
 //! Draws watermarks in the lower right corner and stamps (label texts) in the lower left one.
 //!
-//! Sizes and margins are [`MarkArea`]'s and [`text::render`]'s. Composited source-over in encoded values, as every flat
-//! layer, with coverage times opacity: full coverage replaces the canvas bit for bit, and none leaves it bit for bit.
+//! [`MarkArea`] and [`text::render`] give sizes and margins. Marks are composited source-over in encoded values, like
+//! every flat layer, with coverage times opacity: full coverage replaces the canvas and none keeps it, bit for bit.
 
 use super::mark_area::{Corner, MarkArea};
 use super::resample::resample;
@@ -51,12 +51,12 @@ fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
     }
 }
 
-/// Composites a mark of its final size in the lower right corner.
+/// Composites a mark at its final size in the lower right corner.
 fn draw_right(canvas: &mut Frame, mark: &Frame, area: MarkArea, opacity: f32) {
     composite_over(canvas, mark, area.place(mark.size(), Corner::Right), opacity);
 }
 
-/// Composites a mark of its final size at `place`.
+/// Composites a mark at its final size into `place`.
 fn composite_over(canvas: &mut Frame, mark: &Frame, place: Rect, opacity: f32) {
     let row = canvas.size().width as usize;
     let (left, width) = (place.left as usize, place.width as usize);
@@ -71,7 +71,7 @@ fn composite_over(canvas: &mut Frame, mark: &Frame, place: Rect, opacity: f32) {
     });
 }
 
-/// `mark` over `pixel`, both straight sRGB.
+/// Composites `mark` over `pixel`, both straight sRGB.
 fn mixed(pixel: [u8; 4], mark: [u8; 4], opacity: f32) -> [u8; 4] {
     let above = f32::from(mark[3]) / 255.0 * opacity;
     if above <= 0.0 {
@@ -111,7 +111,6 @@ mod tests {
         Watermark { mark: Mark::Text(line.to_owned()), opacity }
     }
 
-    /// The bounds of all pixels that differ.
     fn changed(before: &Frame, after: &Frame) -> Option<Rect> {
         assert_eq!(before.size(), after.size());
         let size = before.size();
@@ -134,7 +133,7 @@ mod tests {
             ((1000, 800), (100, 50), (780, 680, 200, 100)),
             ((1000, 800), (4000, 2000), (780, 680, 200, 100)),
             ((200, 1000), (30, 30), (156, 956, 40, 40)),
-            // Too high: all the height between the margins.
+            // Too high: it gets all the height between the margins.
             ((1000, 100), (10, 10), (920, 20, 60, 60)),
             ((1000, 1000), (50, 500), (884, 20, 96, 960)),
             ((1000, 800), (1, 4096), (979, 20, 1, 760)),
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn encoded_values_are_mixed_by_opacity() {
-        // Half white over opaque black is 128, as in an editor. Over nothing it is white, half covered.
+        // Half white over opaque black is 128, as in an editor; over nothing it is white with half coverage.
         for (below, opacity, expected) in [
             ([0, 0, 0, 255], 0.5, [128, 128, 128, 255]),
             ([0, 0, 0, 255], 0.4, [102, 102, 102, 255]),
@@ -249,7 +248,7 @@ mod tests {
             draw(&mut canvas, &text("Backdrop", 1.0), None);
             let place = changed(&before, &canvas).expect("a text");
             let margin = (width + 25) / 50;
-            // The border of the outline is rounded up to whole pixels, so the last ones may be empty.
+            // The outline's border is rounded up to whole pixels, so the last pixels may be empty.
             let gaps = [width - place.left - place.width, height - place.top - place.height];
             assert!(gaps.iter().all(|gap| (margin..=margin + 1).contains(gap)), "{gaps:?} on {size}");
             assert!(place.left >= margin);

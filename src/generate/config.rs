@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// Longer than any request lives.
+/// Maximum timeout; no request lives longer.
 const MAX_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Section `[generate]`: image APIs that generate backdrops beside the built-in generator.
+/// Section `[generate]`: image APIs that generate backdrops, in addition to the built-in generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {
@@ -20,11 +20,11 @@ pub struct GenerateConfig {
     pub cache: Option<String>,
     /// Bound of the cache, in megabytes; the least recently used pictures are deleted first. 0 disables the cache.
     pub cache_megabytes: u64,
-    /// The image APIs behind the ids of `/replace-bg-ai`'s `model`, each speaking the OpenAI images protocol.
+    /// The image APIs for the ids of `/replace-bg-ai`'s `model`, each with the OpenAI images protocol.
     pub models: BTreeMap<String, UpstreamConfig>,
 }
 
-/// Section `[generate.models."ID"]`: the image API behind an id.
+/// Section `[generate.models."ID"]`: the image API for an id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpstreamConfig {
@@ -32,23 +32,22 @@ pub struct UpstreamConfig {
     pub base_url: String,
     /// Name of the model in the API.
     pub model: String,
-    /// Name of the environment variable that holds the API key; without one, no key is sent. The key itself is never written
-    /// here.
+    /// Name of the environment variable with the API key; `None` sends no key. The key itself is never written here.
     pub api_key_env: Option<String>,
-    /// Sizes that the API supports, such as `1024x1024`; the one nearest to the result's aspect ratio is requested.
+    /// Sizes that the API supports, such as `1024x1024`; the size nearest to the result's aspect ratio is requested.
     pub sizes: Vec<String>,
-    /// Time limit of a picture, retries included.
+    /// Time limit of a picture, including retries.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub timeout: Duration,
-    /// Value of the request field `quality`, where the API has it.
+    /// Value of the request field `quality`, if the API has this field.
     pub quality: Option<String>,
-    /// Value of the request field `response_format`, where the API has it: `b64_json` or `url`. Both responses are accepted.
+    /// Value of the request field `response_format`, if the API has it: `b64_json` or `url`. Both are accepted.
     pub response_format: Option<String>,
-    /// Accounts that may use the model. When this and `plans` are empty, all that may use the endpoint.
+    /// Accounts that may use the model. If this and `plans` are empty, every account with the endpoint may.
     pub accounts: Vec<String>,
     /// Plans whose accounts may use the model.
     pub plans: Vec<Plan>,
-    /// Allows plain http in `base_url` beyond the loopback interface: key, prompts and pictures go unencrypted.
+    /// Allows plain http in `base_url` beyond the loopback interface: key, prompts and pictures are then unencrypted.
     pub allow_http: bool,
 }
 
@@ -76,7 +75,7 @@ impl Default for UpstreamConfig {
 }
 
 impl GenerateConfig {
-    /// All mistakes of this section, each as a sentence. No value is quoted: it may be a key in place of its variable's name.
+    /// All mistakes of this section, each a sentence. No value is quoted: it may be a misplaced key.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
@@ -140,7 +139,7 @@ impl UpstreamConfig {
         mistakes
     }
 
-    /// `base_url`, when a path can be appended to it.
+    /// `base_url`; `None` if no path can be appended to it.
     pub(super) fn base(&self) -> Option<Url> {
         Url::parse(&self.base_url).ok().filter(|url| {
             let plain = url.username().is_empty() && url.password().is_none();
@@ -159,7 +158,7 @@ fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        // By name only: how the system resolves it is up to the operator.
+        // By name only: the operator controls how the system resolves it.
         Some(Host::Domain(name)) => name == "localhost",
         None => false,
     }
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn api_key_env_is_a_variable_name_and_not_a_key() {
+    fn api_key_env_is_a_variable_name_instead_of_a_key() {
         let takes = |name: &str| UpstreamConfig { api_key_env: Some(name.into()), ..good() }.mistakes().is_empty();
         assert!(takes("KEY") && takes("_IMAGES_2"));
         for bad in ["", "2KEY", "sk-abc", "key", "A KEY", "A=B"] {

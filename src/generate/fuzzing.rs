@@ -1,12 +1,11 @@
-//! Fuzz target of the prompt: its parser and the scene that is built of it.
+//! Fuzz target of the prompt: its parser and the scene built from it.
 
 use super::{prompt, scene_builder, seed};
 
-/// Parses a prompt and builds its scene. The normal form is its own normal form, and a prompt understands no more phrases than
-/// it has characters.
+/// Parses a prompt and builds its scene.
 ///
 /// # Panics
-/// When that is not so.
+/// When normalising is not idempotent, or more phrases are understood than the prompt has characters.
 pub fn prompt(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let normal = prompt::normalised(text);

@@ -18,7 +18,7 @@ pub(super) fn scaled(color: Rgb, factor: f32) -> Rgb {
     color.map(|value| value * factor)
 }
 
-/// Channel by channel.
+/// Product of each channel.
 pub(super) fn product(first: Rgb, second: Rgb) -> Rgb {
     std::array::from_fn(|channel| first[channel] * second[channel])
 }

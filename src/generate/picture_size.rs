@@ -1,4 +1,4 @@
-//! Picture sizes of an image API: parsing, and choosing the nearest aspect ratio for a canvas.
+//! Picture sizes of an image API: parsing, and selection of the nearest aspect ratio for a canvas.
 
 use crate::image::Size;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// Accepted sides, in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 64..=4096;
 
-/// A size that an image API supports; written `1024x1536`.
+/// A size that an image API supports, written `1024x1536`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PictureSize(Size);
 
@@ -21,8 +21,7 @@ impl PictureSize {
         Some(Self(Size::new(side(width)?, side(height)?)))
     }
 
-    /// The one of `sizes` whose aspect ratio is nearest to that of `canvas` (difference of logarithms); the largest of equally
-    /// near ones.
+    /// The size whose aspect ratio is nearest to that of `canvas` (difference of logarithms); of equals the largest.
     pub(super) fn nearest(sizes: &[Self], canvas: Size) -> Option<Self> {
         let aspect = |size: Size| (f64::from(size.width) / f64::from(size.height)).ln();
         let target = aspect(canvas);

@@ -1,12 +1,12 @@
-//! Chooses among the configured image APIs (providers) that an account may use, caches their pictures and shares
-//! concurrent requests for the same one.
+//! Selects among the configured image APIs (providers) that an account may use, caches their pictures, and coalesces
+//! concurrent requests for one picture.
 //!
-//! A model id stands for one provider: if it fails, the request fails. `auto` tries the providers that the account may
-//! use in the order of the specification's table until one delivers; if none does, the built-in generator draws. A prompt
-//! that one of them refuses is refused, and no other provider is tried.
+//! A model id names one provider: if it fails, the request fails. `auto` tries the account's providers in the order of
+//! the specification's table until one delivers; if none does, the built-in generator draws. If a provider refuses the
+//! prompt, the request is refused, and no other provider is tried.
 //!
-//! Requests that share a call share its failure too. A timeout is not shared with a request that has at least as much time left as
-//! that call had, or half of the API's time limit: it makes a call of its own.
+//! Requests that share a call share its failure. A timeout is the exception: a request with at least as much time left
+//! as that call had, or with half of the API's time limit, makes a new call.
 
 use super::cache::{Cache, CacheKey};
 use super::config::GenerateConfig;
@@ -32,13 +32,13 @@ const CACHE_FOLDER: &str = "backdrops";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = concat!("backdrop/", env!("CARGO_PKG_VERSION"));
 
-/// The configured image APIs. Clones share one instance; the default has none.
+/// The configured image APIs. Clones share them; the default has none.
 #[derive(Clone, Debug, Default)]
 pub struct Providers(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// In the order of the specification's table.
+    /// Image APIs in the order of the specification's table.
     upstreams: Vec<Upstream>,
     cache: Option<Arc<Cache>>,
     in_flight: SingleFlight<CacheKey, Result<Bytes, Arc<UpstreamError>>>,
@@ -58,7 +58,7 @@ pub struct AccountScope<'a> {
 pub struct GeneratedImage {
     /// The model that generated it.
     pub model: ModelId,
-    /// The encoded file; it was decoded once, within [`PICTURE_LIMITS`].
+    /// The encoded file, which was decoded once, within [`PICTURE_LIMITS`].
     pub bytes: Bytes,
 }
 
@@ -79,7 +79,7 @@ pub enum ProviderSetupError {
     /// The messages of [`GenerateConfig::validate`].
     #[error("{0}")]
     Invalid(String),
-    /// The variable of an API key is unset or holds no valid key.
+    /// The variable of an API key is unset or contains no valid key.
     #[error("generate.models: \"{model}\": the environment variable {variable} holds no key")]
     NoKey {
         /// The model.
@@ -87,13 +87,13 @@ pub enum ProviderSetupError {
         /// The variable.
         variable: String,
     },
-    /// The fetcher for picture addresses.
+    /// The fetcher for picture addresses cannot be created.
     #[error(transparent)]
     Fetch(#[from] FetchConfigError),
-    /// The HTTP client.
+    /// The HTTP client cannot be created.
     #[error("no client for the models of [generate]")]
     Client(#[from] reqwest::Error),
-    /// The location of the cache.
+    /// The location of the cache cannot be opened.
     #[error("generate.cache")]
     Cache(#[from] StorageError),
     /// The cache folder cannot be created.
@@ -108,7 +108,7 @@ pub enum ProviderSetupError {
 }
 
 impl Providers {
-    /// The providers of `config`, with API keys from `environment`. Opens neither client nor cache when there are none.
+    /// The providers of `config`, with API keys from `environment`. Without any it opens neither client nor cache.
     ///
     /// # Errors
     /// See [`ProviderSetupError`].
@@ -171,12 +171,11 @@ impl Providers {
         self.available_to(scope).next().is_some()
     }
 
-    /// Generates a picture for `canvas`, by `deadline` at the latest; `None` where the built-in generator has to draw it.
-    /// Dropping the future cancels the call unless another request waits for the same picture.
+    /// Generates a picture for `canvas`, by `deadline` at the latest; `None` if the built-in generator must draw it.
+    /// Dropping the future cancels the call unless another request waits for this picture.
     ///
     /// # Errors
-    /// [`ProviderError`] when the requested model fails or is not [offered](Self::offers), or a provider refuses the
-    /// prompt.
+    /// [`ProviderError`] when the requested model fails or is not [offered](Self::offers), or the prompt is refused.
     pub async fn generate(
         &self,
         request: &PromptRequest,
@@ -199,7 +198,7 @@ impl Providers {
                 "an image API failed; `auto` tries the next one"
             );
         }
-        // No other provider stands in for a requested model.
+        // No other provider replaces a requested model.
         let not_offered = |model| ProviderError { model, error: Arc::new(UpstreamError::NotOffered) };
         request.model.map_or(Ok(None), |model| Err(not_offered(model)))
     }
@@ -219,7 +218,7 @@ impl Providers {
         let size = upstream.size_for(canvas).ok_or_else(|| UpstreamError::Malformed("no size".to_owned()))?;
         let key = cache_key(upstream, prompt, size);
         let (began, time_limit) = (Instant::now(), upstream.config.timeout);
-        // The end of this request's own call, also after a wait: `auto` needs the time after it for the next API.
+        // The end of this request's call, also after a wait: `auto` needs the remaining time for the next API.
         let end = deadline.min(began + time_limit);
         let shareable = |result: &Result<Bytes, Arc<UpstreamError>>| {
             let Err(error) = result else { return true };
@@ -257,7 +256,7 @@ impl Providers {
     }
 }
 
-/// Hashes everything that a picture depends on, so that reconfiguring a model id starts afresh.
+/// Hashes everything that determines a picture, so that a reconfigured model id uses no old pictures.
 fn cache_key(upstream: &Upstream, prompt: &str, size: PictureSize) -> CacheKey {
     let config = &upstream.config;
     let quality = config.quality.as_deref().unwrap_or_default();

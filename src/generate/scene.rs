@@ -1,9 +1,8 @@
-//! Description of a scene: background, ground, prop, lighting, air, depth of field and grading. Input of the renderer.
+//! Description of a scene, the renderer's input: background, ground, prop, lighting, air, depth of field and grading.
 
 use super::linear_rgb::Rgb;
 use super::surface::Surface;
 
-/// A complete scene.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scene {
     pub(super) seed: u32,
@@ -21,7 +20,6 @@ pub(super) struct Scene {
     pub(super) grade: Grade,
 }
 
-/// The background behind the ground.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Background {
     /// Seamless paper that curves into the floor.
@@ -37,13 +35,12 @@ pub(super) enum Background {
 pub(super) struct View {
     pub(super) place: Place,
     pub(super) hour: Hour,
-    /// Colours named in the prompt, for its lamps, flowers or walls.
+    /// Colours named in the prompt, for lamps, flowers or walls.
     pub(super) colors: Vec<Rgb>,
     /// Cloud cover, 0 (blue sky) to 1 (overcast).
     pub(super) clouds: f32,
 }
 
-/// The place that a view shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Sky,
@@ -105,9 +102,7 @@ pub(super) enum Prop {
 /// Lighting of a scene: key light, ambient light and modifiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lighting {
-    /// Colour of the key light.
     pub(super) key: Rgb,
-    /// Colour of the ambient light.
     pub(super) ambient: Rgb,
     /// Position of the key light: -1 (left) to 1 (right).
     pub(super) side: f32,

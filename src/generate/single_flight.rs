@@ -1,4 +1,4 @@
-//! Coalesces concurrent requests for the same key into one computation ("single flight").
+//! Coalesces concurrent requests with equal keys into one computation ("single flight").
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout_at;
 
-/// Computations in progress, by key. Callers that arrive while one runs share its result, a failure too.
+/// Computations in progress, by key. Callers that arrive during one share its result, including a failure.
 #[derive(Debug)]
 pub(super) struct SingleFlight<K, T>(Mutex<HashMap<K, Weak<LatestResult<T>>>>);
 
@@ -21,10 +21,10 @@ impl<K, T> Default for SingleFlight<K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T: Clone> SingleFlight<K, T> {
-    /// The result of `work`, or of a computation for `key` that already runs; `None` where that one lasts beyond `deadline`.
+    /// The result of `work`, or of a running computation for `key`; `None` if that one lasts beyond `deadline`.
     ///
-    /// In the order of their arrival, a waiting caller starts over when the caller that runs the computation is dropped, or
-    /// where the result is not `shareable` with it. Without any waiting caller the computation is dropped.
+    /// A waiting caller computes again when the computing caller is dropped, or when the result is not `shareable` with
+    /// it; callers do so in the order of their arrival. When no caller is left, the computation is dropped.
     pub(super) async fn run(
         &self,
         key: K,

@@ -2,10 +2,8 @@
 
 use super::linear_rgb::Rgb;
 
-/// A material.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Material {
-    /// Matt paint.
     Plain,
     Marble,
     Granite,
@@ -63,7 +61,6 @@ pub(super) enum Material {
     Checks,
 }
 
-/// A species of wood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Species {
     Oak,
@@ -78,7 +75,6 @@ pub(super) enum Species {
     Barn,
 }
 
-/// Finish of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Glossy,

@@ -1,6 +1,6 @@
 //! Tests of rendered scenes: vocabulary coverage, determinism, scale invariance, grounding, banding, extreme sizes.
 
-use super::vocabulary::ENTRIES;
+use super::vocabulary::CONCEPTS;
 use super::{Rendered, render};
 use crate::image::{Frame, Size};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn difference(one: &Frame, other: &Frame) -> f64 {
 
 #[test]
 fn every_concept_changes_the_picture() {
-    // Every word is compared with the same room without it. An unknown word measures how much another seed alone changes.
+    // Each word is compared with the room without it. An unknown word measures the change by another seed alone.
     let rooms =
         ["", "oak table", "brick wall, oak table", "black marble floor, white wall, sun from above"].map(|room| {
             let plain = rendered(room, SIZE);
@@ -31,12 +31,12 @@ fn every_concept_changes_the_picture() {
         });
     let plain_light = render("", SIZE).backdrop.grounding;
     let mut without: Vec<&str> = Vec::new();
-    for entry in ENTRIES {
+    for entry in CONCEPTS {
         let name = entry.words[0];
         let changes = rooms
             .iter()
             .any(|(room, plain, noise)| difference(plain, &rendered(&format!("{room}, {name}"), SIZE)) > noise + 0.4);
-        // Words about the shadow change the grounding, not the backdrop.
+        // Words about the shadow change the grounding instead of the backdrop.
         if !changes && render(name, SIZE).backdrop.grounding == plain_light {
             without.push(name);
         }
@@ -45,7 +45,7 @@ fn every_concept_changes_the_picture() {
 }
 
 #[test]
-fn the_same_prompt_gives_the_same_bytes_on_any_number_of_threads() {
+fn a_prompt_gives_identical_bytes_on_any_number_of_threads() {
     for prompt in ["misty forest at dawn, petals", "marble podium, brick wall, window light"] {
         let here = rendered(prompt, Size::new(150, 100));
         for threads in [1, 3] {
@@ -74,7 +74,7 @@ fn halved(frame: &Frame) -> Frame {
 }
 
 #[test]
-fn every_size_shows_the_same_scene() {
+fn every_size_shows_one_scene() {
     for prompt in [
         "walnut table, brick wall, window light",
         "meadow at sunset",
@@ -136,11 +136,11 @@ proptest! {
 
     #[test]
     fn any_prompt_renders_at_any_size(
-        words in prop::collection::vec(0..ENTRIES.len(), 0..8),
+        words in prop::collection::vec(0..CONCEPTS.len(), 0..8),
         width in 1_u32..90,
         height in 1_u32..90,
     ) {
-        let prompt = words.iter().map(|at| ENTRIES[*at].words[0]).collect::<Vec<_>>().join(" ");
+        let prompt = words.iter().map(|at| CONCEPTS[*at].words[0]).collect::<Vec<_>>().join(" ");
         rendered(&prompt, Size::new(width, height));
     }
 }

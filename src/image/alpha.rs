@@ -1,4 +1,4 @@
-//! Coverage of each pixel, whether it is stored with colours or alone.
+//! Trait of pictures with a coverage for each pixel: frames, cutouts, mattes.
 
 use super::{AlphaMatte, Frame, Rect, Size};
 
@@ -10,7 +10,7 @@ pub trait Alpha {
     /// Coverage of a pixel, 0..=255.
     fn alpha(&self, x: u32, y: u32) -> u8;
 
-    /// The bounds of all pixels that are covered by at least `alpha`.
+    /// Bounds of the pixels with a coverage of at least `alpha`; `None` without such a pixel.
     fn covered(&self, alpha: u8) -> Option<Rect>;
 }
 

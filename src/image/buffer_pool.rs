@@ -1,13 +1,12 @@
-//! A pool of byte buffers that are returned to it when they are dropped.
+//! A pool of byte buffers that return to it when they are dropped.
 //!
-//! A fresh 48 MB allocation costs a page fault every 4 KiB; a reused one only a memset. Buffers are zeroed when
-//! they are taken, so that no pixel of one caller's picture can ever show up in another's; work of ours that writes each
-//! byte, or drops the buffer, may take them as they are. A full pool frees its oldest buffers first, so that it follows the
-//! sizes in use.
+//! A fresh 48 MB allocation costs a page fault every 4 KiB; a reused one costs a memset. Buffers are zeroed when they
+//! are taken, so that no pixel of one caller's picture can show up in another's. Work that writes each byte, or drops
+//! the buffer, may take them unzeroed. A full pool frees its oldest buffers first, so that it follows the sizes in use.
 //!
-//! A buffer's bytes may also be memory shared with a decode worker: in the worker, whose pool takes all buffers from such
-//! memory, and in the daemon, which receives it. The pool counts the bytes that it lent, so that a test can show that a
-//! received picture was not copied.
+//! A buffer's bytes may also be memory shared with a decode worker: the worker's pool takes all buffers from such
+//! memory, and the daemon receives it. The pool counts the bytes that it lent, so that a test can show that a received
+//! picture was not copied.
 
 #[cfg(target_os = "linux")]
 use super::shared_memory::{ReceivedMemory, SharedMemory};
@@ -26,18 +25,18 @@ struct Shared {
     max_kept_bytes: usize,
     kept: Mutex<Vec<Vec<u8>>>,
     lent_bytes: AtomicU64,
-    /// Whether buffers are memory to be passed to another process.
+    /// Whether buffers are memory that can be passed to another process.
     in_shared_memory: bool,
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `max_kept_bytes` of unused buffers; what does not fit is freed.
+    /// A pool that keeps at most `max_kept_bytes` of unused buffers and frees the rest.
     #[must_use]
     pub fn new(max_kept_bytes: usize) -> Self {
         Self::with(max_kept_bytes, false)
     }
 
-    /// A pool whose buffers are memory that can be passed to another process ([`Buffer::into_shared`]); none is kept.
+    /// A pool of buffers that can be passed to another process ([`Buffer::into_shared`]); it keeps no unused buffer.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn in_shared_memory() -> Self {
@@ -57,7 +56,7 @@ impl BufferPool {
         self.lent(bytes, len)
     }
 
-    /// A buffer of `len` bytes that may hold an earlier picture: only for work that writes each byte, or drops it.
+    /// A buffer of `len` bytes that may hold an earlier picture: only for work that writes each byte or drops it.
     #[must_use]
     pub fn take_for_overwrite(&self, len: usize) -> Buffer {
         let mut bytes = self.reused(len).unwrap_or_default();
@@ -65,15 +64,15 @@ impl BufferPool {
         self.lent(bytes, len)
     }
 
-    /// A buffer of memory that another process filled. It is not copied, and not kept when it is dropped; buffers that are
-    /// taken like it come from this pool.
+    /// A buffer of memory filled by another process, neither copied nor kept on drop; [`Buffer::another`] uses this
+    /// pool.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn received(&self, memory: ReceivedMemory) -> Buffer {
         Buffer { memory: Memory::Received(memory), pool: Arc::downgrade(&self.shared) }
     }
 
-    /// Bytes of all buffers that were ever taken.
+    /// Bytes of all buffers ever taken from the pool.
     #[must_use]
     pub fn lent_bytes(&self) -> u64 {
         self.shared.lent_bytes.load(Ordering::Relaxed)
@@ -82,7 +81,7 @@ impl BufferPool {
     /// `bytes`, extended by zeros to `len`.
     ///
     /// # Panics
-    /// In shared memory, when the system has none left: it ends the decode worker.
+    /// In shared memory, when the system has none left. The panic ends the decode worker.
     fn lent(&self, mut bytes: Vec<u8>, len: usize) -> Buffer {
         self.shared.lent_bytes.fetch_add(len as u64, Ordering::Relaxed);
         #[cfg(target_os = "linux")]
@@ -91,7 +90,7 @@ impl BufferPool {
             return Buffer { memory: Memory::Shared(memory), pool: Arc::downgrade(&self.shared) };
         }
         if bytes.capacity() == 0 {
-            // From the system, fresh pages are zero already.
+            // Fresh pages of the system are already zero.
             bytes = vec![0; len];
         }
         bytes.resize(len, 0);
@@ -100,7 +99,7 @@ impl BufferPool {
 
     fn reused(&self, len: usize) -> Option<Vec<u8>> {
         let mut kept = self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // The smallest that fits, but not one that would waste more than half of itself.
+        // The smallest that fits, unless it would waste more than half of itself.
         let fitting = kept
             .iter()
             .enumerate()
@@ -135,13 +134,13 @@ pub struct Buffer {
     pool: Weak<Shared>,
 }
 
-/// Where the bytes of a buffer are.
+/// Owner of a buffer's bytes.
 enum Memory {
     Owned(Vec<u8>),
-    /// To be passed to another process.
+    /// Can be passed to another process.
     #[cfg(target_os = "linux")]
     Shared(SharedMemory),
-    /// From another process.
+    /// Received from another process.
     #[cfg(target_os = "linux")]
     Received(ReceivedMemory),
 }
@@ -153,7 +152,7 @@ impl Default for Memory {
 }
 
 impl Buffer {
-    /// Another zeroed buffer, from the same pool where this one has one.
+    /// Another zeroed buffer of `len` bytes, from this buffer's pool if it has one.
     #[must_use]
     pub fn another(&self, len: usize) -> Self {
         match self.pool.upgrade() {
@@ -162,7 +161,7 @@ impl Buffer {
         }
     }
 
-    /// Another buffer, from the same pool, that may hold an earlier picture: only for work that writes each byte.
+    /// Another buffer from this buffer's pool that may hold an earlier picture: only for work that writes each byte.
     #[must_use]
     pub fn another_for_overwrite(&self, len: usize) -> Self {
         match self.pool.upgrade() {
@@ -171,7 +170,7 @@ impl Buffer {
         }
     }
 
-    /// Takes the bytes out; they do not return to the pool. Those of another process are copied.
+    /// Takes the bytes out; they do not return to the pool. Bytes of another process are copied.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
         self.pool = Weak::new();
@@ -222,7 +221,7 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let bytes = match std::mem::take(&mut self.memory) {
             Memory::Owned(bytes) => bytes,
-            // Unmapped here.
+            // Unmapped by this drop.
             #[cfg(target_os = "linux")]
             Memory::Shared(_) | Memory::Received(_) => return,
         };
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn another_buffer_comes_from_the_same_pool() {
+    fn another_buffer_comes_from_the_pool_of_the_first() {
         let pool = BufferPool::new(1 << 20);
         let first = pool.take(100);
         drop(first.another(5000));

@@ -20,7 +20,7 @@ impl Color {
         self.0[3] == 255
     }
 
-    /// Without its alpha.
+    /// Red, green and blue, without alpha.
     #[must_use]
     pub const fn rgb(self) -> [u8; 3] {
         let [red, green, blue, _] = self.0;

@@ -7,13 +7,13 @@ use super::Frame;
 pub struct Composite(Frame);
 
 impl Composite {
-    /// A picture that is encoded as it is, with nothing composed: a frame of a clip, a contact sheet, a fixture.
+    /// A picture to encode without composing: a frame of a clip, a contact sheet, a fixture.
     #[must_use]
     pub const fn unchanged(picture: Frame) -> Self {
         Self(picture)
     }
 
-    /// What `compose` has drawn.
+    /// The canvas that `compose` has drawn.
     pub(crate) const fn composed(canvas: Frame) -> Self {
         Self(canvas)
     }
@@ -24,7 +24,7 @@ impl Composite {
         &self.0
     }
 
-    /// The pixels themselves.
+    /// The frame, by value.
     #[must_use]
     pub fn into_frame(self) -> Frame {
         self.0

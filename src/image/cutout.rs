@@ -1,14 +1,14 @@
-//! A cutout (foreground colour and coverage, straight alpha) and what composing accepts as its subject.
+//! A cutout (foreground colour and coverage, straight alpha), and the input of composing.
 
 use super::{AlphaMatte, Frame, Rect, Size};
 use rayon::prelude::*;
 
-/// The subject alone. Where coverage is zero the colour is zero; where it is 255 the colour is the source's, bit for bit.
+/// The subject alone. Where coverage is 0 the colour is zero; where it is 255 the colour is the source's, bit for bit.
 #[derive(Clone, Debug)]
 pub struct Cutout(Frame);
 
 impl Cutout {
-    /// `foreground` (the subject's own colours) with the coverage of `matte`. Works in the frame's own buffer.
+    /// `foreground` (unmixed colours of the subject) with the coverage of `matte`. Works in the frame's buffer.
     ///
     /// # Panics
     /// When frame and matte differ in size.
@@ -28,7 +28,7 @@ impl Cutout {
         Self(foreground)
     }
 
-    /// The cutout that a picture's own alpha channel describes; nothing where all of it is transparent.
+    /// The cutout described by a picture's alpha channel; `None` when all pixels are transparent.
     #[must_use]
     pub fn from_alpha(mut frame: Frame) -> Option<Self> {
         let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
@@ -47,24 +47,24 @@ impl Cutout {
         &self.0
     }
 
-    /// The pixels themselves.
+    /// The frame, by value.
     #[must_use]
     pub fn into_frame(self) -> Frame {
         self.0
     }
 
-    /// The pixels, for corrections of the colour of covered ones.
+    /// The pixels, for corrections of the colours of covered pixels.
     pub(crate) const fn frame_mut(&mut self) -> &mut Frame {
         &mut self.0
     }
 }
 
-/// What composing puts onto the canvas.
+/// Input of composing.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// The subject, cut out.
     Cutout(Cutout),
-    /// The source itself: the subject only determines which part of it is shown.
+    /// The uncut source: the subject only determines the visible part.
     Source(Frame),
 }
 
@@ -84,7 +84,7 @@ impl Subject {
         }
     }
 
-    /// The pixels themselves.
+    /// The frame, by value.
     #[must_use]
     pub fn into_frame(self) -> Frame {
         match self {
@@ -93,7 +93,7 @@ impl Subject {
         }
     }
 
-    /// The same with every pixel outside of `region` transparent black.
+    /// The cutout with every pixel outside of `region` made transparent black.
     ///
     /// # Panics
     /// When `region` reaches beyond the picture.

@@ -1,4 +1,4 @@
-//! A copy of a picture's pixels in the memory of a GPU, and what has crossed the border between host and device for it.
+//! A copy of a picture's pixels in GPU memory, and the count of bytes transferred for it.
 
 use super::{Buffer, DeviceSession, Size, TransferCounter, Transferred};
 use backdrop_kernels::device::{Plane, upload_shared};
@@ -17,7 +17,7 @@ struct Inner {
 }
 
 impl DeviceCopy {
-    /// Uploads `pixels` to the device of `session`, and counts that.
+    /// Uploads `pixels` to the device of `session`, and counts the transfer.
     pub(super) fn of(size: Size, pixels: Arc<Buffer>, session: &DeviceSession) -> Self {
         let up = pixels.len() as u64;
         let words = upload(size, pixels, session.device());
@@ -26,7 +26,7 @@ impl DeviceCopy {
         copy
     }
 
-    /// The GPU that it is on.
+    /// The session of the GPU that holds the copy.
     #[must_use]
     pub fn session(&self) -> &DeviceSession {
         &self.0.session
@@ -38,19 +38,19 @@ impl DeviceCopy {
         self.0.words.clone()
     }
 
-    /// Adds what else was moved for this picture, and reports it.
+    /// Adds further transfers for this picture, and reports them.
     pub fn count(&self, more: Transferred) {
         self.0.counter.add(more);
         self.0.session.report(more.up, more.down);
     }
 
-    /// What has been moved for this picture so far, its upload included.
+    /// All transfers for this picture so far, including the upload.
     #[must_use]
     pub fn transferred(&self) -> Transferred {
         self.0.counter.total()
     }
 
-    /// What counts it, without the pixels.
+    /// The counter of transfers, without the pixels.
     #[must_use]
     pub fn counter(&self) -> Arc<TransferCounter> {
         Arc::clone(&self.0.counter)
@@ -58,13 +58,13 @@ impl DeviceCopy {
 }
 
 impl fmt::Debug for DeviceCopy {
-    /// Without the pixels, which would be downloaded for it.
+    /// Omits the pixels, which would have to be downloaded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceCopy({:?})", self.0.words.dims())
     }
 }
 
-/// Pixels that a frame and an upload of them share.
+/// Pixels shared by a frame and its upload.
 struct SharedPixels(Arc<Buffer>);
 
 impl AsRef<[u8]> for SharedPixels {
@@ -73,7 +73,7 @@ impl AsRef<[u8]> for SharedPixels {
     }
 }
 
-/// Uploads `pixels` to `device`, from their own memory: u32 `[H, W]`.
+/// Uploads `pixels` to `device` without a copy on the host: u32 `[H, W]`.
 pub(super) fn upload(size: Size, pixels: Arc<Buffer>, device: &Device) -> Plane {
     let pixels = Bytes::from_shared(bytes::Bytes::from_owner(SharedPixels(pixels)), AllocationProperty::Other);
     upload_shared(pixels, size.width as usize, size.height as usize, device)
@@ -94,7 +94,7 @@ mod tests {
         Frame::new(SIZE, pixels)
     }
 
-    /// A frame in the memory of another process, as a decode worker sends it.
+    /// A frame in another process's memory, as received from a decode worker.
     #[cfg(target_os = "linux")]
     fn received(pool: &BufferPool) -> Frame {
         let memory = frame(&BufferPool::in_shared_memory()).into_pixels().into_shared().expect("shared");
@@ -102,7 +102,7 @@ mod tests {
         Frame::new(SIZE, pool.received(memory))
     }
 
-    // On the host, memory that is uploaded becomes the tensor's own.
+    // On a host device, uploaded memory becomes the tensor's memory.
     #[test]
     fn pixels_are_uploaded_from_the_memory_of_their_frame() {
         let pool = BufferPool::new(1 << 20);

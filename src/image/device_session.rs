@@ -1,5 +1,4 @@
-//! A GPU in use: the memory that pictures in flight may take there, calls that may not take forever, and the bytes that cross the
-//! border to it.
+//! A GPU in use: reservations of its memory by pictures in flight, calls with a time limit, transferred bytes.
 
 use backdrop_kernels::watchdog::{CallError, Watchdog};
 use burn::tensor::Device;
@@ -7,14 +6,14 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a GPU grants.
+/// Limits of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Bytes that pictures in flight may take together.
+    /// Bytes that all pictures in flight may reserve together.
     pub memory: u64,
     /// Bytes of the largest buffer that a kernel can read.
     pub largest_buffer: u64,
-    /// Time that a call may take before the GPU counts as lost.
+    /// Duration of a call after which the GPU counts as lost.
     pub call: Duration,
 }
 
@@ -31,7 +30,7 @@ struct Inner {
     moved: Condvar,
 }
 
-/// Pictures take their memory in the order in which they came, so that none waits forever.
+/// Pictures get memory in the order of their arrival, so that no picture waits forever.
 #[derive(Default)]
 struct Queue {
     taken: u64,
@@ -39,7 +38,7 @@ struct Queue {
     served: u64,
 }
 
-/// Memory that a picture has taken; given back when it is dropped.
+/// Memory reserved by a picture; released on drop.
 #[derive(Debug)]
 pub struct Reservation {
     session: DeviceSession,
@@ -47,7 +46,7 @@ pub struct Reservation {
 }
 
 impl DeviceSession {
-    /// `device`, which grants `limits`; bytes that are moved up and down are told to `report`.
+    /// A session of `device` with `limits`; transferred bytes (up, down) are passed to `report`.
     #[must_use]
     pub fn new(device: Device, limits: DeviceLimits, report: fn(u64, u64)) -> Self {
         let watchdog = Watchdog::new(limits.call);
@@ -60,14 +59,13 @@ impl DeviceSession {
         &self.0.device
     }
 
-    /// Whether `bytes` in all, in buffers of up to `largest`, can ever be had.
+    /// Whether `bytes` in all, in buffers of up to `largest` bytes, can ever be reserved.
     #[must_use]
     pub fn can_hold(&self, bytes: u64, largest: u64) -> bool {
         bytes <= self.0.limits.memory && largest <= self.0.limits.largest_buffer
     }
 
-    /// Waits until `bytes` are free; nothing when the GPU is lost meanwhile, or no memory becomes free for as long as a call may
-    /// take.
+    /// Waits until `bytes` are free. `None` when the GPU is lost, or no memory becomes free in a call's time limit.
     #[must_use]
     pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
         let inner = &*self.0;
@@ -89,13 +87,13 @@ impl DeviceSession {
                     return Some(Reservation { session: self.clone(), bytes });
                 }
             }
-            // Those that came first give up first.
+            // The longest-waiting pictures give up first.
             let wait = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(10));
             queue = inner.moved.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// The result of `work`, which waits for the GPU.
+    /// Runs `work`, which waits for the GPU, and returns its result.
     ///
     /// # Errors
     /// [`CallError`].
@@ -113,7 +111,7 @@ impl DeviceSession {
         self.0.watchdog.is_lost()
     }
 
-    /// Reports bytes that were moved up and down.
+    /// Reports transferred bytes.
     pub fn report(&self, up: u64, down: u64) {
         (self.0.report)(up, down);
     }
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_be_had_is_known_before() {
+    fn impossible_reservations_are_known_in_advance() {
         let session = session(LIMITS);
         assert!(session.can_hold(100, 40));
         assert!(!session.can_hold(101, 40));
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_device_that_is_lost() {
+    fn reservations_on_a_lost_device_fail_at_once() {
         let session = session(DeviceLimits { call: Duration::from_millis(30), ..LIMITS });
         let _all = session.reserve(100).expect("it is free");
         assert!(session.reserve(1).is_none(), "no memory becomes free");

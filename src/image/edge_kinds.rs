@@ -1,6 +1,6 @@
-//! The kinds of a subject's outline, with their probabilities.
+//! Kinds of a subject's outline (opaque, hair, transparent, thin) with their probabilities.
 
-/// Probabilities of the kinds of the subject's outline in a picture; they add up to 1.
+/// Probabilities of the kinds of outline in a picture; their sum is 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EdgeKinds {
     /// A sharp outline around an opaque surface: goods, vehicles, garments.
@@ -14,13 +14,13 @@ pub struct EdgeKinds {
 }
 
 impl EdgeKinds {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = 4;
 
-    /// The probabilities of these logits (softmax), which are in the order of the fields.
+    /// Softmax of `logits`, which are in the order of the fields.
     #[must_use]
     pub fn of_logits(logits: [f32; Self::COUNT]) -> Self {
-        // Without the largest one, which keeps the exponentials finite.
+        // Subtracting the largest keeps the exponentials finite.
         let largest = logits.into_iter().fold(f32::NEG_INFINITY, f32::max);
         let powers = logits.map(|logit| (logit - largest).exp());
         let sum: f32 = powers.iter().sum();

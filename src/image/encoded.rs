@@ -1,4 +1,4 @@
-//! A finished picture as the bytes of a file, its format and quality.
+//! An encoded picture: bytes of a file, format, size; and the encoder's quality.
 
 use super::Size;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The media type of `content-type`.
+    /// The media type, as in `content-type`.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -36,14 +36,14 @@ impl OutputFormat {
     }
 }
 
-/// The bytes of a file, with what they hold.
+/// An encoded picture.
 #[derive(Clone, Debug)]
 pub struct EncodedImage {
     /// The container.
     pub format: OutputFormat,
     /// Width and height in pixels.
     pub size: Size,
-    /// The file.
+    /// The file's bytes.
     pub bytes: Bytes,
 }
 
@@ -55,13 +55,13 @@ impl Quality {
     /// The quality of requests that do not set one.
     pub const DEFAULT: Self = Self(92);
 
-    /// `value`, when it lies in 1..=100.
+    /// The quality `value`; `None` outside 1..=100.
     #[must_use]
     pub const fn new(value: u8) -> Option<Self> {
         if value >= 1 && value <= 100 { Some(Self(value)) } else { None }
     }
 
-    /// 1..=100.
+    /// The value, 1..=100.
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0

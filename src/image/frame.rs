@@ -13,11 +13,11 @@ use std::sync::Arc;
 #[cfg(feature = "gpu")]
 use std::sync::OnceLock;
 
-/// Pixels that a task of a scan looks at: 64 KiB.
+/// Pixels per task of a scan: 64 KiB.
 const SCANNED: usize = 16 << 10;
 
-/// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding. Clones share the pixels until
-/// they change.
+/// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding. Clones share the
+/// pixels until one changes them.
 #[derive(Clone, Debug)]
 pub struct Frame {
     size: Size,
@@ -54,33 +54,33 @@ impl Frame {
         &self.pixels
     }
 
-    /// The packed RGBA bytes, to change in place; copied first where a clone or an upload that is not over shares them. A copy on a
-    /// device is dropped: it would be of other pixels.
+    /// The packed RGBA bytes, to change in place. They are copied first if a clone or an unfinished upload shares them.
+    /// A copy on a device is dropped, because it would show the old pixels.
     pub fn pixels_mut(&mut self) -> &mut [u8] {
         #[cfg(feature = "gpu")]
         self.on_device.take();
         Arc::<Buffer>::make_mut(&mut self.pixels)
     }
 
-    /// Uploads the pixels to `device`, from the frame's own memory: u32 `[H, W]`.
+    /// Uploads the pixels to `device` without a copy on the host: u32 `[H, W]`.
     #[cfg(feature = "gpu")]
     #[must_use]
     pub fn uploaded(&self, device: &Device) -> Plane {
         device_copy::upload(self.size, Arc::clone(&self.pixels), device)
     }
 
-    /// As [`Self::uploaded`], with what counts the transfers: work for a [`DeviceSession::call`], because a GPU that hangs never takes
-    /// them.
+    /// As [`Self::uploaded`], with a counter of transfers. Run it in a [`DeviceSession::call`], because a GPU that
+    /// hangs never completes the upload.
     #[cfg(feature = "gpu")]
     #[must_use]
     pub fn copied_to(&self, session: &DeviceSession) -> DeviceCopy {
         DeviceCopy::of(self.size, Arc::clone(&self.pixels), session)
     }
 
-    /// Keeps a copy of the pixels on a device, for the stages that run there too, until the pixels change. The first one stays.
+    /// Keeps a copy of the pixels on a device for later stages, until the pixels change. An existing copy stays.
     #[cfg(feature = "gpu")]
     pub fn keep_on_device(&self, copy: DeviceCopy) {
-        // An error means that there is one already.
+        // An error means that a copy already exists.
         let _: Result<(), DeviceCopy> = self.on_device.set(copy);
     }
 
@@ -91,7 +91,7 @@ impl Frame {
         self.on_device.get()
     }
 
-    /// What counts the bytes that cross the border to the device that has a copy of the pixels.
+    /// The counter of transfers to the device that has a copy of the pixels.
     #[must_use]
     pub fn transfer_counter(&self) -> Option<Arc<TransferCounter>> {
         #[cfg(feature = "gpu")]
@@ -100,16 +100,16 @@ impl Frame {
         return None;
     }
 
-    /// The packed buffer itself; a copy where a clone or an upload that is not over shares it.
+    /// The packed buffer, by value; a copy if a clone or an unfinished upload shares it.
     #[must_use]
     pub fn into_pixels(self) -> Buffer {
-        // On the host the copy on a device shares the buffer.
+        // On a host device the device copy shares the buffer.
         #[cfg(feature = "gpu")]
         drop(self.on_device);
         Arc::unwrap_or_clone(self.pixels)
     }
 
-    /// `len` bytes from the pool of the frame's own pixels, which may hold an earlier picture: only for work that writes each.
+    /// A buffer of `len` bytes from the pixels' pool. May hold an earlier picture: only for work that writes each byte.
     #[must_use]
     pub fn buffer(&self, len: usize) -> Buffer {
         self.pixels.another_for_overwrite(len)
@@ -129,8 +129,8 @@ impl Frame {
         self.pixels.as_chunks::<4>().0.par_chunks(SCANNED).any(|pixels| least(pixels) < 255)
     }
 
-    /// Whether it was cut out elsewhere: a 200th of its pixels, and at least one, are rather transparent than opaque. A stray pixel
-    /// or a faint border of an opaque picture does not count.
+    /// Whether the picture is already a cutout: a 200th of its pixels, and at least one, have an alpha below one half.
+    /// Stray pixels or a faint border of an opaque picture do not count.
     #[must_use]
     pub fn is_cut_out(&self) -> bool {
         let clear = |pixels: &[[u8; 4]]| pixels.iter().filter(|pixel| pixel[3] < 128).count();
@@ -138,8 +138,8 @@ impl Frame {
         clear > 0 && clear * 200 >= self.size.area()
     }
 
-    /// The pixels inside `part`, each the mean of a square of `factor` by `factor` (straight alpha, so means are exact for
-    /// opaque pictures); columns and rows that are left over are dropped. `take(len)` gives the new buffer.
+    /// The pixels inside `part`, each the mean of a square of `factor` by `factor` pixels (straight alpha, so means are
+    /// exact for opaque pictures). Incomplete squares are dropped. `take(len)` returns the new buffer.
     ///
     /// # Panics
     /// When `part` reaches beyond the frame or is smaller than a square.
@@ -191,7 +191,7 @@ impl Frame {
         }
     }
 
-    /// The bounds of all pixels that cover at least `alpha`.
+    /// Bounds of the pixels with a coverage of at least `alpha`; `None` without such a pixel.
     #[must_use]
     pub fn covered(&self, alpha: u8) -> Option<Rect> {
         let width = self.size.width as usize * 4;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_those_of_visible_pixels() {
+    fn the_bounds_contain_all_visible_pixels() {
         let size = Size::new(20, 10);
         let spots = [(7, 3, 255), (11, 6, 8), (2, 5, 90), (19, 9, 7)];
         let spotted = frame(size, |x, y| spots.iter().find(|s| (s.0, s.1) == (x, y)).map_or(0, |s| s.2));

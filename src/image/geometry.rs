@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use std::fmt;
 use std::ops::Range;
 
-/// Least rows of a task.
+/// Minimum number of rows in a task.
 const ROWS: usize = 64;
 
 /// Width and height in pixels.
@@ -35,9 +35,8 @@ impl Size {
         self.width.max(self.height)
     }
 
-    /// The largest size of this aspect inside `bounds`, which may be larger than `self`. No side is below 1.
-    ///
-    /// Touches `bounds` on one side exactly; the other is rounded to the nearest pixel.
+    /// The largest size of this aspect inside `bounds`, which may be larger than `self`. No side is below 1. One side
+    /// equals the side of `bounds`; the other is rounded to the nearest pixel.
     #[must_use]
     pub fn fitted(self, bounds: Self) -> Self {
         let by_width =
@@ -107,14 +106,14 @@ impl Rect {
         Size { width: self.width, height: self.height }
     }
 
-    /// Its rows and columns.
+    /// The ranges of rows and of columns.
     #[must_use]
     pub const fn ranges(self) -> [Range<usize>; 2] {
         let Self { left, top, width, height } = self;
         [top as usize..(top + height) as usize, left as usize..(left + width) as usize]
     }
 
-    /// Whether it holds the pixel in this column and row.
+    /// Whether the rectangle contains the pixel `[x, y]`.
     #[must_use]
     pub const fn contains(self, [x, y]: [u32; 2]) -> bool {
         x >= self.left && x - self.left < self.width && y >= self.top && y - self.top < self.height

@@ -1,14 +1,14 @@
-//! The segmentation network's mask: probability of subject on the network's own grid.
+//! The segmentation network's mask: probability of subject on the network's grid.
 
 use super::{EdgeKinds, Size};
 use backdrop_kernels::recycled::Recycled;
 
-/// Values outside 0..=1 by no more than this are rounding of the network's last layer; beyond it they are an error.
+/// Tolerance beyond 0..=1 for rounding in the network's last layer; values farther out are an error.
 const ROUNDING: f32 = 1e-3;
 
 /// The network's output for one picture, stretched to a grid: the probability of subject in each cell.
 ///
-/// What matting takes is a [`CleanMask`](crate::matting::CleanMask), which is made from this.
+/// Matting takes a [`CleanMask`](crate::matting::CleanMask), which is made from this mask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawMask {
     size: Size,
@@ -17,50 +17,48 @@ pub struct RawMask {
     is_matte: bool,
 }
 
-/// Values that are no mask.
+/// Why values are no mask.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidMask {
-    /// Their number is not that of the grid's cells, or the grid has none.
+    /// The number of values is not the number of cells, or the grid is empty.
     #[error("a mask of {size} with {values} values")]
     Length {
         /// The grid.
         size: Size,
-        /// How many there are.
+        /// Number of values.
         values: usize,
     },
-    /// One of them is no probability.
+    /// A value outside 0..=1.
     #[error("a mask value of {0}")]
     Value(f32),
 }
 
 impl RawMask {
-    /// `values` in 0..=1, row after row, for the cells of a grid of `size`.
+    /// A mask of `values` in 0..=1, row-major, on a grid of `size`.
     ///
     /// # Errors
-    /// When there are too few or too many, when there are none, or when one is outside 0..=1 by more than rounding.
+    /// When the number of values is not the number of cells, the grid is empty, or a value is not within 0..=1 up to
+    /// rounding.
     pub fn new(size: Size, values: impl Into<Recycled<Vec<f32>>>) -> Result<Self, InvalidMask> {
         let values = values.into();
         check_probabilities(size, &values)?;
         Ok(Self { size, values, edge: None, is_matte: false })
     }
 
-    /// The same with the kinds of the subject's outline.
+    /// This mask with the kinds of the subject's outline.
     #[must_use]
     pub const fn with_edge(mut self, edge: Option<EdgeKinds>) -> Self {
         self.edge = edge;
         self
     }
 
-    /// The kinds of the subject's outline; nothing where its weights have no classifier.
+    /// The kinds of the subject's outline; `None` when the weights have no classifier.
     #[must_use]
     pub const fn edge(&self) -> Option<EdgeKinds> {
         self.edge
     }
 
-    /// This mask with other values.
-    ///
-    /// # Panics
-    /// When they are no probabilities any more.
+    /// This mask with changed values. Panics when `change` leaves a value that is no probability.
     #[must_use]
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut [f32])) -> Self {
         change(&mut self.values);
@@ -70,14 +68,14 @@ impl RawMask {
         self
     }
 
-    /// This mask as coverage by the subject, which needs no matting.
+    /// Marks the values as coverage by the subject, which needs no matting.
     #[must_use]
     pub const fn as_matte(mut self) -> Self {
         self.is_matte = true;
         self
     }
 
-    /// Whether its values are coverage by the subject, not its probability.
+    /// Whether the values are coverage by the subject instead of probability.
     #[must_use]
     pub const fn is_matte(&self) -> bool {
         self.is_matte
@@ -89,7 +87,7 @@ impl RawMask {
         self.size
     }
 
-    /// Probability of subject, row after row.
+    /// Probability of subject, row-major.
     #[must_use]
     pub fn values(&self) -> &[f32] {
         &self.values
@@ -101,9 +99,9 @@ pub(crate) fn check_probabilities(size: Size, values: &[f32]) -> Result<(), Inva
     if values.is_empty() || values.len() != size.area() {
         return Err(InvalidMask::Length { size, values: values.len() });
     }
-    // Not written as `< || >`: NaN has to fail too.
+    // A range check, so that NaN fails too.
     let is_valid = |value: f32| (-ROUNDING..=1.0 + ROUNDING).contains(&value);
-    // Without an early exit, which would keep the loop from being vectorised.
+    // Without an early exit, which would prevent vectorisation.
     if values.iter().fold(true, |valid, &value| valid & is_valid(value)) {
         return Ok(());
     }
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_probability_are_refused() {
+    fn values_outside_of_zero_to_one_are_refused() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.5, 1.5] {
             let Err(InvalidMask::Value(found)) = RawMask::new(GRID, vec![0.0, 0.5, bad, 1.0]) else {
                 panic!("{bad} was accepted");

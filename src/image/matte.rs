@@ -1,9 +1,9 @@
-//! An alpha matte: how much of each pixel the subject covers, at source size.
+//! An alpha matte: coverage of each pixel by the subject, at source size.
 
 use super::geometry::bounds_of;
 use super::{Buffer, Rect, Size};
 
-/// Coverage of each pixel: 0..=255, standing for 0..=1; eight bits, as every output stores it.
+/// Coverage of each pixel, row-major: 0..=255 stands for 0..=1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlphaMatte {
     size: Size,
@@ -11,10 +11,10 @@ pub struct AlphaMatte {
 }
 
 impl AlphaMatte {
-    /// `coverage` of the pixels of a picture of `size`, row after row.
+    /// A matte of `coverage`, row-major, for a picture of `size`.
     ///
     /// # Panics
-    /// When there are more or fewer values than pixels.
+    /// When the number of values is not the number of pixels.
     #[must_use]
     pub fn new(size: Size, coverage: impl Into<Buffer>) -> Self {
         let coverage = coverage.into();
@@ -22,7 +22,7 @@ impl AlphaMatte {
         Self { size, coverage }
     }
 
-    /// A matte that covers nothing.
+    /// A matte of zero coverage.
     #[must_use]
     pub fn empty(size: Size) -> Self {
         Self::new(size, vec![0; size.area()])
@@ -40,12 +40,12 @@ impl AlphaMatte {
         &self.coverage
     }
 
-    /// Coverage, to change in place: every byte is one.
+    /// Coverage, to change in place; every byte value is valid.
     pub fn coverage_mut(&mut self) -> &mut [u8] {
         &mut self.coverage
     }
 
-    /// The bounds of all pixels that are covered by at least `alpha`.
+    /// Bounds of the pixels with a coverage of at least `alpha`; `None` without such a pixel.
     #[must_use]
     pub fn covered(&self, alpha: u8) -> Option<Rect> {
         bounds_of(self.size, |row| {

@@ -1,9 +1,9 @@
-//! The values that travel through the pipeline, one type per stage, with no logic of ours below them.
+//! Value types of the pipeline, one for the result of each stage.
 //!
-//! `EncodedBytes → Header → Frame → RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite → EncodedImage`.
-//! A stage consumes one type and returns the next, and only a stage makes its type, so the compiler forbids any other
-//! order. `Header` lives with [`codec`](crate::codec) and [`CleanMask`](crate::matting::CleanMask) with matting, which
-//! alone can make it. Composing takes a [`Subject`]: a cutout, or the source itself.
+//! `EncodedBytes → Header → Frame → RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite → EncodedImage`. A
+//! stage consumes one type and returns the next, and only a stage makes its type, so the compiler forbids any other
+//! order. `Header` is in [`codec`](crate::codec) and [`CleanMask`](crate::matting::CleanMask) in matting, which alone
+//! can make them. Composing takes a [`Subject`]: a cutout, or the uncut source.
 
 mod alpha;
 mod buffer_pool;

@@ -1,9 +1,9 @@
-//! Memory that a process fills and passes to another one as a descriptor (memfd), without a copy.
+//! Memory that a process fills and passes to another process as a descriptor (memfd), without a copy.
 //!
-//! The receiver does not trust the sender: before it maps the memory it seals its size and its content
-//! (`F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE`), which fails while the sender still has it mapped for writing. From then on
-//! no process can change what the receiver reads. Sealed memory is mapped privately, so that the receiver can change its own
-//! view; the pages that it writes are copied by the system, the others are shared.
+//! The receiver does not trust the sender. Before it maps the memory it seals size and content (`F_SEAL_SHRINK |
+//! F_SEAL_GROW | F_SEAL_WRITE`), which fails while the sender still has a writable mapping. From then on no process can
+//! change what the receiver reads. Sealed memory is mapped privately, so that the receiver can change its view: the
+//! system copies the pages that it writes and shares the others.
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
@@ -11,10 +11,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Size and content are final, and so are the seals.
+/// Size, content and the set of seals are final.
 const SEALED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::WRITE).union(SealFlags::SEAL);
 
-/// Memory that this process may write and has not passed on.
+/// Memory that this process may write and has not yet passed on.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapMut,
@@ -29,13 +29,13 @@ impl SharedMemory {
     pub fn zeroed(len: usize) -> io::Result<Self> {
         let descriptor = memfd_create("backdrop-picture", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&descriptor, len as u64)?;
-        // Populated at once: a page fault each costs more than the clearing of the page.
+        // Populated at once: one page fault each costs more than clearing the page.
         // SAFETY: the memory was just created, and no other process has it before it is unmapped in `into_descriptor`.
         let map = unsafe { MmapOptions::new().len(len).populate().map_mut(&descriptor)? };
         Ok(Self { map, descriptor })
     }
 
-    /// Unmaps the memory and returns its descriptor, to be passed on.
+    /// Unmaps the memory and returns its descriptor.
     #[must_use]
     pub fn into_descriptor(self) -> OwnedFd {
         self.descriptor
@@ -58,7 +58,7 @@ impl SharedMemory {
 /// # Errors
 /// When the system has no memory or descriptor left.
 pub fn sealed_copy(bytes: &[u8]) -> io::Result<OwnedFd> {
-    // Written, not mapped: the system needs to clear no page first.
+    // Written, not mapped: the system then need not clear the pages first.
     let mut file = File::from(memfd_create("backdrop-file", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.write_all(bytes)?;
     let descriptor = OwnedFd::from(file);
@@ -66,7 +66,7 @@ pub fn sealed_copy(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(descriptor)
 }
 
-/// Maps `len` bytes of memory that this process's own parent sealed, to be read.
+/// Maps `len` bytes of memory that the parent process sealed, read-only.
 ///
 /// # Errors
 /// When the system has no address space left.
@@ -76,7 +76,7 @@ pub fn map_trusted(descriptor: &OwnedFd, len: usize) -> io::Result<Mmap> {
     unsafe { MmapOptions::new().len(len).map_copy_read_only(descriptor) }
 }
 
-/// Memory that another process filled: sealed, and mapped for this process alone.
+/// Memory filled by another process: sealed, and mapped privately.
 #[derive(Debug)]
 pub struct ReceivedMemory {
     map: MmapMut,
@@ -88,7 +88,7 @@ impl ReceivedMemory {
     /// # Errors
     /// When it is not a memfd of exactly `len` bytes, or another process still has it mapped for writing.
     pub fn seal(descriptor: &OwnedFd, len: usize) -> io::Result<Self> {
-        // Fails with EINVAL for what is no memfd, with EBUSY where a mapping could still change it.
+        // Fails with EINVAL for a descriptor other than a memfd, and with EBUSY if a mapping could still change it.
         fcntl_add_seals(descriptor.as_fd(), SEALED)?;
         let size = fstat(descriptor)?.st_size;
         if usize::try_from(size).ok() != Some(len) {
@@ -105,7 +105,7 @@ impl ReceivedMemory {
         &self.map
     }
 
-    /// The memory's bytes; pages that are written become this process's own.
+    /// The memory's bytes, to change in place; written pages become private copies.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map
     }

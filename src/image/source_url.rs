@@ -3,11 +3,10 @@
 use std::fmt;
 use url::Url;
 
-/// The longest address, in bytes, as given and as sent (with escapes): the common limit of browsers and proxies.
+/// Maximum bytes of an address, as given and as sent (with escapes): the common limit of browsers and proxies.
 const MAX_BYTES: usize = 2048;
 
-/// An `https` address with a host and without user or password. Whether the host's address is public is checked by
-/// [`source`](crate::source).
+/// An `https` address with a host and without user or password. [`source`](crate::source) requires public addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceUrl(Url);
 
@@ -17,10 +16,10 @@ pub enum UrlError {
     /// It cannot be parsed.
     #[error("not a URL")]
     Malformed,
-    /// Another scheme than `https`.
+    /// The scheme is not `https`.
     #[error("not an https URL")]
     NotHttps,
-    /// It carries a user or a password.
+    /// It contains a user or a password.
     #[error("a URL with a user or password")]
     Credentials,
     /// Longer than 2048 bytes.
@@ -29,7 +28,7 @@ pub enum UrlError {
 }
 
 impl SourceUrl {
-    /// Reads an address (WHATWG URL Standard, so that every notation of an IP address comes out as one).
+    /// Parses an address by the WHATWG URL Standard, which normalises all notations of an IP address.
     ///
     /// # Errors
     /// See [`UrlError`].
@@ -103,7 +102,7 @@ mod tests {
         }
         let long = format!("https://example.org/{}", "a".repeat(MAX_BYTES));
         assert_eq!(SourceUrl::parse(&long), Err(UrlError::TooLong));
-        // Each takes nine bytes as it is sent.
+        // Each character takes nine bytes when sent.
         let escaped = format!("https://example.org/{}", "あ".repeat(300));
         assert!(escaped.len() < MAX_BYTES);
         assert_eq!(SourceUrl::parse(&escaped), Err(UrlError::TooLong));

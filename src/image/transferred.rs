@@ -1,8 +1,8 @@
-//! The bytes of one picture that cross the border between host and GPU.
+//! Bytes of one picture transferred between host and GPU.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that crossed the border for one picture.
+/// Bytes transferred for one picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
     /// From host to device.
@@ -11,7 +11,7 @@ pub struct Transferred {
     pub down: u64,
 }
 
-/// Adds them up.
+/// Sums transfers, shared by threads.
 #[derive(Debug, Default)]
 pub struct TransferCounter {
     up: AtomicU64,
@@ -19,13 +19,13 @@ pub struct TransferCounter {
 }
 
 impl TransferCounter {
-    /// Adds what was moved.
+    /// Adds transfers.
     pub fn add(&self, more: Transferred) {
         self.up.fetch_add(more.up, Ordering::Relaxed);
         self.down.fetch_add(more.down, Ordering::Relaxed);
     }
 
-    /// What has been moved so far.
+    /// The sum so far.
     #[must_use]
     pub fn total(&self) -> Transferred {
         Transferred { up: self.up.load(Ordering::Relaxed), down: self.down.load(Ordering::Relaxed) }

@@ -2,7 +2,7 @@
 
 use super::Size;
 
-/// A label for each pixel of the picture; only the unknown ones are solved by matting.
+/// A label for each pixel of the picture; matting solves the unknown pixels only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trimap {
     size: Size,
@@ -17,15 +17,16 @@ impl Trimap {
     /// Certainly subject.
     pub const FOREGROUND: u8 = 255;
 
-    /// `labels`, row after row: [`Trimap::BACKGROUND`], [`Trimap::UNKNOWN`] or [`Trimap::FOREGROUND`] for each pixel.
+    /// A trimap of `labels`, row-major.
     ///
     /// # Panics
-    /// When there are more or fewer labels than pixels, or other values than these three.
+    /// When the number of labels is not the number of pixels, or a label is not [`Trimap::BACKGROUND`],
+    /// [`Trimap::UNKNOWN`] or [`Trimap::FOREGROUND`].
     #[must_use]
     pub fn new(size: Size, labels: Vec<u8>) -> Self {
         assert_eq!(labels.len(), size.area(), "a trimap of {size} needs a label for each pixel");
         let is_label = |label: u8| label == Self::BACKGROUND || label == Self::UNKNOWN || label == Self::FOREGROUND;
-        // Without an early exit, which would keep the loop from being vectorised.
+        // Without an early exit, which would prevent vectorisation.
         assert!(labels.iter().fold(true, |valid, &label| valid & is_label(label)), "a trimap has three labels");
         Self { size, labels }
     }

@@ -1,4 +1,4 @@
-//! Renders a backdrop from a prompt with the built-in generator, while the network runs, and puts it behind the subject.
+//! Renders a backdrop from a prompt with the built-in generator while the network runs; makes it the background.
 
 use super::files::Files;
 use super::workers::Workers;
@@ -11,10 +11,10 @@ use crate::recipe::{PromptRequest, RequiredInputs, Source};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What [`generate::render`] takes besides the picture, in pixels of four bytes: 36 MB.
+/// Memory of [`generate::render`] in addition to the picture, in pixels of four bytes: 36 MB.
 const WORKING_PIXELS: usize = 9 << 20;
 
-/// The limits of a background's file: generated ones have their own.
+/// Limits of the background's file. Generated backgrounds have separate limits.
 pub(super) const fn file_limits(inputs: &RequiredInputs, limits: Limits) -> Limits {
     match inputs.background {
         Some(Source::Generated(_)) => PICTURE_LIMITS,
@@ -22,11 +22,11 @@ pub(super) const fn file_limits(inputs: &RequiredInputs, limits: Limits) -> Limi
     }
 }
 
-/// The backdrop that has to be rendered, if any: its prompt and canvas, whose size is not known at first.
+/// Prompt and canvas of a backdrop to render, if any. The canvas's size is not known at first.
 pub(super) struct GeneratedBackdrop<Canvas = Size>(Option<(String, Canvas)>);
 
 impl GeneratedBackdrop<()> {
-    /// A backdrop that the recipe needs and that has not come as a file.
+    /// The backdrop that the recipe needs and `files` lacks.
     pub(super) fn of(inputs: &RequiredInputs, files: &Files) -> Self {
         Self(match &inputs.background {
             Some(Source::Generated(PromptRequest { prompt, .. })) if files.background.is_none() => {
@@ -36,7 +36,7 @@ impl GeneratedBackdrop<()> {
         })
     }
 
-    /// The same for a source of that size. It is as large as the canvas, pixel for pixel.
+    /// The backdrop at the size of the canvas, pixel for pixel, for a source of this size.
     pub(super) fn sized(self, scene: &Scene, source: Size) -> Result<GeneratedBackdrop, OutputTooLarge> {
         let sized = |(prompt, ())| Ok((prompt, scene.layout(source, Rect::whole(source))?.canvas));
         Ok(GeneratedBackdrop(self.0.map(sized).transpose()?))
@@ -44,12 +44,11 @@ impl GeneratedBackdrop<()> {
 }
 
 impl GeneratedBackdrop {
-    /// Pixels that rendering holds at most.
+    /// Upper bound on the pixels held while rendering.
     pub(super) fn most_pixels(&self) -> usize {
         self.0.as_ref().map_or(0, |(_, canvas)| canvas.area() + WORKING_PIXELS)
     }
 
-    /// Renders it on a CPU worker.
     pub(super) async fn rendered(self, workers: &Workers<'_>) -> Result<RenderedBackdrop, EngineError> {
         let Some((prompt, canvas)) = self.0 else { return Ok(RenderedBackdrop(None)) };
         let rendered = workers.run("draw", move || generate::render(&prompt, canvas)).await?;
@@ -57,21 +56,19 @@ impl GeneratedBackdrop {
     }
 }
 
-/// The backdrop that was rendered, if any, and how long that took.
+/// The rendered backdrop, if any, and the time of rendering.
 pub(super) struct RenderedBackdrop(Option<(Rendered, Duration)>);
 
-/// A scene with its materials.
 pub(super) struct Placed {
     pub(super) scene: Arc<Scene>,
     pub(super) materials: Materials,
-    /// The words of the prompt that the generator has a scene for.
+    /// Words of the prompt for which the generator has a scene.
     pub(super) understood: Option<Vec<String>>,
-    /// How long rendering took.
     pub(super) took: Duration,
 }
 
 impl RenderedBackdrop {
-    /// Puts the backdrop behind the subject, which is lit by it.
+    /// Sets the backdrop as the scene's background; the backdrop lights the subject.
     pub(super) fn placed(self, scene: &Arc<Scene>, materials: Materials) -> Placed {
         match self.0 {
             None => Placed { scene: Arc::clone(scene), materials, understood: None, took: Duration::ZERO },

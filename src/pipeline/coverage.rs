@@ -1,5 +1,5 @@
-//! Where the subject's coverage comes from (the network's mask, the caller's mask or trimap, or the source's own alpha channel),
-//! and the cutout made by it.
+//! Finds the source of the subject's coverage (the network's mask, the caller's mask or trimap, or the source's alpha
+//! channel) and cuts the subject out by it.
 
 use super::call::Call;
 use super::given_mask::Given;
@@ -18,32 +18,28 @@ use crate::recipe::{Cut, Picture};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A cutout that is bad with a probability above this one has a warning.
+/// Probability of a bad cutout above which there is a warning.
 const UNCERTAIN: f32 = 0.5;
 
-/// Cuts the subject out of a frame, where the guide says it is.
+/// Cuts the subject out of a frame by a guide.
 pub(super) type CutOut<'a> = &'a dyn Fn(Frame, Guide<'_>, &Options) -> Result<Cutout, NoSubject>;
 
-/// The source of a subject's coverage.
 pub(super) enum Coverage {
-    /// The network's mask.
     Network {
-        /// The mask of the window.
+        /// Mask of the window.
         mask: RawMask,
-        /// The standard mask beside one of high recall.
+        /// With a high-recall mask: the standard mask.
         standard: Option<RawMask>,
-        /// What the caller has marked in it.
+        /// The caller's marks in the window.
         seeds: Box<Seeds>,
-        /// The part of the picture that is segmented: all of it without a box.
+        /// The segmented part of the picture: the whole picture, unless the caller gave a box.
         window: Rect,
-        /// The pixels of the window, with their copy on a device, where it is not the whole picture.
+        /// The pixels of the window, with their copy on a device; `None` if the window is the whole picture.
         crop: Option<Frame>,
     },
-    /// The caller's mask.
     Mask(AlphaMatte),
-    /// The caller's trimap.
     Trimap(Trimap),
-    /// The alpha channel of the picture itself, which is cut out already.
+    /// The alpha channel of the picture, which is already a cutout.
     OwnAlpha,
 }
 
@@ -51,13 +47,13 @@ pub(super) enum Coverage {
 pub(super) struct Found {
     pub(super) frame: Frame,
     pub(super) coverage: Coverage,
-    /// How uncertain the mask is, 0 to 1; 0 where the network did not run.
+    /// Uncertainty of the mask, 0 to 1; 0 without the network.
     pub(super) uncertainty: f32,
-    /// How long the network took.
+    /// Time of the network.
     pub(super) took: Duration,
 }
 
-/// Segments `frame`, or its part in `window`, unless `given` is all that is needed.
+/// Segments `frame` or its part in `window`, unless `given` replaces the network.
 pub(super) async fn find(
     workers: &Workers<'_>,
     frame: Frame,
@@ -92,7 +88,7 @@ pub(super) async fn find(
 }
 
 impl Coverage {
-    /// What the caller may not expect of a cutout by it, whose uncertainty is `uncertainty`.
+    /// The warning for a cutout by this coverage with this uncertainty.
     pub(super) fn warning(&self, uncertainty: f32) -> Option<Warning> {
         match self {
             Self::OwnAlpha => Some(Warning::OwnAlphaKept),
@@ -101,7 +97,7 @@ impl Coverage {
         }
     }
 
-    /// The kinds of the subject's outline, where the network has classified it.
+    /// Kinds of the subject's outline; `None` if the network did not classify it.
     pub(super) fn outline(&self) -> Option<EdgeKinds> {
         match self {
             Self::Network { mask, .. } => mask.edge(),
@@ -109,14 +105,14 @@ impl Coverage {
         }
     }
 
-    /// Copies the window of the caller's box again from `frame`, whose pixels have changed.
+    /// Copies the caller's box again from `frame` after its pixels have changed.
     pub(super) fn copy_window_of(&mut self, frame: &Frame, buffers: &BufferPool) {
         if let Self::Network { window, crop: Some(crop), .. } = self {
             *crop = window::cropped(frame, *window, buffers);
         }
     }
 
-    /// How much of a face's box in `frame` the subject fills, 0 to 1.
+    /// Share of a face's box in `frame` that the subject fills, 0 to 1.
     pub(super) fn share_of(&self, frame: &Frame, face: &Face) -> f32 {
         match self {
             Self::Network { mask, window, .. } => {
@@ -128,7 +124,7 @@ impl Coverage {
         }
     }
 
-    /// What is matted of `frame`: its part in the window, or all of it.
+    /// The matted part of `frame`: the window, or the whole frame.
     pub(super) fn matted<'a>(&'a self, frame: &'a Frame) -> &'a Frame {
         match self {
             Self::Network { crop: Some(crop), .. } => crop,
@@ -136,13 +132,13 @@ impl Coverage {
         }
     }
 
-    /// What counts the bytes that cross the border to a GPU for what is matted of `frame`.
+    /// The counter of GPU transfers of the matted part of `frame`.
     pub(super) fn transfer_counter(&self, frame: &Frame) -> Option<Arc<TransferCounter>> {
         self.matted(frame).transfer_counter()
     }
 
-    /// What is composed of `frame`, cut out by `cut_out`, and the bounds of the subject in it. The source itself is not cleared
-    /// outside of `region`, but bounded by it.
+    /// The input of composing made from `frame` with `cut_out`, and the subject's bounds in it. `region` bounds the
+    /// subject of an uncut source, whose pixels outside of `region` stay.
     pub(super) fn subject(
         self,
         frame: Frame,
@@ -175,7 +171,7 @@ impl Coverage {
     }
 }
 
-/// What is composed of `frame` where `guide` says what the subject is.
+/// The input of composing made from `frame` by `guide`, and the subject's bounds in it.
 fn guided(
     frame: Frame,
     guide: Guide<'_>,
@@ -198,7 +194,7 @@ fn guided(
         }
         (Picture::Source, guide @ (Guide::Network { .. } | Guide::Mask(_))) => {
             let bounds = Some(matting::subject_bounds(&frame, guide, options)?);
-            // These have an allowance for cells coarser than the picture, which the caller's mask does not need.
+            // These bounds allow for cells coarser than the picture; the caller's mask needs no allowance.
             let bounds =
                 if let Guide::Mask(mask) = guide { within(mask.covered(SUBJECT_ALPHA), bounds) } else { bounds };
             Ok((Subject::Source(frame), within(bounds, region)))
@@ -211,7 +207,7 @@ fn cutout(cutout: Cutout) -> (Subject, Option<Rect>) {
     (Subject::Cutout(cutout), bounds)
 }
 
-/// What `bounds` have in common with `region`, where there is one.
+/// The intersection of `bounds` and `region`; `bounds` without a region.
 fn within(bounds: Option<Rect>, region: Option<Rect>) -> Option<Rect> {
     let Some(region) = region else { return bounds };
     Some(window::outside(window::within(bounds?, region)?, region))

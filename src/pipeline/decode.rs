@@ -1,5 +1,5 @@
-//! Decodes the input files, reads the caller's mask, keeps a reduced copy of the source for a blurred background, and flattens
-//! transparent sources onto white.
+//! Decodes the input files, reads the caller's mask, keeps a reduced copy of the source for a blurred background, and
+//! flattens transparent sources onto white.
 
 use super::error::PipelineError;
 use super::given_mask::Given;
@@ -9,14 +9,14 @@ use crate::compose::{self, Materials, Scene};
 use crate::image::{BufferPool, Frame};
 use crate::recipe::{Cut, Located, MASK_FILE, MaskSource, RequiredInputs};
 
-/// The decoded source, where its subject comes from, and the materials of its scene.
+/// The decoded source, the origin of its subject's coverage, and the materials of its scene.
 pub(super) struct Decoded {
     pub(super) frame: Frame,
     pub(super) given: Given,
     pub(super) materials: Materials,
 }
 
-/// Decodes `probed` for `scene`. A source that was cut out elsewhere keeps its own alpha where `cut` says so.
+/// Decodes `probed` for `scene`. A source that is already a cutout keeps its alpha if `cut` says so.
 pub(super) fn decoded(
     probed: Probed,
     buffers: &BufferPool,
@@ -34,7 +34,7 @@ pub(super) fn decoded(
     };
     let plate = scene.plate(&frame);
     if transparent && !own_alpha {
-        // Cleaning and matting have to use the colours that the network's input has, and not those under transparent pixels.
+        // Cleaning and matting must see the colours of the network's input, not the colours under transparent pixels.
         compose::flatten_onto_white(&mut frame);
     }
     Ok(Decoded { frame, given, materials: Materials { background, plate, mark } })

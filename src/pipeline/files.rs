@@ -1,4 +1,4 @@
-//! The input files of a run: the source, and the background, watermark and mask that its recipe may need.
+//! The input files of a run: the source, and the background, watermark and mask that the recipe may need.
 
 use crate::codec::EncodeOptions;
 use crate::compose::Scene;
@@ -7,18 +7,18 @@ use bytes::Bytes;
 use std::fmt;
 use std::time::Duration;
 
-/// The input files of one job.
+/// The input files of one run.
 #[derive(Clone, Debug)]
 pub struct Files {
     /// The picture with the subject.
     pub source: Bytes,
-    /// The new background, where the recipe needs one. A backdrop from a prompt is rendered here if it is missing.
+    /// The new background, if the recipe needs one. A missing backdrop from a prompt is rendered by the pipeline.
     pub background: Option<Bytes>,
-    /// The watermark, where the recipe needs one.
+    /// The watermark, if the recipe needs one.
     pub mark: Option<Bytes>,
-    /// The caller's mask, where the recipe needs one.
+    /// The caller's mask, if the recipe needs one.
     pub mask: Option<Bytes>,
-    /// How long it took to fetch those that had to be.
+    /// Time of fetching files from URLs.
     pub fetch: Duration,
 }
 
@@ -29,7 +29,7 @@ impl From<Bytes> for Files {
     }
 }
 
-/// The input pictures besides the source.
+/// The input pictures other than the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuxImage {
     /// The new background.
@@ -50,7 +50,7 @@ impl fmt::Display for AuxImage {
     }
 }
 
-/// What every kind of work needs: the files, and the recipe without its work.
+/// Input of every kind of work: the files, and the recipe without its work.
 pub(super) struct Job {
     pub(super) files: Files,
     pub(super) scene: Scene,

@@ -1,33 +1,30 @@
-//! The caller's mask: from its decoded picture to a grey mask, a trimap or strokes, and what contradicts it.
+//! Reads the caller's mask from its decoded picture: as a grey mask, a trimap or strokes; refuses contradictions.
 //!
-//! Labels are read as PyMatting reads a trimap: below a tenth of white is black, above nine tenths is white, and everything
-//! between is unknown, so that antialiased borders and the noise of a JPEG do no harm.
+//! Labels are read as PyMatting reads a trimap: below a tenth of white is black, above nine tenths is white, and values
+//! between are unknown, so that antialiased borders and JPEG noise do no harm.
 
 use crate::image::{AlphaMatte, Frame, Size, Trimap};
 use crate::matting::Seeds;
 use crate::recipe::{FieldError, Located, MaskMode};
 use rayon::prelude::*;
 
-/// The darkest value that is no longer black, and the darkest that is white.
+/// The least value that is not black, and the least that is white.
 const GREY: u8 = 26;
 const WHITE: u8 = 230;
-/// A pixel with less alpha says nothing.
+/// Least alpha of a pixel that has a label.
 const VISIBLE: u8 = 128;
 
-/// Where the subject comes from, before the network runs.
+/// Source of the coverage, as far as it is known before the network runs.
 pub(super) enum Given {
-    /// The picture's own alpha channel.
     OwnAlpha,
-    /// The caller's grey mask.
     Mask(AlphaMatte),
-    /// The caller's trimap.
     Trimap(Trimap),
-    /// The network, and what the caller has marked.
+    /// The network, with the caller's marks.
     Marks(Seeds),
 }
 
 impl Given {
-    /// Reads the caller's mask, sent in `param`, if there is one, and puts the points beside it.
+    /// Reads the caller's mask, sent in `param`, if given, and adds the caller's points.
     pub(super) fn of(mask: Option<(&Frame, MaskMode)>, located: &Located, param: &str) -> Result<Self, FieldError> {
         let refuse = |sent: &str, expected: &str| Err(FieldError::invalid(param, sent, expected));
         let (subject, background) = (located.subject.clone(), located.background.clone());
@@ -64,7 +61,7 @@ pub(super) fn check_size(mask: Size, picture: Size, param: &str) -> Result<(), F
     Err(FieldError::invalid(param, &format!("a mask of {mask}"), expected))
 }
 
-/// Refuses a point on a stroke with `label`, which says the opposite.
+/// Refuses a point on a stroke with `label`, the opposite of the point's label.
 fn contradiction(
     param: &str,
     points: &[[u32; 2]],
@@ -82,14 +79,13 @@ fn contradiction(
     }
 }
 
-/// The grey of each pixel, or its alpha where the mask is a cutout made elsewhere.
+/// Grey of each pixel, or alpha if the mask is a cutout.
 fn grey(frame: &Frame) -> AlphaMatte {
     let by_alpha = frame.is_cut_out();
     let value = |pixel: &[u8; 4]| if by_alpha { pixel[3] } else { luma(pixel) };
     AlphaMatte::new(frame.size(), frame.pixels().as_chunks::<4>().0.par_iter().map(value).collect::<Vec<u8>>())
 }
 
-/// The label of each pixel.
 fn labels(frame: &Frame) -> Trimap {
     let label = |pixel: &[u8; 4]| match (pixel[3], luma(pixel)) {
         (..VISIBLE, _) | (_, GREY..WHITE) => Trimap::UNKNOWN,
@@ -99,7 +95,7 @@ fn labels(frame: &Frame) -> Trimap {
     Trimap::new(frame.size(), frame.pixels().as_chunks::<4>().0.par_iter().map(label).collect())
 }
 
-/// Grey of a colour (ITU-R BT.601); that of a grey pixel is its value.
+/// Grey of a colour (ITU-R BT.601); of a grey pixel its value.
 fn luma(&[red, green, blue, _]: &[u8; 4]) -> u8 {
     ((299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue) + 500) / 1000) as u8
 }
@@ -130,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_bear_noise_and_antialiased_borders() {
+    fn labels_tolerate_noise_and_antialiased_borders() {
         let read = labels(&opaque(&[0, 25, 26, 128, 229, 230, 255]));
         assert_eq!(read.labels(), [0, 0, 128, 128, 128, 255, 255]);
         let clear = labels(&frame(&[[255, 255, 255, 127], [255, 255, 255, 128], [0, 0, 0, 0]]));
@@ -138,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trimap_needs_foreground_and_a_hint_a_stroke() {
+    fn a_trimap_needs_foreground_and_a_hint_needs_a_stroke() {
         let nowhere = Located::default();
         assert!(given(&opaque(&[0, 128, 255]), MaskMode::Trimap, &nowhere).is_ok());
         let why = given(&opaque(&[0, 128, 128]), MaskMode::Trimap, &nowhere).err().expect("no foreground");

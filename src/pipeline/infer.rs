@@ -8,7 +8,7 @@ use crate::matting::{clahe, mask_union};
 use crate::recipe::Network;
 use std::time::Duration;
 
-/// The picture again, its mask, and how long the network took.
+/// Runs the network on `frame`. Returns the frame, its mask, and the network's time.
 pub(super) async fn infer_once(
     engine: &Engine,
     slot: &Slot,
@@ -22,7 +22,8 @@ pub(super) async fn infer_once(
     Ok((frame, mask, took))
 }
 
-/// The same with the union of the masks of the picture and, in the same batch, of a copy with more contrast; and the first alone.
+/// Runs the network, in one batch, on `frame` and a copy with more contrast. Returns the frame, the union of both
+/// masks, the mask of the frame alone, and the time.
 pub(super) async fn infer_high_recall(
     engine: &Engine,
     slot: &Slot,
@@ -45,7 +46,7 @@ pub(super) async fn infer_high_recall(
     Ok((frame, mask_union::union(mask.clone(), &second), mask, equalizing + took))
 }
 
-/// Cannot happen: the engine checks that there is a mask for each picture.
+/// Unreachable: the engine returns a mask for each picture.
 fn missing_mask() -> EngineError {
     EngineError::Device("fewer masks than pictures".to_owned())
 }

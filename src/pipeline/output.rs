@@ -1,4 +1,4 @@
-//! The result of a run: the encoded picture, and what was measured on the way.
+//! The result of a run: the encoded picture, and measurements.
 
 use super::timings::Timings;
 use super::warning::Warning;
@@ -6,26 +6,24 @@ use crate::image::{EncodedImage, Rect};
 use crate::matting::Edge;
 use std::fmt;
 
-/// A finished picture and what was measured on the way.
+/// An encoded picture and its measurements.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The file.
     pub image: EncodedImage,
-    /// Where the subject is in it: the bounds of all pixels that it covers by more than 3 %. Nothing where no subject was
-    /// segmented.
+    /// Bounds of the pixels that the subject covers by more than 3 %; `None` if no subject was segmented.
     pub subject: Option<Rect>,
-    /// The mask's uncertainty, 0 to 1; 0 for a picture that has its own alpha. Nothing where no subject was segmented.
+    /// The mask's uncertainty, 0 to 1; 0 for a picture with its own alpha. `None` if no subject was segmented.
     pub uncertainty: Option<f32>,
-    /// The edge that was selected by the kind of the subject's outline; nothing where the recipe says which, or no outline was
-    /// classified.
+    /// The edge selected by the kind of outline; `None` if the recipe sets it or no outline was classified.
     pub edge: Option<Edge>,
-    /// The face that the picture was made by; nothing where no faces were detected.
+    /// The face that frames the picture; `None` if no face detection ran.
     pub face: Option<FaceFound>,
     /// Name and version of the model that did the recipe's work.
     pub model: String,
-    /// Where the built-in generator rendered the backdrop: the words of the prompt that it has a scene for.
+    /// Words of the prompt for which the built-in generator has a scene; `None` if it rendered no backdrop.
     pub understood: Option<Vec<String>>,
-    /// What the caller may not expect of it.
+    /// Warnings for the caller.
     pub warnings: Vec<Warning>,
     /// Time spent in each stage.
     pub timings: Timings,
@@ -34,9 +32,9 @@ pub struct Output {
 /// The result of face detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaceFound {
-    /// There is none.
+    /// No face.
     None,
-    /// Its box in the finished picture.
+    /// The face's box in the finished picture.
     At(Rect),
 }
 

@@ -1,11 +1,10 @@
-//! A value for each input file of a job, and its conversion with errors that name the file.
+//! A value for each input file of a run, and conversions whose errors name the file.
 
 use super::error::PipelineError;
 use super::files::{AuxImage, Files};
 use crate::codec::DecodeError;
 use bytes::Bytes;
 
-/// A value for each input file of a job.
 pub(super) struct PerFile<T> {
     pub(super) source: T,
     pub(super) background: Option<T>,
@@ -20,15 +19,15 @@ impl From<Files> for PerFile<Bytes> {
 }
 
 impl<T> PerFile<T> {
-    /// Those that there are, the source first.
+    /// The values that exist, the source's first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         [Some(&self.source), self.background.as_ref(), self.mark.as_ref(), self.mask.as_ref()].into_iter().flatten()
     }
 
-    /// Each converted, the source first, which is `None` to `convert`.
+    /// Converts each value, the source's first; `convert` gets `None` for the source.
     ///
     /// # Errors
-    /// The first error, naming the picture.
+    /// The first error, with the picture's name.
     pub(super) fn try_map<U>(
         self,
         convert: impl Fn(Option<AuxImage>, T) -> Result<U, DecodeError>,

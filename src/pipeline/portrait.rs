@@ -14,38 +14,37 @@ use crate::recipe::{Picture, Portrait, Retouch};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Share of a face's box that has to be subject for the face to be the subject's, and not one on a poster behind it.
+/// Share of a face's box that the subject must fill: a face on a poster behind the subject does not count.
 const LEAST_SHARE: f32 = 0.5;
-/// Extent of the region with hair around a face: above, aside and below its box, and how far hair stands off, all in heights
-/// of the face.
+/// Extent of the region with hair around a face: above, aside and below its box, and the distance of hair from the
+/// head, all in face heights.
 const ABOVE: f32 = 0.9;
 const ASIDE: f32 = 0.7;
 const BELOW: f32 = 0.3;
 const STANDS_OFF: f32 = 0.04;
 
-/// The subject's face, where the recipe detects faces and the subject has one.
+/// The subject's face; absent if the recipe detects none or the subject has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PortraitFace {
     face: Option<Face>,
-    /// How the face frames the picture; nothing where it only classifies the subject.
+    /// Framing by the face; `None` if the face only classifies the subject.
     portrait: Option<Portrait>,
-    /// Whether faces were detected.
+    /// Whether face detection ran.
     detected: bool,
 }
 
 /// A picture after face detection.
 pub(super) struct PortraitInput {
-    /// The picture, with its face restored where the recipe says so.
+    /// The picture, with its face restored if the recipe says so.
     pub(super) frame: Frame,
-    /// The source of its coverage, as before.
+    /// Source of the subject's coverage, unchanged.
     pub(super) coverage: Coverage,
-    /// The subject's face.
     pub(super) face: PortraitFace,
-    /// How long it took.
+    /// Time of detection and restoration.
     pub(super) took: Duration,
 }
 
-/// Pixels that composing needs at most besides a source of `size`, for any subject and face.
+/// Upper bound on the pixels that composing needs in addition to a source of `size`, for any subject and face.
 pub(super) fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize {
     match picture {
         Picture::Portrait(portrait) => {
@@ -56,8 +55,8 @@ pub(super) fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize 
     }
 }
 
-/// Detects faces where `picture` needs them, selects among those that belong to the subject, and restores the selected one.
-/// Before the subject is cut out, so that matting and foreground estimation use the final pixels.
+/// Detects faces if `picture` needs them, selects one of the subject, and restores it. This precedes the cutout, so
+/// that matting and foreground estimation use the final pixels.
 pub(super) async fn find(
     workers: &Workers<'_>,
     mut frame: Frame,
@@ -73,8 +72,8 @@ pub(super) async fn find(
     };
     let retoucher = workers.engine.retoucher().clone();
     let buffers = workers.engine.buffers().clone();
-    // A small face is worth framing where there is no other. To classify a subject it is not worth the passes over its tiles,
-    // in which part of a product may be taken for a face.
+    // A portrait may use a small face if there is no large one. Classifying a subject does not justify the passes over
+    // tiles, where part of a product may be mistaken for a face.
     let search = if portrait.is_some() { FaceSearch::LargeElseSmall } else { FaceSearch::Large };
     let find = move || {
         let size = frame.size();
@@ -93,12 +92,12 @@ pub(super) async fn find(
 }
 
 impl PortraitFace {
-    /// A portrait without a face has a warning.
+    /// The warning for a portrait without a face.
     pub(super) fn warning(&self) -> Option<Warning> {
         (self.portrait.is_some() && self.face.is_none()).then_some(Warning::NoFace)
     }
 
-    /// The face and how it frames the picture, where it does.
+    /// The face and its framing; `None` if it does not frame the picture.
     fn framing(&self) -> Option<(Face, Portrait)> {
         self.face.zip(self.portrait)
     }
@@ -112,7 +111,7 @@ impl PortraitFace {
         matting::Options { hair: region.map(|region| Hair { region, reach: STANDS_OFF * height }), ..options }
     }
 
-    /// `scene` framed by the face, where it frames the picture; else anchored to the cutout.
+    /// `scene` framed by the face, if it frames the picture; otherwise anchored to the cutout.
     pub(super) fn scene<'a>(&self, scene: &'a Scene, cutout: &impl Alpha) -> Cow<'a, Scene> {
         match self.framing() {
             Some((face, portrait)) => Cow::Owned(portrait.scene(scene, Head::measured(cutout, &face))),
@@ -120,14 +119,14 @@ impl PortraitFace {
         }
     }
 
-    /// The face in the finished picture that `layout` makes of one of `size`; nothing where no faces were detected.
+    /// The face in the picture that `layout` makes of a picture of `size`; `None` if no face detection ran.
     pub(super) fn located(&self, layout: &Layout, size: Size) -> Option<FaceFound> {
         let part = self.face.and_then(|face| box_of(&face, size)).and_then(|part| layout.placed(part));
         self.detected.then(|| part.map_or(FaceFound::None, FaceFound::At))
     }
 }
 
-/// A face's box in whole pixels of a picture of `size`; nothing where it lies outside.
+/// A face's box in whole pixels of a picture of `size`; `None` if it lies outside.
 pub(super) fn box_of(face: &Face, size: Size) -> Option<Rect> {
     within([face.left, face.top, face.right, face.bottom], size)
 }

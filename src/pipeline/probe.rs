@@ -1,6 +1,6 @@
 //! Probes the headers of the input files against their limits, and decodes the files to pixels.
 //!
-//! Decode workers, which are other processes, are waited for on threads that CPU work does not need.
+//! Waits for decode workers, which are processes, happen on threads that CPU work does not need.
 
 use super::call::Call;
 use super::error::PipelineError;
@@ -31,11 +31,11 @@ pub async fn header_of(
     Ok(timeout_at(deadline.into(), probed).await.unwrap_or(Err(EngineError::DeadlineExceeded))??)
 }
 
-/// The files of a job, all of them within their limits before the first is decoded.
+/// The files of a run, all within their limits before the first is decoded.
 pub(super) struct Probed(PerFile<ProbedFile>);
 
 impl Probed {
-    /// The background has limits of its own. The time of the work is added to `took`.
+    /// Probes all files; the background has separate limits. Adds the time of the work to `took`.
     pub(super) async fn of(
         files: Files,
         limits: Limits,
@@ -61,7 +61,6 @@ impl Probed {
         Ok(Self(probed?))
     }
 
-    /// What is wrong with the source.
     pub(super) const fn flaw(&self) -> Option<Warning> {
         match &self.0.source {
             ProbedFile::Encoded { header: Header { flaw: Some(flaw), .. }, .. } => Some(Warning::Flawed(*flaw)),
@@ -69,27 +68,23 @@ impl Probed {
         }
     }
 
-    /// Size of the source.
     pub(super) const fn size(&self) -> Size {
         self.0.source.size()
     }
 
-    /// Size of the background picture.
     pub(super) fn background_size(&self) -> Option<Size> {
         self.0.background.as_ref().map(ProbedFile::size)
     }
 
-    /// Size of the caller's mask.
     pub(super) fn mask_size(&self) -> Option<Size> {
         self.0.mask.as_ref().map(ProbedFile::size)
     }
 
-    /// Pixels of all decoded pictures.
     pub(super) fn pixels(&self) -> usize {
         self.0.iter().map(|file| file.size().area()).sum()
     }
 
-    /// Has the decode workers decode what they decode. The time of the work is added to `took`.
+    /// Decodes the files whose format decode workers decode. Adds the time of the work to `took`.
     pub(super) async fn received(self, workers: &Workers<'_>, took: &mut Duration) -> Result<Self, PipelineError> {
         if !self.0.iter().any(ProbedFile::waits_for_worker) {
             return Ok(self);
@@ -103,13 +98,12 @@ impl Probed {
         Ok(Self(workers.timed_wait("decode", took, receive).await??))
     }
 
-    /// The pixels of all files.
     pub(super) fn decoded(self, buffers: &BufferPool) -> Result<PerFile<Frame>, PipelineError> {
         self.0.try_map(|_, file| file.decoded(buffers))
     }
 }
 
-/// A file whose header is within its limits, or its pixels.
+/// The checked header of a file, or its pixels.
 enum ProbedFile {
     Encoded { bytes: Bytes, header: Header },
     Decoded(Frame),

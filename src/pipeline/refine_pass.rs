@@ -1,4 +1,4 @@
-//! Refines a mask: segments the subject's box, and tiles along its edge, and merges their masks with the first.
+//! Refines a mask: segments the subject's box and tiles along its edge, and merges their masks with the first.
 
 use super::call::Call;
 use super::infer::infer_once;
@@ -10,13 +10,13 @@ use crate::recipe::Network;
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
-/// Merges `mask` with the masks of parts of `frame`; and how long that took.
+/// Merges `mask` with the masks of parts of `frame`. Returns the mask and the time.
 ///
-/// Every part is a ticket of its own, so that parts fill batches together with other callers' pictures. All have masks
-/// before these are merged, in the order of the parts: the result does not depend on what else is in the batches.
+/// Every part is a separate ticket, so that parts fill batches together with other callers' pictures. Masks are merged
+/// in the order of the parts after all of them are computed, so the result does not depend on the batches.
 ///
 /// # Errors
-/// Those of [`Engine::segment`] and [`Engine::cpu`].
+/// See [`Engine::segment`] and [`Engine::cpu`].
 pub(super) async fn refine(
     engine: &Engine,
     slot: &Slot,
@@ -44,7 +44,7 @@ pub(super) async fn refine(
     let (parts, times): (Vec<_>, Vec<_>) = try_join_all(inferences).await?.into_iter().unzip();
     let size = frame.size();
     let (mask, merging) = workers.run("join", move || refine::merged(mask, size, &parts)).await?;
-    // Those of one batch took the same time together.
+    // Parts of one batch took their time together.
     let network = times.into_iter().max().unwrap_or_default();
     Ok((frame, mask, cropping + network + merging))
 }

@@ -6,7 +6,7 @@ use crate::compose::SUBJECT_ALPHA;
 use crate::image::{RawMask, Rect, Size, Subject};
 use crate::matting::NoSubject;
 
-/// `coverage` with no subject of the network outside of `region`, where there is one. [`cleared`] is exact to the pixel.
+/// `coverage` without the network's mask outside of `region`, if given. [`cleared`] is exact to the pixel.
 pub(super) fn restricted(coverage: Coverage, region: Option<Rect>) -> Coverage {
     match (coverage, region) {
         (Coverage::Network { mask, standard, seeds, window, crop }, Some(region)) => {
@@ -39,7 +39,7 @@ fn masked(mask: RawMask, size: Size, region: Rect) -> RawMask {
     })
 }
 
-/// `subject` with its `bounds`; of a cutout nothing is left outside of `region`, where there is one.
+/// `subject` and its `bounds`, limited to `region`, if given; a cutout is cleared outside of it.
 pub(super) fn cleared(subject: Subject, bounds: Rect, region: Option<Rect>) -> Result<(Subject, Rect), NoSubject> {
     let (Some(region), Subject::Cutout(_)) = (region, &subject) else { return Ok((subject, bounds)) };
     let subject = subject.cleared_outside(region);
@@ -55,7 +55,7 @@ mod tests {
     const REGION: Rect = Rect { left: 2, top: 1, width: 3, height: 2 };
 
     #[test]
-    fn the_bounds_are_those_of_what_is_left() {
+    fn the_bounds_contain_the_remaining_pixels() {
         let size = Size::new(6, 4);
         let frame = |value| Frame::new(size, Buffer::from(vec![value; size.area() * 4]));
         let subject =
@@ -72,7 +72,7 @@ mod tests {
     fn a_cell_of_the_mask_counts_where_it_overlaps_the_region() {
         let mask = RawMask::new(Size::new(3, 2), vec![1.0; 6]).expect("probabilities");
         let masked = masked(mask, Size::new(6, 4), REGION);
-        // Cells of 2×2 pixels, and the region begins in the middle of the upper ones.
+        // Cells of 2×2 pixels; the region begins in the middle of the upper ones.
         assert_eq!(masked.values(), [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
     }
 }

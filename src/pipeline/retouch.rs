@@ -20,7 +20,7 @@ use crate::model::{Enlargement, FaceSearch, Factor, Retoucher};
 use crate::recipe::Retouch;
 use std::time::{Duration, Instant};
 
-/// The stages of a picture of which all stays.
+/// The stages of a picture without segmentation.
 pub(super) async fn retouch(
     engine: &Engine,
     slot: Slot,
@@ -36,7 +36,7 @@ pub(super) async fn retouch(
     let limits = call.limits;
     let probed = Probed::of(files, limits, limits, &workers, &mut timings.decode).await?;
     let of_file = probed.flaw();
-    // A result that would be too large is refused before it costs anything.
+    // Refuses a result that would be too large before any work.
     let size = larger(probed.size(), retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
     let grown = if retouch.factor().is_some() { size.area() } else { 0 };
@@ -77,7 +77,7 @@ pub(super) async fn retouch(
     Ok(Output { image, subject: None, uncertainty: None, edge: None, face, model, understood, warnings, timings })
 }
 
-/// Name and version of the weights: those that restore, or those that enlarge where nothing is restored.
+/// Name and version of the restoring weights or, without restoration, of the enlarging weights.
 pub(super) fn model_of(retoucher: &dyn Retoucher, retouch: Retouch) -> String {
     match retouch {
         Retouch::Enlarge(factor) => retoucher.enlarges_with(factor),
@@ -85,14 +85,13 @@ pub(super) fn model_of(retoucher: &dyn Retoucher, retouch: Retouch) -> String {
     }
 }
 
-/// The size that a picture of `size` is enlarged to.
 fn larger(size: Size, factor: Option<Factor>, limit: CanvasLimit) -> Result<Size, OutputTooLarge> {
     let by = factor.map_or(1, Factor::get);
     let size = Size::new(size.width.saturating_mul(by), size.height.saturating_mul(by));
     limit.check(size).map(|()| size)
 }
 
-/// `frame`, enlarged, and how long that took.
+/// Enlarges `frame`; returns the time.
 async fn enlarge(workers: &Workers<'_>, frame: Frame, factor: Factor) -> Result<(Frame, Duration), PipelineError> {
     let mut picture = Enlargement::new(frame, factor)?;
     let mut worked = Duration::ZERO;
@@ -104,7 +103,7 @@ async fn enlarge(workers: &Workers<'_>, frame: Frame, factor: Factor) -> Result<
     Ok((picture.into_frame(), worked))
 }
 
-/// `frame` with all its faces restored, larger before that if it is to be; and the largest of them.
+/// Restores all faces of `frame`, enlarged first if requested; returns the largest face.
 async fn faces(
     workers: &Workers<'_>,
     frame: Frame,

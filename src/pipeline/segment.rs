@@ -1,4 +1,4 @@
-//! From a picture to its mask: inference and refinement, as the recipe says.
+//! Makes the mask of a picture: inference and refinement by the recipe.
 
 use super::call::Call;
 use super::infer::{infer_high_recall, infer_once};
@@ -13,26 +13,26 @@ use std::time::Duration;
 /// A picture and its mask.
 #[derive(Debug)]
 pub struct Segmentation {
-    /// The picture that was given.
+    /// The given picture.
     pub frame: Frame,
     /// Its mask.
     pub mask: RawMask,
-    /// With `detect=high_recall` the standard mask, of which the clean-up loses nothing; not where `mask` was refined, which moves
-    /// its edge.
+    /// With `detect=high_recall` the standard mask, which the clean-up keeps whole. `None` if `mask` was refined,
+    /// because refinement moves its edge.
     pub standard: Option<RawMask>,
-    /// How uncertain the mask is, 0 to 1.
+    /// Uncertainty of the mask, 0 to 1.
     pub uncertainty: f32,
-    /// How long the network took, with the preparation of its input.
+    /// Time of the network, including the preparation of its input.
     pub took: Duration,
 }
 
-/// Pixels that [`segment()`] holds at most besides a picture of `size`.
+/// Upper bound on the pixels that [`segment()`] holds in addition to a picture of `size`.
 pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
     refinement(cut).map_or(0, |scope| refine::most_pixels(size, scope))
 }
 
-/// What is segmented again. An engine's own refinement includes all that an inference mode's does; added models see the whole picture
-/// at their own resolution.
+/// The parts that are segmented again. A refining engine already includes the parts of an inference mode. Added models
+/// see the whole picture at their own resolution.
 const fn refinement(cut: &Cut) -> Option<Scope> {
     match (cut.engine, &cut.network) {
         (Some(CutEngine::ProductV1), Network::BuiltIn(_)) => Some(Scope::Tiles),
@@ -42,10 +42,10 @@ const fn refinement(cut: &Cut) -> Option<Scope> {
     }
 }
 
-/// Segments `frame` as `cut` says.
+/// Segments `frame` by `cut`.
 ///
 /// # Errors
-/// Those of [`Engine::segment`] and [`Engine::cpu`].
+/// See [`Engine::segment`] and [`Engine::cpu`].
 pub async fn segment(
     engine: &Engine,
     slot: &Slot,

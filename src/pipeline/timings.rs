@@ -4,31 +4,31 @@ use crate::image::Transferred;
 use crate::telemetry::metrics::{self, Stage};
 use std::time::{Duration, Instant};
 
-/// Time spent in each stage; zero in those that did not take place.
+/// Time spent in each stage; zero for a stage that did not run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// Fetching a caller's URL; of a whole request also reading it.
+    /// Fetching a caller's URL; for a whole request also reading its body.
     pub fetch: Duration,
     /// Reading the header and the pixels.
     pub decode: Duration,
-    /// All waiting: for megapixels, for a CPU worker, for the device; of a whole request also what no other stage took.
+    /// Waiting for megapixels, a CPU worker and the device; for a whole request also all time of no other stage.
     pub queue: Duration,
-    /// The network, the whole batch.
+    /// The network, for the whole batch.
     pub segment: Duration,
     /// Detecting and restoring faces, and enlarging.
     pub retouch: Duration,
     /// From mask to cutout.
     pub matte: Duration,
-    /// From cutout to finished picture, with the rendering of a backdrop, which runs while the network does.
+    /// From cutout to finished picture, including a backdrop's rendering, which runs in parallel with the network.
     pub compose: Duration,
     /// Writing the file.
     pub encode: Duration,
-    /// What crossed the border between host and GPU for the picture; nothing on the CPU.
+    /// Bytes transferred between host and GPU for the picture; `None` on the CPU.
     pub transferred: Option<Transferred>,
 }
 
 impl Timings {
-    /// Each stage with its time, in the order of the work.
+    /// Each stage with its time, in the order of the pipeline.
     #[must_use]
     pub const fn stages(&self) -> [(Stage, Duration); 8] {
         [
@@ -43,9 +43,9 @@ impl Timings {
         ]
     }
 
-    /// These times within a request that took `wall`, of which reading its body took `reading`: that counts as fetching,
-    /// and what no stage took as waiting, so that the stages add up to `wall` (to more, where a backdrop is rendered while
-    /// the network runs).
+    /// These times within a request that took `wall`, including `reading` for its body. Reading is added to fetching,
+    /// and time of no stage to waiting, so that the stages add up to `wall`. They add up to more if a backdrop is
+    /// rendered while the network runs.
     #[must_use]
     pub fn within_request(mut self, wall: Duration, reading: Duration) -> Self {
         self.fetch += reading;
@@ -53,7 +53,7 @@ impl Timings {
         self
     }
 
-    /// Sets waiting to what no stage took of the time since `began`, and reports all stages to the metrics.
+    /// Sets waiting to the time since `began` that no stage took, and reports all stages to the metrics.
     pub(super) fn finalize(&mut self, began: Instant) {
         self.wait_out(self.fetch + began.elapsed());
         for (stage, took) in self.stages() {
@@ -63,7 +63,7 @@ impl Timings {
         }
     }
 
-    /// Sets waiting to what no stage took of `wall`.
+    /// Sets waiting to the part of `wall` that no stage took.
     fn wait_out(&mut self, wall: Duration) {
         self.queue = Duration::ZERO;
         let worked: Duration = self.stages().iter().map(|(_, took)| *took).sum();

@@ -1,10 +1,10 @@
-//! Warnings about a finished picture: what its caller may not expect.
+//! Warnings about a finished picture.
 
 use crate::codec::{EncodeOptions, Flaw, Limits, PngEffort};
 use crate::image::{OutputFormat, Size};
 use std::fmt;
 
-/// What the caller may not expect of a picture. Its text is a sentence in visible ASCII without quotation marks.
+/// A property of a picture that its caller may not expect. Displayed as a sentence in visible ASCII without quotes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warning {
     /// The cutout is bad with this probability, 0 to 1.
@@ -13,17 +13,17 @@ pub enum Warning {
     OwnAlphaKept,
     /// A portrait's subject has no face.
     NoFace,
-    /// The built-in generator has a scene for no word of the prompt.
+    /// The built-in generator has no scene for any word of the prompt.
     NoWordRecognized,
-    /// A file is not as it should be, though its pixels were read.
+    /// A file has a flaw, though its pixels were read.
     Flawed(Flaw),
-    /// A PNG of more pixels than a source may have was compressed with the default effort, not the best.
+    /// A PNG with more pixels than a source may have was compressed with the default effort, not the best.
     DefaultCompression,
 }
 
 impl Warning {
-    /// Lowers the effort of a PNG of `size` where that is larger than a source within `limits` may be: the best takes seconds of a processor
-    /// for each ten million pixels, and a small source can be enlarged to any size.
+    /// Lowers the effort of a PNG whose `size` exceeds that of a source within `limits`. The best effort takes seconds
+    /// of CPU time for each ten million pixels, and a small source can be enlarged to any size.
     pub(super) fn lowering_effort(encode: &mut EncodeOptions, size: Size, limits: &Limits) -> Option<Self> {
         let is_large = size.area() as u64 > u64::from(limits.max_megapixels) * 1_000_000;
         let is_costly = encode.format == OutputFormat::Png && encode.png == PngEffort::Best && is_large;
@@ -64,7 +64,7 @@ mod tests {
     use crate::image::Quality;
 
     #[test]
-    fn the_best_compression_is_for_pictures_as_large_as_a_source() {
+    fn the_best_compression_is_limited_to_the_size_of_a_source() {
         let limits = Limits::default();
         for (format, png, side, lowered) in [
             (OutputFormat::Png, PngEffort::Best, 8192, true),

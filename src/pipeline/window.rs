@@ -1,12 +1,11 @@
-//! The part of the picture that is segmented and matted where the caller gives a box: the box with some context around it.
+//! The window: the part of the picture that is segmented and matted, the caller's box with some context.
 //!
-//! The network sees the window as a picture of its own, with all of its resolution; what is cut out of it is put back into the
-//! place that it was taken from.
+//! The network sees the window as a whole picture, at its full resolution; the cutout is pasted back there.
 
 use crate::image::{BufferPool, Cutout, Face, Frame, Rect, Size, Trimap};
 use crate::matting::{self, Hair, NoSubject, Seeds};
 
-/// Context around a box, as a share of its longer side: what the network is trained to see around a subject.
+/// Context around a box, as a share of its longer side; equals the context in the network's training data.
 const MARGIN: f64 = 0.12;
 
 /// The window around `area` in a picture of `size`.
@@ -14,13 +13,13 @@ pub(super) fn around(area: Rect, size: Size) -> Rect {
     grown(area, size, MARGIN)
 }
 
-/// `area` with half of the context: what of the mask is kept. Matting then sees no edge where the box cuts through the subject,
-/// and cleaning does not take what is beside the box for the subject.
+/// `area` with half of the context: the part of the mask that is kept. Matting then sees no edge where the box cuts
+/// through the subject, and cleaning does not mistake objects next to the box for the subject.
 pub(super) fn kept(area: Rect, size: Size) -> Rect {
     grown(area, size, MARGIN / 2.0)
 }
 
-/// `area` with a margin of this share of its longer side, as far as the picture goes.
+/// `area` with a margin of `share` of its longer side, within the picture.
 fn grown(area: Rect, size: Size, share: f64) -> Rect {
     let margin = (f64::from(area.size().longest()) * share).ceil() as u32;
     let axis = |first: u32, length: u32, side: u32| {
@@ -32,12 +31,11 @@ fn grown(area: Rect, size: Size, share: f64) -> Rect {
     Rect { left, top, width, height }
 }
 
-/// The pixels in `window`.
 pub(super) fn cropped(frame: &Frame, window: Rect, buffers: &BufferPool) -> Frame {
     frame.cropped(window, 1, |len| buffers.take(len))
 }
 
-/// `area` in coordinates of `window`, of which it shows the common part; nothing where there is none.
+/// The part of `area` inside `window`, in the window's coordinates; `None` when they do not overlap.
 pub(super) fn within(area: Rect, window: Rect) -> Option<Rect> {
     let axis = |first: u32, length: u32, start: u32, extent: u32| {
         let low = first.max(start);
@@ -49,7 +47,7 @@ pub(super) fn within(area: Rect, window: Rect) -> Option<Rect> {
     Some(Rect { left, top, width, height })
 }
 
-/// `seeds` in coordinates of `window`; points outside of it are dropped.
+/// `seeds` in the window's coordinates, without points outside of it.
 pub(super) fn seeds_within(seeds: Seeds, window: Rect) -> Seeds {
     let moved = |points: Vec<[u32; 2]>| {
         let inside = points.into_iter().filter(|&point| window.contains(point));
@@ -60,19 +58,19 @@ pub(super) fn seeds_within(seeds: Seeds, window: Rect) -> Seeds {
     Seeds { strokes, subject: moved(seeds.subject), background: moved(seeds.background) }
 }
 
-/// The part of a plane of `size` that `window` shows.
+/// The part of a plane of `size` inside `window`.
 pub(super) fn plane_within(plane: &[u8], size: Size, window: Rect) -> Vec<u8> {
     let rows = plane.chunks(size.width.max(1) as usize).skip(window.top as usize).take(window.height as usize);
     rows.flat_map(|row| &row[window.left as usize..][..window.width as usize]).copied().collect()
 }
 
-/// `options` for a picture that is the `window` of the one that they are for.
+/// `options` of the whole picture in the window's coordinates.
 pub(super) fn options_within(options: &matting::Options, window: Rect) -> matting::Options {
     let hair = options.hair.and_then(|hair| Some(Hair { region: within(hair.region, window)?, ..hair }));
     matting::Options { hair, ..*options }
 }
 
-/// `face` in coordinates of `window`.
+/// `face` in the window's coordinates.
 pub(super) fn face_within(face: &Face, window: Rect) -> Face {
     let [left, top] = [window.left, window.top].map(|at| at as f32);
     let landmarks = face.landmarks.map(|[x, y]| [x - left, y - top]);
@@ -80,7 +78,7 @@ pub(super) fn face_within(face: &Face, window: Rect) -> Face {
     Face { left: face.left - left, top: face.top - top, right, bottom, landmarks, ..*face }
 }
 
-/// The cutout of the whole picture, of which `cutout` is what `window` shows. Works in the buffer of `frame`.
+/// A cutout of the whole picture with `cutout` pasted at `window`. Works in the buffer of `frame`.
 pub(super) fn pasted(mut frame: Frame, cutout: &Cutout, window: Rect) -> Result<Cutout, NoSubject> {
     frame.clear_outside(window);
     let (columns, width) = (frame.size().width as usize, window.width as usize);
@@ -91,7 +89,7 @@ pub(super) fn pasted(mut frame: Frame, cutout: &Cutout, window: Rect) -> Result<
     matting::from_own_alpha(frame)
 }
 
-/// `bounds` in `window`, as bounds in the picture.
+/// `bounds` in the window's coordinates, converted to the picture's.
 pub(super) const fn outside(bounds: Rect, window: Rect) -> Rect {
     Rect { left: bounds.left + window.left, top: bounds.top + window.top, ..bounds }
 }
@@ -103,7 +101,7 @@ mod tests {
     const WINDOW: Rect = Rect { left: 3, top: 2, width: 4, height: 3 };
 
     #[test]
-    fn a_window_has_context_on_each_side_as_far_as_the_picture_has() {
+    fn a_window_has_context_within_the_picture() {
         let size = Size::new(100, 80);
         let around = |left, top, width, height| around(Rect { left, top, width, height }, size);
         assert_eq!(around(20, 20, 50, 30), Rect { left: 14, top: 14, width: 62, height: 42 });
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_moves_with_the_window() {
+    fn marks_move_with_the_window() {
         let labels = (0..80).map(|at| if at == 2 * 10 + 3 || at == 4 * 10 + 6 { 255 } else { 128 }).collect();
         let strokes = Some(Trimap::new(Size::new(10, 8), labels));
         let seeds = Seeds { strokes, subject: vec![[3, 2], [9, 7]], background: vec![[6, 4]] };
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cutout_goes_back_to_where_it_was_taken_from() {
+    fn a_cutout_is_pasted_back_at_its_window() {
         let size = Size::new(10, 8);
         let frame = Frame::new(size, (0..size.area()).flat_map(|at| [at as u8, 1, 2, 255]).collect::<Vec<u8>>().into());
         let crop = cropped(&frame, WINDOW, &BufferPool::new(0));

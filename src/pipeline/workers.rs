@@ -1,4 +1,4 @@
-//! Submits the CPU work of one run to the engine's CPU pool, and times it.
+//! Runs the CPU work of one pipeline run on the engine's CPU pool, and times it.
 
 use super::error::PipelineError;
 use crate::codec::{self, EncodeOptions};
@@ -7,7 +7,7 @@ use crate::image::{Composite, EncodedImage};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs CPU work that holds the request's slot until it ends, also when the request has been cancelled meanwhile.
+/// Runs CPU work that holds the request's slot until it ends, even if the request is cancelled meanwhile.
 pub(super) struct Workers<'a> {
     pub(super) engine: &'a Engine,
     pub(super) slot: &'a Slot,
@@ -15,7 +15,7 @@ pub(super) struct Workers<'a> {
 }
 
 impl Workers<'_> {
-    /// What `work` returns, and how long it worked.
+    /// The result of `work`, and its duration.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         stage: &'static str,
@@ -24,7 +24,7 @@ impl Workers<'_> {
         self.engine.cpu_in(self.slot, self.tenant, self.stage(stage, work)).await
     }
 
-    /// What `work` returns; how long it worked is added to `total`.
+    /// The result of `work`; adds its duration to `total`.
     pub(super) async fn timed<T: Send + 'static>(
         &self,
         stage: &'static str,
@@ -36,21 +36,21 @@ impl Workers<'_> {
         Ok(done)
     }
 
-    /// Encodes `composite`, until the request is cancelled. The time of the work is added to `total`.
+    /// Encodes `composite` unless the request is cancelled first. Adds the duration to `total`.
     pub(super) async fn encode(
         &self,
         total: &mut Duration,
         composite: Composite,
         options: EncodeOptions,
     ) -> Result<EncodedImage, PipelineError> {
-        // Dropped with this future, when the request is cancelled.
+        // Dropped with this future when the request is cancelled.
         let request = Arc::new(());
         let of_request = Arc::downgrade(&request);
         let encode = move || codec::encode_unless(&|| of_request.strong_count() == 0, composite, &options);
         Ok(self.timed("encode", total, encode).await??)
     }
 
-    /// The same of work that waits for a decode worker.
+    /// As [`Self::timed`], for work that waits for a decode worker.
     pub(super) async fn timed_wait<T: Send + 'static>(
         &self,
         stage: &'static str,
@@ -62,7 +62,7 @@ impl Workers<'_> {
         Ok(done)
     }
 
-    /// `work` with its duration, in the request's slot.
+    /// Wraps `work` to hold the request's slot and to return its duration.
     fn stage<T, W: FnOnce() -> T>(&self, stage: &'static str, work: W) -> impl FnOnce() -> (T, Duration) + use<T, W> {
         let slot = self.slot.clone();
         move || {

@@ -5,7 +5,7 @@
 use super::endpoint::{Endpoint, Input};
 use super::params::{Group, Origin, fields};
 use super::region::{Region, lengths, share};
-use super::shared::{self, Common, UploadMarks, finished};
+use super::shared::{self, Common, UploadMarks, assemble};
 use super::studio_shot::SHADOW;
 use super::{BG_FILE, FieldError, Fields, Flag, Kind, Picture, Recipe, Source, TextSpec, Value, Whole, Work};
 use crate::codec::Channels;
@@ -16,7 +16,6 @@ use crate::matting::Method;
 use std::sync::LazyLock;
 
 fields! {
-    /// Fields of the drop-in routes beside the shared ones.
     struct DropInFields {
         /// Format of the result; without a background a `jpg` is on white.
         format: OutputFormat = Some("png");
@@ -47,13 +46,12 @@ fields! {
     }
 }
 
-/// All fields of the drop-in routes.
 type DropIn = (DropInFields, Common, UploadMarks);
 
-/// The subject on transparency or a colour; billed as `/remove`.
+/// The subject on transparency or a colour, billed as `/remove`.
 pub static DROP_IN: LazyLock<Endpoint> = LazyLock::new(|| endpoint("/remove", Input::File));
 
-/// The subject on a background picture; billed as `/replace-bg`.
+/// The subject on a background picture, billed as `/replace-bg`.
 pub static DROP_IN_BACKGROUND: LazyLock<Endpoint> = LazyLock::new(|| endpoint("/replace-bg", Input::FileAndBackground));
 
 fn endpoint(path: &'static str, input: Input) -> Endpoint {
@@ -68,7 +66,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
     let channels = own.channels.unwrap_or_default();
     let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
     let color = own.bg_color.unwrap_or(Color::TRANSPARENT);
-    // A JPEG has no alpha: its background is put on white.
+    // A JPEG has no alpha: a translucent colour is composited on white.
     let color =
         if format == OutputFormat::Jpeg && channels == Channels::Rgba { shared::on_white(color) } else { color };
     let background = match source {
@@ -97,7 +95,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
         max_pixels: own.max_pixels.map(Whole::get),
         ..Scene::default()
     };
-    let mut recipe = finished(Work::Cut { cut, picture }, &common, &marks, format, scene);
+    let mut recipe = assemble(Work::Cut { cut, picture }, &common, &marks, format, scene);
     shared::set_channels(&mut recipe, channels);
     recipe.inputs.background = source.filter(|_| channels == Channels::Rgba);
     Ok(recipe)
@@ -107,7 +105,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SubjectScale(f32);
 
-/// Position of the subject as shares of the canvas; nothing keeps it where it is.
+/// Position of the subject as shares of the canvas; `None` keeps its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position(Option<(f32, f32)>);
 
@@ -185,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn without_fields_it_is_what_remove_does() {
+    fn without_fields_the_recipe_equals_remove() {
         assert_eq!(format!("{:?}", made(&[])), format!("{:?}", Recipe::default()));
     }
 
     #[test]
-    fn a_jpeg_is_on_white_and_a_matte_has_nothing_behind_it() {
+    fn a_jpeg_is_on_white_and_a_matte_has_no_background() {
         let background = |pairs: &[(&str, &str)]| made(pairs).scene.background;
         assert_eq!(background(&[("format", "jpg")]), Background::Color(Color::WHITE));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The table of endpoints that answer pictures: path, inputs, fields, and the function from fields to recipe.
+//! The table of endpoints that return pictures: path, inputs, fields, and the function from fields to recipe.
 
 use super::params::{Field, Group, Origin};
 use super::{FieldError, Fields, Recipe};
@@ -8,33 +8,33 @@ use super::{
 };
 use std::sync::LazyLock;
 
-/// Pictures in one batch at most.
+/// Maximum number of pictures in a batch.
 pub const MAX_BATCH: usize = 10;
 
-/// An endpoint that answers pictures.
+/// An endpoint that returns pictures.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Its path without the slash; also its name on the command line.
+    /// Path without the slash; also the name on the command line.
     pub name: &'static str,
-    /// Its path.
+    /// Path.
     pub path: &'static str,
-    /// Where it comes from.
+    /// Whether the specification or Backdrop defines it.
     pub origin: Origin,
-    /// Its summary, one sentence.
+    /// Summary, one sentence.
     pub about: &'static str,
-    /// Its description in the contract, as CommonMark; empty where the summary suffices.
+    /// Description in the contract, as CommonMark; empty if the summary suffices.
     pub description: &'static str,
-    /// Which values of shared fields it refuses, as CommonMark; empty where it refuses none.
+    /// Values of shared fields that it refuses, as CommonMark; empty if it refuses none.
     pub restriction: &'static str,
-    /// How its pictures are sent.
+    /// Form of its pictures in a request.
     pub input: Input,
-    /// Every field but the pictures.
+    /// All fields except the pictures.
     pub fields: Vec<Field>,
     build: fn(&Fields) -> Result<Recipe, FieldError>,
 }
 
-/// How the specification has an endpoint's pictures sent. Over HTTP an endpoint of one picture accepts a file, an address or
-/// base64, whichever of them is here.
+/// Form of an endpoint's pictures in the specification. Over HTTP an endpoint of one picture accepts a file, an address
+/// or base64, whatever its form here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A form with a file.
@@ -50,7 +50,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Whether it is one picture and not a batch.
+    /// Whether the endpoint takes one picture, not a batch.
     #[must_use]
     pub const fn is_single(self) -> bool {
         match self {
@@ -59,7 +59,7 @@ impl Input {
         }
     }
 
-    /// Whether its pictures have to be fetched.
+    /// Whether the pictures are fetched from addresses.
     #[must_use]
     pub const fn is_url(self) -> bool {
         match self {
@@ -70,7 +70,7 @@ impl Input {
 }
 
 impl Endpoint {
-    /// An endpoint that is not in [`ENDPOINTS`]: another route translates its requests to these fields.
+    /// An endpoint outside [`ENDPOINTS`]; another route translates its requests to these fields.
     pub(super) fn internal(
         path: &'static str,
         origin: Origin,
@@ -83,18 +83,18 @@ impl Endpoint {
         Self { name, path, origin, about, description: "", restriction: "", input, fields, build }
     }
 
-    /// Validates every field, requires those that are required, and fills in the defaults.
+    /// Validates all fields, requires the required ones, and fills in the defaults.
     ///
     /// # Errors
-    /// [`FieldError`] for the first invalid field, else for one that is missing.
+    /// [`FieldError`] for the first invalid field; without an invalid field, for the first missing one.
     pub fn recipe(&self, fields: &Fields) -> Result<Recipe, FieldError> {
         let recipe = self.built(fields, true)?;
         let missing = self.fields.iter().find(|field| field.required && fields.get(field.name).is_none());
         missing.map_or(Ok(recipe), |field| Err(FieldError::Missing { param: field.name.to_owned() }))
     }
 
-    /// Validates the fields that are there and fills in the defaults of the others. Required fields may be missing: they come
-    /// from a preset, or these fields are to be saved as one.
+    /// Validates the given fields and fills in the defaults of the others. Required fields may be missing: a preset may
+    /// supply them, or these fields are to be saved as a preset.
     ///
     /// # Errors
     /// [`FieldError`] for the first invalid field.
@@ -108,7 +108,7 @@ impl Endpoint {
         Ok(recipe)
     }
 
-    /// `error` with the endpoints that have the field, where this one has none of its name.
+    /// `error`, extended by the endpoints that have the field if this endpoint lacks it.
     #[must_use]
     pub fn located(&self, error: FieldError) -> FieldError {
         let (FieldError::Unknown { param } | FieldError::Misspelled { param, .. }) = &error else { return error };
@@ -132,40 +132,40 @@ impl Endpoint {
         self.path == replace_bg_ai::BACKDROP_PATH
     }
 
-    /// The names of its fields.
+    /// Names of its fields.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.fields.iter().map(|field| field.name)
     }
 
-    /// The row of a field in its table.
+    /// The table row of a field.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
-/// Shared fields that the specification lists for every endpoint that it describes with them.
+/// Groups of shared fields that the specification lists for endpoints.
 const SIZES: &[&str] = &["quality", "max_dim", "width", "height"];
 const FINDING: &[&str] = &["detect", "decontaminate", "engine"];
 const MARKS: &[&str] = &["despill", "watermark", "watermark_opacity"];
 const PRESET: &[&str] = &["preset"];
 
-struct Entry {
+struct EndpointEntry {
     path: &'static str,
     origin: Origin,
     about: &'static str,
     description: &'static str,
     restriction: &'static str,
     input: Input,
-    /// Groups of those of its fields that the specification lists; the others are extensions.
+    /// Groups of the fields that the specification lists; all other fields are extensions.
     specified: &'static [&'static [&'static str]],
     table: fn() -> Vec<Field>,
     build: fn(&Fields) -> Result<Recipe, FieldError>,
 }
 
-/// A new endpoint is one file in this folder and one entry here.
-const ENTRIES: &[Entry] = &[
-    Entry {
+/// A new endpoint is a file in this folder and an entry here.
+const ENTRIES: &[EndpointEntry] = &[
+    EndpointEntry {
         path: "/remove",
         origin: Origin::Specification,
         about: "Cuts the subject out of a picture.",
@@ -176,7 +176,7 @@ const ENTRIES: &[Entry] = &[
         table: remove::Upload::table,
         build: remove::upload,
     },
-    Entry {
+    EndpointEntry {
         path: "/remove-url",
         origin: Origin::Specification,
         about: "Fetches a picture and cuts its subject out.",
@@ -187,7 +187,7 @@ const ENTRIES: &[Entry] = &[
         table: remove::Url::table,
         build: remove::url,
     },
-    Entry {
+    EndpointEntry {
         path: "/remove-batch",
         origin: Origin::Specification,
         about: "Cuts the subjects out of up to ten pictures; the reply has a row for each picture.",
@@ -198,7 +198,7 @@ const ENTRIES: &[Entry] = &[
         table: remove::Upload::table,
         build: remove::upload,
     },
-    Entry {
+    EndpointEntry {
         path: "/remove-batch-url",
         origin: Origin::Specification,
         about: "Fetches up to ten pictures and cuts their subjects out; the reply has a row for each picture.",
@@ -209,7 +209,7 @@ const ENTRIES: &[Entry] = &[
         table: remove::Url::table,
         build: remove::url,
     },
-    Entry {
+    EndpointEntry {
         path: "/mask",
         origin: Origin::Extension,
         about: "Answers the matte of a picture's subject, or its mask before matting, as 8-bit grey.",
@@ -220,7 +220,7 @@ const ENTRIES: &[Entry] = &[
         table: remove::Mask::table,
         build: remove::mask,
     },
-    Entry {
+    EndpointEntry {
         path: "/replace-bg",
         origin: Origin::Specification,
         about: "Puts the subject on a colour or another picture.",
@@ -231,7 +231,7 @@ const ENTRIES: &[Entry] = &[
         table: replace_bg::Replace::table,
         build: replace_bg::replace,
     },
-    Entry {
+    EndpointEntry {
         path: replace_bg_ai::BACKDROP_PATH,
         origin: Origin::Specification,
         about: "Puts the subject on a backdrop that is generated from a prompt.",
@@ -242,7 +242,7 @@ const ENTRIES: &[Entry] = &[
         table: replace_bg_ai::table,
         build: replace_bg_ai::generated,
     },
-    Entry {
+    EndpointEntry {
         path: "/studio-shot",
         origin: Origin::Specification,
         about: "Centres the subject on a plain canvas with a soft shadow.",
@@ -259,7 +259,7 @@ const ENTRIES: &[Entry] = &[
         table: studio_shot::Studio::table,
         build: studio_shot::studio,
     },
-    Entry {
+    EndpointEntry {
         path: "/smart-crop",
         origin: Origin::Specification,
         about: "Crops a picture to its subject.",
@@ -270,7 +270,7 @@ const ENTRIES: &[Entry] = &[
         table: smart_crop::Crop::table,
         build: smart_crop::crop,
     },
-    Entry {
+    EndpointEntry {
         path: "/shadow",
         origin: Origin::Specification,
         about: "Cuts the subject out and adds a drop shadow.",
@@ -281,7 +281,7 @@ const ENTRIES: &[Entry] = &[
         table: shadow::Cast::table,
         build: shadow::cast,
     },
-    Entry {
+    EndpointEntry {
         path: "/sticker",
         origin: Origin::Specification,
         about: "Cuts the subject out and draws an outline around it.",
@@ -292,7 +292,7 @@ const ENTRIES: &[Entry] = &[
         table: sticker::Sticker::table,
         build: sticker::sticker,
     },
-    Entry {
+    EndpointEntry {
         path: "/headshot",
         origin: Origin::Specification,
         about: "Makes a portrait: head and shoulders on a plain background, the face restored.",
@@ -303,7 +303,7 @@ const ENTRIES: &[Entry] = &[
         table: headshot::Headshot::table,
         build: headshot::headshot,
     },
-    Entry {
+    EndpointEntry {
         path: "/face-restore",
         origin: Origin::Specification,
         about: "Restores the faces in a picture (sharper, less noise).",
@@ -314,7 +314,7 @@ const ENTRIES: &[Entry] = &[
         table: face_restore::Restore::table,
         build: face_restore::restore,
     },
-    Entry {
+    EndpointEntry {
         path: "/upscale",
         origin: Origin::Specification,
         about: "Enlarges a picture by a factor of two or four (super-resolution).",
@@ -327,7 +327,7 @@ const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// Every endpoint that answers pictures.
+/// Every endpoint that returns pictures.
 pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
     ENTRIES
         .iter()
@@ -357,16 +357,16 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_documented_default_is_what_an_empty_request_gets() {
+    fn every_documented_default_is_the_value_of_an_empty_request() {
         for endpoint in ENDPOINTS.iter() {
-            // A required field has no default; the others are validated without it too.
+            // Required fields have no default; the others are validated without them too.
             let empty = format!("{:?}", (endpoint.build)(&fields(&[])).expect("no fields"));
             let defaults: Vec<_> =
                 endpoint.fields.iter().filter_map(|field| field.default.map(|text| (field.name, text))).collect();
             assert!(!defaults.is_empty());
             for &(name, text) in &defaults {
                 let said = (endpoint.build)(&fields(&[(name, text)]));
-                // The default aspect gives way to an exact box; said, it does not.
+                // The default aspect yields to an exact box; an aspect that is sent does not.
                 let is_aspect = name == "aspect" && ["studio-shot", "headshot"].contains(&endpoint.name);
                 if !is_aspect && name != "padding" {
                     assert_eq!(format!("{:?}", said.expect(name)), empty, "{} {name}={text}", endpoint.path);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_specification_lists_is_there() {
+    fn fields_of_the_specification_exist() {
         for (entry, endpoint) in ENTRIES.iter().zip(ENDPOINTS.iter()) {
             for name in entry.specified.iter().copied().flatten() {
                 let field = endpoint.field(name).unwrap_or_else(|| panic!("{} {name}", endpoint.path));

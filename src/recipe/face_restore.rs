@@ -1,4 +1,4 @@
-//! Fields and recipe of `/face-restore`: face restoration, after enlargement where a scale is sent.
+//! Fields and recipe of `/face-restore`: face restoration, after enlargement if a scale is sent.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, retouched};
@@ -6,7 +6,6 @@ use super::{FieldError, Fields, Fraction, Recipe, Retouch, RgbaOnly, ScaleOrNone
 use crate::image::OutputFormat;
 
 fields! {
-    /// Fields of `/face-restore` beside the shared ones.
     struct RestoreFields {
         /// Factor of enlargement in width and height; faces are restored in the enlarged picture.
         scale: ScaleOrNone = Some("1");
@@ -19,7 +18,6 @@ fields! {
     }
 }
 
-/// All fields of `/face-restore`.
 pub(super) type Restore = (RestoreFields, Common, UploadMarks);
 
 pub(super) fn restore(fields: &Fields) -> Result<Recipe, FieldError> {

@@ -1,33 +1,33 @@
-//! [`Fields`]: names and trimmed values of a request's fields as they were sent, and [`FieldError`]: why one is refused.
+//! [`Fields`]: names and trimmed values of a request's fields as sent, and [`FieldError`], the refusal of a field.
 
 use super::Kind;
 
-/// The name of the form part with an uploaded background.
+/// Name of the form part with an uploaded background.
 pub const BG_FILE: &str = "bg_file";
 
 /// Fields that may be sent more than once: their values are joined ([`Kind::List`]).
 const LISTS: [&str; 2] = ["point", "not_point"];
 
-/// Fields in the order they came, each name at most once, and the names of the files that came with them.
+/// Fields in the order of the request, each name at most once, and the names of the files sent with them.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
-    entries: Vec<Entry>,
+    entries: Vec<SentField>,
     files: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct SentField {
     name: String,
     value: String,
-    /// Whether it comes from a preset.
+    /// Whether the value comes from a preset.
     stored: bool,
 }
 
 impl Fields {
-    /// Adds a field. A blank value counts as not sent: browsers and clients send all fields of a form, filled in or not.
+    /// Adds a field. A blank value counts as not sent: browsers and clients send all fields of a form, even empty ones.
     ///
     /// # Errors
-    /// [`FieldError::Repeated`] when the name is already there and not that of a list: neither value takes precedence.
+    /// [`FieldError::Repeated`] for a repeated name, except of a list: neither value takes precedence.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         let value = value.trim();
         if value.is_empty() {
@@ -41,7 +41,7 @@ impl Fields {
             }
             return Err(FieldError::Repeated { param: name.to_owned() });
         }
-        self.entries.push(Entry { name: name.to_owned(), value: value.to_owned(), stored: false });
+        self.entries.push(SentField { name: name.to_owned(), value: value.to_owned(), stored: false });
         Ok(())
     }
 
@@ -73,19 +73,19 @@ impl Fields {
         self.entries.iter().any(|entry| entry.stored && entry.name == name)
     }
 
-    /// These fields, completed with those `stored` ones of a preset that were not sent.
+    /// These fields, completed by fields of the preset `stored` that were not sent.
     #[must_use]
     pub fn over(mut self, stored: &Self) -> Self {
         for (name, value) in stored.iter() {
             if self.get(name).is_none() {
-                self.entries.push(Entry { name: name.to_owned(), value: value.to_owned(), stored: true });
+                self.entries.push(SentField { name: name.to_owned(), value: value.to_owned(), stored: true });
             }
         }
         self
     }
 }
 
-/// Why a field cannot be used. Each one names the field.
+/// Why a field is refused. Each variant names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// A value that the field does not accept.
@@ -93,9 +93,9 @@ pub enum FieldError {
     Invalid {
         /// The field.
         param: String,
-        /// What was sent.
+        /// The value that was sent.
         value: String,
-        /// The values that it accepts, in words.
+        /// The accepted values, in words.
         expected: String,
     },
     /// A required field is missing.
@@ -104,39 +104,39 @@ pub enum FieldError {
         /// The field.
         param: String,
     },
-    /// No such field.
+    /// No field has this name.
     #[error("unknown field `{}`", shown_name(param))]
     Unknown {
         /// The name that was sent.
         param: String,
     },
-    /// No such field, and one with a similar name.
+    /// No field has this name, but one has a similar name.
     #[error("unknown field `{}`; did you mean `{nearest}`?", shown_name(param))]
     Misspelled {
         /// The name that was sent.
         param: String,
-        /// The similar one.
+        /// The similar name.
         nearest: String,
     },
-    /// No field of this endpoint, but of others.
+    /// Only other endpoints have the field.
     #[error("`{here}` has no `{param}`; it is a field of {others}")]
     Elsewhere {
         /// The name that was sent.
         param: String,
-        /// The path of the endpoint.
+        /// Path of this endpoint.
         here: &'static str,
-        /// The paths that have it.
+        /// Paths of the endpoints with the field.
         others: String,
     },
-    /// A field that has no sense here.
+    /// The field has no effect in this request.
     #[error("`{param}` is not taken here: {reason}")]
     NotTaken {
         /// The field.
         param: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// The same field twice.
+    /// The field was sent twice.
     #[error("`{}` was sent more than once", shown_name(param))]
     Repeated {
         /// The field.
@@ -145,18 +145,18 @@ pub enum FieldError {
 }
 
 impl FieldError {
-    /// [`FieldError::Invalid`].
+    /// Makes a [`FieldError::Invalid`].
     pub fn invalid(param: &str, value: &str, expected: impl Into<String>) -> Self {
         Self::Invalid { param: param.to_owned(), value: value.to_owned(), expected: expected.into() }
     }
 
-    /// [`FieldError::NotTaken`].
+    /// Makes a [`FieldError::NotTaken`].
     #[must_use]
     pub fn not_taken(param: &str, reason: &'static str) -> Self {
         Self::NotTaken { param: param.to_owned(), reason }
     }
 
-    /// [`FieldError::Misspelled`] where one of the `known` names is similar, else [`FieldError::Unknown`].
+    /// [`FieldError::Misspelled`] if one of the `known` names is similar, else [`FieldError::Unknown`].
     pub fn unknown<'a>(param: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let param = param.to_owned();
         match nearest(&param, known) {
@@ -180,12 +180,12 @@ impl FieldError {
     }
 }
 
-/// The `known` name with the fewest edits (a letter added, removed, changed or exchanged with its neighbour) from `name`:
-/// at most one for every three letters, and three in all. Case does not count, nor which of `-` and `_` is written.
+/// The `known` name with the fewest edits (a letter added, removed, changed or exchanged with its neighbour) from
+/// `name`: at most one for every three letters, and at most three. Case does not count; `-` equals `_`.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     const MOST_EDITS: usize = 3;
-    // The time is that of the product of the lengths, and a name may be as long as its sender likes.
+    // The time is proportional to the product of the lengths, and the sender chooses the name's length.
     if name.len() > LONGEST {
         return None;
     }
@@ -203,13 +203,13 @@ fn shown(value: &str) -> String {
     format!("{start:?}{rest}")
 }
 
-/// A field's name as it was sent, for a message: its control characters are escaped.
+/// A sent field name for a message, with control characters escaped.
 fn shown_name(name: &str) -> String {
     let (start, rest) = shortened(name);
     format!("{}{rest}", start.escape_debug())
 }
 
-/// The start of a text, and `…` where there is more: an answer never echoes a large upload.
+/// The start of a text, and `…` if it was cut: a reply never echoes a large upload.
 fn shortened(text: &str) -> (&str, &'static str) {
     const MOST: usize = 80;
     match text.char_indices().nth(MOST) {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_around_a_value_are_dropped_and_a_blank_value_is_as_if_it_was_not_sent() {
+    fn blanks_around_a_value_are_dropped_and_a_blank_value_counts_as_not_sent() {
         let mut fields = fields(&[("edge", " soft\t"), ("width", ""), ("height", " \r\n "), ("watermark", " a b ")]);
         assert_eq!(fields.iter().collect::<Vec<_>>(), [("edge", "soft"), ("watermark", "a b")]);
         assert_eq!(fields.push("width", "5"), Ok(()), "an empty one before it does not count");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_wins_over_what_a_preset_holds() {
+    fn sent_values_override_a_preset() {
         let sent = fields(&[("edge", "soft"), ("preset", "p"), ("height", "")]);
         let merged = sent.over(&fields(&[("edge", "hard"), ("width", "100"), ("height", "7")]));
         assert_eq!(

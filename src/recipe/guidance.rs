@@ -1,7 +1,6 @@
-//! Where the subject is by the caller's word: the fields `mask_file`, `mask_url`, `mask_mode`, `box`, `point` and `not_point`.
+//! Guidance about the subject: the fields `mask_file`, `mask_url`, `mask_mode`, `box`, `point` and `not_point`.
 //!
-//! Their form and combination with the request are validated by `guidance_rules`, their place once the size of the picture is
-//! known ([`Guidance::located`]).
+//! `guidance_rules` validates their form and combination; [`Guidance::located`] validates positions in a picture.
 
 use super::FieldError;
 use super::kind::{Kind, TextSpec};
@@ -10,31 +9,30 @@ use super::values::{Value, choice};
 use crate::compose::Length;
 use crate::image::{Rect, Size, SourceUrl};
 
-/// Why a batch takes no mask.
+/// Reason for refusing a mask in a batch.
 pub const OF_ONE_PICTURE: &str = "a mask is of one picture, and a batch is of many";
-/// Names of all fields that say where the subject is.
 const NAMES: [&str; 6] = [MASK_FILE, MASK_URL, "mask_mode", "box", "point", "not_point"];
 
 /// The name of the form part with an uploaded mask.
 pub const MASK_FILE: &str = "mask_file";
-/// The field with the address of one.
+/// The field with the address of a mask.
 pub const MASK_URL: &str = "mask_url";
 
-/// How the caller's mask is used.
+/// Use of the caller's mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaskMode {
-    /// In place of the network's: matting refines its edge.
+    /// Replaces the network's mask; matting refines its edge.
     #[default]
     Replace,
-    /// As a trimap: matting solves the unknown pixels and no others.
+    /// A trimap: matting solves only the unknown pixels.
     Trimap,
-    /// As strokes on the network's mask.
+    /// Strokes on the network's mask.
     Hint,
 }
 
 choice!(MaskMode { "replace" => Self::Replace, "trimap" => Self::Trimap, "hint" => Self::Hint });
 
-/// Where the caller's mask comes from.
+/// Source of the caller's mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MaskSource {
     /// Uploaded with the request.
@@ -44,7 +42,7 @@ pub enum MaskSource {
 }
 
 impl MaskSource {
-    /// The field that it was sent in.
+    /// The field in which it was sent.
     #[must_use]
     pub const fn param(&self) -> &'static str {
         match self {
@@ -57,7 +55,7 @@ impl MaskSource {
 /// The rectangle of `box`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
-    /// As it was sent.
+    /// As sent.
     text: String,
     region: Region,
 }
@@ -92,7 +90,7 @@ impl Value for Area {
 /// A pixel of the picture.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
-    /// As it was sent.
+    /// As sent.
     text: String,
     at: [Length; 2],
 }
@@ -103,7 +101,7 @@ impl Point {
         Some(Self { text: text.trim().to_owned(), at: at?.try_into().ok()? })
     }
 
-    /// Its column and row. A share of the whole side is the last pixel.
+    /// Column and row. A share of the whole side is the last pixel.
     fn of(&self, param: &str, size: Size) -> Result<[u32; 2], FieldError> {
         let within = |at: Length, side: u32| match at {
             Length::Pixels(pixel) => (pixel < side).then_some(pixel),
@@ -120,11 +118,10 @@ impl Point {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Points(Vec<Point>);
 
-/// More points than a person places; each costs a look at its neighbourhood.
+/// Maximum number of points, above any set that a person places. Each point costs a search of its neighbourhood.
 const MOST_POINTS: usize = 100;
 
 impl Points {
-    /// Whether there are none.
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -139,18 +136,18 @@ impl Value for Points {
     });
 
     fn parse(text: &str) -> Option<Self> {
-        // One more than may be placed, so that the work does not grow with a text that is refused anyway.
+        // At most one above the maximum is parsed, so that the work does not grow with a text that is refused.
         let points: Option<Vec<_>> = text.split(Kind::SEPARATOR).take(MOST_POINTS + 1).map(Point::parse).collect();
         points.filter(|points| points.len() <= MOST_POINTS).map(Self)
     }
 }
 
-/// What the caller says about where the subject is. Nothing by default.
+/// The caller's guidance; empty by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Guidance {
-    /// How the mask is used that [`RequiredInputs`](super::RequiredInputs) names; nothing without one.
+    /// Use of the mask in [`RequiredInputs`](super::RequiredInputs); `None` without a mask.
     pub mask: Option<MaskMode>,
-    /// The subject is inside of it, and everything else is background.
+    /// Box around the subject; everything outside is background.
     pub area: Option<Area>,
     /// Pixels of the subject.
     pub subject: Points,
@@ -165,12 +162,12 @@ pub struct Located {
     pub area: Option<Rect>,
     /// Columns and rows of pixels of the subject.
     pub subject: Vec<[u32; 2]>,
-    /// Those of the background.
+    /// Columns and rows of pixels of the background.
     pub background: Vec<[u32; 2]>,
 }
 
 impl Guidance {
-    /// Whether the subject has to be found anew, in a picture whose own alpha shows one too.
+    /// Whether the subject must be segmented even if the picture's alpha shows one.
     #[must_use]
     pub const fn overrides_alpha(&self) -> bool {
         self.mask.is_some() || !self.subject.0.is_empty() || !self.background.0.is_empty()
@@ -179,8 +176,8 @@ impl Guidance {
     /// Box and points in an upright picture of `size`.
     ///
     /// # Errors
-    /// [`FieldError`] for a box that is empty or outside, a point that is outside of the picture or the box, and a pixel that is
-    /// both subject and background.
+    /// [`FieldError`] for an empty box or one outside the picture, a point outside the picture or the box, and a pixel
+    /// that is both subject and background.
     pub fn located(&self, size: Size) -> Result<Located, FieldError> {
         let area = self.area.as_ref().map(|area| area.of(size)).transpose()?;
         let mut located = Located { area, ..Located::default() };
@@ -196,7 +193,7 @@ impl Guidance {
             if located.subject.contains(&at) {
                 return Err(FieldError::invalid("not_point", &point.text, "another pixel than that of a `point`"));
             }
-            // What is outside of the box is background in any case.
+            // Pixels outside the box are background anyway.
             if area.is_none_or(|area| area.contains(at)) {
                 located.background.push(at);
             }
@@ -204,7 +201,7 @@ impl Guidance {
         Ok(located)
     }
 
-    /// The refusal of an unknown field of a clip: one of these fields has a sense in pictures alone.
+    /// The refusal of an unknown field of a clip; names guidance fields, which only pictures have.
     #[must_use]
     pub fn unknown_of_clip(error: FieldError) -> FieldError {
         let is_unknown = matches!(error, FieldError::Unknown { .. } | FieldError::Misspelled { .. });
@@ -221,7 +218,7 @@ mod tests {
     use crate::recipe::params::parse;
 
     #[test]
-    fn more_points_than_are_placed_are_refused_alike_however_many_they_are() {
+    fn too_many_points_are_refused_with_one_message_for_any_number() {
         let refusal = |count: usize| {
             let text = vec!["1,2"; count].join(";");
             parse::<Points>("point", &text).expect_err("too many").to_string()

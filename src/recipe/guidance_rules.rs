@@ -1,11 +1,11 @@
-//! Completes a recipe with the caller's mask, and refuses fields about the subject that contradict each other or the file sent.
+//! Completes a recipe with the caller's mask, and refuses guidance fields that contradict each other or the sent file.
 
 use super::guidance::{MASK_FILE, MASK_URL, MaskMode, MaskSource, OF_ONE_PICTURE};
 use super::work::{Picture, Recipe, Work};
 use super::{FieldError, Fields};
 
-/// Completes the recipe of `fields` with the file that came with them, and refuses what contradicts itself. Those of a
-/// preset are still to come where they are not complete.
+/// Completes the recipe of `fields` with the file that was sent, and refuses contradictions. `is_complete` is false
+/// while the fields of a preset are still to be added.
 pub(super) fn validate(
     recipe: &mut Recipe,
     fields: &Fields,
@@ -23,7 +23,7 @@ pub(super) fn validate(
         return Ok(());
     };
     let Some(mask) = &inputs.mask else {
-        // A preset may hold the mode alone: the masks come with the requests.
+        // A preset may hold the mode alone: masks are sent with requests.
         let is_sent = cut.guidance.mask.take().is_some() && !fields.is_stored("mask_mode");
         return if is_sent {
             refuse("mask_mode", "there is no mask; send it as `mask_file` or `mask_url`")

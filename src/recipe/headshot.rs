@@ -1,7 +1,7 @@
-//! Fields and recipe of `/headshot`: head and shoulders on a plain background, the face restored.
+//! Fields and recipe of `/headshot`: head and shoulders on a plain background, with the face restored.
 
 use super::params::{Group, fields};
-use super::shared::{self, Common, UploadMarks, finished, needs_alpha};
+use super::shared::{self, Common, UploadMarks, assemble, needs_alpha};
 use super::studio_shot;
 use super::{FieldError, Fields, Flag, Picture, Portrait, Recipe, RgbaOnly, Work};
 use crate::compose::Aspect;
@@ -9,7 +9,6 @@ use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// Fields of `/headshot` beside the shared ones.
     struct HeadshotFields {
         /// Colour of the background.
         bg_color: Color = Some("#F4F4F5");
@@ -24,13 +23,11 @@ fields! {
     }
 }
 
-/// All fields of `/headshot`.
 pub(super) type Headshot = (HeadshotFields, Common, UploadMarks);
 
-/// The default background.
 const PAPER: Color = Color([0xF4, 0xF4, 0xF5, 255]);
 
-/// Its scene is that of a studio shot, which is the result for a picture without a face.
+/// The recipe. Its scene is a studio shot's, which is the result for a picture without a face.
 pub(super) fn headshot(fields: &Fields) -> Result<Recipe, FieldError> {
     let (own, common, marks) = Headshot::read(fields)?;
     let color = own.bg_color.unwrap_or(PAPER);
@@ -41,7 +38,7 @@ pub(super) fn headshot(fields: &Fields) -> Result<Recipe, FieldError> {
     let restore_face = own.restore_face.is_none_or(|Flag(yes)| yes);
     let portrait = Portrait { aspect: own.aspect, restore_face };
     let work = Work::Cut { cut: shared::cut(&common, &marks), picture: Picture::Portrait(portrait) };
-    Ok(finished(work, &common, &marks, format, studio_shot::plain(color, own.aspect)))
+    Ok(assemble(work, &common, &marks, format, studio_shot::plain(color, own.aspect)))
 }
 
 #[cfg(test)]

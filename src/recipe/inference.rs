@@ -1,17 +1,17 @@
-//! Inference modes of the segmentation network (`standard`, `quality`, `fast`): when the crop of the subject is segmented after the whole
-//! picture.
+//! Inference modes of the segmentation network (`standard`, `quality`, `fast`): when the subject's crop is segmented
+//! after the whole picture.
 
-/// How the segmentation network is run. All modes have the same weights.
+/// How the segmentation network runs. All modes use one set of weights.
 ///
 /// Stored with accounts: a new one is appended, and none is renamed or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InferenceMode {
-    /// A second pass over the crop of the subject, at a higher resolution, where the subject's box covers less than half of the picture:
-    /// finer edges and fewer mistakes, for twice the network's time. One pass in pictures that have no higher resolution.
+    /// A second pass over the subject's crop, at a higher resolution, if the subject's box covers less than half of the
+    /// picture: finer edges and fewer mistakes, for twice the network's time. Without a higher resolution: one pass.
     #[default]
     Standard,
-    /// The second pass also over larger subjects that do not fill the frame.
+    /// The second pass also for larger subjects that do not fill the frame.
     Quality,
     /// One pass over the whole picture.
     Fast,
@@ -21,7 +21,7 @@ impl InferenceMode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Standard, Self::Quality, Self::Fast];
 
-    /// Its name in the configuration and on the command line.
+    /// Name in the configuration and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,13 +31,13 @@ impl InferenceMode {
         }
     }
 
-    /// The mode that `text` names: a name as [`InferenceMode::of`] makes it for `weights`, with or without the version.
+    /// The mode that `text` names, as [`InferenceMode::of`] formats it for `weights`, with or without the version.
     #[must_use]
     pub fn named(text: &str, weights: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| names(text, &mode.of(weights)))
     }
 
-    /// Its name in `x-service-model` for `weights`, a name or `NAME/VERSION`.
+    /// Name in `x-service-model` for `weights`, a name or `NAME/VERSION`.
     #[must_use]
     pub fn of(self, weights: &str) -> String {
         match (self, weights.rsplit_once('/')) {
@@ -54,7 +54,7 @@ pub fn names(text: &str, model: &str) -> bool {
     text == model || text == name_of(model)
 }
 
-/// `fgnet-384` of `fgnet-384/1`.
+/// The name without the version: `fgnet-384` of `fgnet-384/1`.
 #[must_use]
 pub fn name_of(model: &str) -> &str {
     model.rsplit_once('/').map_or(model, |(name, _)| name)

@@ -9,25 +9,25 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A whole number in this range, both ends included.
     Integer {
-        /// The least.
+        /// Minimum.
         min: u32,
-        /// The most.
+        /// Maximum.
         max: u32,
     },
     /// One of these whole numbers.
     IntegerChoice(&'static [u32]),
     /// A number in this range, both ends included.
     Number {
-        /// The least.
+        /// Minimum.
         min: f64,
-        /// The most.
+        /// Maximum.
         max: f64,
     },
     /// A boolean: `true`, `false`, `1` or `0`.
     Boolean,
     /// Text of a certain form.
     Text(TextSpec),
-    /// One or more texts of a certain form: repeated in a form and a query, an array in JSON, else separated by semicolons.
+    /// Texts of a certain form: repeated in a form and a query, an array in JSON, else joined by semicolons.
     List(TextSpec),
     /// Any of these.
     AnyOf(&'static [Self]),
@@ -38,16 +38,16 @@ pub enum Kind {
 pub struct TextSpec {
     /// The form in words, for error messages.
     pub expected: &'static str,
-    /// The form as a regular expression (ECMA 262, as in OpenAPI), where one describes it.
+    /// The form as a regular expression (ECMA 262, as in OpenAPI), if one describes it.
     pub pattern: Option<&'static str>,
-    /// Characters at most.
+    /// Maximum number of characters.
     pub max_length: u32,
-    /// Texts of this form.
+    /// Examples of the form.
     pub examples: &'static [&'static str],
 }
 
 impl Kind {
-    /// Between the texts of a list.
+    /// Separator of the texts in a list.
     pub const SEPARATOR: char = ';';
 
     /// The accepted values in words.
@@ -64,13 +64,12 @@ impl Kind {
         }
     }
 
-    /// A JSON value as the text that a form would carry; every field also accepts a string. Nothing when the type of the value
-    /// does not fit the field.
+    /// A JSON value as the text of a form field; every field also accepts a string. `None` when the type does not fit.
     #[must_use]
     pub fn text_of(&self, value: &Json) -> Option<String> {
         match (self, value) {
             (_, Json::String(text)) => Some(text.clone()),
-            // JSON Schema: a number without fraction is an integer, however it is written.
+            // JSON Schema: a number without fraction is an integer in any notation.
             (Self::Integer { .. } | Self::IntegerChoice(_), Json::Number(number)) => match number.as_f64() {
                 Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => Some(format!("{value:.0}")),
                 Some(_) | None => Some(number.to_string()),

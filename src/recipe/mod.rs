@@ -1,10 +1,10 @@
 //! Parses and validates the fields of a request into a [`Recipe`] for the pipeline, before any work starts.
 //!
-//! 1. [`Fields`]: names and values as they were sent; repeated and unknown ones are refused.
-//! 2. Groups (`params`): one struct for each set of fields that belong together, each field an `Option` of a type that
-//!    cannot hold an invalid value (`values`). The macro `fields!` declares a group once, for the parser and for the table
-//!    ([`Field`], [`Kind`]) that `/docs` and the contract are generated from.
-//! 3. [`Recipe`] (`work`): every default filled in. Its [`Work`] is either a cutout or a retouch of the whole picture.
+//! 1. [`Fields`]: names and values as sent; repeated and unknown names are refused.
+//! 2. Groups (`params`): one struct for each set of fields, each field an `Option` of a type that cannot hold an
+//!    invalid value (`values`). The macro `fields!` declares a group once, for the parser and for the table ([`Field`],
+//!    [`Kind`]) that generates `/docs` and the contract.
+//! 3. [`Recipe`] (`work`): every default filled in. Its [`Work`] is a cutout or a retouch of the whole picture.
 //!
 //! [`ENDPOINTS`] lists the endpoints; a new one is a file here, named after its path, and an entry there.
 

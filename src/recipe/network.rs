@@ -6,19 +6,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// The segmentation network that cuts out.
+/// The network that segments the subject.
 ///
-/// Settings and JSON have its name, stored records its variant.
+/// Settings and JSON contain its name, stored records its variant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
-    /// The built-in one, or the weights file in its place.
+    /// The built-in network, or a weights file that replaces it.
     BuiltIn(InferenceMode),
-    /// One that the operator has added.
+    /// A network added by the operator.
     Added(AddedName),
 }
 
 impl Network {
-    /// Its name in `x-service-model`, where the built-in network has these `weights`, a name or `NAME/VERSION`.
+    /// Name in `x-service-model`; the built-in network has these `weights`, a name or `NAME/VERSION`.
     #[must_use]
     pub fn of(&self, weights: &str) -> String {
         match self {
@@ -60,7 +60,7 @@ impl FromStr for Network {
     }
 }
 
-/// A network in a stored record. A new variant is appended, and none is renamed or removed.
+/// A network in a stored record. A new variant is appended; none is renamed or removed.
 #[derive(Serialize, Deserialize)]
 enum Stored {
     Standard,

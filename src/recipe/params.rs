@@ -1,49 +1,47 @@
-//! The macro that declares a group of fields: a struct of options, the table of its fields ([`Field`]) and its parser.
+//! The macro `fields!`: declares a group of fields as a struct of options, a table ([`Field`]) and a parser.
 //!
-//! The fields of an endpoint are a tuple: its own group and the shared ones (`shared`).
+//! An endpoint's fields are a tuple of its specific group and the shared groups (`shared`).
 
 use super::{FieldError, Fields, Kind, Value};
 
-/// Where a field comes from.
+/// Who defines a field or endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The interface specification.
     Specification,
-    /// Backdrop's own addition, marked `x-origin: extension` in the contract.
+    /// Backdrop, beyond the specification; marked `x-origin: extension` in the contract.
     Extension,
 }
 
 /// One row of an endpoint's table of fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// The values that it accepts.
+    /// Accepted values.
     pub kind: Kind,
-    /// The value when it is not sent.
+    /// Value when it is not sent.
     pub default: Option<&'static str>,
     /// Whether it is required, in the request or in its preset.
     pub required: bool,
-    /// Where it comes from.
+    /// Whether the specification or Backdrop defines it.
     pub origin: Origin,
-    /// What it does, for `/docs` and the contract.
+    /// Its effect, for `/docs` and the contract.
     pub about: &'static str,
 }
 
-/// Fields that are read together.
+/// A set of fields parsed together.
 pub(super) trait Group: Default {
-    /// The table.
     fn table() -> Vec<Field>;
 
-    /// Parses the field `name`; nothing when it is not in this group.
+    /// Parses the field `name`; `None` when this group lacks it.
     fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>>;
 
-    /// Parses the field `name` of a preset, which may have another meaning there.
+    /// Parses the field `name` of a preset, where its value may have another meaning.
     fn set_stored(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
         self.set(name, text)
     }
 
-    /// Parses every field.
     fn read(fields: &Fields) -> Result<Self, FieldError> {
         let mut group = Self::default();
         for (name, text) in fields.iter() {
@@ -53,7 +51,7 @@ pub(super) trait Group: Default {
         Ok(group)
     }
 
-    /// The refusal of a field that is not in this group.
+    /// The error for a field that this group lacks.
     fn unknown(name: &str) -> FieldError {
         FieldError::unknown(name, Self::table().iter().map(|field| field.name))
     }
@@ -79,7 +77,7 @@ macro_rules! tuple {
 tuple!(A 0, B 1);
 tuple!(A 0, B 1, C 2);
 
-/// The name of a field: that of its member, or another one.
+/// Name of a field: of its member, or the given name.
 macro_rules! field_name {
     ($field:ident) => {
         stringify!($field)
@@ -90,7 +88,7 @@ macro_rules! field_name {
 }
 pub(super) use field_name;
 
-/// Declares a [`Group`]. Each line reads `/// what it does`, `name: Type = default-as-text-or-nothing`; a name that is a
+/// Declares a [`Group`]. Each line reads `/// effect`, `name: Type = default-as-text-or-nothing`. A name that is a
 /// keyword of Rust reads `member as "name"`.
 macro_rules! fields {
     (
@@ -113,7 +111,7 @@ macro_rules! fields {
                         kind: <$value as $crate::recipe::Value>::KIND,
                         default: $default,
                         required: <$value as $crate::recipe::Value>::REQUIRED,
-                        // The table of endpoints marks those of the specification.
+                        // The table of endpoints marks the fields of the specification.
                         origin: $crate::recipe::Origin::Extension,
                         about: concat!($($about),+),
                     }, )+
@@ -133,7 +131,7 @@ macro_rules! fields {
 }
 pub(super) use fields;
 
-/// Parses one value, with a message that says what was expected.
+/// Parses one value; the error names the accepted values.
 pub(super) fn parse<V: Value>(name: &str, text: &str) -> Result<V, FieldError> {
     V::parse(text).ok_or_else(|| FieldError::invalid(name, text, V::KIND.expected() + V::REASON))
 }

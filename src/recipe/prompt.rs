@@ -6,9 +6,9 @@ use super::values::Value;
 /// A request for a generated backdrop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptRequest {
-    /// What it shows: trimmed, with single spaces between words.
+    /// The text: trimmed, with single spaces between words.
     pub prompt: String,
-    /// The model; nothing leaves the choice to the service.
+    /// The model; `None` leaves the selection to the service.
     pub model: Option<ModelId>,
 }
 
@@ -16,7 +16,7 @@ pub struct PromptRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId(&'static str);
 
-/// The values of `model`: the service's choice, and the ids of the specification.
+/// The values of `model`: `auto`, and the ids of the specification.
 const MODELS: &[&str] = &[
     AUTO,
     "famA-image-2.5-sunburst",
@@ -37,18 +37,18 @@ const MODELS: &[&str] = &[
 const AUTO: &str = "auto";
 
 impl ModelId {
-    /// Every id, in the order of the specification's table: the top models first.
+    /// All ids, in the order of the specification's table: top models first.
     pub fn all() -> impl Iterator<Item = Self> {
         MODELS[1..].iter().map(|id| Self(id))
     }
 
-    /// The model of that id, if it is one.
+    /// The model with this id, if it exists.
     #[must_use]
     pub fn named(id: &str) -> Option<Self> {
         Self::all().find(|model| model.0 == id)
     }
 
-    /// As callers write it.
+    /// The id, as callers write it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.0
@@ -76,7 +76,7 @@ impl Value for ModelChoice {
     }
 }
 
-/// The text of a prompt, as it was sent.
+/// The text of a prompt, as sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt(pub String);
 
@@ -100,7 +100,7 @@ impl Value for Prompt {
 
     fn parse(text: &str) -> Option<Self> {
         let fits = text.chars().count() <= Self::MOST as usize && !text.trim().is_empty();
-        // Control characters are refused, except those that are white space.
+        // Control characters other than white space are refused.
         let is_text = !text.chars().any(|c| c.is_control() && !c.is_whitespace());
         (fits && is_text).then(|| Self(text.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! A rectangle of the source by two corners in pixels or percent, and the lengths that it is written with.
+//! A rectangle of the source by two corners in pixels or percent, and the parser of lengths.
 
 use super::kind::{Kind, TextSpec};
 use super::values::{Value, decimal};
@@ -8,12 +8,11 @@ use crate::image::{Rect, Size};
 /// A rectangle of the source by two corners.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region {
-    /// Left, top, right and bottom, from the source's left and top.
+    /// Left, top, right and bottom, measured from the source's left and top.
     corners: [Length; 4],
 }
 
 impl Region {
-    /// The rectangle with these left, top, right and bottom.
     pub(super) const fn between(corners: [Length; 4]) -> Self {
         Self { corners }
     }
@@ -60,7 +59,7 @@ impl Value for Region {
     }
 }
 
-/// The longest length in pixels that is read.
+/// Maximum length in pixels that is accepted.
 const MAX_PIXELS: u32 = 100_000;
 
 /// A percentage as a share, 0 to 1.
@@ -78,7 +77,7 @@ fn length(text: &str) -> Option<Length> {
     (pixels <= MAX_PIXELS).then_some(Length::Pixels(pixels))
 }
 
-/// The same with a fraction, as editors have it: whole pixels are made of it by `whole`.
+/// As [`length`], with a fraction, as editors write it; `whole` rounds it to pixels.
 pub(super) fn measure(text: &str, whole: impl Fn(f64) -> f64) -> Option<Length> {
     let text = text.trim();
     if text.ends_with('%') {

@@ -1,7 +1,7 @@
 //! Fields and recipe of `/remove`, `/remove-url`, their batches and `/mask`: the subject on transparency, or its matte.
 
 use super::params::{Group, fields};
-use super::shared::{self, Common, Marks, UploadMarks, UrlMarks, finished};
+use super::shared::{self, Common, Marks, UploadMarks, UrlMarks, assemble};
 use super::values::choice;
 use super::{AlphaOnly, CutoutFormat, EdgeChoice, FieldError, Fields, Kind, Picture, Recipe, Value, Work};
 use crate::codec::Channels;
@@ -9,7 +9,6 @@ use crate::compose::Scene;
 use crate::matting::Method;
 
 fields! {
-    /// Fields of `/remove`, `/remove-url` and their batches beside the shared ones.
     struct RemoveFields {
         /// Format of the result; both have alpha.
         format: CutoutFormat = Some("png");
@@ -22,10 +21,9 @@ fields! {
     }
 }
 
-/// What `/mask` answers.
+/// Result of `/mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The matte.
     #[default]
     Matte,
     /// The clean mask before matting.
@@ -35,7 +33,6 @@ pub(super) enum Stage {
 choice!(Stage { "matte" => Self::Matte, "mask" => Self::Mask });
 
 fields! {
-    /// Fields of `/mask` beside the shared ones.
     struct MaskFields {
         /// Format of the result.
         format: CutoutFormat = Some("png");
@@ -50,7 +47,6 @@ fields! {
     }
 }
 
-/// The restriction of batches.
 pub(super) const OF_MANY_PICTURES: &str = "A mask is of one picture: `mask_url` and `mask_mode` are refused.";
 
 /// Uploads, and batches of them.
@@ -82,7 +78,7 @@ pub(super) fn mask(fields: &Fields) -> Result<Recipe, FieldError> {
 }
 
 impl Default for Recipe {
-    /// What `/remove` does without fields.
+    /// The options of `/remove` without fields.
     fn default() -> Self {
         upload(&Fields::default()).expect("every field has a default")
     }
@@ -97,7 +93,7 @@ fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {
         None => {}
     }
     let work = Work::Cut { cut, picture: Picture::Cutout };
-    let mut recipe = finished(work, common, marks, own.format.unwrap_or_default().0, Scene::default());
+    let mut recipe = assemble(work, common, marks, own.format.unwrap_or_default().0, Scene::default());
     shared::set_channels(&mut recipe, own.channels.unwrap_or_default());
     recipe
 }
@@ -151,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_is_soft_hard_or_that_of_the_outline() {
+    fn the_edge_is_soft_hard_or_follows_the_outline() {
         let cut = |sent: &[(&str, &str)]| upload(&fields(sent)).expect("valid").cut().expect("it cuts").clone();
         let edge = |sent: &[(&str, &str)]| (cut(sent).matting.edge, cut(sent).edge_by_kind);
         assert_eq!(edge(&[]), (Edge::Soft, false));
@@ -179,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watermark_of_a_preset_is_the_same_at_every_endpoint() {
+    fn the_watermark_of_a_preset_is_equal_at_every_endpoint() {
         let long = format!("https://example.org/{}.png", "w".repeat(300));
         for (stored, is_picture) in [
             ("https://example.org/w.png", true),
@@ -202,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sent_watermark_is_what_its_endpoint_says_whatever_the_preset_holds() {
+    fn a_sent_watermark_overrides_the_preset_and_is_read_by_its_endpoint() {
         let (text, address) = ([("watermark", "© us")], [("watermark", "https://example.org/w.png")]);
         let by_url = url(&fields(&address).over(&fields(&text))).expect("valid");
         assert_eq!(by_url.scene.watermark.map(|it| it.mark), Some(Mark::Text("https://example.org/w.png".into())));
@@ -212,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_named_together_with_what_was_expected() {
+    fn a_bad_value_is_reported_with_the_expected_values() {
         let message = |name, value| upload(&fields(&[(name, value)])).expect_err(name).to_string();
         assert_eq!(message("edge", "fuzzy"), r#"invalid `edge`: "fuzzy" (expected soft, hard or auto)"#);
         assert_eq!(

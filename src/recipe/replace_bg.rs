@@ -8,7 +8,6 @@ use crate::image::color::Color;
 use crate::image::{OutputFormat, SourceUrl};
 
 fields! {
-    /// Fields of `/replace-bg` beside the shared ones.
     struct ReplaceFields {
         /// Address of a background picture; used when there is no `bg_file`.
         bg_url: SourceUrl = None;
@@ -23,7 +22,6 @@ fields! {
     }
 }
 
-/// All fields of `/replace-bg`.
 pub(super) type Replace = (ReplaceFields, Common, UploadMarks);
 
 pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -34,7 +32,7 @@ pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
     let format = own.format.unwrap_or(usual);
     let is_jpeg = format == OutputFormat::Jpeg;
     let background = match source {
-        // The colour is no more than what is behind the picture.
+        // The colour is only visible behind the picture.
         Some(_) => {
             let behind = if is_jpeg { on_white(color) } else { color };
             Background::Picture { fit: own.fit.unwrap_or_default(), behind }
@@ -81,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_picture_is_white_in_a_jpeg_where_it_is_transparent() {
+    fn the_colour_behind_a_transparent_picture_is_white_in_a_jpeg() {
         for (format, color, expected) in [
             ("jpg", "transparent", Color::WHITE),
             ("jpg", "#FF000080", Color([255, 127, 127, 255])),

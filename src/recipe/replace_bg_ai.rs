@@ -8,10 +8,9 @@ use crate::compose::{Background, Fit, Grounding, Light, Scene};
 use crate::image::color::Color;
 use crate::image::{OutputFormat, Quality, SourceUrl};
 
-/// The path of the endpoint.
+/// Path of the endpoint.
 pub const BACKDROP_PATH: &str = "/replace-bg-ai";
 
-/// The description of the endpoint in the contract.
 pub(super) const DESCRIPTION: &str = "\
 Only for accounts that may generate backdrops. The subject is cut out, the backdrop is generated from `prompt`, and the subject is
 composed on it; the subject's pixels stay unchanged, and the result has the size of the picture unless a size is sent.
@@ -25,17 +24,15 @@ diffusion model; `x-service-prompt-words` lists the words that it recognized. Ba
 prompt, model and aspect ratio.
 ";
 
-/// The default quality of a WebP.
 const WEBP_QUALITY: u8 = 80;
 
-/// Grounding of the subject in a picture without scene data: soft light from above, the horizon a little below the middle.
+/// Grounding in a picture without scene data: soft light from above, the horizon a little below the middle.
 pub const UNKNOWN_GROUNDING: Grounding = Grounding {
     light: Light { shadow_angle: 90.0, shadow_length: 0.0, softness: 0.7, strength: 0.3, tint: [1.0; 3] },
     horizon: Some(0.62),
 };
 
 fields! {
-    /// Fields of `/replace-bg-ai` beside the shared ones.
     struct BackdropFields {
         /// What the backdrop shows, in words. Required, here or in the preset.
         prompt: Prompt = None;
@@ -49,7 +46,7 @@ fields! {
 }
 
 fields! {
-    /// Watermark and despill as `/replace-bg-ai` takes them.
+    /// Watermark and despill of `/replace-bg-ai`, with other forms and defaults than the shared ones.
     struct BackdropMarks {
         /// How much green and blue spill of the old background is removed from the edge: 0 is off, 100 (or `true`) all of it. The default applies on every plan; sending the field needs the Plus plan.
         despill: DespillPercent = Some("100");
@@ -76,10 +73,9 @@ impl OwnMarks for BackdropMarks {
     }
 }
 
-/// All fields of `/replace-bg-ai`.
 type Generated = (BackdropFields, Common, Marked<BackdropMarks>);
 
-/// The table of its fields: the description of `quality` differs from the shared one.
+/// The table of fields; the description of `quality` differs from the shared one.
 pub(super) fn table() -> Vec<Field> {
     let quality = "JPEG and WebP quality; the default is 92 for JPEG and 80 for WebP. Ignored by PNG.";
     let described = |field: Field| if field.name == "quality" { Field { about: quality, ..field } } else { field };

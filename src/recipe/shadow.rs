@@ -8,7 +8,6 @@ use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// Fields of `/shadow` beside the shared ones.
     struct ShadowFields {
         /// Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards.
         angle: Whole<0, 360> = Some("135");
@@ -31,7 +30,6 @@ fields! {
     }
 }
 
-/// All fields of `/shadow`.
 pub(super) type Cast = (ShadowFields, Common, UploadMarks);
 
 pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -57,7 +55,7 @@ pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
     Ok(composed(&common, &marks, format, scene))
 }
 
-/// Cosine and sine, exact at the quarters: a shadow straight down must not be a hair to the side.
+/// Cosine and sine, exact at multiples of 90°, so that a shadow straight down has no sideways offset.
 fn direction(degrees: u32) -> (f32, f32) {
     match degrees % 360 {
         0 => (1.0, 0.0),
@@ -99,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_the_centre_unless_another_is_sent() {
+    fn the_anchor_is_the_centre_by_default() {
         let anchor = |pairs: &[(&str, &str)]| cast(&fields(pairs)).map(|recipe| recipe.scene.anchor);
         assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
         assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");

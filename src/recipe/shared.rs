@@ -1,5 +1,4 @@
-//! Groups of fields that several endpoints share (sizes, cutout options, despill, watermark), and the parts of a recipe that
-//! follow from them.
+//! Groups of fields shared by endpoints (sizes, cutout, despill, watermark), and the parts of a recipe made from them.
 
 use super::params::{Field, Group, fields};
 use super::{
@@ -61,26 +60,23 @@ impl Common {
     }
 }
 
-/// Despill strength and watermark, from the fields of an endpoint.
 pub(super) trait Marks {
     /// Strength of despill, 0 to 1.
     fn despill(&self) -> f32;
-    /// The watermark, and where its picture comes from.
+    /// The watermark, and the address of its picture.
     fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>);
 }
 
-/// Text or picture of a watermark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mark {
-    /// Text.
     Text(WatermarkText),
     /// A picture with this address.
     Picture(SourceUrl),
 }
 
 impl Mark {
-    /// The watermark of a preset, which is the same at every endpoint: an address is a picture. Text that contains `://` but
-    /// is not a valid address is accepted only where the endpoint's own field is text (`is_text`).
+    /// The watermark of a preset, parsed alike at every endpoint: a valid address is a picture. Text that contains
+    /// `://` but is no valid address is accepted only if the endpoint's field is text (`is_text`).
     fn stored(text: &str, is_text: bool) -> Option<Self> {
         match SourceUrl::parse(text) {
             Ok(address) => Some(Self::Picture(address)),
@@ -90,19 +86,17 @@ impl Mark {
     }
 }
 
-/// Watermark and despill from the fields that were sent with a request.
 pub(super) trait OwnMarks: Group {
-    /// Whether `watermark` is text, and not an address.
+    /// Whether `watermark` is text instead of an address.
     const IS_TEXT: bool;
     /// Strength of despill, 0 to 1.
     fn despill(&self) -> f32;
     /// Opacity of the watermark, 0 to 1.
     fn opacity(&self) -> f32;
-    /// The watermark.
     fn mark(&self) -> Option<Mark>;
 }
 
-/// `M`, and the watermark of a preset where none was sent.
+/// Fields `M` of a request, and the watermark of a preset, used if none was sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marked<M> {
     own: M,
@@ -145,9 +139,7 @@ impl<M: OwnMarks> Marks for Marked<M> {
     }
 }
 
-/// Watermark and despill of endpoints with uploads.
 pub(super) type UploadMarks = Marked<UploadFields>;
-/// Watermark and despill of endpoints with a JSON body.
 pub(super) type UrlMarks = Marked<UrlFields>;
 
 fields! {
@@ -206,7 +198,6 @@ impl OwnMarks for UrlFields {
     }
 }
 
-/// The cutout options that the shared fields select.
 pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
     Cut {
         matting: matting::Options {
@@ -231,14 +222,14 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
     }
 }
 
-/// The recipe of a composition: the cutout in `scene`, with the shared fields filled in.
+/// The recipe of a cutout composed in `scene`, with the shared fields filled in.
 pub(super) fn composed(common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
     let work = Work::Cut { cut: cut(common, marks), picture: Picture::Cutout };
-    finished(work, common, marks, format, scene)
+    assemble(work, common, marks, format, scene)
 }
 
-/// The recipe of any work, with the shared fields filled in that are not about cutting out.
-pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
+/// The recipe of any work, with the shared fields that do not concern cutouts filled in.
+pub(super) fn assemble(work: Work, common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
     let (watermark, mark) = marks.watermark();
     Recipe {
         work,
@@ -253,7 +244,7 @@ pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: 
     }
 }
 
-/// Has `recipe` make the colours with alpha, or the matte alone, which takes no watermark.
+/// Sets the output of `recipe` to colours with alpha, or to the matte alone, which has no watermark.
 pub(super) fn set_channels(recipe: &mut Recipe, channels: Channels) {
     recipe.encode.channels = channels;
     if channels == Channels::Alpha {
@@ -266,7 +257,7 @@ pub(super) fn set_channels(recipe: &mut Recipe, channels: Channels) {
 pub(super) const KEEPS_PICTURE: &str = "The whole picture is kept: `decontaminate`, `engine`, `segmentation_model`, \
     `detect=high_recall`, `despill` above 0, `keep_alpha=false`, masks, `box` and points, which are about cutting out, are refused.";
 
-/// The recipe of a retouch. Fields about cutting out are refused where they differ from their defaults.
+/// The recipe of a retouch. Cutout fields with values other than their defaults are refused.
 pub(super) fn retouched(
     retouch: Retouch,
     fields: &Fields,
@@ -295,9 +286,9 @@ pub(super) fn retouched(
         let expected = format!("{usual}, because this endpoint keeps the whole picture");
         return Err(FieldError::invalid(name, value, expected));
     }
-    // What an exact size leaves free is transparent, and white where the format has no alpha.
+    // The free area of an exact size is transparent, or white in a format without alpha.
     let background = if format == OutputFormat::Jpeg { Background::Color(Color::WHITE) } else { Background::Clear };
-    Ok(finished(Work::Retouch(retouch), common, marks, format, Scene { background, ..Scene::default() }))
+    Ok(assemble(Work::Retouch(retouch), common, marks, format, Scene { background, ..Scene::default() }))
 }
 
 /// `color` over white, mixed in encoded values.

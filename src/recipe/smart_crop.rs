@@ -1,13 +1,12 @@
 //! Fields and recipe of `/smart-crop`: the source cropped to its subject.
 
 use super::params::{Group, fields};
-use super::shared::{self, Common, Marks, UploadMarks, finished};
+use super::shared::{self, Common, Marks, UploadMarks, assemble};
 use super::{CropFormat, FieldError, Fields, PaddingPx, Picture, Recipe, RgbaOnly, Work};
 use crate::compose::{Aspect, Background, Framing, Scene};
 use crate::image::OutputFormat;
 
 fields! {
-    /// Fields of `/smart-crop` beside the shared ones.
     struct CropFields {
         /// Padding around the subject in pixels of the source, within the picture. With `aspect` it is equal on opposite sides, within the picture on the farther side.
         padding: PaddingPx = Some("8");
@@ -20,10 +19,8 @@ fields! {
     }
 }
 
-/// The restriction of `/smart-crop`.
 pub(super) const KEEPS_BACKGROUND: &str = "The old background is kept: `despill` above 0 is refused.";
 
-/// All fields of `/smart-crop`.
 pub(super) type Crop = (CropFields, Common, UploadMarks);
 
 pub(super) fn crop(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -40,7 +37,7 @@ pub(super) fn crop(fields: &Fields) -> Result<Recipe, FieldError> {
         ..Scene::default()
     };
     let work = Work::Cut { cut: shared::cut(&common, &marks), picture: Picture::Source };
-    Ok(finished(work, &common, &marks, own.format.map_or(OutputFormat::Png, |format| format.0), scene))
+    Ok(assemble(work, &common, &marks, own.format.map_or(OutputFormat::Png, |format| format.0), scene))
 }
 
 #[cfg(test)]

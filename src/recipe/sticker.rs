@@ -7,7 +7,6 @@ use crate::compose::{Anchor, Framing, Outline, Scene};
 use crate::image::color::Color;
 
 fields! {
-    /// Fields of `/sticker` beside the shared ones.
     struct StickerFields {
         /// Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless `padding` is sent.
         stroke_width: Whole<0, 100> = Some("16");
@@ -24,7 +23,6 @@ fields! {
     }
 }
 
-/// All fields of `/sticker`.
 pub(super) type Sticker = (StickerFields, Common, UploadMarks);
 
 pub(super) fn sticker(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -52,7 +50,7 @@ mod tests {
     use crate::recipe::tests::fields;
 
     #[test]
-    fn no_stroke_is_the_same_as_remove_unless_padding_is_sent() {
+    fn no_stroke_equals_remove_unless_padding_is_sent() {
         let framing = |pairs: &[(&str, &str)]| sticker(&fields(pairs)).expect("valid").scene.framing;
         assert_eq!(framing(&[]), Framing::Trimmed { padding: 32 });
         assert_eq!(framing(&[("stroke_width", "0")]), Framing::Whole);
@@ -61,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_the_centre_unless_another_is_sent() {
+    fn the_anchor_is_the_centre_by_default() {
         let anchor = |pairs: &[(&str, &str)]| sticker(&fields(pairs)).map(|recipe| recipe.scene.anchor);
         assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
         assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");

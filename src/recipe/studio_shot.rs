@@ -7,13 +7,11 @@ use crate::compose::{Anchor, Aspect, Background, Enhance, Framing, Padding, Resi
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
-/// The description of the endpoint in the contract.
 pub(super) const DESCRIPTION: &str = "\
 The shadow is black, of 35 % opacity, 8 pixels to the right and 12 down, and blurred with a standard deviation of 10 pixels; it is
 mixed with the background in encoded (sRGB) values. A step of `bg_blur` is a standard deviation of 0.05 % of the picture's longer side.";
 
 fields! {
-    /// Fields of `/studio-shot` beside the shared ones.
     struct StudioFields {
         /// Colour of the background.
         bg_color: Color = Some("#FFFFFF");
@@ -40,16 +38,14 @@ fields! {
     }
 }
 
-/// All fields of `/studio-shot`.
 pub(super) type Studio = (StudioFields, Common, UploadMarks);
 
-/// The shadow of the interface specification; its σ is the default of `/shadow`.
+/// The shadow of the interface specification. Its σ equals the default of `/shadow`.
 pub(super) const SHADOW: Shadow = Shadow { color: Color::BLACK, opacity: 0.35, dx: 8.0, dy: 12.0, sigma: 10.0 };
 
-/// The default padding.
 const PADDING: Padding = Padding::Share(0.1);
 
-/// The scene of a studio shot on a plain colour, with every other default.
+/// The scene of a studio shot on a plain colour, with defaults otherwise.
 pub(super) fn plain(color: Color, aspect: Option<Aspect>) -> Scene {
     Scene {
         framing: Framing::Padded { aspect, padding: PADDING },
@@ -92,7 +88,7 @@ pub(super) fn studio(fields: &Fields) -> Result<Recipe, FieldError> {
     Ok(composed(&common, &marks, format, scene))
 }
 
-/// The shorter side of the largest canvas that these sizes allow; nothing where it depends on the subject.
+/// The shorter side of the largest canvas of these sizes; `None` if it depends on the subject.
 fn shorter_side(resize: &Resize, aspect: Option<Aspect>) -> Option<u32> {
     let aspect = aspect.unwrap_or(Aspect::SQUARE);
     let across = |width: u32| (f64::from(width) * f64::from(aspect.height()) / f64::from(aspect.width())) as u32;
@@ -143,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blur_of_one_is_that_of_true() {
+    fn a_blur_of_one_means_true() {
         let background = |blur| recipe(&[("bg_blur", blur)]).scene.background;
         assert_eq!(background("1"), background("true"));
         assert_eq!(background("2"), Background::Blurred { intensity: 2, behind: Color::WHITE });
@@ -151,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_the_centre_unless_another_is_sent() {
+    fn the_anchor_is_the_centre_by_default() {
         assert_eq!(recipe(&[]).scene.anchor, Anchor::Center);
         assert_eq!(recipe(&[("anchor", "center")]).scene.anchor, Anchor::Center);
         assert_eq!(recipe(&[("anchor", "auto")]).scene.anchor, Anchor::Auto);

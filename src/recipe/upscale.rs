@@ -7,7 +7,6 @@ use crate::image::OutputFormat;
 use crate::model::Factor;
 
 fields! {
-    /// Fields of `/upscale` beside the shared ones.
     struct UpscaleFields {
         /// Factor of enlargement in width and height; neither side of the result exceeds 8192 pixels.
         scale: Scale = Some("2");
@@ -18,7 +17,6 @@ fields! {
     }
 }
 
-/// All fields of `/upscale`.
 pub(super) type Upscale = (UpscaleFields, Common, UploadMarks);
 
 pub(super) fn upscale(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -35,7 +33,7 @@ mod tests {
     use crate::recipe::tests::fields;
 
     #[test]
-    fn the_picture_is_enlarged_and_nothing_else() {
+    fn the_picture_is_only_enlarged() {
         for (pairs, factor) in
             [(&[][..], Factor::Two), (&[("scale", "2")], Factor::Two), (&[("scale", "4")], Factor::Four)]
         {

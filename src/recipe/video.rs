@@ -11,13 +11,13 @@ use std::sync::LazyLock;
 /// The path of the endpoint.
 pub const VIDEO_PATH: &str = "/video/remove";
 
-/// What it does, in a sentence.
+/// Summary of the endpoint, one sentence.
 pub const VIDEO_ABOUT: &str = "Cuts the subject out of a clip: makes a job, whose state is at /jobs/{job_id}.";
 
-/// Every field of `/video/remove` but the clip.
+/// All fields of `/video/remove` except the clip.
 pub static VIDEO_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(VideoFields::table);
 
-/// The file that a clip becomes.
+/// File format of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VideoFormat {
     /// VP9 with alpha in WebM.
@@ -39,7 +39,7 @@ impl VideoFormat {
     /// Every format.
     pub const ALL: [Self; 6] = [Self::Webm, Self::Mov, Self::Mp4, Self::PngSequence, Self::Gif, Self::Webp];
 
-    /// Its value in the field `format`.
+    /// Value of the field `format`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl VideoFormat {
         }
     }
 
-    /// The extension of its files.
+    /// File extension.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl VideoFormat {
         }
     }
 
-    /// The media type of its files, which no other format has.
+    /// Media type, unique among the formats.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -78,7 +78,7 @@ impl VideoFormat {
         }
     }
 
-    /// Whether it has alpha.
+    /// Whether the format has alpha.
     #[must_use]
     pub const fn has_alpha(self) -> bool {
         match self {
@@ -97,31 +97,30 @@ choice!(VideoFormat {
     "webp" => Self::Webp,
 });
 
-/// What is made of one clip, with every default filled in.
+/// The processing of one clip, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoRecipe {
     /// Format of the result.
     pub format: VideoFormat,
     /// The cutout in colour, or its matte in grey.
     pub channels: Channels,
-    /// Colour behind the subject; nothing keeps it transparent.
+    /// Colour behind the subject; `None` keeps it transparent.
     pub background: Option<Color>,
-    /// Strength of temporal smoothing, 0 (each frame by itself) to 100.
+    /// Strength of temporal smoothing, 0 (no smoothing) to 100.
     pub smoothing: u8,
     /// Whether a frame with real transparency keeps its alpha as its matte.
     pub keep_alpha: bool,
-    /// Whether the sound is kept, where the format has an audio track.
+    /// Whether the sound is kept, if the format has an audio track.
     pub audio: bool,
     /// Text drawn over every frame for a sandbox key.
     pub stamp: Option<&'static str>,
-    /// The model that the request names.
+    /// The model named by the request.
     pub named_model: Option<ModelRef>,
     /// The segmentation network of all frames.
     pub network: Network,
 }
 
 fields! {
-    /// Fields of `/video/remove` beside the clip.
     struct VideoFields {
         /// Format of the result: `webm` is VP9 with alpha, `mov` ProRes 4444, `png_sequence` a ZIP archive of PNG files. `mp4` has no alpha and needs `bg_color` or `channels=alpha`; the alpha of `gif` is binary.
         format: VideoFormat = Some("webm");
@@ -142,7 +141,6 @@ fields! {
     }
 }
 
-/// The address of a job's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WebhookUrl(SourceUrl);
 
@@ -160,25 +158,26 @@ impl Value for WebhookUrl {
 }
 
 impl VideoRecipe {
-    /// Validates one field by itself; what depends on other fields is checked in [`VideoRecipe::of`].
+    /// Validates one field by itself; [`VideoRecipe::of`] checks dependences on other fields.
     ///
     /// # Errors
-    /// [`FieldError`] when there is no such field, or it does not take the value.
+    /// [`FieldError`] when no field has this name, or it refuses the value.
     pub fn validate_field(name: &str, value: &str) -> Result<(), FieldError> {
         let unknown = || Err(VideoFields::unknown(name));
         VideoFields::default().set(name, value).unwrap_or_else(unknown)
     }
 
-    /// Validates every field and fills in the defaults: the built-in network and no stamp, which do not follow from fields alone.
+    /// Validates every field and fills in the defaults. The network is the built-in one and there is no stamp: neither
+    /// follows from fields alone.
     ///
     /// # Errors
-    /// [`FieldError`] for the first field that cannot be used.
+    /// [`FieldError`] for the first field that is refused.
     pub fn of(fields: &Fields) -> Result<Self, FieldError> {
         let own = VideoFields::read(fields)?;
         let format = own.format.unwrap_or_default();
         let channels = own.channels.unwrap_or_default();
         let sent = fields.get("bg_color").unwrap_or_default();
-        // A fully transparent colour is no background.
+        // A fully transparent colour counts as no background.
         let background = own.bg_color.filter(|Color([.., alpha])| *alpha > 0);
         if channels == Channels::Alpha && background.is_some() {
             return Err(FieldError::invalid(
@@ -206,7 +205,7 @@ impl VideoRecipe {
     }
 }
 
-/// The address of the webhook at the end of the job. The fields must have been validated.
+/// Address of the webhook at the end of the job. The fields must be validated.
 #[must_use]
 pub fn webhook_url(fields: &Fields) -> Option<SourceUrl> {
     fields.get("webhook_url").and_then(WebhookUrl::parse).map(|WebhookUrl(url)| url)
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_documented_default_is_what_an_empty_request_gets() {
+    fn every_documented_default_is_the_value_of_an_empty_request() {
         let empty = recipe(&[]).expect("no fields");
         let expected = VideoRecipe {
             format: VideoFormat::Webm,
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused_by_name() {
+    fn invalid_values_are_refused_by_name() {
         for (name, value) in [
             ("format", "avi"),
             ("channels", "rgb"),
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_formats_have_a_name_or_a_media_type_in_common() {
+    fn names_and_media_types_of_formats_are_unique() {
         for (at, one) in VideoFormat::ALL.iter().enumerate() {
             assert_eq!(VideoFormat::parse(one.name()), Some(*one));
             for other in &VideoFormat::ALL[..at] {

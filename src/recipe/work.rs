@@ -1,4 +1,4 @@
-//! [`Recipe`]: everything that the pipeline needs to make one picture, with all defaults filled in.
+//! [`Recipe`]: all parameters of one picture for the pipeline, with all defaults filled in.
 
 use super::guidance::{Guidance, MaskSource};
 use super::network::Network;
@@ -10,21 +10,21 @@ use crate::model::Factor;
 use crate::model::weights::BuiltIn;
 use crate::{codec, compose, matting};
 
-/// What the pipeline makes of one source.
+/// All parameters of one picture.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// What is done with the source before it is put into the scene.
+    /// The work on the source before it is placed in the scene.
     pub work: Work,
-    /// What surrounds it.
+    /// Parameters of the composition.
     pub scene: compose::Scene,
     /// Format and quality of the result.
     pub encode: codec::EncodeOptions,
-    /// Pictures that it needs beside the source.
+    /// Required pictures other than the source.
     pub inputs: RequiredInputs,
 }
 
 impl Recipe {
-    /// How the subject is cut out; nothing for a retouch.
+    /// Parameters of the cutout; `None` for a retouch.
     #[must_use]
     pub const fn cut(&self) -> Option<&Cut> {
         match &self.work {
@@ -33,7 +33,7 @@ impl Recipe {
         }
     }
 
-    /// The same, mutable.
+    /// Parameters of the cutout, to change; `None` for a retouch.
     pub const fn cut_mut(&mut self) -> Option<&mut Cut> {
         match &mut self.work {
             Work::Cut { cut, .. } => Some(cut),
@@ -41,15 +41,15 @@ impl Recipe {
         }
     }
 
-    /// Sets the network, where a subject is cut out.
+    /// Sets the network, if a subject is cut out.
     pub fn cut_out_by(&mut self, network: impl Into<Network>) {
         if let Some(cut) = self.cut_mut() {
             cut.network = network.into();
         }
     }
 
-    /// The same for a source within `limits`: the result may be as large as the largest source, where that is larger than
-    /// [`compose::MAX_SIDE`] and a file of its format can be.
+    /// The recipe for a source within `limits`: a result may be as large as the largest source, if this exceeds
+    /// [`compose::MAX_SIDE`] and the format can store it.
     #[must_use]
     pub fn within(&self, limits: &codec::Limits) -> Self {
         let side = limits.max_side.max(compose::MAX_SIDE).min(codec::longest_side(self.encode.format));
@@ -58,7 +58,7 @@ impl Recipe {
         recipe
     }
 
-    /// The embedded weights that its work needs, except those of segmentation, which a configured file may replace.
+    /// The embedded weights that the work needs, without segmentation's, which a configured file may replace.
     #[must_use]
     pub fn built_in(&self) -> Vec<BuiltIn> {
         let (finds, restores, enlarges) = match self.work {
@@ -73,28 +73,28 @@ impl Recipe {
     }
 }
 
-/// What is done with the source.
+/// The work on the source.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// Its subject is segmented.
+    /// The subject is segmented.
     Cut {
-        /// How.
+        /// Parameters of the cutout.
         cut: Cut,
-        /// What of the source is then put into the scene.
+        /// The part of the source that is placed in the scene.
         picture: Picture,
     },
-    /// The whole picture is kept, enlarged or with restored faces; nothing is cut out.
+    /// The whole picture is kept, enlarged or with restored faces, without a cutout.
     Retouch(Retouch),
 }
 
-/// What is done with a picture that is kept whole.
+/// The work on a picture that is kept whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Retouch {
-    /// It is enlarged.
+    /// Enlarges it.
     Enlarge(Factor),
-    /// The faces in it are restored.
+    /// Restores its faces.
     Faces {
-        /// The factor by which it is enlarged first.
+        /// Factor by which it is enlarged first.
         enlarge: Option<Factor>,
         /// Weight of the restored face in the result, 0 to 1.
         strength: f32,
@@ -105,7 +105,7 @@ impl Retouch {
     /// The default weight of a restored face.
     pub const STRENGTH: f32 = 0.8;
 
-    /// The factor by which the source is enlarged.
+    /// Factor by which the source is enlarged.
     #[must_use]
     pub const fn factor(self) -> Option<Factor> {
         match self {
@@ -115,31 +115,31 @@ impl Retouch {
     }
 }
 
-/// How the subject is cut out.
+/// Parameters of the cutout.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// From the mask to the matte; [`Cut::matting_of`] has the options of a mask.
+    /// Options from mask to matte; [`Cut::matting_of`] adapts them to a mask.
     pub matting: matting::Options,
-    /// Whether the edge follows from the kind of the subject's outline.
+    /// Whether the kind of the subject's outline selects the edge.
     pub edge_by_kind: bool,
-    /// Whether the alpha of an input with real transparency is kept as its matte.
+    /// Whether an input with real transparency keeps its alpha as its matte.
     pub keep_alpha: bool,
-    /// How many passes the network makes.
+    /// Number of the network's passes.
     pub detect: Detect,
-    /// Another cutout pipeline than the default.
+    /// A cutout pipeline other than the default.
     pub engine: Option<CutEngine>,
-    /// The model that the fields name.
+    /// The model named by the fields.
     pub named_model: Option<ModelRef>,
-    /// The network, by the named model or the request's header, else by the account or the configuration.
+    /// The network, from the named model or the request's header, else from the account or the configuration.
     pub network: Network,
-    /// Everything outside of it is background.
+    /// Region of the subject; everything outside is background.
     pub region: Option<Region>,
-    /// What the caller says about where the subject is.
+    /// The caller's guidance.
     pub guidance: Box<Guidance>,
 }
 
 impl Cut {
-    /// From a mask whose subject has this outline to the matte.
+    /// Options from mask to matte for a subject with this outline.
     #[must_use]
     pub fn matting_of(&self, outline: Option<EdgeKinds>) -> matting::Options {
         match outline {
@@ -149,32 +149,32 @@ impl Cut {
     }
 }
 
-/// What of the source is put into the scene.
+/// The part of the source that is placed in the scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Picture {
     /// The subject alone.
     Cutout,
     /// The subject by its clean mask, before matting.
     CleanMask,
-    /// The subject alone, and the faces in it are detected to classify the subject.
+    /// The subject alone; its faces are detected to classify it.
     Classified,
-    /// The source itself; the subject only determines the crop.
+    /// The uncut source; the subject only determines the crop.
     Source,
-    /// The subject as a portrait where it has a face, else the subject alone.
+    /// The subject as a portrait if it has a face, else the subject alone.
     Portrait(Portrait),
 }
 
-/// How the scene of a portrait differs from that of a subject without a face.
+/// Differences of a portrait's scene from the scene of a subject without a face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portrait {
-    /// Aspect of the result; the default is that of an exact box, else square.
+    /// Aspect of the result; default: the aspect of an exact box, else square.
     pub aspect: Option<compose::Aspect>,
     /// Whether the face is restored.
     pub restore_face: bool,
 }
 
 impl Portrait {
-    /// `scene` for a portrait: framed by the head, and without the drop shadow of an object in front of a wall.
+    /// `scene` for a portrait: framed by the head, without the drop shadow of an object in front of a wall.
     #[must_use]
     pub fn scene(&self, scene: &compose::Scene, head: compose::Head) -> compose::Scene {
         let framing = compose::Framing::Portrait { aspect: self.aspect, head };
@@ -182,7 +182,7 @@ impl Portrait {
     }
 }
 
-/// Pictures that a recipe needs beside the source.
+/// Required pictures other than the source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequiredInputs {
     /// The new background.
@@ -193,13 +193,13 @@ pub struct RequiredInputs {
     pub mask: Option<MaskSource>,
 }
 
-/// Where a background comes from.
+/// Source of a background.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Uploaded with the request.
     Attached,
     /// Fetched from this address.
     Url(SourceUrl),
-    /// Generated from a prompt: by an image API, which makes it a file, else by the built-in generator.
+    /// Generated from a prompt: by an image API, which makes a file of it, else by the built-in generator.
     Generated(PromptRequest),
 }

@@ -17,7 +17,7 @@ pub struct AddressRange(IpNet);
 pub struct NotARange(String);
 
 impl AddressRange {
-    /// Whether `address` is in it. IPv4 addresses mapped to IPv6 (`::ffff:a.b.c.d`) count as IPv4.
+    /// Whether the range contains `address`. IPv4 addresses mapped to IPv6 (`::ffff:a.b.c.d`) count as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
@@ -30,7 +30,7 @@ impl FromStr for AddressRange {
     fn from_str(text: &str) -> Result<Self, NotARange> {
         let address = || text.parse().ok().map(|address: IpAddr| IpNet::from(address.to_canonical()));
         let range: Option<IpNet> = text.parse().ok().or_else(address);
-        // Addresses are compared in their IPv4 form, so a range of mapped ones would hold none.
+        // Addresses are compared in their IPv4 form, so a range of mapped addresses would contain none.
         let is_mapped = |range: &IpNet| range.prefix_len() >= 96 && range.addr().to_canonical() != range.addr();
         range
             .filter(|range| range.trunc() == *range && !is_mapped(range))
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_contains_its_ends_and_not_their_neighbours() {
+    fn a_range_contains_its_ends_but_not_their_neighbours() {
         for (text, inside, outside) in [
             ("192.0.2.1", ["192.0.2.1", "::ffff:192.0.2.1"], ["192.0.2.0", "192.0.2.2"]),
             ("10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0"]),

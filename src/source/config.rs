@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Host;
 
-/// A longer fetch would outlive its request.
+/// Maximum timeout; a longer fetch would outlive its request.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How callers' URLs are fetched.
+/// Settings of fetching callers' URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FetchConfig {
-    /// Timeout for fetching a picture by its URL, from name resolution to the last byte, redirect included.
+    /// Time limit of fetching a picture by its URL, from name resolution to the last byte, including a redirect.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub timeout: Duration,
     /// Origins, each `host:port`, that may have non-public addresses. Every caller can reach them.
     pub private_origins: Vec<String>,
-    /// Addresses and ranges of addresses (CIDR) that are never fetched from, even when `private_origins` lists them: above
-    /// all the public address that a NAT gives this machine. Those of its own interfaces are always refused.
+    /// Addresses and address ranges (CIDR) that are never fetched from, even if `private_origins` lists them; above all
+    /// the public address that a NAT gives this machine. The addresses of this machine's interfaces are always refused.
     pub deny: Vec<AddressRange>,
     /// A PEM file of certificate authorities to trust in addition to the built-in ones.
     pub extra_ca: Option<PathBuf>,
@@ -32,7 +32,7 @@ impl Default for FetchConfig {
 }
 
 impl FetchConfig {
-    /// Validates this section; each mistake as a sentence.
+    /// The mistakes in this section, each a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let mut mistakes = Vec::new();

@@ -6,11 +6,11 @@ use crate::image::SourceUrl;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::Host;
 
-/// Reads `bytes` as an address in every form. No address that the standard library knows as special counts as public, in
-/// whatever notation it is written, and what was read is read again from its text.
+/// Reads `bytes` as an address in every form.
 ///
 /// # Panics
-/// When that is not so.
+/// When a notation of an address that the standard library knows as special counts as public, or a value that was read
+/// does not survive its text form.
 pub fn address(bytes: &[u8]) {
     if let Some(octets) = bytes.first_chunk::<4>() {
         check(Ipv4Addr::from(*octets).into());
@@ -32,7 +32,7 @@ pub fn address(bytes: &[u8]) {
         match url.as_url().host() {
             Some(Host::Ipv4(ip)) => check(ip.into()),
             Some(Host::Ipv6(ip)) => check(ip.into()),
-            // A name that a resolver of the C library would take for an address.
+            // A name that the C library's resolver would take for an address.
             Some(Host::Domain(name)) => assert!(name.parse::<IpAddr>().is_err(), "{name} is an address"),
             None => panic!("{url:?} has no host"),
         }
@@ -51,7 +51,7 @@ fn check(ip: IpAddr) {
     if let IpAddr::V4(ip) = ip {
         let segments = ip.to_ipv6_mapped();
         assert_eq!(is_global(segments.into()), is_global(ip.into()), "{ip} as {segments}");
-        // Written as a 6to4 address it may be refused for more reasons, never for fewer.
+        // As a 6to4 address it may be refused for more reasons, never for fewer.
         let [a, b, c, d] = ip.octets().map(u16::from);
         let relayed = Ipv6Addr::new(0x2002, a << 8 | b, c << 8 | d, 0, 0, 0, 0, 1);
         assert!(is_global(ip.into()) || !is_global(relayed.into()), "{relayed}");

@@ -1,15 +1,15 @@
 //! Classifies IP addresses as globally routed unicast or special-purpose, to prevent server-side request forgery.
 //!
-//! Callers' URLs may reach globally routed unicast addresses only: services at the others trust their clients by their
-//! network position. The tables are the special-purpose registries of IANA (RFC 6890,
+//! Callers' URLs may reach globally routed unicast addresses only: services at other addresses trust their clients by
+//! network position. The tables are IANA's special-purpose registries (RFC 6890,
 //! <https://www.iana.org/assignments/iana-ipv4-special-registry>,
-//! <https://www.iana.org/assignments/iana-ipv6-special-registry>), whole: the few blocks in them that are routed
-//! globally (anycast of AS112, AMT, PCP and TURN) are services that a network often runs itself, and serve no pictures.
-//! In IPv6 only 2000::/3 is allocated (RFC 4291, section 2.4), so everything outside it is refused without a list.
+//! <https://www.iana.org/assignments/iana-ipv6-special-registry>) in full. Their few globally routed blocks (anycast of
+//! AS112, AMT, PCP and TURN) belong to services that networks often run internally and that serve no pictures. In IPv6
+//! only 2000::/3 is allocated (RFC 4291, section 2.4), so everything else is refused without a list.
 //!
-//! An IPv6 address that embeds an IPv4 address has to pass both checks; IPv4 addresses embed nothing further. A
-//! network's own translation prefix (RFC 6052, section 2.2) cannot be detected here; its operator must not let the daemon
-//! reach internal addresses through it.
+//! An IPv6 address with an embedded IPv4 address must pass both checks; IPv4 addresses embed nothing further. A
+//! network's specific translation prefix (RFC 6052, section 2.2) cannot be detected here; its operator must not let the
+//! daemon reach internal addresses through it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -64,7 +64,7 @@ fn is_global_v4(ip: Ipv4Addr) -> bool {
     !SPECIAL_V4.iter().any(|(first, bits)| (u32::from(ip) ^ u32::from(*first)) >> (32 - bits) == 0)
 }
 
-/// The IPv4 addresses embedded in `ip`, at which its packets end or through which they are routed.
+/// The IPv4 addresses embedded in `ip` at which its packets end or through which they are routed.
 pub(super) fn embedded_v4(ip: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
     let segments = match ip {
         IpAddr::V4(_) => None,
@@ -73,13 +73,13 @@ pub(super) fn embedded_v4(ip: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     let router = segments.and_then(|segments| match segments {
         // IPv4-mapped (RFC 4291, section 2.5.5.2): the system connects to the IPv4 address.
-        // NAT64's well-known prefix (RFC 6052): a translator does, on networks that have only IPv6.
+        // NAT64's well-known prefix (RFC 6052): on IPv6-only networks a translator connects to it.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
         // 6to4 (RFC 3056): packets go to the router at the IPv4 address.
         [0x2002, high, low, ..] => Some(v4(high, low)),
         _ => None,
     });
-    // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address, whatever the prefix, 6to4's included.
+    // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address for any prefix, even 6to4's.
     let host = segments.and_then(|segments| match segments {
         [_, _, _, _, 0x0000 | 0x0200, 0x5efe, high, low] => Some(v4(high, low)),
         _ => None,
@@ -90,7 +90,7 @@ pub(super) fn embedded_v4(ip: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
 fn is_global_v6(ip: Ipv6Addr) -> bool {
     let within = |(first, bits): &(Ipv6Addr, u32)| (u128::from(ip) ^ u128::from(*first)) >> (128 - bits) == 0;
     let is_unicast = within(&UNICAST_V6) && !SPECIAL_V6.iter().any(within);
-    // Not unicast themselves: only the IPv4 address that the system or the translator connects to counts.
+    // These are not unicast: only the IPv4 address to which the system or the translator connects counts.
     let is_translated = matches!(ip.segments(), [0, 0, 0, 0, 0, 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..]);
     embedded_v4(ip.into()).all(is_global_v4) && (is_translated || is_unicast)
 }
@@ -123,7 +123,7 @@ mod tests {
         for text in ["1.2.3.4", "::1.2.3.4", "2a00::1.2.3.4", "::ffff:0:1.2.3.4"] {
             assert!(embedded(text).is_empty(), "{text}");
         }
-        // ISATAP behind 6to4: both ends count.
+        // ISATAP behind 6to4: both addresses count.
         let both = "2002:808:808::5efe:a00:1";
         assert_eq!(embedded(both), [Ipv4Addr::new(8, 8, 8, 8), Ipv4Addr::new(10, 0, 0, 1)]);
         assert!(!is_global(both.parse().expect("an address")));

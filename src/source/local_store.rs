@@ -1,18 +1,18 @@
 //! A local folder as an [`ObjectStore`], for resumable bulk runs.
 //!
-//! Wraps `object_store`'s [`LocalFileSystem`]; the differences make an interrupted run repeatable:
+//! Wraps `object_store`'s [`LocalFileSystem`], with differences that make an interrupted run repeatable:
 //!
-//! - Listings are sorted by name in each folder, so that two runs have the same order. Hidden files and linked folders
-//!   are left out, as by `backdrop remove`; a name that no key can have, because it is not Unicode or has control
-//!   characters, is listed as unaddressable with what is below it, and does not end the listing.
-//! - An object is written under a hidden random name, then renamed: of several writes at once, in this process or in others
-//!   that share the folder, the last one is the object. A write that a crash interrupts leaves its hidden file.
+//! - Listings are sorted by name in each folder, so that two runs have one order. Hidden files and linked folders are
+//!   left out, as in `backdrop remove`. A name that no key can contain (not Unicode, or with control characters) is
+//!   listed as unaddressable, like everything below it, and does not end the listing.
+//! - An object is written under a hidden random name, then renamed. Of concurrent writes, in this process or others
+//!   that share the folder, the last one remains. A write interrupted by a crash leaves its hidden file.
 //! - An object's version is its size and modification time, without the inode, so that a copied folder is unchanged.
-//! - Media types and metadata, which files do not have, are dropped instead of refused.
+//! - Media types and metadata, which files lack, are dropped instead of refused.
 //!
-//! A store may be confined to its folder, for callers who may use no other: listing, reading and writing then resolve symbolic
-//! links and refuse those that lead out of it. The check precedes the access, so it does not hold against a process on this
-//! machine that exchanges folders for links at that very moment.
+//! A store may be confined to its folder, for callers who may use no other: listing, reading and writing then resolve
+//! symbolic links and refuse links out of the folder. The check precedes the access, so it does not protect against a
+//! local process that replaces folders by links at that moment.
 
 use super::place::canonical;
 use super::unaddressable_keys::encode_unaddressable;
@@ -35,10 +35,8 @@ use tokio::sync::mpsc;
 /// Listed entries buffered ahead of the reader.
 const BUFFERED_ENTRIES: usize = 1024;
 
-/// Prefix of temporary file names.
 const TEMPORARY_PREFIX: &str = ".backdrop-";
 
-/// An object store in a local folder.
 #[derive(Debug)]
 pub(super) struct LocalStore {
     inner: LocalFileSystem,
@@ -47,18 +45,17 @@ pub(super) struct LocalStore {
 }
 
 impl LocalStore {
-    /// The existing folder `root`.
+    /// A store in the existing folder `root`.
     pub(super) fn new(root: &FilePath) -> Result<Self> {
         Ok(Self { inner: LocalFileSystem::new_with_prefix(root)?, root: root.to_owned(), is_confined: false })
     }
 
-    /// As [`Self::new`], for a canonical path: links that lead out of it are left out of listings, and are neither read nor
-    /// written through.
+    /// As [`Self::new`], for a canonical path. Links out of the folder are neither listed nor read or written through.
     pub(super) fn confined(root: &FilePath) -> Result<Self> {
         Ok(Self { is_confined: true, ..Self::new(root)? })
     }
 
-    /// Refuses a path outside of the folder that the store is confined to.
+    /// Refuses a path outside of a confined store's folder.
     async fn require_inside(&self, path: &FilePath) -> Result<()> {
         if !self.is_confined {
             return Ok(());
@@ -67,7 +64,7 @@ impl LocalStore {
         tokio::task::spawn_blocking(move || require_inside(&path, &root)).await?.map_err(store_error)
     }
 
-    /// Refuses an object to write whose folder is outside. A link in its place is replaced, not followed.
+    /// Refuses to write an object into a folder outside. A link at the object's path is replaced, not followed.
     async fn require_folder_inside(&self, location: &Path) -> Result<()> {
         let path = self.inner.path_to_filesystem(location)?;
         self.require_inside(path.parent().unwrap_or(&path)).await
@@ -198,9 +195,9 @@ struct Dropped;
 /// A path below the root.
 #[derive(Clone, Debug)]
 struct Key {
-    /// Up to the first name that no key can have.
+    /// The path up to the first name that no key can contain.
     plain: String,
-    /// From that name on; mostly empty.
+    /// The path from that name on; usually empty.
     unaddressable: Vec<u8>,
 }
 
@@ -227,7 +224,7 @@ impl Key {
     }
 }
 
-/// Refuses a path that is not below `root` when symbolic links are resolved, as far as it exists.
+/// Refuses a path that is not below `root` after symbolic links are resolved, as far as it exists.
 fn require_inside(path: &FilePath, root: &FilePath) -> io::Result<()> {
     if canonical(path)?.starts_with(root) {
         return Ok(());
@@ -236,7 +233,7 @@ fn require_inside(path: &FilePath, root: &FilePath) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-/// Lists the files below `folder`, whose key is `key`; without those that links lead to outside of `confined_to`.
+/// Lists the files below `folder`, whose key is `key`, without links out of `confined_to`.
 fn walk(
     folder: &FilePath,
     key: &Key,
@@ -261,12 +258,12 @@ fn walk(
         if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // Skips files deleted since the folder was read, and dangling links.
+        // Skips dangling links and files deleted since the folder was read.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         let key = key.join(&name);
         let is_link = || fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink());
         if metadata.is_dir() {
-            // A link to a folder may lead back up.
+            // A link to a folder may lead to a parent.
             if !is_link() {
                 walk(&path, &key, confined_to, listed)?;
             }
@@ -290,7 +287,7 @@ fn write(path: &FilePath, payload: &PutPayload) -> io::Result<()> {
     let mut file = File::create_new(&staged)?;
     let mut finish = || {
         payload.iter().try_for_each(|chunk| file.write_all(chunk))?;
-        // Without these syncs a crash of the machine could leave an empty file, or none.
+        // Without these syncs a crash of the machine could leave an empty file or none.
         file.sync_data()?;
         fs::rename(&staged, path)?;
         File::open(folder)?.sync_all()
@@ -358,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writing_again_replaces_the_file_and_leaves_no_other() {
+    async fn writing_again_replaces_the_file_without_temporary_files() {
         let root = tempfile::tempdir().unwrap();
         let folder = LocalStore::new(root.path()).unwrap();
         let key = Path::from("a/b c.png");
@@ -370,7 +367,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_confined_folder_is_not_left_through_links() {
+    async fn links_do_not_lead_out_of_a_confined_folder() {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -401,7 +398,7 @@ mod tests {
             assert!(store.put(&Path::from(key), "y".into()).await.is_err(), "{key}");
             assert!(store.put_multipart(&Path::from(key)).await.is_err(), "{key}");
         }
-        // A link in the object's place is replaced.
+        // A link at the object's path is replaced.
         for key in ["same/new.png", "new/folder/new.png", "c.jpg"] {
             store.put(&Path::from(key), "y".into()).await.unwrap();
         }
@@ -419,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_writes_at_once_one_is_the_object() {
+    fn of_two_concurrent_writes_one_remains() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("object");
         let contents = [vec![1_u8; 8 << 20], vec![2; 8 << 20]];

@@ -1,4 +1,4 @@
-//! Where pictures come from besides uploads: callers' URLs (SSRF-safe HTTPS) and object storage.
+//! Sources of pictures other than uploads: callers' URLs (SSRF-safe HTTPS) and object storage.
 
 mod address_range;
 mod config;

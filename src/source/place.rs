@@ -1,34 +1,34 @@
-//! A place in object storage by its URL, compared with others by its segments, without opening it.
+//! A location in object storage, parsed from a URL and compared by path segments, without opening it.
 
 use object_store::path::Path;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use url::{Position, Url};
 
-/// A bucket or the root of the file system, and the key of a folder or an object in it.
+/// A bucket or the root of the file system, and the key of a folder or object in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// In one spelling for each key.
+    /// The URL, normalised: one spelling for each key.
     url: String,
     /// Scheme and bucket: `s3://shop`, or `file://`.
     root: String,
-    /// Decoded, so that two ways to write one key are equal.
+    /// The key, decoded, so that two spellings of a key are equal.
     key: Path,
 }
 
 impl Place {
-    /// The place of a URL; `None` where the text is no URL of a place, or has segments that no key has, such as `..`.
+    /// Parses a URL; `None` if the text is no URL of a location, or has segments that no key can contain, such as `..`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut url = Url::parse(text).ok()?;
-        // What follows the path, and a `..` that parsing removes, name no place that the text shows.
+        // The text must show the location: no query, no fragment, and no `..`, which parsing would remove.
         let has_more = url.query().is_some() || url.fragment().is_some();
         let climbs = text.split(['/', '\\']).any(|segment| segment.to_ascii_lowercase().replace("%2e", ".") == "..");
         let root = url[..Position::BeforePath].to_owned();
         if has_more || climbs || !root.contains("://") {
             return None;
         }
-        // An empty key may be written with or without a slash.
+        // An empty key has a slash or none.
         let key = Path::from_url_path(url.path()).ok()?;
         if key.parts().next().is_some() {
             url.path_segments_mut().ok()?.clear().extend(key.parts());
@@ -36,14 +36,14 @@ impl Place {
         Some(Self { url: url.into(), root, key })
     }
 
-    /// Whether `other` is this place or lies below it.
+    /// Whether `other` is this location or below it.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.root == other.root && other.key.prefix_matches(&self.key)
     }
 
-    /// The place with the symbolic links of a `file://` path resolved, as far as the path exists; `None` where they cannot be.
-    /// Reads the file system.
+    /// The location with the symbolic links of a `file://` path resolved, as far as the path exists; `None` if they
+    /// cannot be. Reads the file system.
     #[must_use]
     pub fn resolved(&self) -> Option<Self> {
         let url = Url::parse(&self.url).ok()?;
@@ -53,23 +53,21 @@ impl Place {
         Self::of_folder(&canonical(&url.to_file_path().ok()?).ok()?)
     }
 
-    /// The place of a folder.
     pub(super) fn of_folder(path: &std::path::Path) -> Option<Self> {
         Self::parse(Url::from_file_path(path).ok()?.as_str())
     }
 
-    /// Its URL.
+    /// The normalised URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// The canonical path of the longest existing ancestor, and the rest of the path.
+/// The canonical path of the longest existing ancestor, followed by the rest of the path.
 ///
 /// # Errors
-/// Those of the file system; [`ErrorKind::PermissionDenied`] for a link whose target is missing, which leads to wherever the target
-/// will be.
+/// Errors of the file system; [`ErrorKind::PermissionDenied`] for a link to a target that may be created later.
 pub(super) fn canonical(path: &std::path::Path) -> io::Result<PathBuf> {
     let error = match path.canonicalize() {
         Err(error) if error.kind() == ErrorKind::NotFound => error,
@@ -78,7 +76,7 @@ pub(super) fn canonical(path: &std::path::Path) -> io::Result<PathBuf> {
     match (path.symlink_metadata(), path.parent(), path.file_name()) {
         (Err(_), Some(parent), Some(name)) => Ok(canonical(parent)?.join(name)),
         (Ok(link), ..) if link.is_symlink() => Err(ErrorKind::PermissionDenied.into()),
-        // Made meanwhile.
+        // Created since the first attempt.
         (Ok(_), ..) => path.canonicalize(),
         (Err(_), ..) => Err(error),
     }
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_made_meanwhile_is_no_missing_link() {
+    fn a_folder_created_meanwhile_is_no_missing_link() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         for round in 0..500 {
@@ -108,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_contains_what_lies_below_it_by_whole_segments() {
+    fn a_place_contains_paths_below_it_by_whole_segments() {
         for (outer, inner) in [
             ("s3://shop", "s3://shop"),
             ("s3://shop/", "s3://shop/a"),
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_name_one_place_is_none() {
+    fn text_that_does_not_name_one_place_is_none() {
         for text in [
             "",
             "shop/a",

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// A system lookup cannot be cancelled: after its deadline it still occupies a thread until the system returns. At the
-/// bound further lookups wait, within their own deadlines, and do not exhaust the blocking threads.
+/// Maximum number of concurrent lookups. A system lookup cannot be cancelled: after its deadline it occupies a thread
+/// until the system returns. Further lookups wait within their deadlines, so that blocking threads remain.
 const MAX_LOOKUPS: usize = 128;
 
 /// A host name resolver.
 pub trait Resolve: Send + Sync {
-    /// All addresses of `host`, in the form of URLs: lower case, ASCII.
+    /// All addresses of `host`, which is written as in URLs: lower case, ASCII.
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
-/// The system's resolver, the hosts file included.
+/// The system's resolver, including the hosts file.
 pub(super) struct SystemResolver {
     lookups: Arc<Semaphore>,
 }

@@ -1,8 +1,7 @@
 //! Opens a location in object storage by its URL: `s3://`, `gs://`, `az://` or `file://`.
 //!
-//! Credentials, endpoints and the like come from the environment that each provider's own tools read (`AWS_…`,
-//! `GOOGLE_…`, `AZURE_…`). The stores retry throttling, server errors and broken connections themselves, with
-//! exponential backoff.
+//! Credentials and endpoints come from the environment variables of each provider's tools (`AWS_…`, `GOOGLE_…`,
+//! `AZURE_…`). The stores retry throttling, server errors and broken connections with exponential backoff.
 
 use super::local_store::LocalStore;
 use super::place::Place;
@@ -25,7 +24,7 @@ pub struct StorageLocation {
     pub store: Arc<dyn ObjectStore>,
     /// Prefix of every key in this location; may be empty.
     pub prefix: Path,
-    /// Signs URLs; a local store has none.
+    /// Signs URLs; `None` for a local store.
     pub signer: Option<Arc<dyn Signer>>,
     /// Prefix of the address of every object in the store, without the last slash: `s3://bucket` or `file:///folder`.
     pub root: String,
@@ -48,36 +47,34 @@ pub enum StorageError {
         /// The scheme.
         scheme: String,
     },
-    /// The folder of a `file://` URL does not exist and cannot be created, or the URL has a host, or leads through a link where
-    /// that is not allowed.
+    /// The folder of a `file://` URL cannot be created, or the URL has a host or leads through a forbidden link.
     #[error("{url} is not a folder that can be used")]
     Folder {
         /// The URL.
         url: String,
     },
-    /// An S3 endpoint without TLS that was not allowed.
+    /// The S3 endpoint has no TLS, which was not allowed.
     #[error("AWS_ENDPOINT_URL={endpoint} is not https; AWS_ALLOW_HTTP=true allows it")]
     PlainEndpoint {
         /// The endpoint.
         endpoint: String,
     },
-    /// The provider's settings are incomplete or wrong, or the path has segments that no key can have.
+    /// The provider's settings are incomplete or wrong, or the path has segments that no key can contain.
     #[error(transparent)]
     Store(#[from] object_store::Error),
-    /// The path has segments that no key can have.
+    /// The path has segments that no key can contain.
     #[error(transparent)]
     Path(#[from] object_store::path::Error),
 }
 
 impl StorageLocation {
-    /// Opens the location of a URL without contacting a remote store. A missing local folder is created when `create` is
-    /// set.
+    /// Opens the location of a URL without contacting a remote store. With `create` a missing local folder is created.
     ///
     /// # Errors
     /// See [`StorageError`].
     pub fn open(text: &str, create: bool) -> Result<Self, StorageError> {
         let url = parse(text)?;
-        // Fails when one is installed already.
+        // Fails when a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match url.scheme() {
             "s3" | "s3a" => {
@@ -103,11 +100,11 @@ impl StorageLocation {
         }
     }
 
-    /// As [`Self::open`], for a caller who may use this place and no other: a `file://` path is that of a
-    /// [resolved](Place::resolved) place, and nothing is listed, read or written through links that lead out of it.
+    /// As [`Self::open`], for a caller confined to this location. A `file://` path must be [resolved](Place::resolved);
+    /// nothing is listed, read or written through links out of it.
     ///
     /// # Errors
-    /// See [`StorageError`]; [`StorageError::Folder`] also where the path leads through a link.
+    /// See [`StorageError`]; [`StorageError::Folder`] also for a path that leads through a link.
     pub fn open_confined(text: &str, create: bool) -> Result<Self, StorageError> {
         let url = parse(text)?;
         if url.scheme() != "file" {
@@ -115,7 +112,7 @@ impl StorageLocation {
         }
         let place = Place::parse(url.as_str()).ok_or_else(|| no_folder(text))?;
         let is_same = |other: Option<Place>| other.is_some_and(|other| other == place);
-        // Before a folder is created through a link, and afterwards, because a link may have been made meanwhile.
+        // Checked before a folder could be created through a link, and afterwards for links created meanwhile.
         let folder = is_same(place.resolved()).then(|| folder_of(&url, create)).flatten();
         let folder = folder.filter(|folder| is_same(Place::of_folder(folder))).ok_or_else(|| no_folder(text))?;
         Ok(Self::local(LocalStore::confined(&folder)?, &folder))
@@ -156,7 +153,7 @@ impl StorageLocation {
     }
 }
 
-/// The endpoint of the environment, if it is plain HTTP and that is not allowed: a request would fail at its first connection.
+/// The endpoint of the environment if it is plain HTTP without permission: requests would fail to connect.
 #[expect(clippy::disallowed_methods, reason = "not a setting: a variable of the provider's own tools")]
 fn plain_endpoint() -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok();
@@ -174,7 +171,7 @@ fn no_folder(text: &str) -> StorageError {
     StorageError::Folder { url: text.to_owned() }
 }
 
-/// The canonical path of a `file://` URL's folder; created first where it is missing and `create` is set.
+/// The canonical path of a `file://` URL's folder; with `create` a missing folder is created first.
 fn folder_of(url: &Url, create: bool) -> Option<PathBuf> {
     let folder = url.to_file_path().ok()?;
     if create {

@@ -1,8 +1,8 @@
 //! Escapes object keys that a URL cannot name, so that they do not abort a listing.
 //!
-//! S3 accepts `a//b.jpg`, `../a.jpg` and a key with a line break; a request for one is normalised to another key on its
-//! way, and `object_store` ends a whole listing at the first of them. So listing responses are rewritten before they are
-//! parsed: such a key becomes [`MARK`] and its bytes in hexadecimal, and can be listed and reported.
+//! S3 accepts `a//b.jpg`, `../a.jpg` and a key with a line break. A request for such a key is normalised to another key
+//! on its way, and `object_store` ends a whole listing at the first one. Listing responses are therefore rewritten
+//! before they are parsed: such a key becomes [`MARK`] and its bytes in hexadecimal, and can be listed and reported.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -14,7 +14,7 @@ use object_store::client::{
 };
 use object_store::path::Path;
 
-/// A private-use character, with which no ordinary key begins.
+/// A private-use character; no ordinary key begins with it.
 const MARK: char = '\u{f8ff}';
 
 /// Escapes a key or file name that cannot be addressed.
@@ -24,7 +24,7 @@ pub(super) fn encode_unaddressable(key: &[u8]) -> String {
     text
 }
 
-/// The original key of a listed location, when it was escaped as unaddressable.
+/// The original key of a listed location; `None` if it was not escaped.
 #[must_use]
 pub fn decode_unaddressable(location: &Path) -> Option<String> {
     let segment = location.as_ref().rsplit('/').next()?;
@@ -109,7 +109,6 @@ fn escape_elements(listing: Bytes, open: &str, close: &str) -> Bytes {
     }
 }
 
-/// Replaces XML character references.
 fn unescape_xml(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

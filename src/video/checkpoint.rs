@@ -1,8 +1,8 @@
-//! A job's folder: finished segments and the temporal state after the last, from which an interrupted job resumes.
+//! The checkpoint of a clip: finished segments and the temporal state after them, from which a job resumes.
 //!
-//! The file `plan` identifies the clip, the recipe and the encoder's version; a folder with another one is restarted.
-//! `segment-0000.*` and so on are finished segments, each with a `.state` file written before it: the number of frames
-//! so far and the temporal filter's state. Files are written as `part-*`, synced, and renamed when complete.
+//! The file `plan` in the job's folder identifies clip, recipe and encoder version; a folder with another plan is
+//! restarted. `segment-0000.*` and so on are finished segments. Before each, a `.state` file is written: the number of
+//! frames so far and the temporal filter's state. Files are written as `part-*`, synced, and renamed when complete.
 
 use super::VideoError;
 use super::encode::Codec;
@@ -11,24 +11,20 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
-/// The finished segments of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
     folder: PathBuf,
     extension: &'static str,
-    /// Finished segments, in order.
+    /// Files of the finished segments, in order.
     pub(super) files: Vec<PathBuf>,
-    /// Number of frames of each.
+    /// Number of frames of each segment.
     pub(super) frames: Vec<u64>,
-    /// The temporal filter's saved state after the last; empty at the beginning and at the end of the clip.
+    /// Saved state of the temporal filter after the last segment; empty at the beginning and at the end of the clip.
     pub(super) state: Vec<u8>,
 }
 
 impl Checkpoint {
-    /// Opens an existing folder for the job identified by `plan`; segments of another job are removed.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Opens an existing folder for the job of `plan`; removes segments of other plans. Fails with [`VideoError::Io`].
     pub(super) async fn open(folder: &Path, codec: Codec, plan: String) -> Result<Self, VideoError> {
         let folder = folder.to_owned();
         blocking(move || {
@@ -50,14 +46,11 @@ impl Checkpoint {
     }
 
     /// Number of frames in finished segments.
-    pub(super) fn finished(&self) -> u64 {
+    pub(super) fn finished_frames(&self) -> u64 {
         self.frames.iter().sum()
     }
 
-    /// Discards all segments.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Discards all segments. Fails with [`VideoError::Io`].
     pub(super) async fn restarted(mut self) -> Result<Self, VideoError> {
         self.files.clear();
         self.frames.clear();
@@ -74,24 +67,20 @@ impl Checkpoint {
         self.folder.join(format!("part-{index:04}.{}", self.extension))
     }
 
-    /// A file of the folder.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Completes the next segment, of `frames` frames: saves `state`, then syncs and renames its file.
-    ///
-    /// # Errors
+    /// Completes a segment of `frames` frames: saves `state`, syncs and renames its file. Fails with
     /// [`VideoError::Io`].
     pub(super) async fn finish(&mut self, frames: u64, state: Vec<u8>) -> Result<(), VideoError> {
         let index = self.files.len();
         let (folder, part, name) = (self.folder.clone(), self.part(index), self.name(index));
-        let before = self.finished();
+        let before = self.finished_frames();
         let file = blocking(move || {
             let mut bytes = (before + frames).to_le_bytes().to_vec();
             bytes.extend_from_slice(&state);
@@ -122,14 +111,14 @@ impl Checkpoint {
             }
             let bytes = fs::read(state)?;
             let Some((so_far, state)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
-            let Some(frames) = u64::from_le_bytes(*so_far).checked_sub(self.finished()) else { return Ok(()) };
+            let Some(frames) = u64::from_le_bytes(*so_far).checked_sub(self.finished_frames()) else { return Ok(()) };
             self.files.push(file);
             self.frames.push(frames);
             self.state = state.to_vec();
         }
     }
 
-    /// Removes partial files and segments that are not among the finished ones.
+    /// Removes partial files and unfinished segments.
     fn remove_stale(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -152,8 +141,8 @@ impl Checkpoint {
     }
 }
 
-/// The plan of a job's folder, and its files from which the job resumes, also in a copy of the folder: the plan's own, then each
-/// finished segment with its state. `None` before there is a plan. Blocks.
+/// The plan of a job's folder, and the files from which the job resumes, also in a copy of the folder: the plan, then
+/// each finished segment preceded by its state. `None` without a plan. Blocks.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -170,7 +159,7 @@ pub fn checkpoint(folder: &Path) -> io::Result<Option<(Vec<u8>, Vec<PathBuf>)>> 
         let Some(name) = name.to_str().filter(|name| name.starts_with("segment-") && !name.ends_with(".state")) else {
             continue;
         };
-        // Written before the segment got its name.
+        // The state was written before the segment got its name.
         segments.extend([folder.join(format!("{name}.state")), folder.join(name)]);
     }
     segments.sort_unstable();
@@ -215,18 +204,18 @@ mod tests {
     async fn finished_segments_are_loaded_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut segments = open(folder.path(), "a").await;
-        assert_eq!((segments.finished(), segments.state.len()), (0, 0));
+        assert_eq!((segments.finished_frames(), segments.state.len()), (0, 0));
         finish(&mut segments, 20, b"one").await;
         finish(&mut segments, 20, b"two").await;
         fs::write(segments.part(2), b"half").unwrap();
         fs::write(segments.file("segment-0002.mp4.state"), b"12345678").unwrap();
         let again = open(folder.path(), "a").await;
-        assert_eq!((again.files.len(), again.finished(), &again.state[..]), (2, 40, &b"two"[..]));
+        assert_eq!((again.files.len(), again.finished_frames(), &again.state[..]), (2, 40, &b"two"[..]));
         assert!(!again.part(2).exists() && !again.file("segment-0002.mp4.state").exists());
     }
 
     #[tokio::test]
-    async fn a_copy_of_its_files_resumes_elsewhere() {
+    async fn a_copy_of_the_files_resumes_elsewhere() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         assert_eq!(checkpoint(here.path()).unwrap(), None);
         let mut segments = open(here.path(), "a").await;
@@ -237,12 +226,12 @@ mod tests {
         fs::write(here.path().join("input"), b"clip").unwrap();
         let (plan, files) = checkpoint(here.path()).unwrap().unwrap();
         assert_eq!((plan.as_slice(), files.len()), (&b"a"[..], 5), "the plan and two segments: {files:?}");
-        // In their order, so that a copy that stops half way is a checkpoint too.
+        // In this order a copy that stops half way is a checkpoint too.
         for (copied, finished) in [(1, 0), (3, 20), (4, 20), (5, 40)] {
             for file in &files[..copied] {
                 fs::copy(file, there.path().join(file.file_name().unwrap())).unwrap();
             }
-            assert_eq!(open(there.path(), "a").await.finished(), finished);
+            assert_eq!(open(there.path(), "a").await.finished_frames(), finished);
         }
     }
 
@@ -252,8 +241,8 @@ mod tests {
         fs::write(folder.path().join("input"), b"clip").unwrap();
         let mut segments = open(folder.path(), "a").await;
         finish(&mut segments, 20, b"one").await;
-        assert_eq!(open(folder.path(), "b").await.finished(), 0);
-        assert_eq!(open(folder.path(), "a").await.finished(), 0, "the plan of b was saved");
+        assert_eq!(open(folder.path(), "b").await.finished_frames(), 0);
+        assert_eq!(open(folder.path(), "a").await.finished_frames(), 0, "the plan of b was saved");
         assert!(folder.path().join("input").exists());
     }
 
@@ -265,7 +254,7 @@ mod tests {
         finish(&mut segments, 20, b"two").await;
         fs::remove_file(segments.file("segment-0000.mp4.state")).unwrap();
         let again = open(folder.path(), "a").await;
-        assert_eq!(again.finished(), 0);
+        assert_eq!(again.finished_frames(), 0);
         assert!(!again.file("segment-0001.mp4").exists());
     }
 }

@@ -1,11 +1,11 @@
-//! Properties of a probed clip, and of the processed result.
+//! Properties of a probed clip, and the processed result.
 
 use super::Rate;
 use crate::image::Size;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Largest file size of a clip, in bytes.
+/// Maximum file size of a clip in bytes.
 pub const MAX_BYTES: u64 = 200_000_000;
 
 /// Properties of a probed clip.
@@ -15,7 +15,7 @@ pub struct Clip {
     pub size: Size,
     /// Frames per second of the result.
     pub rate: Rate,
-    /// Expected length of the result, by the file's own metadata.
+    /// Expected length of the result in seconds, by the file's metadata.
     pub seconds: f64,
     /// Whether it has an audio stream.
     pub has_audio: bool,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! At most four batches are in flight, so memory is bounded for any length of clip, and half of the engine's default
-//! megapixels stay free for other work. Everything is one future: dropping it kills all processes.
+//! megapixels stay free for other work. The whole pipeline is one future: dropping it kills all processes.
 
 use super::checkpoint::Checkpoint;
 use super::composite::has_alpha;
@@ -27,18 +27,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::channel;
 
-/// A job's time limit, and its increase for each frame.
+/// Time limit of a job, and its increase per frame.
 const JOB_TIMEOUT: Duration = Duration::from_secs(900);
 const JOB_TIMEOUT_PER_FRAME: Duration = Duration::from_secs(15);
-/// Part of the checkpoint's plan, incremented when the same recipe produces different bytes: segments of two versions
-/// are never mixed.
+/// Part of the checkpoint's plan, incremented when a recipe's bytes change: versions of segments are never mixed.
 const VERSION: &str = "4";
 
 /// Removes the background of `source`.
 ///
-/// `folder` is the job's own: finished segments are kept there with the temporal filter's state, and a call with the
-/// same folder resumes after them. `progress` is called with 0 to 100. When the future is dropped, the ffmpeg processes
-/// are killed.
+/// `folder` belongs to the job: it keeps finished segments with the temporal filter's state, and a later call with this
+/// folder resumes after them. `progress` is called with 0 to 100. Dropping the future kills the ffmpeg processes.
 ///
 /// # Errors
 /// See [`VideoError`].
@@ -50,9 +48,9 @@ pub async fn remove(
     recipe: &VideoRecipe,
     progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
-    // However long it takes: a job that was accepted does not fail because others are probed.
-    let place = probe::place(Tenant::default()).await;
-    let mut probed = probe::probe(tools, source, place).await?;
+    // Without a time limit: an accepted job does not fail because other clips are being probed.
+    let slot = probe::slot(Tenant::default()).await;
+    let mut probed = probe::probe(tools, source, slot).await?;
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);
     }
@@ -85,8 +83,8 @@ impl ClipJob<'_> {
             checkpoint = checkpoint.restarted().await?;
             TemporalFilter::new(self.recipe.smoothing)
         };
-        if checkpoint.finished() > 0 {
-            tracing::info!(frames = checkpoint.finished(), "a clip resumes after the frames that are finished");
+        if checkpoint.finished_frames() > 0 {
+            tracing::info!(frames = checkpoint.finished_frames(), "a clip resumes after the frames that are finished");
         }
         let clock = StageClock::default();
         let (checkpoint, mut warnings) = self.process_frames(checkpoint, filter, &clock).await?;
@@ -106,17 +104,17 @@ impl ClipJob<'_> {
         warnings.extend(mux_warnings);
         (self.progress)(100);
         let took = clock.times(began.elapsed());
-        Ok(Finished { file, frames: checkpoint.finished(), rate, warnings, took })
+        Ok(Finished { file, frames: checkpoint.finished_frames(), rate, warnings, took })
     }
 
-    /// Processes all frames after the finished ones into segments. Returns these and warnings.
+    /// Processes all frames after the finished ones into segments. Returns the segments and warnings.
     async fn process_frames(
         &self,
         checkpoint: Checkpoint,
         filter: TemporalFilter,
         clock: &StageClock,
     ) -> Result<(Checkpoint, Vec<String>), VideoError> {
-        let first = checkpoint.finished();
+        let first = checkpoint.finished_frames();
         let (to_segment, decoded) = channel(1);
         let (to_filter, segmented) = channel(1);
         let (to_composite, matted) = channel(1);

@@ -1,7 +1,7 @@
-//! Composites a frame and its matte into the output frame: cutout, background colour, stamp or matte only.
+//! Composites a frame and its matte into the output frame: cutout, background colour, stamp, or the matte alone.
 //!
-//! Straight alpha, colour zeroed where alpha is zero. As for pictures, the background colour is composited in linear
-//! light and the stamp in encoded values.
+//! Straight alpha, with colour zeroed where alpha is zero. As for pictures, the background colour is composited in
+//! linear light and the stamp in encoded values.
 
 use crate::codec::Channels;
 use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};
@@ -12,7 +12,6 @@ use crate::matting::gpu::{DeviceCutout, device_matte::DeviceMatte};
 use crate::matting::{self, FrameMatte};
 use crate::recipe::{VideoFormat, VideoRecipe};
 
-/// Composites every frame of a clip by its recipe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameCompositor {
     scene: Scene,
@@ -38,7 +37,7 @@ impl FrameCompositor {
         Self { scene, channels: recipe.channels, fills_chroma: has_alpha && recipe.format == VideoFormat::Webm }
     }
 
-    /// The output frame, made where its matte is.
+    /// The output frame, composed on the device that holds the matte.
     pub(super) fn composite(&self, frame: Frame, matte: &FrameMatte) -> Frame {
         self.in_channels(match matte {
             #[cfg(feature = "gpu")]
@@ -50,7 +49,7 @@ impl FrameCompositor {
         })
     }
 
-    /// The output frame of one whose own alpha is its matte.
+    /// The output frame of a frame whose alpha is its matte.
     pub(super) fn composite_cut_out(&self, frame: Frame) -> Frame {
         let alpha: Vec<u8> = frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[3]).collect();
         let matte = AlphaMatte::new(frame.size(), alpha);
@@ -70,7 +69,7 @@ impl FrameCompositor {
         frame
     }
 
-    /// `cutout` with the layers of the scene, composed on the CPU in its own buffer.
+    /// `cutout` with the layers of the scene, composed on the CPU in its buffer.
     fn flattened(&self, cutout: Cutout) -> Frame {
         let (size, cutout) = (cutout.frame().size(), Subject::Cutout(cutout));
         let Flattened { composite, .. } =
@@ -78,8 +77,8 @@ impl FrameCompositor {
         composite.into_frame()
     }
 
-    /// `frame` cut out by `matte` and composed on the device of both; nothing where the scene has no layers, nothing of the subject is
-    /// left, or the device fails.
+    /// `frame` cut out by `matte` and composed on their device; `None` if the scene has no layers, no pixel of the
+    /// subject is left, or the device fails.
     #[cfg(feature = "gpu")]
     fn flattened_on_device(&self, frame: &Frame, matte: &DeviceMatte) -> Option<Frame> {
         let (size, materials) = (frame.size(), Materials::default());
@@ -106,7 +105,6 @@ impl FrameCompositor {
     }
 }
 
-/// Whether the result has an alpha channel.
 pub(super) fn has_alpha(recipe: &VideoRecipe) -> bool {
     recipe.channels == Channels::Rgba
         && recipe.format != VideoFormat::Mp4
@@ -125,10 +123,10 @@ fn over_white(color: Color) -> Color {
     Color([light(red), light(green), light(blue), 255])
 }
 
-/// Fills the transparent pixels of each 2×2 block with the mean colour of its visible ones.
+/// Fills the transparent pixels of each 2×2 block with the mean colour of its visible pixels.
 ///
-/// 4:2:0 stores one chroma sample for the block: with black in it the subject's edge would lose its colour. Only
-/// colours of the subject are spread, none of the background.
+/// A block in 4:2:0 has one chroma sample: black pixels in it would take the colour from the subject's edge. Only the
+/// subject's colours are spread, none of the background's.
 fn fill_chroma_blocks(frame: &mut Frame) {
     let width = frame.size().width as usize;
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
@@ -169,7 +167,7 @@ mod tests {
         VideoRecipe { format, ..VideoRecipe::of(&Fields::default()).expect("the defaults") }
     }
 
-    /// The left half is subject, with one column of partial coverage.
+    /// A frame whose left half is subject, with one column of partial coverage.
     fn halves() -> (Frame, FrameMatte) {
         let size = Size::new(9, 5);
         let pixels = (0..45).flat_map(|at| if at % 9 < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
@@ -195,7 +193,7 @@ mod tests {
         on.background = Some(Color([0, 0, 255, 255]));
         let composite = FrameCompositor::of(&on).composite(frame.clone(), &matte);
         assert_eq!((composite.pixel(8, 0), composite.pixel(0, 0)), ([0, 0, 255, 255], [200, 100, 50, 255]));
-        // Half the light of white is 188.
+        // Half of white's light is 188.
         on.background = Some(Color([0, 0, 0, 128]));
         assert_eq!(FrameCompositor::of(&on).composite(frame, &matte).pixel(8, 0), [187, 187, 187, 255]);
     }

@@ -1,8 +1,8 @@
-//! What confines ffmpeg, applied between `fork` and `exec`: limits, an empty network namespace, and a Landlock ruleset of the
-//! job's folder and the system's libraries.
+//! Confines ffmpeg between `fork` and `exec`: limits, an empty network namespace, and a Landlock ruleset of the job's
+//! folder and the system's libraries.
 //!
-//! Everything that allocates or opens a file is prepared before the `fork`; after it only system calls are made. Network
-//! namespaces and Landlock depend on the system. What it lacks is left out, and [`Confinement::missing`] names it.
+//! Everything that allocates or opens a file is prepared before the `fork`; after it only system calls are made.
+//! Network namespaces and Landlock depend on the system. [`Confinement::missing`] names absent protections.
 
 use super::tool_limits::{Files, ResourceLimits};
 use crate::codec::sandbox::landlock_version;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::process::Command;
 
-/// Where programs, their libraries and facts about the processors are.
+/// Folders of programs, their libraries and facts about the processors.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/lib",
@@ -39,28 +39,27 @@ const SYSTEM: &[&str] = &[
 ];
 /// Devices that may be written.
 const DEVICES: &[&str] = &["/dev/null"];
-/// The newest rights that are known here; older kernels enforce those that they know.
+/// The newest Landlock rights known here; older kernels enforce the rights that they know.
 const NEWEST: ABI = ABI::V6;
-/// What a process may do in its folder: no symbolic links, pipes or sockets, which the daemon would follow or wait for.
+/// Rights of a process in its folder. No symbolic links, pipes or sockets: the daemon would follow or wait for them.
 const FOLDER: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | RemoveFile
 });
-/// Open files of a process.
+/// Maximum number of open files of a process.
 const MAX_FILES: u64 = 512;
-/// Processes and threads of the user in addition to those that run already, outside of containers. Root is exempt.
+/// Processes and threads of the user in addition to those already running, outside of containers. Root is exempt.
 pub(super) const MAX_TASKS: u64 = 512;
 
-/// What the system offered to confine ffmpeg.
+/// The protections that the system offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Confinement {
-    /// The version of Landlock's interface; 0 where the kernel has none.
+    /// Version of Landlock's interface; 0 without Landlock.
     pub(super) landlock: i64,
-    /// Whether the process has a network of its own, without any device.
+    /// Whether the process has a separate network namespace without any device.
     pub(super) network: bool,
 }
 
 impl Confinement {
-    /// The names of those that the system lacks.
     #[must_use]
     pub(super) fn missing(self) -> Vec<&'static str> {
         let Self { landlock, network } = self;
@@ -75,10 +74,7 @@ impl Confinement {
     }
 }
 
-/// Confines the process that `command` will start.
-///
-/// # Errors
-/// When a file that it needs cannot be opened.
+/// Confines the process that `command` will start. Fails when a required file cannot be opened.
 pub(super) fn confine(
     command: &mut Command,
     program: &Path,
@@ -87,14 +83,14 @@ pub(super) fn confine(
 ) -> io::Result<Prepared> {
     let ruleset: Option<OwnedFd> = ruleset(program, files).map_err(io::Error::other)?.into();
     let landlock = if ruleset.is_some() { landlock_version() } else { 0 };
-    // Closed by `exec`; a byte says that there is no namespace.
+    // Closed by `exec`; a byte reports that there is no namespace.
     let (reader, writer) = io::pipe()?;
     let limits = resources(limits);
     let before_exec = move || {
         for (resource, limit) in &limits {
             setrlimit(*resource, *limit)?;
         }
-        // With the right to, or as the owner of a namespace of users of its own; where neither is allowed, without.
+        // Privileged, or as the owner of a new user namespace; without a namespace if neither is allowed.
         // SAFETY: changes namespaces of this process, which has one thread.
         let unshared = |flags| unsafe { libc::unshare(flags) } == 0;
         if !unshared(libc::CLONE_NEWNET) && !unshared(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) {
@@ -115,7 +111,7 @@ pub(super) fn confine(
     Ok(Prepared { landlock, reader })
 }
 
-/// A command that was confined, before its process was started.
+/// A confined command whose process has not started.
 #[derive(Debug)]
 pub(super) struct Prepared {
     landlock: i64,
@@ -123,10 +119,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// How the process is confined that was started with the command, which was dropped; warns, once, of what the system lacks.
-    ///
-    /// # Errors
-    /// When that cannot be read.
+    /// The protections of the process that was started with the command, which must be dropped. Warns, once, of missing
+    /// protections. Fails when the report of the process cannot be read.
     pub(super) fn of_started(mut self) -> io::Result<Confinement> {
         static WARNED: AtomicBool = AtomicBool::new(false);
         let mut bytes = Vec::new();
@@ -140,12 +134,12 @@ impl Prepared {
     }
 }
 
-/// What the file system and the network are to the process.
+/// The file system and network rights of the process.
 fn ruleset(program: &Path, files: Files<'_>) -> Result<RulesetCreated, RulesetError> {
     let read = AccessFs::from_read(NEWEST);
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
-        // No rule follows: no TCP, where there is no network namespace either.
+        // No rule follows: TCP is forbidden even without a network namespace.
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
@@ -156,7 +150,7 @@ fn ruleset(program: &Path, files: Files<'_>) -> Result<RulesetCreated, RulesetEr
     with_rule(ruleset, files.folder, FOLDER)
 }
 
-/// Unlike `path_beneath_rules`, fails for a path that is not there.
+/// Unlike `path_beneath_rules`, fails for a missing path.
 fn with_rule(
     ruleset: RulesetCreated,
     path: Option<&Path>,
@@ -165,12 +159,12 @@ fn with_rule(
     let Some(path) = path else { return Ok(ruleset) };
     match PathFd::new(path) {
         Ok(opened) => ruleset.add_rule(PathBeneath::new(opened, access)),
-        // The process itself reports it.
+        // The process itself reports the error.
         Err(_) => Ok(ruleset),
     }
 }
 
-/// The program with the folder it is in, the libraries beside that, and the configured folders of libraries.
+/// The program with its folder, the library folder next to it, and the configured library folders.
 #[expect(clippy::disallowed_methods, reason = "the linker's own variable, not a setting of this daemon")]
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
@@ -184,7 +178,7 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
 fn resources(limits: ResourceLimits) -> Vec<(Resource, Rlimit)> {
     let tasks = is_pid_namespace_initial().then(|| tasks_of_user() + MAX_TASKS);
     [
-        // The hard limit on processor time kills a process that ignores the soft one's signal.
+        // The hard limit on processor time kills a process that ignores the soft limit's signal.
         (Resource::Cpu, limits.cpu, limits.cpu + 5),
         (Resource::As, limits.memory, limits.memory),
         (Resource::Fsize, limits.file, limits.file),
@@ -201,13 +195,14 @@ fn resources(limits: ResourceLimits) -> Vec<(Resource, Rlimit)> {
     .collect()
 }
 
-/// Whether `/proc` shows every task that the system counts: it counts those of the user, the daemon's threads among them, in all
-/// namespaces. In a container it does not; containers have a limit of their own. The number is `PROC_PID_INIT_INO` of Linux.
+/// Whether `/proc` shows every task that the system counts. The system counts the user's tasks in all namespaces,
+/// including the daemon's threads. In a container `/proc` shows fewer; containers have a separate limit. The number is
+/// `PROC_PID_INIT_INO` of Linux.
 pub(super) fn is_pid_namespace_initial() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xEFFF_FFFC)
 }
 
-/// Processes and threads of this user.
+/// Number of processes and threads of this user.
 pub(super) fn tasks_of_user() -> u64 {
     let user = rustix::process::geteuid().as_raw();
     let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
@@ -234,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_limited_where_all_of_the_users_are_visible() {
+    fn tasks_are_limited_if_all_tasks_of_the_user_are_visible() {
         let limits = resources(ResourceLimits { cpu: 20, memory: 1 << 30, file: 0 });
         let is_limited = limits.iter().any(|(resource, _)| matches!(resource, Resource::Nproc));
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
@@ -242,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tasks_of_this_process_are_among_those_of_its_user() {
+    fn the_tasks_of_this_process_count_as_tasks_of_its_user() {
         let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
         assert!(tasks_of_user() >= threads as u64);
     }

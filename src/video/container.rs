@@ -1,6 +1,6 @@
 //! Detects the container format from the magic bytes, never from the file name.
 //!
-//! ffmpeg gets an explicit demuxer: its own probing would also accept a playlist and open whatever that points to.
+//! ffmpeg gets an explicit demuxer: its probing would also accept a playlist and open the files listed there.
 
 use super::VideoError;
 
@@ -10,16 +10,15 @@ pub(super) const SNIFF_BYTES: usize = 512;
 /// The supported containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Container {
-    /// mp4, mov and their relatives.
+    /// mp4, mov and related formats.
     Mov,
     /// Matroska and `WebM`.
     Matroska,
-    /// GIF.
     Gif,
 }
 
 impl Container {
-    /// The demuxer's name, for ffmpeg's `-f`.
+    /// Name of the demuxer, for ffmpeg's `-f`.
     pub(super) const fn demuxer(self) -> &'static str {
         match self {
             Self::Mov => "mov",
@@ -28,7 +27,7 @@ impl Container {
         }
     }
 
-    /// The demuxer's full name, for ffmpeg's `-format_whitelist`.
+    /// Full name of the demuxer, for ffmpeg's `-format_whitelist`.
     pub(super) const fn demuxer_list(self) -> &'static str {
         match self {
             Self::Mov => "mov,mp4,m4a,3gp,3g2,mj2",
@@ -37,10 +36,8 @@ impl Container {
         }
     }
 
-    /// The container of the file that begins with `bytes`.
-    ///
-    /// # Errors
-    /// [`VideoError::Unsupported`] for another recognised format, else [`VideoError::Unreadable`].
+    /// The container of the file that begins with `bytes`. Fails with [`VideoError::Unsupported`] for another
+    /// recognised format, else [`VideoError::Unreadable`].
     pub(super) fn detect(bytes: &[u8]) -> Result<Self, VideoError> {
         let at = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
         if at(0, 6) == b"GIF87a" || at(0, 6) == b"GIF89a" {
@@ -50,7 +47,7 @@ impl Container {
             return Ok(Self::Matroska);
         }
         match at(4, 8) {
-            // Still pictures (HEIF, AVIF) use the same box structure.
+            // Still pictures (HEIF, AVIF) use the box structure too.
             b"ftyp" if matches!(at(8, 12), b"avif" | b"avis" | b"heic" | b"heix" | b"hevc" | b"mif1" | b"msf1") => {
                 return Err(VideoError::Unsupported("heif".to_owned()));
             }
@@ -62,7 +59,7 @@ impl Container {
     }
 }
 
-/// The name of a recognised but unsupported format.
+/// Name of a recognised but unsupported format.
 fn unsupported_format(bytes: &[u8]) -> Option<&'static str> {
     const SIGNATURES: &[(usize, &[u8], &str)] = &[
         (8, b"AVI ", "avi"),

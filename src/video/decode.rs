@@ -2,9 +2,8 @@
 //!
 //! The rate is made constant after all filters (`-fps_mode cfr`): a clip that changes its frame size, which makes
 //! ffmpeg rebuild its filters, keeps its timing. Time zero is the start of the file, where its sound begins; a video
-//! stream that starts later is extended backwards to it. Frames at irregular times are sampled before that (filter
-//! `fps`), by filters that are not rebuilt: at the end of such a clip ffmpeg 5 repeats the last frame as often as the ones
-//! before it.
+//! stream that starts later is extended backwards to it. Frames at irregular times are sampled first (filter `fps`), by
+//! filters that are not rebuilt: at the end of such a clip ffmpeg 5 repeats the last frame as often as earlier ones.
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames, tolerance};
@@ -18,13 +17,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::ChildStdout;
 
-/// A decoder without output for this long is stuck; the limit on processor time is reached earlier by one that works.
+/// Time without output after which a decoder counts as stuck; a working one reaches its CPU limit earlier.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Scaler flags for full chroma and exact rounding: the default is off by up to 3 of 255. Four slices change no bit.
 pub(super) const EXACT: &str = "bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4";
 
-/// The frames of a clip, one after the other.
 #[derive(Debug)]
 pub(super) struct Decoder {
     process: ToolProcess,
@@ -35,13 +33,10 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Starts decoding.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Starts decoding. Fails with [`VideoError::Io`].
     pub(super) fn start(tools: &Tools, probed: &Probed, buffers: &BufferPool) -> Result<Self, VideoError> {
         let Probed { clip, source } = probed;
-        // A second of processor time a frame: ten times what the costliest codecs take at 1920×1080.
+        // Processor time: a second per frame, ten times what the costliest codecs take at 1920×1080.
         let limits = ResourceLimits { cpu: 120 + max_frames(clip.rate), memory: 4 << 30, file: 0 };
         let files = Files { input: Some(&source.file), folder: None };
         let mut process = ToolProcess::start(&tools.ffmpeg, arguments(clip, source), files, limits)?;
@@ -49,11 +44,8 @@ impl Decoder {
         Ok(Self { process, output, buffers: buffers.clone(), clip: clip.clone(), decoded_frames: 0 })
     }
 
-    /// The next frame, opaque; `None` after the last.
-    ///
-    /// # Errors
-    /// [`VideoError::TooLarge`] when the clip exceeds its probed length or the limit on frames, [`VideoError::Exhausted`],
-    /// [`VideoError::Io`].
+    /// The next frame, opaque; `None` after the last. Fails with [`VideoError::TooLarge`] when the clip exceeds its
+    /// probed length or the limit on frames, [`VideoError::Exhausted`], [`VideoError::Io`].
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, VideoError> {
         let Some(output) = &mut self.output else { return Ok(None) };
         // Filled by the decoder, or dropped.
@@ -71,27 +63,24 @@ impl Decoder {
         if self.decoded_frames > max_frames(self.clip.rate) {
             return Err(VideoError::TooLarge("it lasts more than 60 seconds".to_owned()));
         }
-        // What exceeds the probed length is not covered by the reserved quota.
+        // The reserved quota covers the probed length only.
         if length - self.clip.seconds > tolerance(self.clip.seconds, self.clip.rate.per_second()) {
             return Err(VideoError::TooLarge(format!("it lasts longer than its {:.2} seconds", self.clip.seconds)));
         }
         Ok(Some(Frame::new(self.clip.size, pixels)))
     }
 
-    /// After the last frame: warnings about the clip.
-    ///
-    /// # Errors
-    /// [`VideoError::Unreadable`] when there was no frame at all, [`VideoError::Exhausted`], [`VideoError::Tool`] when the decoder
-    /// was killed or the system had no threads or memory for it.
+    /// Ends the decoder after the last frame; returns warnings. Fails with [`VideoError::Unreadable`] when there was no
+    /// frame, [`VideoError::Exhausted`], [`VideoError::Tool`] when it was killed or lacked threads or memory.
     pub(super) async fn finish(self) -> Result<Vec<String>, VideoError> {
         let Self { process, output, decoded_frames, clip, .. } = self;
         drop(output);
         let exit = process.wait(TIMEOUT).await?;
-        // Its own failure may be the clip's; one from outside is not, and the clip must not be billed cut off.
+        // The decoder's own failure may be the clip's fault. An outside one is not: no truncated clip is billed.
         if !exit.status.success() && (exit.is_killed() || matches!(exit.failure(), VideoError::Exhausted(_))) {
             return Err(exit.failure());
         }
-        // No threads or no memory were to be had: that says nothing about the clip.
+        // A lack of threads or memory is no property of the clip.
         let lacking = ["Resource temporarily unavailable", "Cannot allocate memory"];
         if decoded_frames == 0 && lacking.iter().any(|message| exit.messages.contains(message)) {
             return Err(exit.failure());
@@ -115,7 +104,7 @@ impl Decoder {
     }
 }
 
-/// Whether `buffer` was filled; an incomplete last frame is dropped.
+/// Fills `buffer`; `false` at the end of `source`. An incomplete last frame is dropped.
 async fn filled(source: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io::Result<bool> {
     match source.read_exact(buffer).await {
         Ok(_) => Ok(true),
@@ -126,10 +115,10 @@ async fn filled(source: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> io:
 
 fn arguments(clip: &Clip, source: &Source) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-nostdin", "-hide_banner", "-v", "error"].map(OsString::from).into();
-    // Each decoder thread holds a frame in memory; eight are enough not to be the bottleneck.
+    // Each decoder thread holds a frame in memory; with eight the decoder is no bottleneck.
     arguments.extend(["-threads", "8"].map(OsString::from));
     if source.is_sampled {
-        // Filters that are rebuilt, where the frame size changes, drop the frame that `fps` holds; the scaler adapts by itself.
+        // Filters rebuilt for a new frame size would drop the frame that `fps` holds; the scaler adapts anyway.
         arguments.extend(["-reinit_filter", "0"].map(OsString::from));
     }
     arguments.extend(source.arguments());
@@ -155,12 +144,12 @@ fn arguments(clip: &Clip, source: &Source) -> Vec<OsString> {
 }
 
 fn filters(clip: &Clip, source: &Source) -> String {
-    // With `pass`, a last frame of less than the result's is kept.
+    // With `pass`, a last frame shorter than a frame of the result is kept.
     let sampled = if source.is_sampled { format!(",fps={}:eof_action=pass", clip.rate) } else { String::new() };
     format!("{}{sampled}", color_filters(clip, source))
 }
 
-/// To the clip's size and RGBA with the clip's own alpha.
+/// Filters to the clip's size and to RGBA with the clip's alpha.
 fn color_filters(clip: &Clip, source: &Source) -> String {
     let size = format!("w={}:h={}", clip.size.width, clip.size.height);
     let matrix = match source.colors {

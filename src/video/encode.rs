@@ -1,11 +1,11 @@
 //! Encodes output frames into segments: independent files of two seconds each.
 //!
-//! VP9, `ProRes`, H.264 and FFV1 are encoded by one ffmpeg process a segment, fed through a pipe, with a fixed number
-//! of threads: the same frames give the same bytes. PNG and WebP frames come from our own codecs, see
+//! VP9, `ProRes`, H.264 and FFV1 are encoded by one ffmpeg process per segment, fed through a pipe, with a fixed number
+//! of threads, so equal frames give equal bytes. PNG and WebP frames come from our own codecs, see
 //! [`image_sequence`](super::image_sequence).
 //!
 //! Colours: sRGB values are stored as BT.709 with limited range and tagged so (primaries, transfer, matrix), without a
-//! change of the transfer curve: cameras' clips hold such values, and players show them unchanged.
+//! change of the transfer curve: clips of cameras contain such values, and players show them unchanged.
 
 use super::composite::has_alpha;
 use super::decode::EXACT;
@@ -21,29 +21,25 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 
-/// An encoder that accepts no input for this long is stuck.
+/// Time without accepted input after which an encoder counts as stuck.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The codec of a segment's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
-    /// VP9, with alpha or without.
+    /// VP9, with or without alpha.
     Vp9 {
-        /// Whether there is an alpha channel.
         alpha: bool,
     },
-    /// `ProRes` 4444, with alpha or without.
+    /// `ProRes` 4444, with or without alpha.
     ProRes {
-        /// Whether there is an alpha channel.
         alpha: bool,
     },
-    /// H.264.
     H264,
-    /// Lossless, for GIF, whose palette needs a pass over the whole clip.
+    /// Lossless, as an intermediate for GIF, whose palette needs a pass over the whole clip.
     Ffv1,
-    /// Our own PNG.
+    /// PNG by our codec.
     Png,
-    /// Our own WebP.
+    /// WebP by our codec.
     WebP,
 }
 
@@ -60,7 +56,7 @@ impl Codec {
         }
     }
 
-    /// The extension of a segment, which is also its container.
+    /// File extension of a segment; also selects the container.
     pub(super) const fn extension(self) -> &'static str {
         match self {
             Self::Vp9 { .. } => "webm",
@@ -72,7 +68,6 @@ impl Codec {
         }
     }
 
-    /// The muxer's name.
     const fn container(self) -> &'static str {
         match self {
             Self::Vp9 { .. } => "webm",
@@ -92,11 +87,9 @@ impl Codec {
 /// The writer of a segment.
 #[derive(Debug)]
 pub(super) enum Encoder {
-    /// An ffmpeg process.
     Ffmpeg {
-        /// The process.
         process: ToolProcess,
-        /// Its input.
+        /// Standard input of the process.
         input: ChildStdin,
     },
     /// A file of length-prefixed frames.
@@ -104,10 +97,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// Starts a segment of at most `frames` frames in `file`, which is replaced.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`].
+    /// Starts a segment of at most `frames` frames in `file`, which is replaced. Fails with [`VideoError::Io`].
     pub(super) async fn start(
         tools: &Tools,
         codec: Codec,
@@ -116,8 +106,7 @@ impl Encoder {
         frames: u64,
         file: &Path,
     ) -> Result<Self, VideoError> {
-        // An encoder left over from a killed daemon may still write to a file of this name: unlinking separates the
-        // two.
+        // An encoder left by a killed daemon may still write to a file of this name: unlinking separates the two.
         match tokio::fs::remove_file(file).await {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -137,16 +126,14 @@ impl Encoder {
         }
     }
 
-    /// Writes one frame: packed RGBA, or an encoded frame for a file of records.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`] when the disk is full, [`VideoError::Tool`], [`VideoError::Exhausted`].
+    /// Writes one frame: packed RGBA, or an encoded frame for a file of records. Fails with [`VideoError::Io`] when the
+    /// disk is full, [`VideoError::Tool`], [`VideoError::Exhausted`].
     pub(super) async fn write(self, bytes: &[u8]) -> Result<Self, VideoError> {
         match self {
             Self::Ffmpeg { process, mut input } => {
                 match tokio::time::timeout(TIMEOUT, input.write_all(bytes)).await {
                     Ok(Ok(())) => Ok(Self::Ffmpeg { process, input }),
-                    // The process has exited: its messages say more than the broken pipe.
+                    // The process has exited: its messages are more specific than the broken pipe.
                     Ok(Err(error)) => {
                         drop(input);
                         let exit = process.wait(TIMEOUT).await?;
@@ -164,14 +151,14 @@ impl Encoder {
         }
     }
 
-    /// After the last frame: completes the file.
+    /// Completes the file after the last frame.
     ///
     /// # Errors
     /// As [`Encoder::write`].
     pub(super) async fn finish(self) -> Result<(), VideoError> {
         match self {
             Self::Ffmpeg { process, mut input } => {
-                // The pipe is unbuffered on our side: there is nothing to flush.
+                // The pipe has no buffer on our side to flush.
                 let _closed = input.shutdown().await;
                 drop(input);
                 let exit = process.wait(TIMEOUT).await?;
@@ -182,8 +169,8 @@ impl Encoder {
     }
 }
 
-/// Whether a process has completed its file. ffmpeg 5 ends with success where it could not write the last bytes, and says so in its
-/// messages only.
+/// Checks that a process has completed its file. ffmpeg 5 exits with success when it could not write the last bytes;
+/// only its messages report that.
 ///
 /// # Errors
 /// As [`Encoder::write`].
@@ -192,7 +179,7 @@ pub(super) fn written(exit: &Exit) -> Result<(), VideoError> {
     if exit.status.success() && !is_cut_off { Ok(()) } else { Err(encoder_failure(exit)) }
 }
 
-/// The error of a failed encoder. ffmpeg reports a full disk in its messages only.
+/// The error of a failed encoder. A full disk is reported in ffmpeg's messages only.
 fn encoder_failure(exit: &Exit) -> VideoError {
     let disk_full = ["No space left on device", "Disk quota exceeded"];
     if disk_full.iter().any(|message| exit.messages.contains(message)) {
@@ -208,7 +195,7 @@ fn failed(source: io::Error) -> VideoError {
 /// Options for reproducible files: no dates, versions or random numbers.
 pub(super) const REPRODUCIBLE: [&str; 6] = ["-flags", "+bitexact", "-fflags", "+bitexact", "-map_metadata", "-1"];
 
-/// ffmpeg's arguments for encoding raw RGBA from its input to the file `name`.
+/// ffmpeg's arguments for encoding raw RGBA from standard input to the file `name`.
 fn arguments(codec: Codec, size: Size, rate: Rate, name: &str) -> Vec<String> {
     let (dimensions, rate_text) = (format!("{}x{}", size.width, size.height), rate.to_string());
     let mut arguments: Vec<String> = [

@@ -9,19 +9,19 @@ pub enum VideoError {
     /// The file is not a readable video.
     #[error("the file is not a video that can be read here")]
     Unreadable,
-    /// An unsupported container or codec.
+    /// The container or codec is unsupported.
     #[error("unsupported video format or codec `{0}`: expected mp4, mov, webm, mkv or gif with a common codec")]
     Unsupported(String),
-    /// It has no video stream.
+    /// The file has no video stream.
     #[error("there is sound in the file and no picture")]
     NoPicture,
-    /// It exceeds the limit on file size, frame size, duration or frame rate.
+    /// The clip exceeds the limit on file size, frame size, duration or frame rate.
     #[error("{0}")]
     TooLarge(String),
     /// A job's limit on time, memory or output was reached.
     #[error("a resource limit was reached: {0}")]
     Exhausted(String),
-    /// Other clips were probed all the time that this one waited for.
+    /// The time limit passed while other clips were being probed.
     #[error("too many clips are being checked")]
     Busy,
     /// The engine failed.

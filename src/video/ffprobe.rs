@@ -13,17 +13,16 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
-/// Most bytes of ffprobe's output that are read.
+/// Maximum bytes read of ffprobe's output.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// Most packets that are counted.
+/// Maximum number of packets counted.
 const MAX_PACKETS: usize = 8 * 3600;
-/// Probing is quick for any real clip.
+/// Time limit; probing any real clip takes much less.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Probing 4096×4096 needs 384 MB of address space. The index of a hostile header, 24 bytes for each of up to 2³² declared
-/// samples, ends the process.
+/// Probing 4096×4096 needs 384 MB of address space. The index of a hostile header, 24 bytes for each of up to 2³²
+/// declared samples, exceeds the limit and ends the process.
 const LIMITS: ResourceLimits = ResourceLimits { cpu: 30, memory: 512 << 20, file: 0 };
 
-/// ffprobe's JSON.
 #[derive(Deserialize)]
 pub(super) struct Output {
     #[serde(default)]
@@ -32,7 +31,6 @@ pub(super) struct Output {
     pub(super) format: Format,
 }
 
-/// The container's entry.
 #[derive(Default, Deserialize)]
 pub(super) struct Format {
     pub(super) duration: Option<String>,
@@ -40,27 +38,26 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// When the first stream starts, in seconds; often 0, and negative where sound is primed.
+    /// Start of the first stream in seconds; often 0, and negative if sound is primed.
     pub(super) fn start(&self) -> f64 {
         let start = self.start_time.as_deref().and_then(|time| time.parse::<f64>().ok());
         start.filter(|start| start.is_finite()).unwrap_or(0.0)
     }
 }
 
-/// What the timestamps of all packets of a stream say.
+/// Measurements from the timestamps of all packets of a stream.
 #[derive(Clone, Copy)]
 pub(super) struct Measured {
     /// Length in seconds.
     pub(super) seconds: f64,
     /// Average frames per second.
     pub(super) average: f64,
-    /// Where the last packet ends, in seconds on the file's clock.
+    /// End of the last packet in seconds on the file's clock.
     pub(super) end: f64,
     /// Whether the last packet has a duration.
     pub(super) has_last_duration: bool,
 }
 
-/// A stream's entry.
 #[derive(Deserialize)]
 pub(super) struct Stream {
     pub(super) index: u32,
@@ -83,7 +80,6 @@ pub(super) struct Stream {
     tags: Tags,
 }
 
-/// A stream's flags.
 #[derive(Default, Deserialize)]
 pub(super) struct Disposition {
     #[serde(default)]
@@ -101,12 +97,11 @@ struct SideData {
 struct Tags {
     #[serde(alias = "DURATION")]
     duration: Option<String>,
-    /// 1 where a WebM stream has alpha in an additional block.
+    /// 1 if a WebM stream has alpha in an additional block.
     #[serde(alias = "ALPHA_MODE")]
     alpha_mode: Option<String>,
 }
 
-/// Starts ffprobe on `file`.
 fn start(tools: &Tools, arguments: &[OsString], file: &Path) -> Result<ToolProcess, VideoError> {
     ToolProcess::start(&tools.ffprobe, arguments, Files { input: Some(file), folder: None }, LIMITS)
 }
@@ -150,14 +145,13 @@ pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Res
     serde_json::from_slice(&json).map_err(|_| VideoError::Unreadable)
 }
 
-/// The codec outside of the allowlist, from ffmpeg's message `Codec (snow) not on whitelist`.
+/// The codec that ffmpeg rejected, from its message `Codec (snow) not on whitelist`.
 fn rejected_codec(messages: &str) -> Option<String> {
     let (before, _) = messages.split_once(") not on whitelist")?;
     let (_, name) = before.rsplit_once("Codec (")?;
     Some(name.chars().filter(char::is_ascii_graphic).take(32).collect())
 }
 
-/// Measures a stream by its packets.
 pub(super) async fn measure(
     tools: &Tools,
     file: &Path,
@@ -233,7 +227,7 @@ impl Stream {
             .any(|with_alpha| format.starts_with(with_alpha))
     }
 
-    /// The decoder that reads alpha of VP8 and VP9, which ffmpeg's own decoders do not.
+    /// The decoder that reads alpha of VP8 and VP9; ffmpeg's built-in decoders do not.
     pub(super) fn alpha_decoder(&self) -> Option<&'static str> {
         self.tags.alpha_mode.as_deref().filter(|mode| *mode == "1")?;
         match self.codec_name.as_deref()? {

@@ -1,4 +1,4 @@
-//! Frame rate as a fraction: parsing, the choice of a constant rate for a clip, and exact timestamps.
+//! Frame rate as a fraction: parsing, selection of a clip's constant rate, exact timestamps.
 //!
 //! Clips with frames at irregular times, or with less than one a second, are sampled: frames are repeated and dropped.
 
@@ -13,12 +13,12 @@ pub struct Rate {
     pub seconds: u32,
 }
 
-/// Rates that cameras and editors use.
+/// Usual rates of cameras and editors.
 const STANDARD_RATES: &[(u32, u32)] =
     &[(24_000, 1001), (24, 1), (25, 1), (30_000, 1001), (30, 1), (48, 1), (50, 1), (60_000, 1001), (60, 1)];
 
-/// Lowest rate at which a clip is sampled, in frames per second. A picture of a slide show is shown within 50 ms of its time,
-/// where at the average rate its place would be wrong by half the time between two pictures.
+/// Lowest rate at which a clip is sampled, in frames per second. It shows a picture of a slide show within 50 ms of its
+/// time; at the average rate the error could be half the time between two pictures.
 pub(super) const MIN_SAMPLING_RATE: f64 = 10.0;
 
 impl Rate {
@@ -29,8 +29,8 @@ impl Rate {
         (frames > 0 && seconds > 0).then(|| Self { frames, seconds }.reduced())
     }
 
-    /// The rate of a clip whose frames follow each other regularly, from one a second to 60: the nominal rate of its file when
-    /// nearly every frame is present, else a standard rate close to its average. `None` for other clips.
+    /// The rate of a clip with frames at regular times, from one a second to 60: the file's nominal rate when nearly
+    /// every frame is present, else a standard rate close to its average. `None` for other clips.
     pub(super) fn regular(average: f64, nominal: Option<Self>) -> Option<Self> {
         let near = |rate: Self, by: f64| (average / rate.per_second() - 1.0).abs() < by;
         let is_present = |nominal: &Self| {
@@ -41,8 +41,7 @@ impl Rate {
         nominal.filter(is_present).or_else(|| standard.find(|&rate| near(rate, 0.0005)))
     }
 
-    /// The rate at which the other clips are sampled: their average to a hundredth of a frame, and at least
-    /// [`MIN_SAMPLING_RATE`].
+    /// The sampling rate of irregular clips: their average to a hundredth, at least [`MIN_SAMPLING_RATE`].
     pub(super) fn sampling(average: f64) -> Self {
         let hundredths = (average.clamp(MIN_SAMPLING_RATE, 60.0) * 100.0).round();
         Self { frames: hundredths as u32, seconds: 100 }.reduced()
@@ -60,13 +59,11 @@ impl Rate {
         u64::try_from(micros).unwrap_or(u64::MAX)
     }
 
-    /// Duration of `frames` in seconds.
     pub(super) fn length(self, frames: u64) -> f64 {
         frames as f64 * f64::from(self.seconds) / f64::from(self.frames)
     }
 
-    /// Timescale in ticks per second in which a frame lasts a whole number of ticks; at least ten thousand, as players
-    /// expect.
+    /// Ticks per second such that a frame lasts a whole number of ticks; players expect at least ten thousand.
     pub(super) fn timescale(self) -> u32 {
         self.frames * 10_000_u32.div_ceil(self.frames.max(1))
     }

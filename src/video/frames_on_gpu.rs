@@ -1,4 +1,4 @@
-//! The frames of a clip on a GPU, or on Mesa's lavapipe where there is none, are those of the CPU.
+//! The frames of a clip on a GPU, or on Mesa's lavapipe without one, equal the CPU's.
 //!
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
@@ -12,7 +12,7 @@ use crate::pipeline::tests::support::{assert_alike, device, masks, off, on, pict
 use crate::recipe::{Fields, VideoFormat, VideoRecipe};
 use burn::tensor::Device;
 
-/// Smoothing with a past, in percent.
+/// Smoothing that uses previous frames, in percent.
 const SMOOTHING: u8 = 60;
 
 /// Windows that move over a picture by three pixels a frame, and their masks.
@@ -35,8 +35,8 @@ fn recipe(format: VideoFormat, channels: Channels, background: Option<Color>) ->
     }
 }
 
-/// What the compositor of `recipe` makes of `clip`, whose frames `place` puts where they are processed.
-fn finished(
+/// The frames that the compositor of `recipe` makes of `clip`; `place` moves each to where it is processed.
+fn composited(
     clip: &[(Frame, RawMask)],
     smoothing: u8,
     recipe: &VideoRecipe,
@@ -63,8 +63,8 @@ fn frames_agree_with_the_cpus_independent_and_smoothed_in_every_kind_of_output()
         ("the matte", SMOOTHING, recipe(VideoFormat::Mp4, Channels::Alpha, None)),
     ];
     for (what, smoothing, recipe) in recipes {
-        let expected = finished(&clip, smoothing, &recipe, Frame::clone);
-        let actual = finished(&clip, smoothing, &recipe, |frame| resident(frame, &device));
+        let expected = composited(&clip, smoothing, &recipe, Frame::clone);
+        let actual = composited(&clip, smoothing, &recipe, |frame| resident(frame, &device));
         for (at, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
             assert_alike(expected.pixels(), actual.pixels(), &format!("{what}, frame {at}"));
         }
@@ -72,7 +72,7 @@ fn frames_agree_with_the_cpus_independent_and_smoothed_in_every_kind_of_output()
 }
 
 #[test]
-fn a_frame_crosses_the_border_once_each_way_and_its_matte_stays() {
+fn a_frame_is_transferred_once_each_way_and_its_matte_stays() {
     let Some(device) = device() else { return };
     let clip = clip();
     let recipe = recipe(VideoFormat::Mp4, Channels::Rgba, None);
@@ -83,7 +83,7 @@ fn a_frame_crosses_the_border_once_each_way_and_its_matte_stays() {
         let matte = filter.next(&frame, mask.clone());
         assert!(matches!(matte, FrameMatte::Device(_)));
         let finished = compositor.composite(frame, &matte);
-        // Up: the picture, two grids, those of the motion and of the past's weight, and the few pixels of specks.
+        // Up: the picture, two grids, the grids of the motion and of the past's weight, and the few pixels of specks.
         let Size { width, height } = finished.size();
         let grids = if at == 0 { 2 } else { 5 };
         let certain = (finished.pixels().len() + grids * size_of::<f32>() * mask.values().len()) as u64;
@@ -96,11 +96,11 @@ fn a_frame_crosses_the_border_once_each_way_and_its_matte_stays() {
 }
 
 #[test]
-fn a_clip_resumed_from_its_saved_state_has_the_same_frames() {
+fn a_clip_resumed_from_its_saved_state_has_identical_frames() {
     let Some(device) = device() else { return };
     let clip = clip();
     let recipe = recipe(VideoFormat::Mp4, Channels::Rgba, None);
-    let expected = finished(&clip, SMOOTHING, &recipe, |frame| resident(frame, &device));
+    let expected = composited(&clip, SMOOTHING, &recipe, |frame| resident(frame, &device));
     let (mut filter, compositor) = (TemporalFilter::new(SMOOTHING), FrameCompositor::of(&recipe));
     for ((frame, mask), expected) in clip.iter().zip(&expected) {
         filter = TemporalFilter::restore(SMOOTHING, &filter.save()).expect("its own bytes");
@@ -121,9 +121,9 @@ fn a_device_that_fails_costs_no_frame() {
         frame
     };
     for smoothing in [0, SMOOTHING] {
-        let expected = finished(&clip, smoothing, &recipe, Frame::clone);
-        for (expected, actual) in expected.iter().zip(finished(&clip, smoothing, &recipe, broken)) {
-            // A frame that is matted again has no past.
+        let expected = composited(&clip, smoothing, &recipe, Frame::clone);
+        for (expected, actual) in expected.iter().zip(composited(&clip, smoothing, &recipe, broken)) {
+            // A frame that is matted again is matted without the previous matte.
             let share = off(expected.pixels(), actual.pixels());
             assert!(share <= if smoothing == 0 { 0.0 } else { 0.02 }, "{share} differ at {smoothing}");
         }

@@ -1,7 +1,7 @@
-//! Frames encoded by our own codecs, written as a ZIP archive of PNGs or an animated WebP.
+//! Encodes frames by our own codecs, and muxes them as a ZIP archive of PNGs or an animated WebP.
 //!
-//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, which are a PNG file or the
-//! `ANMF` chunk of an animated WebP. Both are final, so muxing copies them.
+//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, a PNG file or the `ANMF`
+//! chunk of an animated WebP. Muxing copies both unchanged.
 //!
 //! Each frame of the animation is independent: its visible part, cropped at even pixels, on a cleared canvas (RFC 9649,
 //! section 2.7.1.1: dispose to background, do not blend).
@@ -15,15 +15,12 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
-/// Quality of WebP frames, lower than for single pictures as an animation has many.
+/// Quality of WebP frames, lower than of single pictures because an animation has many.
 const QUALITY: u8 = 80;
 /// `ANMF` flags: do not blend, dispose to background.
 const INDEPENDENT: u8 = 0b11;
 
-/// Encodes one frame as a record.
-///
-/// # Errors
-/// [`VideoError::Tool`] when a codec fails.
+/// Encodes one frame as a record. Fails with [`VideoError::Tool`] when a codec fails.
 pub(super) fn record(frame: Frame, codec: Codec, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError> {
     match codec {
         Codec::Png => encode_file(frame, OutputFormat::Png),
@@ -76,7 +73,6 @@ fn visible(frame: &Frame) -> Rect {
     Rect { left, top, width: right - left, height: bottom - top }
 }
 
-/// The chunks of a WebP file.
 fn chunks(file: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     let mut rest = file.get(12..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -120,9 +116,7 @@ fn records(segments: &[PathBuf], mut take: impl FnMut(u64, &[u8]) -> io::Result<
 }
 
 /// Writes a ZIP archive of the frames, `frame-000001.png` and so on, uncompressed, with the format's default date.
-///
-/// # Errors
-/// When a file cannot be read or written.
+/// Fails when a file cannot be read or written.
 pub(super) fn write_zip(segments: &[PathBuf], to: &Path) -> io::Result<()> {
     let mut archive = zip::ZipWriter::new(BufWriter::new(File::create(to)?));
     let options = SimpleFileOptions::default()
@@ -135,10 +129,8 @@ pub(super) fn write_zip(segments: &[PathBuf], to: &Path) -> io::Result<()> {
     archive.finish().map_err(io::Error::other)?.into_inner()?.sync_all()
 }
 
-/// Writes an animated WebP of the frames that loops forever.
-///
-/// # Errors
-/// When a file cannot be read or written, or the result exceeds the format's 4 GB.
+/// Writes an animated WebP of the frames that loops forever. Fails when a file cannot be read or written, or the result
+/// exceeds the format's 4 GB.
 pub(super) fn write_animated_webp(segments: &[PathBuf], size: Size, alpha: bool, to: &Path) -> io::Result<()> {
     let mut head = Vec::new();
     let mut extended = vec![if alpha { 0b1_0010 } else { 0b0_0010 }, 0, 0, 0];
@@ -199,7 +191,7 @@ mod tests {
         write_animated_webp(&segments, Size::new(32, 20), true, &file).unwrap();
         let mut decoder = image_webp::WebPDecoder::new(BufReader::new(File::open(&file).unwrap())).unwrap();
         assert_eq!((decoder.num_frames(), decoder.dimensions(), decoder.has_alpha()), (4, (32, 20), true));
-        // Without it this decoder does not dispose frames.
+        // Without this colour the decoder does not dispose frames.
         decoder.set_background_color([0; 4]).unwrap();
         let (mut pixels, mut total) = (vec![0; 32 * 20 * 4], 0);
         for expected in &frames {

@@ -1,12 +1,12 @@
-//! How ffmpeg and ffprobe open a clip: file protocol only, one demuxer, an allowlist of decoders.
+//! Arguments with which ffmpeg and ffprobe open a clip: file protocol only, one demuxer, an allowlist of decoders.
 
 use super::container::Container;
 use super::sandbox::PROTOCOLS;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Allowlist of decoders for untrusted files: those for the formats of cameras, recorders and editors of the last
-/// decades, and for their caption streams, which are ignored.
+/// Allowlist of decoders for untrusted files: formats of cameras, recorders and editors of the last decades, and of
+/// their caption streams, which are ignored.
 const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg4,mpeg2video,mpeg1video,h261,\
     h263,h263i,flv,msmpeg4,msmpeg4v1,msmpeg4v2,wmv1,wmv2,wmv3,vc1,theora,dirac,prores,dnxhd,cfhd,hap,dvvideo,mjpeg,mjpegb,\
     jpeg2000,png,apng,gif,webp,bmp,tiff,targa,ffv1,ffvhuff,huffyuv,utvideo,magicyuv,qtrle,rpza,smc,cinepak,svq1,svq3,\
@@ -21,21 +21,16 @@ const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-
 pub(super) struct Source {
     pub(super) file: PathBuf,
     pub(super) container: Container,
-    /// Index of the video stream.
     pub(super) video_stream: u32,
-    /// Index of the audio stream.
     pub(super) audio_stream: Option<u32>,
-    /// Whether its frames are sampled at the clip's rate, because their times are irregular.
+    /// Whether frames are sampled at the clip's rate, because their times are irregular.
     pub(super) is_sampled: bool,
-    /// Whether the frames have alpha.
     pub(super) has_alpha: bool,
-    /// The decoder that reads it, where ffmpeg would take another.
+    /// The decoder that reads alpha, if it is not ffmpeg's default.
     pub(super) alpha_decoder: Option<&'static str>,
-    /// How its colours are coded.
     pub(super) colors: ColorCoding,
 }
 
-/// How the colours of a clip are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColorCoding {
     /// Tagged in the file.
@@ -72,7 +67,7 @@ pub(super) fn input_arguments(file: &Path, container: Container) -> Vec<OsString
     ]
     .map(OsString::from)
     .into();
-    // With an explicit protocol, no file name is parsed as a URL.
+    // With an explicit protocol no file name is parsed as a URL.
     let mut name = OsString::from("file:");
     name.push(file);
     arguments.push(name);

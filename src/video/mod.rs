@@ -50,10 +50,10 @@ use crate::engine::Tenant;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long [`probe()`] waits for its turn: as long as the runs of ffprobe on a clip of another account may take.
+/// Time limit of waiting in [`probe()`]: as long as the runs of ffprobe on a clip of another account may take.
 const PROBE_QUEUE_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// What this system lacks to confine ffmpeg: starts ffprobe once, confined, without a clip.
+/// The protections against ffmpeg that this system lacks. Starts ffprobe once, confined, without a clip.
 ///
 /// # Errors
 /// [`VideoError::Tool`] when it does not run confined.
@@ -68,11 +68,11 @@ pub async fn missing_confinement(tools: &Tools) -> Result<Vec<&'static str>, Vid
     if exit.status.success() { Ok(missing) } else { Err(exit.failure()) }
 }
 
-/// Reads what a file is and checks it against the limits, in the turn of `tenant`.
+/// Reads the properties of a file and checks them against the limits. Accounts take turns, by `tenant`.
 ///
 /// # Errors
 /// See [`VideoError`].
 pub async fn probe(tools: &Tools, file: &Path, tenant: Tenant) -> Result<Clip, VideoError> {
-    let place = probe::place_within(tenant, PROBE_QUEUE_TIMEOUT).await?;
-    probe::probe(tools, file, place).await.map(|probed| probed.clip)
+    let slot = probe::slot_within(tenant, PROBE_QUEUE_TIMEOUT).await?;
+    probe::probe(tools, file, slot).await.map(|probed| probed.clip)
 }

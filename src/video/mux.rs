@@ -19,10 +19,9 @@ use std::time::Duration;
 
 /// Time limit of a pass over all frames.
 const TIMEOUT: Duration = Duration::from_secs(3600);
-/// The highest frame rate of a GIF: delays are in hundredths of a second, and players slow down below two of them.
+/// Maximum frame rate of a GIF: delays are in hundredths of a second, and players slow down below two of them.
 pub(super) const GIF_MAX_RATE: Rate = Rate { frames: 50, seconds: 1 };
 
-/// The inputs of the result file.
 #[derive(Debug)]
 pub(super) struct Mux<'a> {
     pub(super) tools: &'a Tools,
@@ -30,17 +29,14 @@ pub(super) struct Mux<'a> {
     pub(super) codec: Codec,
     pub(super) size: Size,
     pub(super) rate: Rate,
-    /// Whether there is an alpha channel.
     pub(super) alpha: bool,
     /// The clip whose sound is added.
     pub(super) audio: Option<&'a Source>,
 }
 
 impl Mux<'_> {
-    /// Writes the result into the job's folder. Returns its path and warnings.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`], [`VideoError::Tool`], [`VideoError::Exhausted`].
+    /// Writes the result into the job's folder. Returns its path and warnings. Fails with [`VideoError::Io`],
+    /// [`VideoError::Tool`], [`VideoError::Exhausted`].
     pub(super) async fn write(&self) -> Result<(PathBuf, Vec<String>), VideoError> {
         let mut warnings = Vec::new();
         let name = match self.codec {
@@ -66,8 +62,8 @@ impl Mux<'_> {
                 let exit = self.concat(&part, self.audio).await?;
                 match written(&exit) {
                     Ok(()) => {}
-                    // Unreadable sound is dropped. Another cause, such as a full disk, fails the second attempt as
-                    // well; a process that was killed could have read the sound.
+                    // Unreadable sound is dropped. Any other cause, such as a full disk, fails the second attempt too;
+                    // a killed process could have read the sound.
                     Err(VideoError::Tool(message)) if self.audio.is_some() && !exit.is_killed() => {
                         tracing::debug!(message, "unreadable sound was dropped");
                         written(&self.concat(&part, None).await?)?;
@@ -86,8 +82,8 @@ impl Mux<'_> {
         Ok((file, warnings))
     }
 
-    /// Writes the concat list: the segments with their exact durations, as the containers' rounded ones would
-    /// accumulate.
+    /// Writes the concat list: the segments with their exact durations, because errors of the containers' rounded
+    /// durations would accumulate.
     async fn concat_list(&self) -> Result<OsString, VideoError> {
         let mut list = "ffconcat version 1.0\n".to_owned();
         let mut before = 0;
@@ -108,7 +104,7 @@ impl Mux<'_> {
         let mut arguments = words(&["-nostdin", "-hide_banner", "-v", "error"]);
         arguments.extend(words(&["-protocol_whitelist", PROTOCOLS, "-f", "concat", "-i"]));
         arguments.push(self.concat_list().await?);
-        let length = format!("{:.6}", self.rate.length(self.checkpoint.finished()));
+        let length = format!("{:.6}", self.rate.length(self.checkpoint.finished_frames()));
         let audio = audio.and_then(|source| Some((source, source.audio_stream?)));
         if let Some((source, stream)) = audio {
             arguments.extend(source.arguments());
@@ -163,7 +159,7 @@ impl Mux<'_> {
         written(&self.run(first).await?)?;
         let mut second = concat_input(self.concat_list().await?);
         second.extend(words(&["-i", "file:part-palette.png"]));
-        // Exact timestamps from frame numbers: the containers' are rounded.
+        // Exact timestamps from frame numbers, because the containers' are rounded.
         let times = format!("setpts=N*{}/({}*TB)", self.rate.seconds, self.rate.frames);
         let filters =
             format!("[0:v]{times},scale=flags={EXACT}[v];[v][1:v]paletteuse=dither=sierra2_4a:alpha_threshold=128");

@@ -13,40 +13,32 @@ use tokio::io::AsyncReadExt;
 
 /// Largest longer and shorter side of a frame.
 const MAX_SIDES: (u32, u32) = (1920, 1080);
-/// Longest duration in seconds, and the tolerance for files that round theirs up.
+/// Maximum duration in seconds, and the tolerance for files that round up.
 const MAX_SECONDS: f64 = 60.0;
 const GRACE_SECONDS: f64 = 0.5;
-/// Highest frame rate, with the tolerance of averages.
+/// Maximum frame rate, with the tolerance of averages.
 const MAX_RATE: f64 = 60.5;
-/// Clips that are probed at once, whatever number is uploaded, with one process each: they bound the memory of all. Accounts take
-/// turns.
-static PLACES: LazyLock<FairSemaphore> = LazyLock::new(|| FairSemaphore::new(2));
+/// Slots of concurrent probes, each with one process; their number bounds the memory. Accounts take turns.
+static PROBE_SLOTS: LazyLock<FairSemaphore> = LazyLock::new(|| FairSemaphore::new(2));
 
-/// A probed file.
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
     pub(super) clip: Clip,
     pub(super) source: Source,
 }
 
-/// Waits for the turn of `tenant` and a place to probe one clip.
-pub(super) async fn place(tenant: Tenant) -> Permit {
-    PLACES.acquire(tenant, 1).await
+/// Waits in the turn of `tenant` for a slot to probe one clip.
+pub(super) async fn slot(tenant: Tenant) -> Permit {
+    PROBE_SLOTS.acquire(tenant, 1).await
 }
 
-/// As [`place`], for `limit` at most.
-///
-/// # Errors
-/// [`VideoError::Busy`].
-pub(super) async fn place_within(tenant: Tenant, limit: Duration) -> Result<Permit, VideoError> {
-    tokio::time::timeout(limit, place(tenant)).await.map_err(|_| VideoError::Busy)
+/// As [`slot`], for at most `limit`. Fails with [`VideoError::Busy`].
+pub(super) async fn slot_within(tenant: Tenant, limit: Duration) -> Result<Permit, VideoError> {
+    tokio::time::timeout(limit, slot(tenant)).await.map_err(|_| VideoError::Busy)
 }
 
-/// Probes `file` and checks it against the limits, while `_place` is held.
-///
-/// # Errors
-/// See [`VideoError`].
-pub(super) async fn probe(tools: &Tools, file: &Path, _place: Permit) -> Result<Probed, VideoError> {
+/// Probes `file` in a slot and checks it against the limits.
+pub(super) async fn probe(tools: &Tools, file: &Path, _slot: Permit) -> Result<Probed, VideoError> {
     let (file, container) = sniff(file).await?;
     let output = ffprobe::run(tools, &file, container).await?;
     let video = output.streams.iter().find(|stream| stream.is("video") && stream.disposition.attached_pic == 0);
@@ -64,14 +56,14 @@ pub(super) async fn probe(tools: &Tools, file: &Path, _place: Permit) -> Result<
     let measured = ffprobe::measure(tools, &file, container, video.index).await;
     let (measured, length, average) = match (declared, average.filter(|average| *average <= MAX_RATE), measured) {
         (Some(length), Some(average), measured) => (measured.ok(), length, average),
-        // Streaming recorders leave out the duration, and then the declared rate is a guess.
+        // Streaming recorders omit the duration; the declared rate is then a guess.
         (_, _, Ok(measured)) => (Some(measured), measured.seconds, measured.average),
         (_, _, Err(error)) => return Err(error),
     };
     if average > MAX_RATE {
         return Err(too_large(format!("there are {average:.1} frames a second, more than 60")));
     }
-    // A header may declare its recorder's rate where many frames are missing.
+    // A header may declare the recorder's rate though many frames are missing.
     let is_present = |rate: &Rate| measured.is_none_or(|measured| measured.average > 0.9 * rate.per_second());
     let known = Rate::regular(average, nominal);
     let is_regular = known.as_ref().is_some_and(is_present);
@@ -90,7 +82,7 @@ pub(super) async fn probe(tools: &Tools, file: &Path, _place: Permit) -> Result<
         container,
         video_stream: video.index,
         audio_stream: audio.map(|stream| stream.index),
-        // Without the last frame's duration its filter drops that frame.
+        // Without the last frame's duration the filter `fps` drops that frame.
         is_sampled: !is_regular && measured.is_some_and(|measured| measured.has_last_duration),
         has_alpha: video.has_alpha() || video.alpha_decoder().is_some(),
         alpha_decoder: video.alpha_decoder(),
@@ -100,13 +92,13 @@ pub(super) async fn probe(tools: &Tools, file: &Path, _place: Permit) -> Result<
     Ok(Probed { clip, source })
 }
 
-/// By how many seconds the probed length and the decoded one of a clip of `seconds` may differ: durations are rounded, and may or
-/// may not include the last frame.
+/// Seconds by which the probed and the decoded length of a clip of `seconds` may differ: durations are rounded and may
+/// exclude the last frame.
 pub(super) fn tolerance(seconds: f64, per_second: f64) -> f64 {
     (2.5 / per_second).max(0.02 * seconds)
 }
 
-/// Most frames of a clip at this rate, independent of its metadata.
+/// Maximum number of frames of a clip at this rate, independent of its metadata.
 pub(super) fn max_frames(rate: Rate) -> u64 {
     ((MAX_SECONDS + GRACE_SECONDS) * rate.per_second()) as u64
 }
@@ -134,17 +126,17 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    /// In the turns of the accounts; at its limit the next one is busy. One test, because the places are those of the process.
+    /// Accounts take turns; above the limit a probe is refused as busy. One test: the slots belong to the process.
     #[tokio::test]
     async fn two_probes_run_at_once_and_the_next_one_waits() {
         let [one, other] = ["one", "other"].map(Tenant::of);
-        let held = [place(one).await, place(one).await];
-        let busy = place_within(other, Duration::ZERO).await;
+        let held = [slot(one).await, slot(one).await];
+        let busy = slot_within(other, Duration::ZERO).await;
         assert!(matches!(busy, Err(VideoError::Busy)), "{busy:?}");
-        let mut waiting = [one, one, other].map(|tenant| place(tenant).boxed());
-        assert!(waiting.iter_mut().all(|place| place.as_mut().now_or_never().is_none()), "both are held");
+        let mut waiting = [one, one, other].map(|tenant| slot(tenant).boxed());
+        assert!(waiting.iter_mut().all(|slot| slot.as_mut().now_or_never().is_none()), "both are held");
         drop(held);
-        let placed = waiting.each_mut().map(|place| place.as_mut().now_or_never());
+        let placed = waiting.each_mut().map(|slot| slot.as_mut().now_or_never());
         assert_eq!(placed.each_ref().map(Option::is_some), [true, false, true], "{placed:?}");
     }
 }

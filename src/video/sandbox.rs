@@ -1,8 +1,8 @@
 //! Runs ffmpeg and ffprobe as child processes: clean environment, no network protocols, limited CPU time, memory and
 //! output, and on Linux without a network and with no files but their job's.
 //!
-//! Each runs in a process group of its own, which is killed when its [`ToolProcess`] is dropped. Limits and confinement are
-//! set before `exec` (`confinement`).
+//! Each runs in a separate process group, which is killed when its [`ToolProcess`] is dropped. Limits and confinement
+//! are set before `exec` (`confinement`).
 
 use super::VideoError;
 #[cfg(target_os = "linux")]
@@ -19,15 +19,15 @@ use tokio::task::JoinHandle;
 /// Protocols that ffmpeg may open: its input file and our pipes.
 pub(super) const PROTOCOLS: &str = "file,pipe";
 
-/// Bytes of standard error that are kept of its beginning and of its end: the first messages name the cause of a failure, and
-/// the last ones whether the file was completed.
+/// Bytes kept of the beginning and of the end of standard error: the first messages name the cause of a failure, the
+/// last ones whether the file was completed.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// Exit codes of ffmpeg after a signal that it catches, SIGTERM and SIGXCPU among them: it completes its output as it is, and after
-/// the fourth signal it does not even do that.
+/// Exit codes of ffmpeg after a signal that it catches, such as SIGTERM and SIGXCPU: it ends its output early but
+/// complete, and after the fourth signal incomplete.
 const SIGNALLED: [i32; 2] = [255, 123];
 
-/// How long standard error may stay open after the process has ended.
+/// Time that standard error may stay open after the process has ended.
 const MESSAGES_END: Duration = Duration::from_secs(5);
 
 /// A running process. When dropped, it is killed with its children.
@@ -42,12 +42,10 @@ pub(super) struct ToolProcess {
     confinement: Confinement,
 }
 
-/// Exit status and messages of a process.
 #[derive(Debug)]
 pub(super) struct Exit {
-    /// The exit status.
     pub(super) status: ExitStatus,
-    /// The beginning and the end of its standard error.
+    /// Beginning and end of standard error.
     pub(super) messages: String,
     name: String,
 }
@@ -62,8 +60,8 @@ impl Exit {
         VideoError::Tool(format!("{} ended with {}: {message}", self.name, self.status))
     }
 
-    /// Whether it was killed from outside: by the system where memory ran out, or with the daemon's group of processes. Of ffmpeg,
-    /// which catches that signal, also by the limit on processor time.
+    /// Whether it was killed from outside: by the system for lack of memory, or with the daemon's process group. ffmpeg
+    /// catches the signal of the limit on processor time, which then counts as well.
     pub(super) fn is_killed(&self) -> bool {
         if self.status.code().is_some_and(|code| SIGNALLED.contains(&code)) {
             return true;
@@ -80,7 +78,6 @@ impl Exit {
         false
     }
 
-    /// The limit that ended it.
     fn limit(&self) -> Option<&'static str> {
         #[cfg(unix)]
         {
@@ -99,10 +96,8 @@ impl Exit {
 }
 
 impl ToolProcess {
-    /// Starts `program` with pipes as its input and output; its standard error is collected.
-    ///
-    /// # Errors
-    /// [`VideoError::Io`] when it cannot be started.
+    /// Starts `program` with pipes as standard input and output; collects standard error. Fails with [`VideoError::Io`]
+    /// when it cannot be started.
     pub(super) fn start<I: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = I>,
@@ -117,9 +112,9 @@ impl ToolProcess {
             .env_clear()
             .envs(["PATH", "LD_LIBRARY_PATH"].into_iter().filter_map(inherited))
             .env("LC_ALL", "C")
-            // Each allocator arena is 64 MB of address space, by default one for each thread.
+            // Each allocator arena takes 64 MB of address space, by default one per thread.
             .env("MALLOC_ARENA_MAX", "2")
-            // Frames of up to 8.3 MB are allocated for each frame: from the heap, which keeps them, instead of fresh pages.
+            // Every frame allocates up to 8.3 MB: from the heap, which keeps the pages, instead of fresh ones.
             .env("MALLOC_MMAP_THRESHOLD_", "33554432")
             .env("MALLOC_TRIM_THRESHOLD_", "134217728")
             .stdin(Stdio::piped())
@@ -137,7 +132,7 @@ impl ToolProcess {
         #[cfg(not(target_os = "linux"))]
         let _ = limits;
         let mut child = command.spawn().map_err(failed)?;
-        // With its end of what `confine` opened.
+        // Drops the command's descriptors that `confine` opened.
         drop(command);
         let group = child.id().and_then(ProcessGroup::of);
         let messages = tokio::spawn(collect(child.stderr.take()));
@@ -153,26 +148,23 @@ impl ToolProcess {
         })
     }
 
-    /// What the system offered to confine it.
     #[cfg(target_os = "linux")]
     pub(super) const fn confinement(&self) -> Confinement {
         self.confinement
     }
 
-    /// Its input; `None` the second time.
+    /// Standard input; `None` the second time.
     pub(super) fn input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Its output; `None` the second time.
+    /// Standard output; `None` the second time.
     pub(super) fn output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Closes its input and waits for its exit.
-    ///
-    /// # Errors
-    /// [`VideoError::Exhausted`] when it does not exit within `timeout`, [`VideoError::Io`] when the system fails.
+    /// Closes standard input and waits for the exit. Fails with [`VideoError::Exhausted`] when it does not exit within
+    /// `timeout`, [`VideoError::Io`] when the system fails.
     pub(super) async fn wait(mut self, timeout: Duration) -> Result<Exit, VideoError> {
         drop(self.child.stdin.take());
         let status = tokio::time::timeout(timeout, self.child.wait())
@@ -181,7 +173,7 @@ impl ToolProcess {
             .map_err(|source| VideoError::Io { what: format!("{} could not be waited for", self.name), source })?;
         // The group's id may be reused by now.
         self.group = None;
-        // Complete by now, unless a process that it started and that left its group still has its standard error.
+        // Complete by now, unless a child that left the group still holds standard error.
         let messages = tokio::time::timeout(MESSAGES_END, &mut self.messages).await;
         let messages = messages.ok().and_then(Result::ok).unwrap_or_default();
         Ok(Exit { status, messages, name: std::mem::take(&mut self.name) })
@@ -343,7 +335,7 @@ mod tests {
         assert!(!run(format!("echo > '{}'", clip.display())).await, "the clip was changed");
         assert!(!run(format!("echo > '{}'", elsewhere.path().join("new").display())).await, "a file was made");
         assert!(run("mv result other && rm other && echo > result".to_owned()).await);
-        // The daemon would follow them.
+        // The daemon would follow such a link.
         assert!(!run(format!("ln -s '{}' link", other.display())).await, "a symbolic link was made");
         assert!(!run("mkfifo pipe".to_owned()).await, "a pipe was made");
         let are_signals_scoped = shell("", AMPLE).confinement().landlock >= 6;
@@ -354,17 +346,17 @@ mod tests {
     async fn a_process_has_no_network_where_the_system_allows_a_namespace() {
         let tool = shell("read line", AMPLE);
         let network = tool.confinement().network;
-        // A device that is up has an address, the loopback device too. The process may not read its tables itself.
+        // An active device has an address, even the loopback device. The process cannot read these tables itself.
         let addresses = |process: &str| {
             let read = |table: &str| std::fs::read_to_string(format!("/proc/{process}/net/{table}"));
-            // The second one is missing where the system has no IPv6.
+            // The second file is missing on systems without IPv6.
             read("fib_trie").unwrap() + &read("if_inet6").unwrap_or_default()
         };
         let process = tool.child.id().unwrap().to_string();
         assert!(addresses("self").contains("127.0.0.1"), "without a network this test shows nothing");
         assert_eq!(addresses(&process).is_empty(), network, "{}", addresses(&process));
         drop(tool);
-        // What may be made here may be made by the process too: `unshare` of util-linux tries the same.
+        // If `unshare` of util-linux succeeds here, the process can make a namespace too.
         let allowed = |arguments: &[&str]| {
             std::process::Command::new("unshare").args(arguments).arg("true").status().is_ok_and(|it| it.success())
         };
@@ -375,7 +367,7 @@ mod tests {
     async fn every_limit_is_set_before_the_program_starts() {
         use rustix::process::{Resource, getrlimit};
         let tool = shell("ulimit -t >&2; ulimit -v >&2; ulimit -c >&2; ulimit -n >&2; read line", AMPLE);
-        // Shells have different letters for the number of tasks.
+        // Shells use different letters for the number of tasks.
         let tasks = |process: &str| -> Vec<u64> {
             let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
             let row = limits.lines().find_map(|line| line.strip_prefix("Max processes")).unwrap();

@@ -4,7 +4,6 @@ use super::StageTimes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Busy time of each stage.
 #[derive(Default)]
 pub(super) struct StageClock {
     pub(super) decode: BusyTime,

@@ -1,5 +1,4 @@
-//! The stages of a clip's pipeline: decode, segment, temporal filter, composite and encode, each over a bounded
-//! channel.
+//! The stages of a clip's pipeline: decode, segment, temporal filter, composite, encode, over bounded channels.
 
 use super::checkpoint::Checkpoint;
 use super::composite::FrameCompositor;
@@ -21,13 +20,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Frames of a batch for the network.
+/// Frames in a batch for the network.
 const BATCH: usize = 4;
-/// Most batches in flight: one in each of decode, segment, temporal filter, and composite with encode.
+/// Maximum number of batches in flight: one each in decode, segment, temporal filter, and composite with encode.
 const MAX_BATCHES: usize = 4;
-/// Most frames composited at once.
+/// Maximum number of frames composited at once.
 const MAX_COMPOSITORS: usize = 4;
-/// Longest wait of a batch for the engine, behind interactive requests.
+/// Time limit of a batch's wait for the engine, behind interactive requests.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Progress in percent when all frames are encoded; the rest is muxing.
 pub(super) const ENCODED_PROGRESS: u64 = 95;
@@ -38,7 +37,7 @@ fn segment_frames(rate: Rate) -> u64 {
     ((2.0 * rate.per_second()).round() as u64).div_ceil(batch).clamp(1, 30) * batch
 }
 
-/// A clip and everything needed to process it.
+/// A clip and the parameters of its processing.
 pub(super) struct ClipJob<'a> {
     pub(super) engine: &'a Engine,
     pub(super) tools: &'a Tools,
@@ -47,39 +46,35 @@ pub(super) struct ClipJob<'a> {
     pub(super) progress: &'a (dyn Fn(u8) + Send + Sync),
 }
 
-/// The engine's slot and the place among [`MAX_BATCHES`] of a batch, held until the last of its frames is encoded.
+/// The engine's slot and one of [`MAX_BATCHES`] batch slots, held until the last frame of the batch is encoded.
 #[derive(Clone)]
 pub(super) struct BatchPermit {
     slot: Slot,
-    _place: Arc<OwnedSemaphorePermit>,
+    _batch_slot: Arc<OwnedSemaphorePermit>,
 }
 
-/// The frames of one batch.
 pub(super) struct Batch<T> {
     items: Vec<T>,
     permit: BatchPermit,
 }
 
-/// The warning of a clip whose own alpha was kept.
+/// The warning for a clip whose alpha was kept.
 const ALPHA_KEPT: &str = "the clip has transparency, which was kept; `keep_alpha=false` cuts the subject out anew";
 
-/// A frame with its matte.
 pub(super) struct Matted {
     frame: Frame,
-    /// Nothing where it is the frame's own alpha.
+    /// `None` if the frame's alpha is the matte.
     matte: Option<FrameMatte>,
     permit: BatchPermit,
     /// The temporal filter's saved state, after the last frame of a segment.
     state: Option<Vec<u8>>,
 }
 
-/// The encoder's input for a frame.
 enum EncoderInput {
     Frame(Frame),
     Record(Vec<u8>),
 }
 
-/// A composited frame.
 pub(super) struct Composited {
     input: EncoderInput,
     _permit: BatchPermit,
@@ -108,7 +103,7 @@ impl ClipJob<'_> {
             clock.decode.add(began.elapsed());
             frame
         };
-        let places = Arc::new(Semaphore::new(MAX_BATCHES));
+        let batch_slots = Arc::new(Semaphore::new(MAX_BATCHES));
         let (mut is_over, mut keeps_alpha) = (false, false);
         for _ in 0..first {
             if next().await?.is_none() {
@@ -117,7 +112,7 @@ impl ClipJob<'_> {
             }
         }
         while !is_over {
-            let permit = self.acquire(&places).await?;
+            let permit = self.acquire(&batch_slots).await?;
             let mut items = Vec::with_capacity(BATCH);
             while items.len() < BATCH && !is_over {
                 match next().await? {
@@ -126,7 +121,7 @@ impl ClipJob<'_> {
                             if self.recipe.keep_alpha && frame.is_cut_out() {
                                 keeps_alpha = true;
                             } else {
-                                // As pictures.
+                                // As for pictures.
                                 compose::flatten_onto_white(&mut frame);
                             }
                         }
@@ -148,10 +143,9 @@ impl ClipJob<'_> {
         Ok(warnings)
     }
 
-    /// Acquires an engine slot and the pixels of a batch; waits while the engine is full, as a job has no client to
-    /// retry.
-    async fn acquire(&self, places: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
-        let place = Arc::clone(places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
+    /// Acquires an engine slot and the pixels of a batch. Waits while the engine is full: a job has no client to retry.
+    async fn acquire(&self, batch_slots: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
+        let batch_slot = Arc::clone(batch_slots).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let slot = self.engine.admit_waiting(Tenant::default()).await?;
         self.engine
             .reserve_pixels(
@@ -161,10 +155,9 @@ impl ClipJob<'_> {
                 Instant::now() + BATCH_TIMEOUT,
             )
             .await?;
-        Ok(BatchPermit { slot, _place: Arc::new(place) })
+        Ok(BatchPermit { slot, _batch_slot: Arc::new(batch_slot) })
     }
 
-    /// Segments batches into masks.
     pub(super) async fn segment(
         &self,
         mut from: Receiver<Batch<Frame>>,
@@ -184,7 +177,7 @@ impl ClipJob<'_> {
         Ok(())
     }
 
-    /// Estimates the temporally filtered mattes, frame by frame in the clip's order, from frame `index` on.
+    /// Estimates the temporally filtered mattes frame by frame, in the clip's order, from frame `index` on.
     pub(super) async fn filter(
         &self,
         mut index: u64,
@@ -267,7 +260,7 @@ impl ClipJob<'_> {
         let codec = Codec::of(self.recipe);
         let most = segment_frames(rate);
         let expected = (seconds * rate.per_second()).round().max(1.0) as u64;
-        let (mut index, mut done) = (checkpoint.files.len(), checkpoint.finished());
+        let (mut index, mut done) = (checkpoint.files.len(), checkpoint.finished_frames());
         let mut current: Option<(Encoder, u64)> = None;
         while let Some(Composited { input, state, .. }) = from.recv().await {
             let began = Instant::now();

@@ -1,16 +1,14 @@
-//! What a process of ffmpeg or ffprobe may use: processor time, memory, output, files.
+//! Limits of a process of ffmpeg or ffprobe: processor time, memory, output, files.
 
 use std::path::Path;
 
-/// Resource limits of a process.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
 pub(super) struct ResourceLimits {
-    /// Seconds of processor time, all threads together.
+    /// Seconds of processor time, over all threads.
     pub(super) cpu: u64,
-    /// Bytes of address space.
     pub(super) memory: u64,
-    /// Size of the largest file that it may write, in bytes.
+    /// Bytes of the largest file that it may write.
     pub(super) file: u64,
 }
 
@@ -18,8 +16,8 @@ pub(super) struct ResourceLimits {
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux confines processes"))]
 pub(super) struct Files<'a> {
-    /// The clip that it reads.
+    /// The clip to read.
     pub(super) input: Option<&'a Path>,
-    /// The job's folder, in which it runs and may write.
+    /// The job's folder: working directory, and writable.
     pub(super) folder: Option<&'a Path>,
 }

@@ -21,7 +21,7 @@ impl Default for VideoConfig {
 }
 
 impl VideoConfig {
-    /// Every invalid value in this section, each as a sentence.
+    /// The invalid values in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let named = [("ffmpeg", &self.ffmpeg), ("ffprobe", &self.ffprobe)];
@@ -30,19 +30,19 @@ impl VideoConfig {
     }
 }
 
-/// The programs' paths.
+/// Paths of the programs.
 #[derive(Clone, Debug)]
 pub struct Tools {
     pub(super) ffmpeg: PathBuf,
     pub(super) ffprobe: PathBuf,
 }
 
-/// A program is not installed; the message names it and the remedy.
+/// A program is not installed; the message names the program and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not installed; install ffmpeg, or set its path in [video]")]
 pub struct ToolMissing(pub String);
 
-/// The encoders of ffmpeg that the formats of clips need.
+/// The encoders of ffmpeg that the formats require.
 const ENCODERS: [(&str, &str); 7] = [
     ("libvpx-vp9", "webm"),
     ("libopus", "the sound of webm"),
@@ -62,7 +62,7 @@ impl Tools {
         Ok(output(&self.ffmpeg, &["-version"])?.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// The encoders that this ffmpeg lacks, each with what needs it.
+    /// The encoders that this ffmpeg lacks, each with the format that requires it.
     ///
     /// # Errors
     /// When ffmpeg cannot be run.
@@ -82,7 +82,7 @@ impl Tools {
     }
 }
 
-/// Standard output of a program that answers at once.
+/// Standard output of a program that exits at once.
 fn output(program: &Path, arguments: &[&str]) -> io::Result<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
     if !output.status.success() {
@@ -91,7 +91,7 @@ fn output(program: &Path, arguments: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The path of a program: a bare name is resolved through `PATH`, as a shell does.
+/// Path of a program; a bare name is resolved through `PATH`, as by a shell.
 #[expect(clippy::disallowed_methods, reason = "`PATH` is not a setting of this daemon")]
 fn resolve(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
@@ -124,13 +124,13 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn missing_encoders_are_those_that_the_listing_lacks() {
+    fn encoders_absent_from_the_listing_are_missing() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("ffmpeg");
         let script = "#!/bin/sh\n[ $1 = -version ] && echo 'ffmpeg version 7' && exit\n\
             printf ' V....D libvpx-vp9  x\\n A....D libopus x\\n V..... prores_ks x\\n A..... aac x\\n V..... ffv1 x\\n V..... gif libx264\\n'\n";
-        // Not open in this process when it is run, also not in a child of another test.
+        // Written by another process, so that no child of another test inherits its open descriptor.
         let written = Command::new("sh").args(["-c", "cat > \"$0\""]).arg(&program).stdin(Stdio::piped()).spawn();
         let mut writer = written.unwrap();
         io::Write::write_all(&mut writer.stdin.take().unwrap(), script.as_bytes()).unwrap();

@@ -4,7 +4,6 @@ use crate::codec::byte_reader::{slice, truncated, u16_be, u32_be};
 use crate::codec::error::{DecodeError, corrupt};
 use std::ops::Range;
 
-/// A box.
 pub(super) struct BmffBox {
     pub(super) name: [u8; 4],
     pub(super) body: Range<usize>,
@@ -23,8 +22,8 @@ pub(super) fn children(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item 
     })
 }
 
-/// The top-level boxes of a file, as in libheif: one that extends beyond the file ends the list, unless it is of a type
-/// that libheif reads at this level.
+/// The top-level boxes of a file, as libheif lists them: a box that extends beyond the file ends the list, unless
+/// libheif reads its type at this level.
 pub(super) fn top_level(bytes: &[u8]) -> impl Iterator<Item = Result<BmffBox, DecodeError>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -45,7 +44,7 @@ pub(super) fn top_level(bytes: &[u8]) -> impl Iterator<Item = Result<BmffBox, De
     })
 }
 
-/// Bytes of a header without a 64-bit size.
+/// Bytes of a box header without a 64-bit size.
 const SHORT_HEADER: usize = 8;
 
 struct Header {
@@ -73,7 +72,7 @@ impl Header {
         Ok(Self { name, body: at + header, end: at.checked_add(size) })
     }
 
-    /// The box, if it ends before `end`.
+    /// The box, if it ends at or before `end`.
     fn within(self, end: usize) -> Option<BmffBox> {
         let stop = self.end.filter(|&stop| stop <= end)?;
         Some(BmffBox { name: self.name, body: self.body..stop })

@@ -49,7 +49,6 @@ pub(super) struct Cost {
     pub(super) visits: usize,
     /// Bytes of their data and configurations.
     pub(super) bytes: usize,
-    /// Pixels of coded pictures.
     pub(super) coded: u64,
     sliced: u64,
     composed: u64,

@@ -1,8 +1,7 @@
-//! An HEVC decoder for libheif that decodes nothing: it counts what it is given and answers with a grey picture of the size
-//! in the sequence parameter set, for the fuzz target of the cost check.
+//! An HEVC decoder plugin for libheif that counts its input and returns a grey picture of the coded size.
 //!
-//! libheif takes libde265 unless a decoder is named. A real decoder stops libheif at the first damaged picture; this one does
-//! not, so all that libheif would ever decode of a file is counted.
+//! The fuzz target of the cost check uses it in place of libde265. libde265 stops libheif at the first damaged picture;
+//! this decoder never does, so everything that libheif could decode of a file is counted.
 
 use super::hevc;
 use crate::image::Size;
@@ -11,20 +10,19 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-/// The name by which it is selected.
+/// Name of the plugin, by which a decode selects it.
 pub(super) const NAME: &str = "counting";
 const NAME_C: &CStr = c"counting";
-/// Larger pictures are counted but not made.
+/// Side in pixels above which pictures are counted but not returned.
 const MAX_SIDE: u32 = 2048;
 
-/// What was decoded on this thread.
+/// Counts of the decodes on this thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Coded pictures.
     pub(super) pictures: usize,
-    /// Bytes of their units, those of the configuration included.
+    /// Bytes of their NAL units, including the configuration.
     pub(super) bytes: usize,
-    /// Pixels of the sizes in their sequence parameter sets.
+    /// Pixels, by the sizes in the sequence parameter sets.
     pub(super) pixels: u64,
 }
 
@@ -32,14 +30,14 @@ thread_local! {
     static COUNTS: Cell<Counts> = const { Cell::new(Counts { pictures: 0, bytes: 0, pixels: 0 }) };
 }
 
-/// Runs `work` and returns what was decoded in it, on this thread.
+/// Runs `work` and returns the counts of its decodes on this thread.
 pub(super) fn counts_of(work: impl FnOnce()) -> Counts {
     COUNTS.set(Counts::default());
     work();
     COUNTS.get()
 }
 
-/// `heif_decoder_plugin` of `heif_plugin.h`, version 5; the bindings have it without its fields.
+/// `heif_decoder_plugin` of `heif_plugin.h`, version 5; the bindings declare it without fields.
 #[repr(C)]
 struct Plugin {
     plugin_api_version: c_int,
@@ -64,7 +62,7 @@ struct Plugin {
         unsafe extern "C" fn(*mut c_void, *mut *mut sys::heif_image, *mut usize, *const c_void) -> sys::heif_error,
 }
 
-// SAFETY: nothing in it is ever changed, and its pointers are to constants.
+// SAFETY: it is never changed, and its pointers are to constants.
 unsafe impl Sync for Plugin {}
 
 static PLUGIN: Plugin = Plugin {
@@ -88,14 +86,14 @@ static PLUGIN: Plugin = Plugin {
     decode_next_image2,
 };
 
-/// Adds it to libheif's decoders, for the whole process. To be called once, before anything is decoded.
+/// Registers the plugin for the whole process. Call it once, before the first decode.
 pub(super) fn register() {
-    // SAFETY: it has the layout that libheif reads, and lives for ever.
+    // SAFETY: it has the layout that libheif reads, and is static.
     let error = unsafe { sys::heif_register_decoder_plugin((&raw const PLUGIN).cast()) };
     assert_eq!(error.code, sys::heif_error_code_heif_error_Ok, "libheif refuses the decoder");
 }
 
-/// The coded picture in hand: the size in its last sequence parameter set, until the picture is taken.
+/// The current coded picture: the size in its last sequence parameter set, until the picture is returned.
 struct Decoder {
     size: Option<Size>,
 }
@@ -111,7 +109,7 @@ extern "C" fn name() -> *const c_char {
     NAME_C.as_ptr()
 }
 
-/// Less than libde265's 100.
+/// Lower than libde265's 100, so that a decode uses this plugin by name only.
 extern "C" fn priority(format: sys::heif_compression_format) -> c_int {
     c_int::from(format == sys::heif_compression_format_heif_compression_HEVC)
 }
@@ -123,7 +121,7 @@ extern "C" fn priority_of_description(description: *const sys::heif_compression_
 
 extern "C" fn new_decoder(decoder: *mut *mut c_void) -> sys::heif_error {
     let new = Box::into_raw(Box::new(Decoder { size: None }));
-    // SAFETY: libheif passes a place for the pointer.
+    // SAFETY: libheif passes a pointer to write to.
     unsafe { decoder.write(new.cast()) };
     COUNTS.set(Counts { pictures: COUNTS.get().pictures + 1, ..COUNTS.get() });
     OK
@@ -139,7 +137,7 @@ unsafe extern "C" fn free_decoder(decoder: *mut c_void) {
 }
 
 unsafe extern "C" fn push_data(decoder: *mut c_void, data: *const c_void, size: usize) -> sys::heif_error {
-    // SAFETY: libheif passes the decoder that it has, and as many bytes as it says.
+    // SAFETY: libheif passes a decoder of `new_decoder`, and `size` readable bytes.
     let (decoder, mut data) =
         unsafe { (&mut *decoder.cast::<Decoder>(), std::slice::from_raw_parts(data.cast::<u8>(), size)) };
     let mut counts = COUNTS.get();
@@ -171,12 +169,12 @@ extern "C" fn flush_data(_decoder: *mut c_void) -> sys::heif_error {
 }
 
 unsafe extern "C" fn decode_image(decoder: *mut c_void, out: *mut *mut sys::heif_image) -> sys::heif_error {
-    // SAFETY: libheif passes the decoder that it has.
+    // SAFETY: libheif passes a decoder of `new_decoder`.
     let decoder = unsafe { &mut *decoder.cast::<Decoder>() };
     let Some(size) = decoder.size.take().filter(|size| size.width.max(size.height) <= MAX_SIDE) else { return FAILED };
     let [width, height] = [size.width as c_int, size.height as c_int];
     let mut image = ptr::null_mut();
-    // SAFETY: the image is made and filled by libheif itself, and is the caller's from here on.
+    // SAFETY: libheif itself creates and fills the image; the caller owns it from here on.
     unsafe {
         let [space, chroma] = [sys::heif_colorspace_heif_colorspace_YCbCr, sys::heif_chroma_heif_chroma_420];
         let made = sys::heif_image_create(width, height, space, chroma, &mut image);

@@ -1,4 +1,4 @@
-//! libheif's input: a file in memory whose reads fail after a deadline, which ends the decode.
+//! Input of libheif: a file in memory whose reads fail after a deadline, which ends the decode.
 //!
 //! libheif reads the data of each coded picture (a tile, a layer, an alpha) right before decoding it, so a failing read
 //! stops the decode. Its own cancel callback is called between the tiles of grids only.
@@ -6,7 +6,6 @@
 use libheif_rs::{Reader, ReaderGrowStatus};
 use std::io;
 
-/// A file in memory, readable until a deadline.
 pub(super) struct DeadlineReader<'a> {
     bytes: &'a [u8],
     at: u64,
@@ -14,7 +13,7 @@ pub(super) struct DeadlineReader<'a> {
 }
 
 impl<'a> DeadlineReader<'a> {
-    /// The file `bytes`; reads fail once `expired`.
+    /// A reader of `bytes` that fails once `expired`.
     pub(super) fn new(bytes: &'a [u8], expired: &'a dyn Fn() -> bool) -> Self {
         Self { bytes, at: 0, expired }
     }

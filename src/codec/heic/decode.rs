@@ -1,13 +1,12 @@
 //! Decodes HEIC and HEIF with libheif and libde265, in bounded time and memory.
 //!
-//! libheif applies the container's rotations and mirrors (irot, imir); EXIF's orientation repeats them and is not
-//! applied again (HEIF, ISO/IEC 23008-12, 6.5.10: the transformative properties rule). The primary picture is decoded,
-//! grids are assembled, alpha comes from the auxiliary picture, and libheif converts ten bits to eight. Before libheif
-//! reads a file, `item_tables` parses its tables and refuses ambiguous ones, and `cost` checks the decode cost. Pictures
-//! coded with anything but HEVC are refused there, whichever decoders libheif was built with.
+//! libheif decodes the primary picture, assembles grids, adds alpha from the auxiliary picture, converts ten bits to
+//! eight, and applies the container's rotations and mirrors (irot, imir). EXIF's orientation repeats these and is not
+//! applied again (HEIF, ISO/IEC 23008-12, 6.5.10: the transformative properties rule). Before libheif reads a file,
+//! `item_tables` refuses ambiguous tables and all codecs other than HEVC, and `cost` bounds the decode cost.
 //!
-//! A decode ends in bounded time: `cost` bounds what is decoded, and after `limits::time_limit` libheif can read
-//! no further data. libde265 cannot be interrupted inside a picture, whose time is bounded by `cost` alone.
+//! After `limits::time_limit` libheif can read no further data. libde265 cannot be interrupted inside a picture; `cost`
+//! alone bounds that time.
 
 use super::deadline_reader::DeadlineReader;
 use super::{cost, item_tables};
@@ -32,13 +31,12 @@ static LIBRARY: LazyLock<LibHeif> = LazyLock::new(|| {
     LibHeif::new()
 });
 
-/// Whether the libheif in this binary has an HEVC decoder: it builds and runs without one. Check at start-up.
+/// Whether the libheif of this binary has an HEVC decoder; it builds and runs without one. Checked at start-up.
 #[must_use]
 pub fn decoder_available() -> bool {
     !LIBRARY.decoder_descriptors(1, Some(CompressionFormat::Hevc)).is_empty()
 }
 
-/// The size of the upright primary picture, within `limits`.
 pub(in crate::codec) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> {
     cost::check_cost(bytes, limits)?;
     let expired = deadline(MAX_TIME);
@@ -50,7 +48,6 @@ pub(in crate::codec) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, Dec
     })
 }
 
-/// Decodes a probed file.
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     // A cropped picture is stored larger than shown, so the probed size would be too strict a limit.
     let &Header { size: probed, ref limits, applies_profile, .. } = header;
@@ -65,7 +62,7 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
         }
         let mut pixels = pool.take(probed.area() * 4);
         let colors = applies_profile.then(|| colors(&handle)).flatten();
-        // More than eight bits are rounded after they are converted.
+        // More than eight bits are converted to sRGB before they are rounded.
         let deep = colors.as_ref().filter(|_| handle.luma_bits_per_pixel() > 8);
         let transform = deep.and_then(|colors| SixteenBitTransform::of(Samples::Rgb, colors));
         let samples = match &transform {
@@ -90,8 +87,7 @@ fn too_long(time: Duration) -> DecodeError {
     corrupt(format_args!("it takes more than {time:?} to decode"))
 }
 
-/// Reads the boxes of `bytes` under our limits; libheif's own allow a gigapixel and 4 GB. No data are read once
-/// `expired`.
+/// Reads the boxes of `bytes` under `limits` (libheif's own allow a gigapixel and 4 GB). Reads fail once `expired`.
 pub(super) fn context<'a>(
     bytes: &'a [u8],
     limits: &Limits,
@@ -100,7 +96,7 @@ pub(super) fn context<'a>(
     // Tiles may extend beyond the right and lower border.
     let tile = 1024;
     let side = u64::from(limits.max_side) + tile;
-    // The pixels shown, and a tile more along both borders.
+    // The pixels shown, and one more tile along the right and lower border.
     let shown = u64::from(limits.max_megapixels) * 1_000_000;
     let pixels = (side * side).min(shown + 2 * u64::from(limits.max_side) * tile + tile * tile);
     let mut ours = SecurityLimits::new();
@@ -116,7 +112,7 @@ pub(super) fn context<'a>(
     let mut context: HeifContext<'a> = HeifContext::new().map_err(corrupt)?;
     context.set_security_limits(&ours).map_err(corrupt)?;
     context.read_reader(Box::new(DeadlineReader::new(bytes, expired))).map_err(corrupt)?;
-    // Concurrency is the engine's CPU pool's.
+    // The engine's CPU pool bounds concurrency.
     context.set_max_decoding_threads(0);
     Ok(context)
 }
@@ -125,7 +121,7 @@ pub(super) fn primary(context: &HeifContext<'_>) -> Result<ImageHandle, DecodeEr
     context.primary_image_handle().map_err(corrupt)
 }
 
-/// Decodes the picture with the HEVC decoder of this name, or libheif's own choice, to RGBA of eight bits.
+/// Decodes the picture to RGBA of eight bits with the HEVC decoder of this name, or the one that libheif selects.
 pub(super) fn decode_with(handle: &ImageHandle, decoder: Option<&str>) -> Result<Image, DecodeError> {
     decode_to(RgbChroma::Rgba, handle, decoder)
 }
@@ -152,7 +148,7 @@ fn samples(handle: &ImageHandle, size: Size, pixels: &mut [u8]) -> Result<(), De
     Ok(())
 }
 
-/// Decodes the picture to samples of up to 16 bits, and converts them by `transform`. Premultiplied alpha is not expected here.
+/// Decodes the picture to samples of up to 16 bits and converts them by `transform`. Alpha must not be premultiplied.
 fn deep_samples(
     handle: &ImageHandle,
     size: Size,
@@ -175,7 +171,7 @@ fn deep_samples(
     Ok(())
 }
 
-/// The rows of a plane of `size`, of `row_bytes` each; `None` for one that is missing.
+/// The rows of a plane, `row_bytes` each; `None` for a missing row.
 fn rows<'a>(
     plane: &Plane<&'a [u8]>,
     size: Size,
@@ -197,7 +193,7 @@ fn unpremultiply(pixel: &mut [u8; 4]) {
     }
 }
 
-/// What the file says of its colours: an ICC profile, or code points (nclx).
+/// The file's colour description: an ICC profile, or code points (nclx).
 fn colors(handle: &ImageHandle) -> Option<Colors<'static>> {
     if let Some(profile) = handle.color_profile_raw() {
         return Some(Colors::Profile(profile.data.into()));

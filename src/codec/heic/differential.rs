@@ -1,20 +1,19 @@
-//! Fuzz target: the cost that is computed from the item tables covers everything that libheif decodes.
+//! Fuzz target: the cost computed from the item tables covers everything that libheif decodes.
 
 use super::cost::Cost;
 use super::counting_decoder::{self, Counts, counts_of};
 use super::{decode, item_graph};
 use crate::codec::Limits;
 
-/// Small pictures, so that the canvases of grids and overlays take little time.
+/// Small limits, so that the canvases of grids and overlays take little time.
 const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_side: 256, max_megapixels: 1 };
-/// Pixels of a coded picture beyond its shown ones: a coding block along both borders of the largest.
+/// Padding of a coded picture in pixels: one coding block (64) along two borders of the largest picture.
 const PADDING: u64 = 2 * 64 * (256 + 64);
 
-/// Lets libheif decode a file whose cost was accepted with a decoder that counts: pictures, bytes and pixels are at most
-/// those of the cost.
+/// Decodes a file of accepted cost with the counting decoder and compares the counts with the cost.
 ///
 /// # Panics
-/// When libheif decodes more.
+/// When libheif decodes more pictures, bytes or pixels than the cost has.
 pub fn cost_covers_what_libheif_decodes(bytes: &[u8]) {
     if let Some((cost, counted)) = both(bytes) {
         assert_covered(&cost, &counted, PADDING);
@@ -27,18 +26,18 @@ fn assert_covered(cost: &Cost, counted: &Counts, padding: u64) {
     assert!(counted.pixels <= cost.coded + counted.pictures as u64 * padding, "{counted:?} in place of {cost:?}");
 }
 
-/// As [`cost_covers_what_libheif_decodes`], for a file of items that `bytes` select. Their pictures have no padding, so that it
-/// hides none whose pixels are not in the cost.
+/// As [`cost_covers_what_libheif_decodes`], for a generated file whose items `bytes` select. Its pictures have no
+/// padding, which could hide pixels missing from the cost.
 ///
 /// # Panics
-/// When libheif decodes more.
+/// When libheif decodes more than the cost has.
 pub fn cost_covers_what_libheif_decodes_of_items(bytes: &[u8]) {
     if let Some((cost, counted)) = item_graph::file(bytes).and_then(|file| both(&file)) {
         assert_covered(&cost, &counted, 0);
     }
 }
 
-/// The cost of a file and what libheif decodes of it; `None` where it is refused.
+/// The cost of a file and the counts of its decode; `None` if it is refused.
 fn both(bytes: &[u8]) -> Option<(Cost, Counts)> {
     let cost = Cost::of(bytes, &LIMITS).ok()?;
     let counted = counts_of(|| {
@@ -72,7 +71,7 @@ mod tests {
 
     #[test]
     fn generated_files_with_two_primary_pictures_are_refused() {
-        // One coded picture, and how it is named once more.
+        // One coded picture, named as primary twice.
         let cost = |duplicate| Cost::of(&item_graph::file(&[0, 0, 0, duplicate]).expect("enough bytes"), &LIMITS);
         assert!(cost(0).is_ok());
         for (duplicate, reason) in [(1, "two pitm boxes"), (2, "two meta boxes")] {
@@ -84,7 +83,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "in place of")]
     fn an_alpha_whose_pixels_do_not_count_is_found() {
-        // Three coded pictures; the second is the alpha of the others. libheif refuses a reference that is there twice.
+        // Three coded pictures; the second is the alpha of the others. libheif refuses a repeated reference.
         let file = item_graph::file(&[2, 0, 0, 0, 0, 0, 0, 0, 2, 2]).expect("enough bytes");
         let (mut cost, counted) = both(&file).expect("accepted");
         assert_eq!(counted.pictures, 2);

@@ -1,22 +1,23 @@
-//! Checks an HEVC stream before decoding: sizes in its sequence parameter sets (ITU-T H.265, 7.3.2.2), number of
-//! pictures and slices (7.3.1.2, 7.3.6.1).
+//! Checks an HEVC stream before decoding: the sizes in its sequence parameter sets (ITU-T H.265, 7.3.2.2), its number
+//! of pictures and of slices (7.3.1.2, 7.3.6.1).
 
 use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be};
 use crate::codec::error::{DecodeError, corrupt};
 use crate::image::Size;
 
-/// NAL unit types: slices are below 32, those of intra random access pictures (IRAP) from 16 to 21.
+/// NAL unit types of intra random access pictures (IRAP); all slices are below 32.
 const IRAP: std::ops::RangeInclusive<u8> = 16..=21;
 const FIRST_OTHER: u8 = 32;
 /// Video, sequence and picture parameter sets.
 const PARAMETER_SETS: std::ops::RangeInclusive<u8> = 32..=34;
 /// NAL unit type of a sequence parameter set.
 const SPS: u8 = 33;
-/// The coded size is the shown one rounded up to coding blocks (at most 64), before cropping.
+/// Pixels by which the coded size may exceed the shown one: it is rounded up to coding blocks of at most 64.
 const MAX_PADDING: u32 = 64;
-/// NAL units of one item. One slice per row of the smallest coding blocks of 4096 pixels would be 512.
+/// Maximum of NAL units per item. One slice per row of the smallest coding blocks of 4096 pixels would be 512.
 const MAX_UNITS: usize = 2048;
-/// libde265 builds tables of the picture's size for every picture parameter set. Encoders write one of each type.
+/// Maximum of parameter sets: libde265 builds tables of the picture's size for every picture parameter set. Encoders
+/// write one of each type.
 const MAX_PARAMETER_SETS: usize = 64;
 
 /// Checks every unit of an `hvcC` body and of the length-prefixed `stream`: no sequence parameter set may describe a
@@ -48,7 +49,6 @@ pub(super) fn check(configuration: &[u8], stream: &[u8], size: Size) -> Result<u
     if units.pictures == 1 { Ok(units.slices) } else { Err(corrupt("an item without a picture")) }
 }
 
-/// Counts of the units seen.
 #[derive(Default)]
 struct Units {
     count: usize,
@@ -70,7 +70,7 @@ impl Units {
             return Ok(());
         }
         if kind < FIRST_OTHER {
-            // Other pictures reference further ones, which the decoder would have to generate.
+            // Other pictures reference further pictures, which the decoder would have to generate.
             if !IRAP.contains(&kind) {
                 return Err(corrupt("a picture that is not coded by itself"));
             }
@@ -134,7 +134,7 @@ struct BitReader {
     at: usize,
 }
 
-/// The size is within the first hundred bytes of a set, including profiles of seven sub-layers.
+/// Bytes read of a parameter set: the size is within the first hundred, including profiles of seven sub-layers.
 const LOOKED_AT: usize = 256;
 
 impl BitReader {
@@ -157,7 +157,7 @@ impl BitReader {
         (self.at <= self.payload.len() * 8).then_some(())
     }
 
-    /// Up to 32 bits.
+    /// Reads `count` bits, at most 32.
     fn take(&mut self, count: u32) -> Option<u32> {
         (0..count).try_fold(0, |value: u32, _| {
             let bit = self.payload.get(self.at / 8)? >> (7 - self.at % 8) & 1;
@@ -179,7 +179,7 @@ impl BitReader {
 mod tests {
     use super::*;
 
-    /// A parameter set of one layer with size `width`×`height`.
+    /// A sequence parameter set of one layer with size `width`×`height`.
     fn set(width: u32, height: u32) -> Vec<u8> {
         let mut bits = vec![0_u8; 8 + 96];
         let mut golomb = |value: u32| {

@@ -1,17 +1,17 @@
-//! Generates HEIC files whose items refer to each other at random, for a fuzzer: its bytes select kinds, references, auxiliary types,
-//! and a second primary picture, in a `pitm` or `meta` box of its own.
+//! Generates HEIC files whose items refer to each other, from a fuzzer's bytes.
 //!
-//! Mutated files rarely keep consistent tables, so what follows from the references of several items is seldom reached by them.
+//! The bytes select kinds, references, auxiliary types and a second primary picture, in another `pitm` or `meta` box.
+//! Mutated files rarely keep consistent tables and would seldom reach the code for references of several items.
 
 use arbitrary::{Result, Unstructured};
 
 use super::item_tables::ItemTables;
 
-/// A file of one coded picture, whose data all coded items have.
+/// A file of one coded picture; all coded items share its data.
 const CODED_FILE: &[u8] = include_bytes!("../../../tests/fixtures/codec/plain.heic");
-/// Its size, without padding.
+/// Size of that picture, without padding.
 const CODED_SIZE: [u16; 2] = [80, 64];
-/// Items of a file.
+/// Maximum of items in a file.
 const MOST_ITEMS: u16 = 8;
 /// Auxiliary types: alpha and depth.
 const AUXILIARY: [&[u8]; 2] = [b"urn:mpeg:hevc:2015:auxid:1\0", b"urn:mpeg:hevc:2015:auxid:2\0"];
@@ -21,19 +21,19 @@ const CONFIGURATION: u8 = 1;
 const FIRST_SIZE: u8 = 2;
 const FIRST_AUXILIARY: u8 = 6;
 
-/// An item; the number of an item is its place, from 1.
+/// An item. Item numbers are indices into the list of items, from 1.
 struct Item {
     kind: &'static [u8; 4],
-    /// Columns and rows of coded pictures that its size has room for, 1 or 2 each.
+    /// Columns and rows of coded pictures that the item's size has room for, 1 or 2 each.
     tiles: [u16; 2],
-    /// The items that it is made of.
+    /// The inputs of a derived item.
     parts: Vec<u16>,
-    /// Its auxiliary type, and the items whose auxiliary picture it is.
+    /// The auxiliary type, and the items to which this one is auxiliary.
     auxiliary: Option<(u8, Vec<u16>)>,
 }
 
 impl Item {
-    /// Of a file of `count` items.
+    /// An item of a file with `count` items.
     fn arbitrary(input: &mut Unstructured<'_>, count: u16) -> Result<Self> {
         let kind = *input.choose(&[b"hvc1", b"hvc1", b"grid", b"iovl", b"iden"])?;
         let tiles = match kind {
@@ -57,7 +57,7 @@ impl Item {
         [self.tiles[0] * CODED_SIZE[0], self.tiles[1] * CODED_SIZE[1]]
     }
 
-    /// Its data, where it is derived (ISO/IEC 23008-12, 6.6.2).
+    /// The data of a derived item (ISO/IEC 23008-12, 6.6.2).
     fn data(&self) -> Vec<u8> {
         let size = self.size().map(u16::to_be_bytes).concat();
         match self.kind {
@@ -75,13 +75,13 @@ impl Item {
     }
 }
 
-/// A file of the items that `bytes` select; `None` where they are too few.
+/// The file that `bytes` select; `None` if they are too few.
 pub(super) fn file(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut input = Unstructured::new(bytes);
     let count = input.int_in_range(1..=MOST_ITEMS).ok()?;
     let primary = input.int_in_range(1..=count).ok()?;
     let items: Vec<Item> = (0..count).map(|_| Item::arbitrary(&mut input, count)).collect::<Result<_>>().ok()?;
-    // After the items, so that inputs that end with them have one primary picture.
+    // Read after the items, so that inputs that end with the items have one primary picture.
     let (duplicate, second) = (input.int_in_range(0..=15_u8).ok()?, input.int_in_range(1..=count).ok()?);
     let coded = ItemTables::read(CODED_FILE).expect("a fixture");
     let configuration = coded.property(coded.primary(), b"hvcC").expect("it is coded");
@@ -94,7 +94,7 @@ pub(super) fn file(bytes: &[u8]) -> Option<Vec<u8>> {
         let own = item.data();
         let (start, length) = if item.kind == b"hvc1" { (0, stream.len()) } else { (data.len(), own.len()) };
         data.extend(own);
-        // Number, in the idat box, of this file, one piece.
+        // Item number; construction method 1 (idat box); data reference 0 (this file); one extent.
         places.extend([number, 1, 0, 1].map(u16::to_be_bytes).concat());
         places.extend([start as u32, length as u32].map(u32::to_be_bytes).concat());
     }
@@ -151,7 +151,6 @@ pub(super) fn file(bytes: &[u8]) -> Option<Vec<u8>> {
     Some([boxed(b"ftyp", &[b"heic", &[0; 4], b"mif1heic"]), metas].concat())
 }
 
-/// The properties of all items.
 fn properties(configuration: &[u8]) -> Vec<u8> {
     let size = |[columns, rows]: [u16; 2]| {
         let size = [columns * CODED_SIZE[0], rows * CODED_SIZE[1]].map(|side| u32::from(side).to_be_bytes()).concat();

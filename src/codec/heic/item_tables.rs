@@ -1,10 +1,9 @@
 //! Parses the item tables of a HEIF file's meta box (ISO/IEC 14496-12, 8.11 and ISO/IEC 23008-12): items, references,
 //! properties and data ranges.
 //!
-//! libheif parses the same boxes again. Of duplicate entries one reader takes the first and another the last or both, so
-//! the file checked here could differ from the one decoded there. A file with a duplicate of anything unique is therefore
-//! refused, and fields are read in libheif's widths and order (1.23: `file_layout.cc`,
-//! `file.cc`, `box.cc`).
+//! libheif parses the same boxes again. Of duplicate entries a reader may take the first, the last or both, so the file
+//! checked here could differ from the file decoded there. Files with a duplicate of anything unique are therefore
+//! refused, and fields are read in libheif's widths and order (1.23: `file_layout.cc`, `file.cc`, `box.cc`).
 
 use super::boxes::{BmffBox, children, sized_number, top_level, u16_or_u32};
 use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be, u32_be};
@@ -17,22 +16,19 @@ use std::ops::Range;
 
 /// Maximum number of items, and of visits to them. A phone's 48-megapixel photo has about 200.
 pub(super) const MAX_ITEMS: usize = 2000;
-/// Maximum number of extents of all items, and of references; both may be empty, so that bytes do not bound them.
+/// Maximum number of extents of all items, and of references. Both may be empty, so the file's bytes do not bound them.
 const MAX_EXTENTS: usize = 10 * MAX_ITEMS;
 
 /// Boxes that are unique in a meta box.
 const UNIQUE_BOXES: [&[u8; 4]; 7] = [b"hdlr", b"pitm", b"iinf", b"iloc", b"iprp", b"iref", b"idat"];
-/// Properties that are unique per item. libheif takes the first of some and the last of others, and applies every
-/// rotation, mirror and crop.
+/// Properties unique per item. Of duplicates libheif takes the first, the last, or all (rotation, mirror, crop).
 const UNIQUE_PROPERTIES: [&[u8; 4]; 6] = [b"ispe", b"hvcC", b"auxC", b"irot", b"imir", b"clap"];
-/// The auxiliary types that libheif decodes: alpha, by the names of HEIF and of MIAF.
+/// The auxiliary types that libheif decodes: alpha, by its names in HEIF and MIAF.
 const ALPHA: [&[u8]; 3] =
     [b"urn:mpeg:avc:2015:auxid:1", b"urn:mpeg:hevc:2015:auxid:1", b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha"];
 
-/// The number of an item.
 pub(super) type ItemId = u32;
 
-/// The items of a file, their references, properties and data.
 pub(super) struct ItemTables<'a> {
     bytes: &'a [u8],
     primary: ItemId,
@@ -41,13 +37,12 @@ pub(super) struct ItemTables<'a> {
     properties: Vec<BmffBox>,
     owned: HashMap<ItemId, Vec<usize>>,
     derived_from: HashMap<ItemId, Vec<ItemId>>,
-    /// The alpha pictures that are decoded with an item.
+    /// The alpha pictures that libheif decodes with an item.
     alphas: HashMap<ItemId, Vec<ItemId>>,
     extents: HashMap<ItemId, Vec<Range<usize>>>,
 }
 
 impl<'a> ItemTables<'a> {
-    /// Parses the tables of `bytes`.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let meta = meta(bytes)?;
         let mut file = Self {
@@ -97,7 +92,7 @@ impl<'a> ItemTables<'a> {
 
     fn read_kinds(&mut self, body: Range<usize>) -> Result<(), DecodeError> {
         let (count, at) = u16_or_u32(self.bytes, body.start + 4, u8_at(self.bytes, body.start)? != 0)?;
-        // libheif stops at the count, whatever follows.
+        // libheif stops at the count and ignores what follows.
         for part in children(self.bytes, at..body.end).take(count as usize) {
             let part = part?;
             if &part.name != b"infe" {
@@ -106,7 +101,7 @@ impl<'a> ItemTables<'a> {
             let entry = &self.bytes[part.body];
             let version = u8_at(entry, 0)?;
             let (item, at) = u16_or_u32(entry, 4, version > 2)?;
-            // A protection index precedes the type, which exists from version 2.
+            // A protection index precedes the type. Versions below 2 have no type.
             let kind = if version < 2 { &[][..] } else { slice(entry, at + 2, 4)? };
             let kind = kind.first_chunk::<4>().copied().unwrap_or_default();
             if self.kinds.insert(item, kind).is_some() {
@@ -140,7 +135,7 @@ impl<'a> ItemTables<'a> {
                 (to, at) = u16_or_u32(entry, at, long)?;
                 references.push(to);
             }
-            // libheif continues after the last number, not after the box; a uuid has a longer header.
+            // libheif continues after the last number, not after the box. A uuid box has a longer header.
             if at != entry.len() || &part.name == b"uuid" {
                 return Err(ambiguous("a reference of another size than its box"));
             }
@@ -168,7 +163,7 @@ impl<'a> ItemTables<'a> {
         for part in parts {
             match &part.name {
                 b"ipco" => self.properties = collect_boxes(self.bytes, part.body)?,
-                // There may be several, of different widths; libheif merges them.
+                // There may be several of these boxes, of different widths; libheif merges them.
                 b"ipma" => self.read_associations(&self.bytes[part.body])?,
                 _ => {}
             }
@@ -220,7 +215,7 @@ impl<'a> ItemTables<'a> {
         for _ in 0..items {
             let item;
             (item, at) = u16_or_u32(body, at, version > 1)?;
-            // 0: offsets in the file, 1: in the idat box, 2: in another item, which no camera writes.
+            // 0: offsets in the file; 1: in the idat box; 2: in another item, which no camera writes.
             let mut method = 0;
             if version > 0 {
                 method = u16_be(body, at)? & 15;
@@ -240,11 +235,11 @@ impl<'a> ItemTables<'a> {
                 }
                 sized_number(body, &mut at, index_width)?;
                 let offset = sized_number(body, &mut at, offset_width)?.checked_add(base).ok_or_else(truncated)?;
-                // A missing length means the rest in the standard, and nothing in libheif.
+                // In the standard a missing length means the rest; in libheif it means nothing.
                 let length = sized_number(body, &mut at, length_width)?;
                 let start = whole.start.checked_add(offset).ok_or_else(truncated)?;
                 let end = start.checked_add(length).ok_or_else(truncated)?;
-                // libheif copies the data of every item that is not a picture while it parses the boxes.
+                // While parsing, libheif copies the data of every item that is not a picture.
                 bytes = bytes.saturating_add(length);
                 if bytes > self.bytes.len() * 2 {
                     return Err(corrupt("made of more data than it has"));
@@ -252,7 +247,7 @@ impl<'a> ItemTables<'a> {
                 if is_external {
                     continue;
                 }
-                // Also for items that are not decoded: a file without their data is truncated.
+                // Also checked for items that are not decoded: a file without their data is truncated.
                 if end > whole.end {
                     return Err(truncated());
                 }
@@ -265,22 +260,18 @@ impl<'a> ItemTables<'a> {
         Ok(())
     }
 
-    /// Size of the file in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The primary picture.
     pub(super) fn primary(&self) -> ItemId {
         self.primary
     }
 
-    /// The type of `item`.
     pub(super) fn kind(&self, item: ItemId) -> Result<&[u8; 4], DecodeError> {
         self.kinds.get(&item).ok_or_else(|| corrupt("a picture that is not there"))
     }
 
-    /// The inputs of a derived `item`.
     pub(super) fn derived_from(&self, item: ItemId) -> &[ItemId] {
         self.derived_from.get(&item).map(Vec::as_slice).unwrap_or_default()
     }
@@ -290,11 +281,10 @@ impl<'a> ItemTables<'a> {
         self.alphas.get(&item).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether the auxiliary picture `item` is an alpha.
     fn is_alpha(&self, item: ItemId) -> Result<bool, DecodeError> {
         let Some(body) = self.property(item, b"auxC") else { return Ok(false) };
         let text = body.get(4..).ok_or_else(truncated)?;
-        // libheif leaves out the last character of a text that does not end before its box.
+        // Of a text that does not end before its box, libheif drops the last character.
         let end = memchr(0, text).ok_or_else(|| ambiguous("an auxiliary type without an end"))?;
         Ok(ALPHA.contains(&&text[..end]))
     }
@@ -329,7 +319,6 @@ impl<'a> ItemTables<'a> {
     }
 }
 
-/// The range of the meta box.
 fn meta(bytes: &[u8]) -> Result<Range<usize>, DecodeError> {
     let mut found = None;
     for part in top_level(bytes) {
@@ -337,7 +326,7 @@ fn meta(bytes: &[u8]) -> Result<Range<usize>, DecodeError> {
         match &part.name {
             b"meta" if found.is_some() => return Err(ambiguous("two meta boxes")),
             b"meta" => found = Some(part.body),
-            // libheif reads it in place of a meta box.
+            // libheif reads it instead of a meta box.
             b"mini" => return Err(ambiguous("a mini box, which takes the place of a meta box")),
             _ => {}
         }
@@ -354,7 +343,7 @@ fn collect_boxes(bytes: &[u8], range: Range<usize>) -> Result<Vec<BmffBox>, Deco
     Ok(parts)
 }
 
-/// Refuses a second box with the name.
+/// Refuses a second box named `name`.
 fn check_unique(parts: &[BmffBox], name: &[u8; 4]) -> Result<(), DecodeError> {
     if parts.iter().filter(|part| &part.name == name).count() > 1 {
         return Err(ambiguous(format_args!("two {} boxes", name.escape_ascii())));
@@ -362,7 +351,7 @@ fn check_unique(parts: &[BmffBox], name: &[u8; 4]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// The file is ambiguous: two readers could interpret it differently.
+/// An error for files that two readers could interpret differently.
 fn ambiguous(reason: impl std::fmt::Display) -> DecodeError {
     corrupt(format_args!("ambiguous: {reason}"))
 }

@@ -1,4 +1,4 @@
-//! Colours that a file gives as code points (ITU-T H.273): PNG's `cICP`, HEIF's `nclx`.
+//! Colour descriptions by code points (ITU-T H.273): PNG's `cICP`, HEIF's `nclx`.
 
 use super::high_range::HighRange;
 use moxcms::{
@@ -8,9 +8,7 @@ use moxcms::{
 /// The code points of a picture whose samples have the full range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::codec) struct CodePoints {
-    /// Colour primaries.
     pub(in crate::codec) primaries: u8,
-    /// Transfer characteristics.
     pub(in crate::codec) transfer: u8,
 }
 
@@ -20,16 +18,16 @@ impl CodePoints {
         matches!(self.transfer, 16 | 18)
     }
 
-    /// The profile of a standard dynamic range; `None` where code points are unspecified or reserved. The curve of BT.709 in BT.709's
-    /// primaries is taken for sRGB's, as viewers of photos do.
+    /// The profile of a standard dynamic range; `None` for unspecified or reserved code points. BT.709's curve with
+    /// BT.709's primaries is taken as sRGB, as photo viewers do.
     pub(super) fn profile(self) -> Option<ColorProfile> {
         let is_srgb = self.primaries == 1 && matches!(self.transfer, 1 | 6 | 13 | 14 | 15);
         (!is_srgb && !self.has_high_range()).then(|| self.profile_of(self.transfer)).flatten()
     }
 
-    /// The conversion of a high dynamic range, if it is one.
+    /// The conversion of PQ or HLG; `None` for a standard dynamic range.
     pub(super) fn high_range(self) -> Option<HighRange> {
-        // The matrix follows from the primaries alone.
+        // The matrix depends on the primaries alone.
         let matrix = || Some(self.profile_of(8)?.transform_matrix(&ColorProfile::new_srgb()));
         self.has_high_range().then(|| Some(HighRange::new(self.transfer == 18, &matrix()?))).flatten()
     }
@@ -43,9 +41,9 @@ impl CodePoints {
             matrix_coefficients: MatrixCoefficients::Identity,
             full_range: true,
         });
-        // Without primaries of their own the code points have changed nothing.
+        // For unspecified primaries the colour engine leaves the profile unchanged, without curves.
         profile.red_trc.as_ref()?;
-        // The curves say it all.
+        // The curves already contain the code points.
         profile.cicp = None;
         Some(profile)
     }

@@ -1,34 +1,34 @@
-//! High dynamic range to sRGB: PQ and HLG (ITU-R BT.2100), with the tone curve of ITU-R BT.2390 (section 5.4.1) from a display of
-//! 1000 cd/m² to one with the white of BT.2408, 203 cd/m².
+//! Converts high dynamic range (PQ and HLG, ITU-R BT.2100) to sRGB, with the tone curve of ITU-R BT.2390 (section
+//! 5.4.1) from a display of 1000 cd/m² to one with the white of BT.2408, 203 cd/m².
 //!
-//! The curve maps the largest channel, and the others keep their ratio to it, so that hues stay.
+//! The curve maps the largest channel. The other channels keep their ratio to it, so that hues stay.
 
 use moxcms::Matrix3d;
 
 /// Diffuse white and the brightest light, in cd/m².
 const WHITE: f64 = 203.0;
 const PEAK: f64 = 1000.0;
-/// Luminance of BT.2020's primaries.
+/// Luminance of each of BT.2020's primaries.
 const LUMINANCE: [f32; 3] = [0.2627, 0.6780, 0.0593];
-/// Levels of the curves that are tabulated.
+/// Entries of each tabulated curve.
 const LEVELS: usize = 4096;
 
-/// The conversion of a picture in these primaries and this curve.
+/// The conversion of a picture with given primaries and transfer curve.
 #[derive(Debug)]
 pub(in crate::codec) struct HighRange {
     is_hlg: bool,
-    /// Light of each 16-bit sample: in [`WHITE`]s for PQ, of the scene (0 to 1) for HLG.
+    /// Light of each 16-bit sample: in units of [`WHITE`] for PQ; scene light (0 to 1) for HLG.
     light: Vec<f32>,
-    /// Linear light to sRGB's primaries.
+    /// Converts linear light to sRGB's primaries.
     matrix: [[f32; 3]; 3],
-    /// What light, from 0 to [`PEAK`] in square roots, is multiplied by.
+    /// Factor of light, indexed by the square root of light from 0 to [`PEAK`].
     gain: Vec<f32>,
-    /// sRGB's curve in 16 bits, of square roots.
+    /// sRGB's curve in 16 bits, indexed by the square root of light.
     encoded: Vec<u16>,
 }
 
 impl HighRange {
-    /// For light that `matrix` converts to sRGB's primaries.
+    /// The conversion of light whose primaries `matrix` converts to sRGB's.
     pub(super) fn new(is_hlg: bool, matrix: &Matrix3d) -> Self {
         let sample = |level: u16| f64::from(level) / 65535.0;
         let light = |level| if is_hlg { hlg_scene(sample(level)) } else { pq_light(sample(level)) / WHITE };
@@ -83,7 +83,7 @@ const PQ_C1: f64 = 3424.0 / 4096.0;
 const PQ_C2: f64 = 2413.0 / 4096.0 * 32.0;
 const PQ_C3: f64 = 2392.0 / 4096.0 * 32.0;
 
-/// Light of the scene of an HLG sample, 0 to 1 (BT.2100, table 5).
+/// Scene light of an HLG sample, 0 to 1 (BT.2100, table 5).
 fn hlg_scene(sample: f64) -> f64 {
     const A: f64 = 0.178_832_77;
     const B: f64 = 1.0 - 4.0 * A;
@@ -91,7 +91,8 @@ fn hlg_scene(sample: f64) -> f64 {
     if sample <= 0.5 { sample * sample / 3.0 } else { (((sample - C) / A).exp() + B) / 12.0 }
 }
 
-/// Light in cd/m² on a display of [`WHITE`], of light on one of [`PEAK`]: in PQ, a line up to the knee, then a Hermite spline.
+/// Tone-maps light in cd/m² from a display of [`PEAK`] to [`WHITE`]. In PQ: a line up to the knee, then a Hermite
+/// spline.
 fn toned(light: f64) -> f64 {
     let peak = pq_sample(PEAK);
     let (sample, most) = ((pq_sample(light) / peak).min(1.0), pq_sample(WHITE) / peak);
@@ -130,7 +131,7 @@ mod tests {
         assert!(levels.iter().all(|[r, g, b]| r.abs_diff(*g) <= 1 && g.abs_diff(*b) <= 1), "{levels:?}");
         assert!(levels.windows(2).all(|pair| pair[0][0] <= pair[1][0]), "{levels:?}");
         assert_eq!((levels[0], levels[6], levels[7]), ([0; 3], [255; 3], [255; 3]));
-        // Below the knee, about 93 cd/m², light is kept: 20 of 203 is a tenth of white.
+        // Below the knee, about 93 cd/m², light is unchanged: 20 of 203 cd/m² is a tenth of white.
         assert!(levels[2][0].abs_diff((srgb(20.0 / 203.0) * 255.0) as u8) <= 1, "{levels:?}");
     }
 

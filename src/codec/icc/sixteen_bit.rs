@@ -1,23 +1,20 @@
-//! Converts rows of 16-bit samples to sRGB, before they are rounded to 8 bits: in 8 bits the shadows of linear light have
-//! few levels.
+//! Converts rows of 16-bit samples to sRGB before rounding to 8 bits, whose linear light has few levels in shadows.
 
 use super::high_range::HighRange;
 use super::{Colors, Samples, catch_panic, changes_colours, transform_to_srgb};
 use moxcms::{ColorProfile, DataColorSpace, Layout, Transform16BitExecutor, TransformOptions};
 use std::sync::Arc;
 
-/// The conversion by what a file says of its colours.
 pub(in crate::codec) enum SixteenBitTransform {
-    /// Of colours.
+    /// A transform of RGB.
     Rgb(Arc<Transform16BitExecutor>),
-    /// The colour of each level of grey.
+    /// The sRGB colour of each grey level.
     Grey(Vec<[u16; 3]>),
-    /// Of a high dynamic range.
     HighRange(HighRange),
 }
 
 impl SixteenBitTransform {
-    /// The conversion of `samples` by `colors`; `None` where 8-bit samples are not converted either.
+    /// The conversion of `samples` by `colors`; `None` if 8-bit samples would not be converted either.
     pub(in crate::codec) fn of(samples: Samples, colors: &Colors<'_>) -> Option<Self> {
         if let Some(range) = colors.high_range() {
             return Some(Self::HighRange(range));
@@ -39,7 +36,8 @@ impl SixteenBitTransform {
         }
     }
 
-    /// Converts the RGBA samples `from`, in which grey is repeated, to `to`; alpha is unchanged. A row that fails keeps its samples.
+    /// Converts the RGBA samples `from`, with grey repeated in three channels, to `to`; alpha is unchanged. A row that
+    /// fails keeps its samples.
     pub(in crate::codec) fn apply(&self, from: &[u16], to: &mut [u16]) {
         match self {
             Self::Rgb(transform) => {
@@ -73,7 +71,7 @@ mod tests {
         Colors::Profile(profile.encode().expect("a profile").into())
     }
 
-    /// 65535ths of sRGB for 65535ths of linear light.
+    /// Linear light to sRGB, both in 65535ths.
     fn exact(level: u16) -> f64 {
         let light = f64::from(level) / 65535.0;
         let encoded = if light <= 0.003_130_8 { 12.92 * light } else { 1.055 * light.powf(1.0 / 2.4) - 0.055 };
@@ -88,7 +86,7 @@ mod tests {
             for level in (0..=u16::MAX).step_by(131) {
                 let mut seen = [0; 4];
                 transform.apply(&[level, level, level, 77], &mut seen);
-                // A twentieth of a step of 8 bits.
+                // Tolerance: a twentieth of an 8-bit step.
                 assert!(
                     seen[..3].iter().all(|&seen| (f64::from(seen) - exact(level)).abs() < 13.0),
                     "{level}: {seen:?}"

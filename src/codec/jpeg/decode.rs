@@ -1,11 +1,11 @@
-//! Decodes JPEG: common layouts with zune-jpeg, in strict mode, which is the faster decoder; others, which it decodes wrongly or not at
-//! all, with jpeg-decoder. `tests/it/codec/jpeg_layouts.rs` compares both with libjpeg-turbo over all layouts that it writes.
+//! Decodes JPEG: common layouts with zune-jpeg, which is faster; layouts that it mishandles, with jpeg-decoder.
 //!
-//! By default zune-jpeg fills missing data with grey and succeeds. Strict mode is applied to the reduced stream
-//! ([`Layout::reduced`]), so that it concerns the picture only.
+//! `tests/it/codec/jpeg_layouts.rs` compares both with libjpeg-turbo over all layouts that libjpeg-turbo writes. By
+//! default zune-jpeg fills missing data with grey and succeeds; strict mode refuses. Strict mode gets the reduced
+//! stream ([`Layout::reduced`]), so that it concerns the picture only.
 //!
 //! CMYK samples are inverted (255 is no ink), with or without Adobe's marker, as Photoshop writes and Pillow, Skia and
-//! Firefox read them. zune-jpeg's own conversion of them to RGBA skips pixels, so the raw samples are used.
+//! Firefox read them. zune-jpeg's conversion of CMYK to RGBA skips pixels, so this module converts its raw samples.
 
 use super::layout::{Colors, Layout, MAX_SCANS, PADDINGS};
 use crate::codec::byte_reader::truncated;
@@ -22,7 +22,6 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Decodes a probed file.
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);
@@ -57,7 +56,7 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 
-/// Decodes to RGBA; CMYK and YCCK to their samples.
+/// Decodes to RGBA, or to raw samples for CMYK and YCCK.
 fn samples(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeError> {
     let out = match layout.colors {
         Colors::Grey | Colors::YCbCr => ColorSpace::RGBA,
@@ -78,7 +77,7 @@ fn samples(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), Dec
     Ok(())
 }
 
-/// Decodes like [`samples`], slower.
+/// As [`samples`], for all layouts, but slower.
 fn samples_of_any_layout(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeError> {
     let mut decoder = jpeg_decoder::Decoder::new(reduced);
     decoder.set_max_decoding_buffer_size(pixels.len());
@@ -86,7 +85,7 @@ fn samples_of_any_layout(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> 
         Colors::Grey => ColorTransform::Grayscale,
         Colors::YCbCr => ColorTransform::YCbCr,
         Colors::Rgb => ColorTransform::RGB,
-        // It inverts each sample.
+        // jpeg-decoder inverts each sample.
         Colors::Cmyk | Colors::Ycck => ColorTransform::CMYK,
     });
     let decoded = decoder.decode().map_err(corrupt)?;
@@ -112,7 +111,7 @@ fn samples_of_any_layout(reduced: &[u8], layout: &Layout, pixels: &mut [u8]) -> 
     Ok(())
 }
 
-/// Converts YCCK to inverted CMYK (ITU-T T.871's formula, which gives the colours of the inks; hence inverted again).
+/// Converts YCCK to inverted CMYK. The formula (ITU-T T.871) gives ink colours, hence inverted again.
 fn ycck_to_cmyk(pixels: &mut [u8]) {
     pixels.as_chunks_mut::<4>().0.par_iter_mut().with_min_len(16 << 10).for_each(|pixel| {
         let [luma, blue, red] = [pixel[0], pixel[1], pixel[2]].map(f32::from);

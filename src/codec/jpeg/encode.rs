@@ -1,9 +1,9 @@
-//! Encodes JPEG with jpeg-encoder.
+//! Encodes packed samples to JPEG with jpeg-encoder.
 
 use crate::image::{Quality, Size};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-/// From this quality chroma is not subsampled.
+/// From this quality on, chroma is not subsampled.
 const FULL_CHROMA_FROM: u8 = 90;
 
 /// Encodes packed RGBA (alpha ignored) or grey samples.

@@ -1,8 +1,8 @@
 //! Walks the markers of a JPEG file (ITU-T T.81, annex B) from SOI to EOI; finds size, EXIF, ICC profile and scans.
 //!
-//! The walk refuses before decoding: a file that ends within a segment or before its last scan (truncated), with hundreds of scans (a
-//! bomb), without a scan (no picture). It also selects the segments that the decoder needs, so that thumbnails, gain maps, XMP and trailing
-//! data never reach it.
+//! The walk refuses files without a scan (no picture), with hundreds of scans (a bomb), and files that end within a
+//! segment or before their last scan (truncated). It also selects the segments that the decoder needs: thumbnails, gain
+//! maps, XMP and trailing data never reach the decoder.
 
 use super::restarts::{Scan, Tables};
 use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be};
@@ -16,13 +16,14 @@ use crate::image::Size;
 use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 
-/// Progressive encoders write about ten scans; each costs a pass over the picture, however few bytes it has.
+/// Maximum of scans: progressive encoders write about ten. Each costs a pass over the picture, however few its bytes.
 pub(super) const MAX_SCANS: usize = 100;
-/// Quantisation and Huffman segments; no encoder writes a dozen per scan.
+/// Maximum of quantisation and Huffman segments; no encoder writes a dozen per scan.
 const MAX_TABLES: usize = 1200;
-/// Bytes behind the data of a scan: more than the decoder reads ahead, so that it reaches the end of the stream only when data are missing.
+/// Bytes of padding after a scan's data: more than the decoder reads ahead, so that it reaches the end of the stream
+/// only when data are missing.
 const PADDING: usize = 16;
-/// What the bytes of the padding may be. Pixels that depend on it have lost their data.
+/// Values of the padding bytes. Pixels that depend on the value have lost their data.
 pub(super) const PADDINGS: [u8; 2] = [0x00, 0x55];
 /// SOS.
 const SCAN: u8 = 0xda;
@@ -32,31 +33,27 @@ const RESTART: u8 = 0xd0;
 const ADOBE: u8 = 0xee;
 /// An Adobe segment without its last byte, the transform.
 const ADOBE_SEGMENT: &[u8] = b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00";
-/// The Huffman tables of T.81, K.3: of a file without its own, as frames of webcams are.
+/// The Huffman tables of T.81, K.3, for files without tables, such as frames of webcams.
 const STANDARD_TABLES: &[u8] = include_bytes!("standard_tables.bin");
 
-/// Positions of the parts of a JPEG file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
-    /// Stored size.
     pub(super) size: Size,
-    /// What the components are.
+    /// Colour model of the components.
     pub(super) colors: Colors,
-    /// Whether zune-jpeg decodes it: luma has one or two samples a side for each of chroma, and a sequential picture has one scan.
+    /// Whether zune-jpeg decodes it: one or two luma samples a side per chroma sample, and one scan if sequential.
     pub(super) is_common: bool,
     exif: Option<Range<usize>>,
     /// Index, count and position of the profile's chunks.
     profile: Vec<(u8, u8, Range<usize>)>,
     /// The segments that the decoder needs, except SOI and EOI.
     essential: Vec<Range<usize>>,
-    /// Where a restart marker is missing, each with its number.
+    /// Positions of missing restart markers, each with the marker's number.
     lost: Vec<(usize, u8)>,
-    /// Whether there is an EOI.
     is_ended: bool,
     is_progressive: bool,
 }
 
-/// What the components of a picture are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colors {
     Grey,
@@ -69,7 +66,8 @@ pub(super) enum Colors {
 }
 
 impl Colors {
-    /// By the number of components, their identifiers, whether there is a JFIF marker, and the transform of Adobe's, as in libjpeg.
+    /// Selects the model as libjpeg does: by the number of components, their identifiers, the JFIF marker and the
+    /// transform in Adobe's marker.
     fn of(identifiers: &[u8], is_jfif: bool, adobe: Option<u8>) -> Self {
         match (identifiers, adobe) {
             ([_], _) => Self::Grey,
@@ -81,7 +79,7 @@ impl Colors {
         }
     }
 
-    /// The transform in Adobe's marker that says so; grey needs none.
+    /// The transform in Adobe's marker for this model; `None` for grey, which needs no marker.
     const fn adobe_transform(self) -> Option<u8> {
         match self {
             Self::Grey => None,
@@ -93,14 +91,13 @@ impl Colors {
 }
 
 impl Layout {
-    /// Walks the markers of `bytes`.
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
         let mut walk = Walk::default();
         let mut at = 2; // SOI, by the signature
         loop {
             let marker;
             (marker, at) = next_marker(bytes, at)?;
-            // `at` is now at the segment's length, which stand-alone markers do not have.
+            // `at` is now at the segment's length field, which stand-alone markers lack.
             match marker {
                 0x01 | 0xd0..=0xd7 => continue,
                 0xd8 => return Err(corrupt("a second start of image")),
@@ -117,7 +114,7 @@ impl Layout {
                 end = entropy_end(bytes, end);
             }
             let data = &bytes[at + length..end];
-            // Without an EOI; fill bytes may follow.
+            // The file has no EOI; fill bytes may follow.
             let is_last = marker == SCAN && bytes[end..].iter().all(|byte| *byte == 0xff);
             walk.add_segment(marker, at - 2..end, at + 2, (body, data, is_last), limits)?;
             if is_last {
@@ -128,12 +125,10 @@ impl Layout {
         walk.finish()
     }
 
-    /// Size of the upright picture.
     pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// The defect of the file, if it has one.
     pub(in crate::codec) const fn flaw(&self) -> Option<Flaw> {
         match (self.is_ended, self.lost.is_empty()) {
             (false, _) => Some(Flaw::NoEndMarker),
@@ -142,12 +137,11 @@ impl Layout {
         }
     }
 
-    /// The stored orientation.
     pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
 
-    /// The reassembled colour profile; `None` when a chunk is missing or it is too large.
+    /// The reassembled colour profile; `None` when a chunk is missing or the profile is too large.
     pub(super) fn profile(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let count = usize::from(self.profile.first()?.1);
         let len: usize = self.profile.iter().map(|(.., place)| place.len()).sum();
@@ -163,15 +157,15 @@ impl Layout {
         complete.then(|| parts.iter().flat_map(|(.., place)| &bytes[place.clone()]).copied().collect())
     }
 
-    /// Whether pixels may be missing, which decoding has to find: a progressive picture without an EOI.
+    /// Whether pixels may be missing, so that decoding has to detect it: a progressive picture without an EOI.
     pub(super) const fn may_be_cut(&self) -> bool {
         self.is_progressive && !self.is_ended
     }
 
-    /// The file with only the segments that the pixels need, and its lost restart markers, before bytes of `padding`.
+    /// The file reduced to the segments that pixels need, with lost restart markers, then bytes of `padding`.
     ///
-    /// A sequential picture for zune-jpeg gets no EOI: after that marker it fills missing data with zeros, while the end of the
-    /// bytes is an error in strict mode.
+    /// A sequential picture for zune-jpeg gets no EOI: after an EOI it fills missing data with zeros, while the end of
+    /// the bytes is an error in strict mode.
     pub(super) fn reduced(&self, bytes: &[u8], padding: u8) -> Vec<u8> {
         let mut out = Vec::new();
         let essential: usize = self.essential.iter().map(Range::len).sum();
@@ -179,7 +173,7 @@ impl Layout {
             2 + ADOBE_SEGMENT.len() + 1 + STANDARD_TABLES.len() + essential + 2 * self.lost.len() + PADDING + 2,
         );
         out.extend(b"\xff\xd8");
-        // In place of the file's own markers, of which decoders make different things.
+        // Replaces the file's own colour markers, which decoders interpret differently.
         if let Some(transform) = self.colors.adobe_transform() {
             out.extend(ADOBE_SEGMENT);
             out.push(transform);
@@ -207,23 +201,21 @@ impl Layout {
     }
 }
 
-/// A frame header.
 struct Frame {
     size: Size,
     components: Vec<Component>,
     progressive: bool,
-    /// Number of MCUs; a scan has at least one block of each of its components per MCU.
+    /// Number of MCUs; in each of them a scan has at least one block of each of its components.
     units: usize,
-    /// The largest sampling factors of a component: across, down.
+    /// The largest sampling factors of any component: across, down.
     most: [u32; 2],
 }
 
-/// A component of a frame.
 struct Component {
     identifier: u8,
     /// Sampling factors: across in the upper four bits, down in the lower ones.
     factors: u8,
-    /// The coefficients that have all of their bits, as a set.
+    /// Set of the coefficients that are known to their lowest bit.
     complete: u64,
 }
 
@@ -232,7 +224,7 @@ impl Component {
         [self.factors >> 4, self.factors & 15].map(|factor| u32::from(factor.max(1)))
     }
 
-    /// Adds a progressive scan of the coefficients `first` to `last`, but for the lowest `missing` bits.
+    /// Records a progressive scan of the coefficients `first` to `last`, without their lowest `missing` bits.
     fn add_bits(&mut self, first: u8, last: u8, missing: u8) {
         if missing == 0 {
             (first..=last.min(63)).for_each(|coefficient| self.complete |= 1 << coefficient);
@@ -244,7 +236,6 @@ impl Component {
     }
 }
 
-/// State of the walk.
 #[derive(Default)]
 struct Walk<'a> {
     frame: Option<Frame>,
@@ -259,7 +250,6 @@ struct Walk<'a> {
     lost: Vec<(usize, u8)>,
     is_ended: bool,
     is_jfif: bool,
-    /// The transform in Adobe's marker.
     adobe: Option<u8>,
     exif: Option<Range<usize>>,
     profile: Vec<(u8, u8, Range<usize>)>,
@@ -267,8 +257,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Adds a segment; `whole` is its range with marker and, for a scan, `data`. `body` starts at `start`. The file ends with a scan for
-    /// which `is_last`.
+    /// Adds a segment with body `body` at `start`. `whole` is its range with the marker and, for a scan, with `data`;
+    /// `is_last` if the file ends with this scan.
     fn add_segment(
         &mut self,
         marker: u8,
@@ -339,7 +329,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds a scan with its entropy-coded data, which begin at `start` and end the file where `is_last`.
+    /// Adds a scan whose entropy-coded `data` begin at `start`; `is_last` if they end the file.
     fn add_scan(&mut self, body: &[u8], data: &[u8], start: usize, is_last: bool) -> Result<(), DecodeError> {
         let frame = self.frame.as_mut().ok_or_else(|| corrupt("a scan before its frame"))?;
         self.scans += 1;
@@ -349,7 +339,7 @@ impl<'a> Walk<'a> {
         let count = usize::from(u8_at(body, 0)?);
         let named = slice(body, 1, count * 2)?;
         self.scanned.extend(named.iter().step_by(2));
-        // A scan with DC coefficients spends at least one bit on each block.
+        // A scan with DC coefficients has at least one bit for each block.
         let [first, last, accuracy] = *slice(body, 1 + count * 2, 3)?.first_chunk().ok_or_else(truncated)?;
         if first == 0 && data.len() * 8 < frame.units {
             return Err(truncated());
@@ -358,7 +348,7 @@ impl<'a> Walk<'a> {
         let has_lost = self.interval > 0 && restarts(data) + 1 < units.div_ceil(self.interval);
         if frame.progressive {
             if has_lost {
-                // The marker's position depends on the coefficients of all earlier scans; decoders go on in the wrong interval.
+                // The marker's position depends on all earlier scans; decoders would continue in the wrong interval.
                 let lost = || corrupt("a progressive scan has lost restart markers");
                 return Err(if is_last { truncated() } else { lost() });
             }
@@ -426,7 +416,7 @@ impl Frame {
         Ok(Self { size, components, progressive, units, most })
     }
 
-    /// Number of MCUs of a scan, and the numbers of the tables of each block of an MCU. `named` has a component and its tables' numbers.
+    /// Number of MCUs of a scan, and the table numbers of each block of an MCU. `named`: pairs of component and tables.
     fn scan(&self, named: &[[u8; 2]]) -> (usize, Vec<u8>) {
         let of = |name: u8| self.components.iter().find(|component| component.identifier == name);
         if let [[name, tables]] = *named {
@@ -444,7 +434,7 @@ impl Frame {
     }
 }
 
-/// The next marker from `at` and the position after it. Bytes before it and fill bytes are skipped, as in every decoder.
+/// The next marker from `at` and the position after it. Other bytes and fill bytes are skipped, as in every decoder.
 fn next_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize), DecodeError> {
     loop {
         at += memchr(0xff, bytes.get(at..).ok_or_else(truncated)?).ok_or_else(truncated)? + 1;
@@ -461,7 +451,7 @@ fn restarts(data: &[u8]) -> usize {
     memchr_iter(0xff, data).filter(|at| matches!(data.get(at + 1), Some(0xd0..=0xd7))).count()
 }
 
-/// The end of the entropy-coded data from `at`: the first marker other than a restart, or the end of the file.
+/// End of the entropy-coded data from `at`: the first marker other than a restart, or the end of the file.
 fn entropy_end(bytes: &[u8], mut at: usize) -> usize {
     loop {
         let Ok((marker, behind)) = next_marker(bytes, at) else {

@@ -1,5 +1,5 @@
-//! Finds the places of restart markers that a sequential scan has lost (ITU-T T.81, F.2.2): the data of each interval ends at a byte, so
-//! that decoding its coefficients tells where the next begins.
+//! Finds the positions of lost restart markers in a sequential scan (ITU-T T.81, F.2.2). Each interval's data end at a
+//! byte boundary, so decoding its coefficients finds where the next interval begins.
 
 /// The Huffman tables of a scan: four for DC coefficients, then four for AC coefficients.
 #[derive(Default)]
@@ -12,7 +12,7 @@ struct Table {
 }
 
 impl Tables {
-    /// The tables of `standard`, DHT segments with their markers, and then of the bodies of DHT segments in `own`, which replace them.
+    /// The tables of `standard`, DHT segments with markers, replaced by the tables in `own`, bodies of DHT segments.
     pub(super) fn of(mut standard: &[u8], own: &[&[u8]]) -> Self {
         let mut tables = Self::default();
         while let Some((&[0xff, 0xc4, high, low], rest)) = standard.split_first_chunk() {
@@ -25,7 +25,7 @@ impl Tables {
         tables
     }
 
-    /// Defines the tables of a DHT segment's body. Reading stops at a malformed one, which the decoder refuses.
+    /// Defines the tables of a DHT segment's body. Stops at a malformed table, which the decoder refuses.
     fn define(&mut self, mut segment: &[u8]) {
         while let Some((&[place, ref counts @ ..], rest)) = segment.split_first_chunk::<17>() {
             let len = counts.iter().map(|count| usize::from(*count)).sum();
@@ -40,21 +40,18 @@ impl Tables {
     }
 }
 
-/// A sequential scan.
 pub(super) struct Scan<'a> {
-    /// Its entropy-coded data.
     pub(super) data: &'a [u8],
-    /// Number of MCUs.
     pub(super) units: usize,
     /// Number of MCUs between two markers; 0 without markers.
     pub(super) interval: usize,
-    /// For each block of an MCU the numbers of its tables: DC in the upper four bits, AC in the lower ones.
+    /// Table numbers of each block of an MCU: DC in the upper four bits, AC in the lower ones.
     pub(super) blocks: Vec<u8>,
 }
 
 impl Scan<'_> {
-    /// Positions in the data where a marker is missing, each with the marker's number, 0 to 7; `None` if the data end before the last MCU
-    /// or have a code that no table has.
+    /// Positions in the data where a marker is missing, each with the marker's number (0 to 7); `None` if the data end
+    /// before the last MCU or have an undefined code.
     pub(super) fn lost_markers(&self, tables: &Tables) -> Option<Vec<(usize, u8)>> {
         let table = |class: usize, number: u8| tables.0[class].get(usize::from(number))?.as_ref();
         let blocks: Option<Vec<_>> =
@@ -88,7 +85,7 @@ impl Bits<'_> {
             self.byte = *self.data.get(self.at)?;
             self.at += 1;
             if self.byte == 0xff {
-                // A zero is stuffed behind it; anything else is a marker.
+                // 0xff is followed by a stuffed zero; any other byte makes it a marker.
                 self.data.get(self.at).filter(|stuffed| **stuffed == 0)?;
                 self.at += 1;
             }

@@ -1,8 +1,8 @@
 //! Decodes PNG with the png crate, row by row into the frame.
 //!
-//! All depths and colour types become RGBA8; 16 bits are rounded to the nearest 8-bit value, not truncated, after a profile
-//! has been applied to them. An animation yields its default image (IDAT), as in viewers without animation. Data after the
-//! last row, text and profile chunks are not inflated here, so a decompression bomb in them costs nothing.
+//! All depths and colour types become RGBA8. Samples of 16 bits are converted by the profile first, then rounded to the
+//! nearest 8-bit value, not truncated. An animation yields its default image (IDAT), as in viewers without animation.
+//! Data after the last row, text and profile chunks are not inflated, so a decompression bomb there costs nothing.
 
 use super::layout::Layout;
 use crate::codec::byte_reader::truncated;
@@ -18,14 +18,13 @@ use zlib_rs::{Inflate, InflateFlush, Status};
 /// Allocation limit of the png crate: rows, and one chunk of at most the file's size.
 const MAX_DECODER_BYTES: usize = 64 << 20;
 
-/// Decodes a probed file.
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
     let colors = header.applies_profile.then(|| layout.colors(bytes)).flatten();
     let deep = colors.as_ref().filter(|_| layout.sixteen_bits);
     let transform = deep.and_then(|colors| SixteenBitTransform::of(samples, colors));
-    // Rows are written one by one, each of them or an error.
+    // Each row is either written or an error.
     let mut pixels = pool.take_for_overwrite(layout.size.area() * 4);
     catch_panic("PNG", || match rows(bytes, &layout, transform.as_ref(), &mut pixels, false) {
         Err(_) if layout.flaw(bytes).is_some() => {
@@ -40,7 +39,7 @@ pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool)
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
 
-/// Decodes all rows to `pixels`; samples of 16 bits by `transform`, if it is given.
+/// Decodes all rows to `pixels`, converting 16-bit samples by `transform`.
 fn rows(
     bytes: &[u8],
     layout: &Layout,
@@ -52,7 +51,7 @@ fn rows(
     decoder.set_ignore_text_chunk(true);
     decoder.ignore_checksums(ignores_checksums);
     decoder.set_ignore_iccp_chunk(true);
-    // Expands palettes and depths below eight bits, tRNS to alpha, and adds alpha: two or four channels remain.
+    // Expands palettes, depths below eight bits and tRNS, and adds alpha: two or four channels remain.
     decoder.set_transformations(Transformations::EXPAND | Transformations::ALPHA);
     let mut reader = decoder.read_info().map_err(corrupt)?;
     if (reader.info().width, reader.info().height) != (layout.size.width, layout.size.height) {
@@ -73,7 +72,7 @@ fn rows(
             let channels_bytes = channels.0.samples() * if channels.1 == BitDepth::Sixteen { 2 } else { 1 };
             if interlaced {
                 let mut line = vec![0; stride];
-                // A pass may be missing.
+                // An interlaced file may lack a pass.
                 pixels.fill(0);
                 while let Some(row) = reader.next_interlaced_row().map_err(corrupt)? {
                     let &InterlaceInfo::Adam7(pass) = row.interlace() else {
@@ -98,7 +97,7 @@ fn rows(
 
 /// Verifies the checksum of the zlib stream (RFC 1950) of the picture data, for files whose chunks have wrong checksums.
 fn check_stream<'a>(chunks: impl Iterator<Item = &'a [u8]>, size: Size) -> Result<(), DecodeError> {
-    // Eight bytes a pixel; a byte for each row of each pass.
+    // Upper bound: eight bytes a pixel, and one byte for each row of each of the seven passes.
     let most = (size.area() * 8 + (size.height as usize + 1) * 7) as u64;
     let (mut inflate, mut pixels) = (Inflate::new(true, 15), vec![0; 64 << 10]);
     for mut chunk in chunks {

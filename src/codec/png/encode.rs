@@ -1,6 +1,6 @@
 //! Encodes PNG: strips of rows are filtered and compressed in parallel and joined to one zlib stream.
 //!
-//! Where strips begin depends on the picture's size alone, and so do the bytes of the file: not on the number of threads.
+//! The strips depend on the picture's size alone, so the file's bytes are independent of the number of threads.
 
 use super::packing::Packing;
 use super::strip::{Strip, StripEncoder, StripPixels};
@@ -13,9 +13,10 @@ use zlib_rs::adler32::adler32_combine;
 
 /// Bytes of a strip's pixels; smaller pictures have one strip.
 const STRIP_BYTES: usize = 256 << 10;
-/// The same where matches are searched, which each strip begins anew: 256 KiB would cost 0.7 % of the size, these 0.2 %.
+/// Bytes of a strip's pixels when matches are searched. The search restarts at each strip: strips of 256 KiB would cost
+/// 0.7 % of the size, these cost 0.2 %.
 const SEARCHED_STRIP_BYTES: usize = 1 << 20;
-/// The error of an encoding that ended early.
+/// Error message of an encoding that ended early.
 const CANCELLED: &str = "the request was cancelled";
 /// The zlib header (RFC 1950): deflate with a window of 32 KiB, no dictionary, the default level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9c];
@@ -23,7 +24,7 @@ const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Length, type and checksum of a chunk.
 const CHUNK_OVERHEAD: usize = 12;
 
-/// Encodes packed RGBA without metadata: such a PNG is sRGB. Uses up the pixels. Fails between two strips when `is_cancelled`.
+/// Encodes packed RGBA without metadata (sRGB). Overwrites the pixels. Fails between two strips when `is_cancelled`.
 pub(in crate::codec) fn encode(
     pixels: &mut [u8],
     size: Size,
@@ -39,7 +40,7 @@ pub(in crate::codec) fn encode(
     }
 }
 
-/// With the png crate's compressor for filtered rows, which has one fixed Huffman code.
+/// Encodes with the png crate's compressor for filtered rows, which has one fixed Huffman code.
 fn encode_fast(pixels: &mut [u8], size: Size, packing: Packing) -> Result<Vec<u8>, png::EncodingError> {
     let samples = packing.pack_in_place(pixels);
     let mut out = Vec::new();
@@ -54,7 +55,7 @@ fn encode_fast(pixels: &mut [u8], size: Size, packing: Packing) -> Result<Vec<u8
     Ok(out)
 }
 
-/// The compressed strips, in the place of the pixels.
+/// The compressed strips, stored in place over the pixels.
 fn strips<'a>(
     pixels: &'a mut [u8],
     size: Size,

@@ -1,22 +1,21 @@
-//! Filters the rows of a PNG, each by the one of the five filters that leaves the least sum of absolute differences.
+//! Filters the rows of a PNG, each with the one of the five filters that leaves the least sum of absolute differences.
 //!
-//! That is the heuristic of the PNG specification (12.7). Zeros at both ends of a row and of the row above it are left
-//! out of the work: most of a cutout is transparent.
+//! This is the heuristic of the PNG specification (12.7). Zeros at both ends of a row and of the row above are skipped:
+//! most of a cutout is transparent.
 
 use multiversion::multiversion;
 use std::ops::Range;
 
-/// None, sub, up, average and Paeth, by their numbers in the file.
+/// The filters none, sub, up, average and Paeth, in the order of their numbers in the file.
 const FILTERS: usize = 5;
-/// Zeros are searched in blocks of this size.
+/// Zeros are searched in blocks of this many bytes.
 const BLOCK: usize = 64;
-/// A sum of this many bytes' absolute values fits in 32 bits, and the bytes fit in the first-level cache.
+/// Bytes summed at once: the sum of their absolute values fits in 32 bits, and the bytes fit in the first-level cache.
 const SUMMED: usize = 4096;
 
-/// Filters rows of one length.
 pub(super) struct RowFilter {
     bytes_per_pixel: usize,
-    /// The number of each filter and the row as it leaves it.
+    /// For each filter its number and the filtered row.
     candidates: [Vec<u8>; FILTERS],
     /// The row above the first.
     zeros: Vec<u8>,
@@ -32,7 +31,7 @@ impl RowFilter {
         Self { bytes_per_pixel, candidates: std::array::from_fn(candidate), zeros: vec![0; row_bytes] }
     }
 
-    /// The number of the filter and the filtered `row`.
+    /// The number of the selected filter and the filtered `row`.
     pub(super) fn filtered(&mut self, row: &[u8], above: Option<&[u8]>) -> &[u8] {
         let above = above.unwrap_or(&self.zeros);
         let Range { start, end } = union(occupied(row), occupied(above));
@@ -73,7 +72,7 @@ fn union(a: Range<usize>, b: Range<usize>) -> Range<usize> {
     }
 }
 
-/// Applies every filter to `row`, before which there are only zeros, and returns the sums of absolute differences.
+/// Applies every filter to the non-zero part of `row` and returns the sums of absolute differences.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn filter_all(row: &[u8], above: &[u8], bytes_per_pixel: usize, out: [&mut [u8]; FILTERS]) -> [u64; FILTERS] {
     let [none, sub, up, average, paeth] = out;
@@ -86,7 +85,7 @@ fn filter_all(row: &[u8], above: &[u8], bytes_per_pixel: usize, out: [&mut [u8];
     ]
 }
 
-/// Writes `row` less what `predict(left, up, upper left)` says to `out`, and sums the absolute values.
+/// Writes `row` less `predict(left, up, upper left)` to `out` and returns the sum of absolute values.
 #[inline(always)]
 fn residuals(
     row: &[u8],
@@ -107,7 +106,7 @@ fn residuals(
     out.chunks(SUMMED).map(|bytes| u64::from(sum(bytes))).sum()
 }
 
-/// Of the three neighbours the one next to `left + up - upper_left`.
+/// The neighbour closest to `left + up - upper_left`.
 #[inline(always)]
 fn paeth_predictor(left: u8, up: u8, upper_left: u8) -> u8 {
     let [a, b, c] = [left, up, upper_left].map(i16::from);

@@ -16,7 +16,7 @@ const CHUNK_OVERHEAD: usize = 12;
 /// A gamma of 1 in `gAMA`, in hundred-thousandths.
 const LINEAR: [u8; 4] = 100_000_u32.to_be_bytes();
 
-/// The code points of a `cICP` chunk, of RGB samples in the full range; others are not defined for PNG, or not in use.
+/// The code points of a `cICP` chunk with RGB samples in the full range. Other values are undefined or unused in PNG.
 fn code_points(chunk: &[u8]) -> Option<CodePoints> {
     match *chunk {
         [primaries, transfer, 0, 1] => Some(CodePoints { primaries, transfer }),
@@ -24,32 +24,29 @@ fn code_points(chunk: &[u8]) -> Option<CodePoints> {
     }
 }
 
-/// Positions of the parts of a PNG file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
-    /// Stored size.
     pub(super) size: Size,
     /// Whether the colour type is grey, with or without alpha.
     pub(super) grey: bool,
     /// Whether samples have 16 bits.
     pub(super) sixteen_bits: bool,
-    /// The contents of the chunks of picture data.
+    /// Ranges of the contents of the IDAT chunks.
     data: Vec<Range<usize>>,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
     code_points: Option<CodePoints>,
-    /// Whether samples are linear light by `gAMA`, and no other chunk tells of colours.
+    /// Whether samples are linear light by `gAMA` and no other chunk describes colours.
     is_linear: bool,
 }
 
 impl Layout {
-    /// Walks the chunks of `bytes`.
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
         // Apple's variant for iOS swaps channels, premultiplies alpha and compresses without a header.
         if bytes.get(12..16) == Some(b"CgBI") {
             return Err(DecodeError::Unsupported { found: Some("a PNG optimised for iOS (CgBI)") });
         }
-        // The signature is 8 bytes, and IHDR has to come first.
+        // The signature has 8 bytes, and IHDR must be the first chunk.
         if slice(bytes, 8, 8)? != b"\0\0\0\x0dIHDR" {
             return Err(corrupt("it does not begin with IHDR"));
         }
@@ -92,17 +89,15 @@ impl Layout {
         if layout.data.is_empty() { Err(corrupt("no picture data")) } else { Ok(layout) }
     }
 
-    /// Size of the upright picture.
     pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// The contents of the chunks of picture data.
     pub(super) fn data<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.data.iter().map(|place| &bytes[place.clone()])
     }
 
-    /// The defect of a file that has a wrong checksum in its picture data.
+    /// [`Flaw::WrongChecksum`] when the checksum of an IDAT chunk is wrong.
     pub(in crate::codec) fn flaw(&self, bytes: &[u8]) -> Option<Flaw> {
         let is_right = |place: &Range<usize>| {
             u32_be(bytes, place.end).is_ok_and(|sum| sum == crc32fast::hash(&bytes[place.start - 4..place.end]))
@@ -110,12 +105,11 @@ impl Layout {
         (!self.data.iter().all(is_right)).then_some(Flaw::WrongChecksum)
     }
 
-    /// The stored orientation.
     pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
 
-    /// What the file says of its colours: code points before a profile before a curve, as the PNG specification has it.
+    /// The colour description, by the precedence of the PNG specification: code points, profile, curve.
     pub(super) fn colors(&self, bytes: &[u8]) -> Option<Colors<'static>> {
         let profile = || self.profile(bytes).map(|profile| Colors::Profile(profile.into()));
         let linear = || (self.is_linear && self.profile.is_none()).then_some(Colors::Linear);

@@ -3,14 +3,11 @@
 use crate::codec::pixel_format;
 use png::ColorType;
 
-/// The samples of a file.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec) enum Packing {
-    /// The alpha alone.
     Grey,
-    /// Without alpha.
     Rgb,
-    /// With the colour of fully transparent pixels zeroed.
+    /// RGBA; the colour of fully transparent pixels is zeroed.
     Rgba,
 }
 
@@ -32,7 +29,6 @@ impl Packing {
         }
     }
 
-    /// Appends the samples of `pixels` to `samples`.
     pub(super) fn pack(self, pixels: &[u8], samples: &mut Vec<u8>) {
         let (pixels, start) = (pixels.as_chunks::<4>().0, samples.len());
         samples.resize(start + pixels.len() * self.bytes(), 0);
@@ -45,7 +41,7 @@ impl Packing {
             }
             Self::Rgba => {
                 let samples = samples.as_chunks_mut::<4>().0.iter_mut();
-                // In one register, so that the compiler selects four or more pixels at once.
+                // On one register, so that the compiler vectorises to four or more pixels.
                 let visible = |pixel: u32| if pixel >> 24 == 0 { 0 } else { pixel };
                 samples.zip(pixels).for_each(|(sample, pixel)| {
                     *sample = visible(u32::from_le_bytes(*pixel)).to_le_bytes();
@@ -54,7 +50,6 @@ impl Packing {
         }
     }
 
-    /// Packs the samples at the start of `pixels`.
     pub(super) fn pack_in_place(self, pixels: &mut [u8]) -> &[u8] {
         let len = match self {
             Self::Grey => pixel_format::rgba_to_alpha(pixels),
@@ -73,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packing_into_another_buffer_and_in_place_are_the_same() {
+    fn packing_in_place_equals_packing_into_another_buffer() {
         let mut pixels: Vec<u8> = (0..=255).chain(0..=255).collect();
         pixels.as_chunks_mut::<4>().0.iter_mut().step_by(3).for_each(|pixel| pixel[3] = 0);
         let mut samples = vec![7; 5];

@@ -1,7 +1,6 @@
 //! Compresses a strip of a PNG's rows to a run of raw deflate blocks that another run can follow.
 //!
-//! Each run ends at a byte and refers to nothing before it, so that strips are compressed in parallel and joined. `pigz` does
-//! the same.
+//! Each run ends at a byte and refers to nothing before it, so that strips can be compressed in parallel, as in `pigz`.
 
 use super::filter::RowFilter;
 use super::packing::Packing;
@@ -10,29 +9,27 @@ use crate::codec::encode_options::PngEffort;
 use std::borrow::Cow;
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Method, Strategy, compress_bound};
 
-/// What a sync flush adds at most to [`compress_bound`]: an empty stored block.
+/// Bytes of a sync flush in addition to [`compress_bound`]: an empty stored block.
 const FLUSH_BYTES: usize = 16;
 
 /// The pixels of a strip, packed RGBA.
 pub(super) struct StripPixels<'a> {
     /// The row above the strip.
     pub(super) above: Option<&'a [u8]>,
-    /// All rows but the last. They are used up.
+    /// All rows but the last. They are overwritten.
     pub(super) body: &'a mut [u8],
-    /// The last row.
     pub(super) last: &'a [u8],
 }
 
-/// A compressed strip.
 pub(super) struct Strip<'a> {
-    /// Deflate blocks, in the place of the strip's pixels where they fit.
+    /// Deflate blocks, stored over the strip's pixels if they fit.
     pub(super) bytes: Cow<'a, [u8]>,
     /// Number and Adler-32 checksum of the filtered bytes.
     pub(super) raw_len: usize,
     pub(super) adler: u32,
 }
 
-/// Compresses strips one after another, in buffers of its own.
+/// Compresses strips one after another in reused buffers.
 pub(super) struct StripEncoder {
     packing: Packing,
     row_bytes: usize,
@@ -45,7 +42,7 @@ pub(super) struct StripEncoder {
 }
 
 impl StripEncoder {
-    /// For strips of up to `rows` rows of `width` pixels.
+    /// An encoder of strips of up to `rows` rows of `width` pixels.
     pub(super) fn new(width: usize, rows: usize, packing: Packing, effort: PngEffort) -> Self {
         let row_bytes = width * packing.bytes();
         let raw_len = (row_bytes + 1) * rows;
@@ -62,7 +59,7 @@ impl StripEncoder {
         }
     }
 
-    /// Filters and compresses the rows of `strip`. Keeps the smallest result.
+    /// Filters and compresses the rows of `strip`; keeps the smallest result.
     pub(super) fn encode<'a>(&mut self, strip: StripPixels<'a>, is_last: bool) -> Result<Strip<'a>, String> {
         let StripPixels { above, body, last } = strip;
         self.samples.clear();
@@ -100,7 +97,7 @@ impl StripEncoder {
     }
 }
 
-/// Level 9 takes three to eight times the time of 6 and makes larger files of noise than 8.
+/// Level 9 takes three to eight times the time of level 6 and makes larger files of noise than level 8.
 const SEARCH: DeflateConfig = DeflateConfig {
     level: 8,
     method: Method::Deflated,

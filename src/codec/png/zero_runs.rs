@@ -1,33 +1,33 @@
 //! Compresses filtered rows to deflate blocks (RFC 1951) of literals and runs of zeros.
 //!
-//! Filtered photos have few other matches that pay (libpng's documentation says the same), and on noise a search for them makes
-//! files larger. zlib's strategy for runs (`Z_RLE`) gives files of the same size but looks at every byte for a run and takes
-//! three times the time; fdeflate's one fixed code makes files a tenth larger. Here zeros are searched a word at a time, symbols
-//! are counted and then written by the same scan, and each block has Huffman codes of its own.
+//! Filtered photos have few other matches that pay (libpng's documentation agrees), and on noise a search for them
+//! makes files larger. zlib's strategy for runs (`Z_RLE`) gives files of equal size but searches runs at every byte and
+//! takes three times the time; fdeflate's fixed code makes files a tenth larger. Here zeros are searched a word at a
+//! time, one scan counts symbols and then writes them, and each block has Huffman codes fitted to it.
 
 use multiversion::multiversion;
 
-/// Bytes of a block: less adapts better to the picture, more costs fewer tables of codes.
+/// Bytes of a block: smaller blocks adapt better to the picture, larger ones have fewer code tables.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Literals, the end of the block and the lengths of matches.
 const SYMBOLS: usize = 286;
 const END_OF_BLOCK: usize = 256;
-/// Longest code, so that four fit into a word: deflate allows fifteen bits.
+/// Longest code in bits, so that four codes fit into a word; deflate allows fifteen.
 const MAX_CODE_BITS: usize = 12;
-/// Lengths of a match.
+/// Lengths of a match, least and most.
 const MIN_MATCH: usize = 3;
 const MAX_MATCH: usize = 258;
-/// Most bits of a match beside its length's code: extra bits of the length, and the distance.
+/// Most bits of a match in addition to its length's code: extra bits of the length, and the distance.
 const MATCH_BITS: usize = 5 + 1;
 /// Symbols for the lengths of codes, their order in a block's header, and their longest code.
 const LENGTH_SYMBOLS: usize = 19;
 const LENGTH_ORDER: [usize; LENGTH_SYMBOLS] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const MAX_LENGTH_CODE_BITS: usize = 7;
-/// Bytes that a header and what ends a block take at most.
+/// Most bytes of a block's header and end.
 const OVERHEAD: usize = 1024;
 
-/// Appends the blocks of `bytes`, which end at a byte, to `out`. The last one ends the stream if `is_last`; else an empty
-/// stored block follows, after which another run of blocks can begin.
+/// Appends the blocks of `bytes` to `out`, up to a byte boundary. The last block ends the stream if `is_last`;
+/// otherwise an empty stored block follows, so that another run of blocks can begin.
 pub(super) fn compress(bytes: &[u8], is_last: bool, out: &mut Vec<u8>) {
     let mut writer = BitWriter { at: out.len(), out, bits: 0, count: 0 };
     let blocks = bytes.len().div_ceil(BLOCK_BYTES).max(1);
@@ -49,7 +49,7 @@ pub(super) fn compress(bytes: &[u8], is_last: bool, out: &mut Vec<u8>) {
 /// A part of the filtered bytes.
 enum Part<'a> {
     Literals(&'a [u8]),
-    /// So many zeros, after a literal one.
+    /// This many zeros, after a literal zero.
     Run(usize),
 }
 
@@ -74,14 +74,14 @@ fn scan(bytes: &[u8], mut visit: impl FnMut(Part<'_>)) {
     visit(Part::Literals(&bytes[from..]));
 }
 
-/// The lengths of the matches of a run, and how many zeros are left for literals.
+/// The lengths of the matches of a run, and the number of zeros left for literals.
 fn matches(run: usize) -> (impl Iterator<Item = usize>, usize) {
     let (longest, rest) = (run / MAX_MATCH, run % MAX_MATCH);
     let (last, left) = if rest < MIN_MATCH { (None, rest) } else { (Some(rest), 0) };
     (std::iter::repeat_n(MAX_MATCH, longest).chain(last), left)
 }
 
-/// Symbol, number of extra bits and their value of a match's length.
+/// Symbol of a match's length, number of its extra bits and their value.
 const fn length_symbol(length: usize) -> (usize, u32, u64) {
     if length == MAX_MATCH {
         return (285, 0, 0);
@@ -95,10 +95,9 @@ const fn length_symbol(length: usize) -> (usize, u32, u64) {
     (257 + 4 * extra as usize + (past >> extra), extra, (past & ((1 << extra) - 1)) as u64)
 }
 
-/// How often each symbol occurs.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma+bmi1+bmi2", "x86_64+avx2+fma+bmi1+bmi2"))]
 fn count(bytes: &[u8]) -> [u32; SYMBOLS] {
-    // Four tables, so that an addition does not wait for that of the same byte just before.
+    // Four tables, so that counting a byte does not wait for the previous count of an equal byte.
     let mut literals = [[0u32; 256]; 4];
     let mut counts = [0u32; SYMBOLS];
     let mut zeros = 0;
@@ -127,7 +126,7 @@ fn count(bytes: &[u8]) -> [u32; SYMBOLS] {
     counts
 }
 
-/// Lengths of at most `limit` bits for the codes of symbols that occur `counts` times; zero for those that do not occur.
+/// Lengths, at most `limit` bits, of the codes of symbols that occur `counts` times; 0 for symbols that do not occur.
 fn code_lengths<const N: usize>(counts: &[u32; N], limit: usize) -> [u8; N] {
     let mut used: [(u32, u16); SYMBOLS] = [(0, 0); SYMBOLS];
     let mut len = 0;
@@ -142,7 +141,7 @@ fn code_lengths<const N: usize>(counts: &[u32; N], limit: usize) -> [u8; N] {
         used.iter().for_each(|&(_, symbol)| lengths[usize::from(symbol)] = 1);
         return lengths;
     }
-    // Huffman's algorithm with two queues: leaves by frequency, and inner nodes, which are made in that order.
+    // Huffman's algorithm with two queues: leaves by frequency, and inner nodes in the order of their creation.
     let mut weights = [0u32; SYMBOLS];
     let (mut leaf_parents, mut parents) = ([0usize; SYMBOLS], [0usize; SYMBOLS]);
     let (mut leaf, mut inner) = (0, 0);
@@ -165,7 +164,7 @@ fn code_lengths<const N: usize>(counts: &[u32; N], limit: usize) -> [u8; N] {
     for &parent in &leaf_parents[..len] {
         of_length[(depths[parent] + 1).min(limit)] += 1;
     }
-    // Codes that were cut to the limit take more room than there is (Kraft): a shorter one is made longer for each.
+    // Codes cut to the limit exceed the code space (Kraft): for each, a shorter code is made longer.
     let mut room: usize = (1..=limit).map(|length| of_length[length] << (limit - length)).sum();
     while room > 1 << limit
         && let Some(longer) = (1..limit).rev().find(|&length| of_length[length] > 0)
@@ -187,7 +186,6 @@ struct Code {
     len: u16,
 }
 
-/// The canonical codes of `lengths`.
 fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
     let mut next = [0u16; MAX_CODE_BITS + 2];
     lengths.iter().filter(|length| **length > 0).for_each(|&length| next[usize::from(length) + 1] += 1);
@@ -214,7 +212,7 @@ struct BitWriter<'a> {
 }
 
 impl BitWriter<'_> {
-    /// Adds up to 56 bits to the few that are left after [`Self::flush`].
+    /// Adds up to 56 bits to the fewer than eight that remain after [`Self::flush`].
     #[inline(always)]
     fn put(&mut self, bits: u64, count: u32) {
         self.bits |= bits << self.count;
@@ -226,7 +224,7 @@ impl BitWriter<'_> {
         self.put(u64::from(code.bits), u32::from(code.len));
     }
 
-    /// Writes whole bytes; fewer than eight bits stay.
+    /// Writes whole bytes; fewer than eight bits remain.
     #[inline(always)]
     fn flush(&mut self) {
         self.out[self.at..self.at + 8].copy_from_slice(&self.bits.to_le_bytes());
@@ -244,7 +242,7 @@ impl BitWriter<'_> {
         self.out.truncate(self.at);
     }
 
-    /// A block with codes of its own.
+    /// Writes a block with codes fitted to `bytes`.
     fn block(&mut self, bytes: &[u8], is_last: bool) {
         let counts = count(bytes);
         let lengths = code_lengths(&counts, MAX_CODE_BITS);
@@ -262,10 +260,10 @@ impl BitWriter<'_> {
         self.flush();
     }
 
-    /// The lengths of the codes, themselves in codes.
+    /// Writes the code lengths, themselves Huffman-coded.
     fn header(&mut self, lengths: &[u8; SYMBOLS]) {
         let used = lengths.iter().rposition(|&length| length > 0).map_or(0, |last| last + 1).max(END_OF_BLOCK + 1);
-        // The only distance, one, has a code of one bit.
+        // The only distance, 1, has a code of one bit.
         let mut all = [1; SYMBOLS + 1];
         all[..used].copy_from_slice(&lengths[..used]);
         let all = &all[..=used];
@@ -290,7 +288,7 @@ impl BitWriter<'_> {
     }
 }
 
-/// Calls `write(symbol, extra bits, their value)` for the lengths of codes, which are repeated by the symbols 16 to 18.
+/// Calls `write(symbol, extra bits, their value)` for the code lengths; the symbols 16 to 18 repeat lengths.
 fn repeats(lengths: &[u8], mut write: impl FnMut(usize, u32, u64)) {
     for alike in lengths.chunk_by(|a, b| a == b) {
         let length = usize::from(alike[0]);
@@ -361,7 +359,7 @@ mod tests {
         }
     }
 
-    /// What a decoder makes of the blocks of `parts`, one after another.
+    /// The bytes that a decoder restores from `parts`, joined.
     fn decompressed(parts: &[&[u8]]) -> Vec<u8> {
         let mut stream = vec![0x78, 0x9c];
         let mut sum = 1;
@@ -409,7 +407,7 @@ mod tests {
 
     #[test]
     fn codes_are_optimal_where_the_limit_allows_it_and_complete_where_it_does_not() {
-        // Fibonacci numbers: Huffman's code is as deep as there are symbols.
+        // Fibonacci numbers: Huffman's code gets as deep as the number of symbols.
         let mut counts = [0; 24];
         (counts[0], counts[1]) = (1, 1);
         (2..24).for_each(|at| counts[at] = counts[at - 1] + counts[at - 2]);

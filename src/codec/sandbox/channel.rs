@@ -11,22 +11,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-/// A message that was received: a sequence of `N` bytes, and a descriptor.
+/// A received message of `N` bytes, and its descriptor.
 #[derive(Debug)]
 pub(super) struct Message<const N: usize> {
     pub(super) bytes: [u8; N],
     pub(super) descriptor: Option<OwnedFd>,
 }
 
-/// Two connected ends. Both are closed by `exec`.
+/// Two connected sockets, which `exec` closes.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message.
-///
-/// # Errors
-/// `BrokenPipe` when the other end is closed.
+/// Sends one message. Fails with `BrokenPipe` when the other end is closed.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -43,10 +40,8 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptor: Option<BorrowedF
     }
 }
 
-/// Receives one message of exactly `N` bytes; `None` when the other end is closed.
-///
-/// # Errors
-/// `TimedOut` after `deadline`, `InvalidData` for a message of another length or with more than one descriptor.
+/// Receives one message of exactly `N` bytes; `None` when the other end is closed. Fails with `TimedOut` after
+/// `deadline`, `InvalidData` for a message of another length or with more than one descriptor.
 pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instant>) -> io::Result<Option<Message<N>>> {
     if let Some(deadline) = deadline {
         wait(&socket, deadline)?;
@@ -67,7 +62,7 @@ pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instan
         if let RecvAncillaryMessage::ScmRights(descriptors) = message { Some(descriptors) } else { None }
     });
     let mut descriptors = descriptors.flatten();
-    // Padding leaves room for more than one.
+    // Because of padding, more than one descriptor may fit.
     let (descriptor, more) = (descriptors.next(), descriptors.next());
     if received.bytes == 0 {
         return Ok(None);
@@ -79,7 +74,6 @@ pub(super) fn receive<const N: usize>(socket: impl AsFd, deadline: Option<Instan
     Ok(Some(Message { bytes, descriptor }))
 }
 
-/// Waits until there is something to receive.
 fn wait(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -2,7 +2,7 @@
 
 use crate::codec::Container;
 
-/// How pictures are decoded.
+/// Settings of decoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DecodeConfig {

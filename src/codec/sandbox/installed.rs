@@ -1,6 +1,6 @@
-//! The decode workers of this process, and the formats that they decode.
+//! The pool of decode workers of this process, and the formats that it decodes.
 //!
-//! One for the process, so that no caller of [`decode`](crate::codec::decode()) can go around them. Without
+//! There is one pool per process, so that no caller of [`decode`](crate::codec::decode()) can bypass it. Without
 //! [`install`], as in programs that use this crate as a library, decoders run in this process.
 
 use super::config::SandboxMode;
@@ -17,8 +17,8 @@ struct Installed {
     workers: Arc<Workers>,
 }
 
-/// Has the formats of `mode` decoded by workers of this program from now on; the first call counts. The program must call
-/// [`run`](super::run) when it is started with the argument `decode-worker`.
+/// From now on, workers of this program decode the formats of `mode`; only the first call has an effect. The program
+/// must call [`run`](super::run) when it is started with the argument `decode-worker`.
 pub fn install(mode: SandboxMode) {
     install_program(mode, Program::this());
 }
@@ -28,15 +28,15 @@ pub fn install_program(mode: SandboxMode, program: Program) {
     INSTALLED.get_or_init(|| Installed { mode, workers: Workers::new(program) });
 }
 
-/// Starts workers before they are needed, and replaces them at once: for a daemon.
+/// Starts workers before they are needed and replaces them at once: for a daemon.
 pub fn start_early() {
-    // A build without HEIC has nothing for them unless they decode all formats.
+    // Without HEIC, workers have work only if they decode all formats.
     if workers_of(Container::Heic).is_some() || workers_of(Container::Jpeg).is_some() {
         INSTALLED.get().into_iter().for_each(|installed| installed.workers.start_early());
     }
 }
 
-/// The mode and what the system lacks, in words; `None` before [`install`].
+/// The mode and the missing protections of the system, in words; `None` before [`install`].
 #[must_use]
 pub fn status() -> Option<String> {
     let installed = INSTALLED.get()?;
@@ -48,7 +48,7 @@ pub fn status() -> Option<String> {
     Some(if missing.is_empty() { mode.to_owned() } else { format!("{mode}, without {}", missing.join(" and ")) })
 }
 
-/// The workers that decode `container`; `None` where it is decoded in this process.
+/// The workers that decode `container`; `None` if this process decodes it.
 pub(in crate::codec) fn workers_of(container: Container) -> Option<&'static Workers> {
     let installed = INSTALLED.get()?;
     let is_read = cfg!(feature = "heic") || container != Container::Heic;

@@ -1,4 +1,4 @@
-//! Gives up every right of a decode worker, before it reads the first byte of a picture.
+//! Gives up every right of a decode worker before it reads the first byte of a picture.
 
 use super::seccomp;
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope};
@@ -6,7 +6,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::set_no_new_privs;
 use std::io;
 
-/// What the system offered.
+/// The protections that the system offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Protections {
     pub(super) seccomp: bool,
@@ -14,7 +14,7 @@ pub(super) struct Protections {
 }
 
 impl Protections {
-    /// The names of those that the system lacks.
+    /// Names of the missing protections.
     pub(super) fn missing(self) -> Vec<&'static str> {
         let all = [("seccomp", self.seccomp), ("landlock", self.landlock)];
         all.into_iter().filter(|(_, active)| !active).map(|(name, _)| name).collect()
@@ -29,10 +29,8 @@ impl Protections {
     }
 }
 
-/// Confines this process, which must have one thread. Standard input, output and error stay open.
-///
-/// # Errors
-/// When descriptors cannot be closed, or privileges could be gained again.
+/// Confines this process, which must have one thread. Standard input, output and error stay open. Fails when
+/// descriptors cannot be closed, or privileges could be regained.
 pub(super) fn lock_down() -> io::Result<Protections> {
     close_descriptors()?;
     set_no_new_privs(true)?;
@@ -43,18 +41,18 @@ pub(super) fn lock_down() -> io::Result<Protections> {
     Ok(Protections { seccomp, landlock })
 }
 
-/// Closes every descriptor but the three standard ones: libraries of the daemon may have opened some to be inherited.
+/// Closes every descriptor but the three standard ones: the daemon's libraries may leave some inheritable.
 fn close_descriptors() -> io::Result<()> {
-    // SAFETY: nothing in this process owns a descriptor yet: this runs before anything is opened.
+    // SAFETY: this runs before anything is opened, so nothing in this process owns a descriptor.
     if unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } == 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    // Linux before 5.9. The limit on descriptors keeps the number of further ones small; those inherited are closed by `exec`.
+    // Linux before 5.9. `exec` closes the daemon's descriptors, and the descriptor limit bounds further ones.
     if error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
 }
 
-/// Forbids every path, every TCP port, and signals and abstract sockets of other processes, as far as the kernel can.
+/// Forbids every path, every TCP port, and other processes' signals and abstract sockets, as far as the kernel can.
 fn no_paths() -> Result<RulesetStatus, RulesetError> {
     let newest = ABI::V6;
     let ruleset = Ruleset::default()
@@ -64,10 +62,10 @@ fn no_paths() -> Result<RulesetStatus, RulesetError> {
     Ok(ruleset.create()?.restrict_self()?.ruleset)
 }
 
-/// The version of the kernel's Landlock, 0 or less where there is none.
+/// The version of the kernel's Landlock; 0 or less without Landlock.
 pub(crate) fn landlock_version() -> i64 {
     const QUERY_VERSION: usize = 1;
-    // SAFETY: a query without memory.
+    // SAFETY: a query that passes no memory.
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, QUERY_VERSION) }
 }
 
@@ -101,7 +99,7 @@ mod tests {
                 [File::open(&path).map(drop), File::create(&path).map(drop), TcpStream::connect(address).map(drop)];
             results.map(|result| result.err().map(|error| error.kind()))
         };
-        // Landlock confines the calling thread, which ends with the test.
+        // Landlock confines the calling thread; this thread ends with the test.
         let confined = std::thread::spawn(move || (refusals(), no_paths().unwrap(), refusals()));
         let (before, status, after) = confined.join().unwrap();
         let version = landlock_version();

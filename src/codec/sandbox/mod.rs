@@ -1,4 +1,4 @@
-//! Runs decoders in processes of their own that can do nothing but decode.
+//! Runs decoders in separate processes that can do nothing but decode.
 //!
 //! ```text
 //! daemon                                   decode worker (the same binary, `decode-worker`)
@@ -7,16 +7,18 @@
 //!   sealed, mapped privately: a buffer
 //! ```
 //!
-//! A worker has one socket and no other descriptor, no environment but where its libraries are and bounds on what allocators
-//! reserve, limits on memory and processor time, no new privileges, a seccomp filter that allows what decoding needs and ends the
-//! process on other system calls (`openat` and `clone3`, which the C library tries, fail), and a Landlock ruleset without a path.
-//! Where the system lacks seccomp or Landlock the worker runs with the rest, and [`status`] says so.
-//! The daemon reads twelve bytes of an answer and checks width and height against the requested ones; pixels are data that it
-//! does not interpret. A worker that crashes fails its picture (a damaged file), one that is late is killed and fails its
-//! picture too, and the next picture has another worker. A worker is replaced after a number of pictures, so that an attacker who
-//! took one over sees few pictures of others.
+//! A worker has one socket and no other descriptor; its environment holds the library path and bounds on what
+//! allocators reserve; memory and processor time are limited; it gains no new privileges. A seccomp filter allows the
+//! system calls of decoding, fails `openat` and `clone3`, which the C library tries, and ends the process on any other
+//! call. A Landlock ruleset allows no path. If the system lacks seccomp or Landlock the worker runs with the other
+//! protections, and [`status`] reports it.
 //!
-//! Only Linux has what this needs; elsewhere decoders run in this process, with a warning.
+//! The daemon reads twelve bytes of an answer and checks width and height against the requested ones; it does not
+//! interpret pixels. A worker that crashes fails its picture as a damaged file; a late one is killed and fails its
+//! picture too; the next picture gets another worker. A worker is replaced after a number of pictures, so that an
+//! attacker who took it over sees few pictures of others.
+//!
+//! Linux only; on other systems decoders run in this process, with a warning.
 
 #[cfg(target_os = "linux")]
 mod channel;
@@ -58,5 +60,5 @@ pub use unsupported::{install, run, start_early, status};
 #[cfg(target_os = "linux")]
 pub use worker::{run, run_with};
 
-/// The number of decode workers at once is at most this.
+/// Maximum number of decode workers at once.
 pub const MAX_WORKERS: usize = 4;

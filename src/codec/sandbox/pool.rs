@@ -1,4 +1,4 @@
-//! The decode workers of a process: started when they are needed or before, replaced after a number of pictures.
+//! The pool of decode workers of a process: started on demand or ahead of it, replaced after a number of requests.
 
 use super::MAX_WORKERS;
 use super::lockdown::Protections;
@@ -17,14 +17,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// Bounds of the workers.
+/// Bounds of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
-    /// Workers at once.
+    /// Maximum of workers at once.
     pub(super) most: usize,
-    /// Requests of a worker, after which another one takes its place. A picture is two: probed, then decoded.
+    /// Requests after which a worker is replaced. A picture is two requests: probe, then decode.
     pub(super) requests: u32,
-    /// The time limit of a picture, given its size; of a probe, without one.
+    /// Time limit of a decode, given the picture's size; of a probe, given `None`.
     pub(super) time_limit: fn(Option<Size>) -> Duration,
 }
 
@@ -38,39 +38,38 @@ impl Default for Tuning {
     }
 }
 
-/// The number of workers at once on so many processors: two at least, so that a picture that hangs does not stop the others.
+/// The number of workers for so many processors: at least two, so that one that hangs does not stop other pictures.
 fn workers_on(processors: usize) -> usize {
     processors.clamp(2, MAX_WORKERS)
 }
 
-/// The decode workers of this process.
+/// The pool.
 #[derive(Debug)]
 pub struct Workers {
     program: Program,
     tuning: Tuning,
-    state: Mutex<State>,
-    /// A worker became idle, or one may be started.
+    state: Mutex<PoolState>,
+    /// Notified when a worker becomes idle or may be started.
     freed: Condvar,
     protections: OnceLock<Protections>,
-    /// For the threads that start workers.
+    /// Passed to the threads that start workers.
     this: Weak<Self>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// The one that has been idle longest is first, so that each is used in turn: one that ended while it was idle is replaced
-    /// after as many requests as there are workers.
+struct PoolState {
+    /// Longest idle first, so that workers are used in turn: one that ended while idle is found and replaced within as
+    /// many requests as there are workers.
     idle: VecDeque<Worker>,
-    /// Idle, busy and starting workers.
+    /// Number of idle, busy and starting workers.
     started: usize,
-    /// Workers to be kept ready before they are needed.
     ready: usize,
-    /// Why the last one could not be started.
+    /// Why the last start failed.
     failure: Option<String>,
 }
 
 impl Workers {
-    /// Starts none yet.
+    /// A pool without running workers.
     #[must_use]
     pub fn new(program: Program) -> Arc<Self> {
         Self::with(program, Tuning::default())
@@ -81,12 +80,12 @@ impl Workers {
         Arc::new_cyclic(|this| Self { program, tuning, state, freed, protections, this: this.clone() })
     }
 
-    /// The size of the upright picture, checked against the limits.
+    /// Size of the upright picture, checked against the limits, and the file's flaw.
     ///
     /// # Errors
     /// See [`DecodeError`].
     pub fn probe(&self, container: Container, bytes: &[u8], limits: &Limits) -> Result<Probed, DecodeError> {
-        // No profile matters for the size.
+        // The size does not depend on the profile.
         let request = Request { container, limits: *limits, len: bytes.len(), decode: None, applies_profile: true };
         let time = (self.tuning.time_limit)(None);
         self.run(request, bytes, time, |probed, _| {
@@ -95,7 +94,7 @@ impl Workers {
         })
     }
 
-    /// The pixels of a probed file, in memory of the worker that decoded them.
+    /// Pixels of a probed file, in the memory that the worker decoded them to.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -108,44 +107,41 @@ impl Workers {
             }
             let memory = descriptor.ok_or(io::ErrorKind::InvalidData.into());
             let memory = memory.and_then(|descriptor| ReceivedMemory::seal(&descriptor, size.area() * 4));
-            // Only a worker that an attacker took over sends other memory.
+            // Only a worker under an attacker's control sends other memory.
             Ok(Frame::new(size, pool.received(memory.map_err(|error| broken(header.container, &error.to_string()))?)))
         })
     }
 
-    /// Workers, idle and busy.
     #[cfg(test)]
     pub(super) fn started(&self) -> usize {
         self.lock().started
     }
 
-    /// Processes of the idle workers.
     #[cfg(test)]
     pub(super) fn idle(&self) -> Vec<u32> {
         self.lock().idle.iter().map(Worker::id).collect()
     }
 
-    /// What the system lacks to confine a worker; unknown before the first has started.
+    /// The protections of a worker; `None` before the first worker has started.
     pub(super) fn protections(&self) -> Option<Protections> {
         self.protections.get().copied()
     }
 
-    /// Why the last worker could not be started.
     pub(super) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
     }
 
-    /// Keeps two workers ready from now on, started on threads of their own.
+    /// From now on keeps two workers ready, started on separate threads.
     pub(super) fn start_early(&self) {
         self.lock().ready = self.tuning.most.min(2);
         self.refill();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a worker answer `request` and `accepted` read what it made.
+    /// Sends `request` to a worker and reads its answer with `accepted`.
     fn run<T>(
         &self,
         request: Request,
@@ -175,7 +171,7 @@ impl Workers {
                 Err(failure) => failure,
             };
             match failure {
-                // Ended while it was idle, by the system or an operator. The number of such workers is bounded.
+                // It ended while idle, by the system or an operator. The number of such workers is bounded.
                 Failure::Gone if attempts < self.tuning.most => {
                     lease.discard(WorkerEnd::Gone);
                     attempts += 1;
@@ -184,7 +180,7 @@ impl Workers {
                     lease.discard(WorkerEnd::Gone);
                     return Err(DecodeError::Worker("each ended before it was sent a file".to_owned()));
                 }
-                // Not the file's fault: a second try, on another worker.
+                // The file did not cause it: a second try on another worker.
                 Failure::Killed(how) => {
                     lease.discard(WorkerEnd::Gone);
                     tracing::warn!(
@@ -215,26 +211,26 @@ impl Workers {
         }
     }
 
-    /// An idle worker, or a new one; waits while all are busy, which each is for a bounded time.
-    fn lease(&self) -> io::Result<Lease<'_>> {
+    /// Takes an idle worker, starts one, or waits until a busy one is free; each is busy for a bounded time.
+    fn lease(&self) -> io::Result<BusyWorker<'_>> {
         let mut state = self.lock();
         loop {
             if let Some(worker) = state.idle.pop_front() {
                 metrics::decode_workers_busy(1.0);
-                return Ok(Lease { workers: self, worker: Some(worker) });
+                return Ok(BusyWorker { workers: self, worker: Some(worker) });
             }
             if state.started < self.tuning.most {
                 state.started += 1;
                 drop(state);
                 let worker = self.start()?;
                 metrics::decode_workers_busy(1.0);
-                return Ok(Lease { workers: self, worker: Some(worker) });
+                return Ok(BusyWorker { workers: self, worker: Some(worker) });
             }
             state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Starts a worker that is counted already.
+    /// Starts a worker that `started` already counts.
     fn start(&self) -> io::Result<Worker> {
         let started = Worker::start(&self.program);
         let mut state = self.lock();
@@ -263,7 +259,7 @@ impl Workers {
         }
     }
 
-    /// Starts the workers that are to be ready and are not, without waiting for them.
+    /// Starts missing workers up to `ready`, without waiting for them.
     fn refill(&self) {
         while let Some(workers) = self.this.upgrade() {
             let mut state = self.lock();
@@ -287,20 +283,20 @@ impl Workers {
     }
 }
 
-/// A worker in use.
+/// A worker in use, returned to the pool or ended.
 #[derive(Debug)]
-struct Lease<'a> {
+struct BusyWorker<'a> {
     workers: &'a Workers,
-    /// There until the end.
+    /// `Some` until it is returned or ended.
     worker: Option<Worker>,
 }
 
-impl Lease<'_> {
+impl BusyWorker<'_> {
     fn worker(&mut self) -> &mut Worker {
         self.worker.as_mut().expect("it is there until the end")
     }
 
-    /// Returns it for the next picture, unless it has had enough of them.
+    /// Returns the worker to the pool, or ends it after its maximum of requests.
     fn give_back(mut self) {
         if self.worker().served() >= self.workers.tuning.requests {
             return self.discard(WorkerEnd::Replaced);
@@ -309,7 +305,6 @@ impl Lease<'_> {
         self.workers.lock().idle.extend(worker);
     }
 
-    /// Ends it.
     fn discard(mut self, end: WorkerEnd) {
         metrics::decode_worker_ended(end);
         drop(self.worker.take());
@@ -318,10 +313,10 @@ impl Lease<'_> {
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for BusyWorker<'_> {
     fn drop(&mut self) {
         metrics::decode_workers_busy(-1.0);
-        // A panic in between.
+        // Neither returned nor ended: the caller panicked.
         if self.worker.take().is_some() {
             self.workers.lock().started -= 1;
         }

@@ -1,4 +1,4 @@
-//! One decode worker: starts it, sends it a file, and kills it when it is late or dropped.
+//! A decode worker's process: starts it, sends it a file, kills it when it is late or dropped.
 
 use super::channel;
 use super::lockdown::Protections;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 /// How long a worker may take to start.
 const START_TIME: Duration = Duration::from_secs(30);
-/// How much longer than the decoder's own time limit a worker may take, before it is killed.
+/// Time beyond the decoder's own limit after which a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// Address space of a worker in addition to that of a picture: program, libraries, stacks.
+/// Bytes of address space of a worker without a picture: program, libraries, stacks.
 const BASE_BYTES: u64 = 512 << 20;
-/// Address space for each pixel of the largest allowed picture: libheif may use 16 bytes for each, including a tile along the
-/// borders; the frame takes 4, and turning it another 4.
+/// Bytes of address space per pixel of the largest allowed picture: up to 16 in libheif, including a tile along the
+/// borders, 4 for the frame, 4 for a rotated copy.
 const PIXEL_BYTES: u64 = 32;
-/// Descriptors: three standard ones, the file, and memory for a picture and its turned copy.
+/// Maximum of descriptors: three standard ones, the file, and memory for a picture and its rotated copy.
 const MAX_DESCRIPTORS: u64 = 16;
 
 /// The program that a worker runs.
@@ -33,7 +33,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The running program itself, with the argument `decode-worker`; also after its file was replaced.
+    /// The running program with the argument `decode-worker`; also after its file was replaced.
     #[must_use]
     pub fn this() -> Self {
         Self::new("/proc/self/exe", ["decode-worker"])
@@ -45,18 +45,17 @@ impl Program {
     }
 }
 
-/// Why a worker gave no answer. After any of these it is of no further use.
+/// Why a worker gave no answer. The worker cannot be used again.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It was dead already, and has not seen the file.
+    /// It had ended before it received the file.
     Gone,
-    /// It ended on the file.
+    /// It ended while it processed the file.
     Crashed(String),
-    /// It was ended from outside: by the system, which lacked memory, or an operator.
+    /// It was ended from outside: by the system, which lacked memory, or by an operator.
     Killed(String),
-    /// It was killed at the deadline.
     Late(Duration),
-    /// It sent what no worker of ours sends.
+    /// It sent an answer that the worker's code never sends.
     Broken(String),
 }
 
@@ -66,30 +65,27 @@ pub(super) struct Worker {
     child: Child,
     socket: OwnedFd,
     protections: Protections,
-    /// Requests that it was sent.
     served: u32,
-    /// Processor time that it may have used when its present request is answered.
+    /// Limit of its total processor time, in seconds, up to the end of the current request.
     processor_seconds: u64,
 }
 
 impl Worker {
-    /// Starts a worker and waits until it has given up its rights.
-    ///
-    /// # Errors
-    /// When the system has no process left, or the program does not become a worker.
+    /// Starts a worker and waits until it has given up its rights. Fails when the system has no process left, or the
+    /// program does not become a worker.
     pub(super) fn start(program: &Program) -> io::Result<Self> {
         let (socket, other_end) = channel::pair()?;
         let child = Command::new(&program.path)
             .arg0("backdrop")
             .args(&program.arguments)
             .env_clear()
-            // Each of them reserves address space, which is limited.
+            // Each arena reserves address space, which is limited.
             .envs([("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "16MiB")])
             .envs(library_path())
             .stdin(Stdio::from(other_end))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A Ctrl-C is the daemon's, which finishes its pictures first.
+            // Ctrl-C must reach the daemon only, which finishes its pictures first.
             .process_group(0)
             .spawn()?;
         let protections = Protections { seccomp: false, landlock: false };
@@ -105,26 +101,21 @@ impl Worker {
         Ok(worker)
     }
 
-    /// What the system offered to confine it.
     pub(super) const fn protections(&self) -> Protections {
         self.protections
     }
 
-    /// Requests that it was sent.
+    /// Requests sent to it.
     pub(super) const fn served(&self) -> u32 {
         self.served
     }
 
-    /// The process.
     #[cfg(test)]
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends `request` with its file, and waits for the answer for `time` and a moment more.
-    ///
-    /// # Errors
-    /// See [`Failure`].
+    /// Sends `request` with its file, and waits for the answer for `time` and a short grace.
     pub(super) fn answer(
         &mut self,
         request: Request,
@@ -134,7 +125,7 @@ impl Worker {
         self.served += 1;
         let time = time + GRACE;
         self.limit_request(&request.limits, time).map_err(|_| Failure::Gone)?;
-        // The file is seen by a worker that receives it whole; an error means that it never did.
+        // A worker sees the file only if the whole message arrives; an error means that it did not.
         channel::send(&self.socket, &request.to_bytes(), Some(file.as_fd())).map_err(|_| Failure::Gone)?;
         let message = match channel::receive::<ANSWER_BYTES>(&self.socket, Some(Instant::now() + time)) {
             Ok(Some(message)) => message,
@@ -150,10 +141,9 @@ impl Worker {
         Ok((answer, message.descriptor))
     }
 
-    /// Limits memory and processor time for a request. Raising the soft limits again takes `prlimit`, which the worker may not
-    /// call.
+    /// Limits memory and processor time for a request. The worker may not call `prlimit`, which could raise them.
     fn limit_request(&mut self, limits: &Limits, time: Duration) -> io::Result<()> {
-        // A decoder's thread, and this one. The system counts from the start of the process.
+        // Twice the limit: the decoder's thread and the main thread. The system counts from the process's start.
         self.processor_seconds += 2 * (time.as_secs() + 1);
         let pixels = u64::from(limits.max_megapixels) * 1_000_000;
         for (resource, most) in [
@@ -161,7 +151,7 @@ impl Worker {
             (Resource::Cpu, self.processor_seconds),
             (Resource::Fsize, 4 * pixels),
         ] {
-            // The hard limit stays: none may raise it without a right.
+            // The hard limit stays: raising it needs a privilege.
             let maximum = getrlimit(resource).maximum;
             self.limit(resource, Rlimit { current: Some(below_own(resource, most)), maximum })?;
         }
@@ -174,8 +164,8 @@ impl Worker {
         Ok(())
     }
 
-    /// How it ended, in words, and whether by a signal that no picture causes. A worker that has closed its socket has the status of its end
-    /// already, whatever is sent to it.
+    /// How the worker ended, in words, and whether by a signal that no picture causes. Once the socket is closed the
+    /// exit status is already set, and the kill does not change it.
     fn ended(&mut self) -> (String, bool) {
         let _: io::Result<()> = self.child.kill();
         match self.child.wait() {
@@ -193,18 +183,17 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // An error means that it has ended already.
+        // An error means that it has already ended.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<_> = self.child.wait();
     }
 }
 
-/// `limit`, or the hard limit of this process, which its children have too, where that is lower.
+/// The lower of `limit` and this process's hard limit, which child processes inherit.
 fn below_own(resource: Resource, limit: u64) -> u64 {
     getrlimit(resource).maximum.map_or(limit, |maximum| maximum.min(limit))
 }
 
-/// Where the libraries of this program are searched for.
 #[expect(clippy::disallowed_methods, reason = "passed on unchanged, not a setting of this daemon")]
 fn library_path() -> Option<(&'static str, OsString)> {
     Some(("LD_LIBRARY_PATH", std::env::var_os("LD_LIBRARY_PATH")?))

@@ -1,18 +1,16 @@
-//! The two messages between daemon and decode worker, of fixed length, little-endian.
+//! The two messages between daemon and decode worker: fixed length, little-endian.
 
 use crate::codec::decoders::Probed;
 use crate::codec::{Container, DecodeError, Flaw, Header, Limits};
 use crate::image::Size;
 
-/// Bytes of a request.
 pub(super) const REQUEST_BYTES: usize = 34;
-/// Bytes of an answer.
 pub(super) const ANSWER_BYTES: usize = 12;
 
 /// The first code of an answer with a flaw.
 const FLAWS: u32 = 16;
 
-/// What a worker is to do with the file that comes with it.
+/// A request; the file's descriptor is sent with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) container: Container,
@@ -21,20 +19,16 @@ pub(super) struct Request {
     pub(super) len: usize,
     /// The probed size, to decode; `None` to probe.
     pub(super) decode: Option<Size>,
-    /// Whether an embedded colour profile is applied.
     pub(super) applies_profile: bool,
 }
 
-/// How a file was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Probed or decoded.
     Done(Probed),
-    /// Refused.
     Refused(Refusal),
 }
 
-/// Why a file was refused. A worker's own words are not passed on.
+/// Why a file was refused. The worker's message text is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Damaged,
@@ -67,7 +61,7 @@ impl Request {
         bytes
     }
 
-    /// `None` for what [`Request::to_bytes`] never writes.
+    /// Parses a request; `None` for bytes that [`Request::to_bytes`] never writes.
     pub(super) fn from_bytes(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
         let container = match bytes[0] {
             0 => Container::Jpeg,
@@ -86,7 +80,7 @@ impl Request {
 }
 
 impl Answer {
-    /// The answer to a result of a decoder.
+    /// The answer for a decoder's result.
     pub(super) fn of(result: Result<Probed, &DecodeError>) -> Self {
         Self::Refused(match result {
             Ok(probed) => return Self::Done(probed),
@@ -115,7 +109,7 @@ impl Answer {
         bytes
     }
 
-    /// `None` for what no worker of ours writes.
+    /// Parses an answer; `None` for bytes that a worker never writes.
     pub(super) fn from_bytes(bytes: &[u8; ANSWER_BYTES]) -> Option<Self> {
         let [code, width, height] = *bytes.as_chunks::<4>().0 else { return None };
         let [code, width, height] = [code, width, height].map(u32::from_le_bytes);
@@ -137,7 +131,7 @@ impl Answer {
 }
 
 impl Refusal {
-    /// The error of a file of `header`'s container and limits.
+    /// The error for a file of this container under these limits.
     pub(super) fn error(self, container: Container, limits: &Limits) -> DecodeError {
         match self {
             Self::Damaged => DecodeError::Corrupt(format!("its {} data cannot be decoded", container.name())),
@@ -150,7 +144,7 @@ impl Refusal {
 }
 
 impl From<&Header> for Request {
-    /// To decode a file that was probed; its length is the caller's to set.
+    /// A decode request for a probed file; the caller sets its length.
     fn from(header: &Header) -> Self {
         let &Header { container, size, limits, applies_profile, .. } = header;
         Self { container, limits, len: 0, decode: Some(size), applies_profile }
@@ -200,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_limits_are_the_same_on_both_ways() {
+    fn errors_of_limits_survive_both_ways() {
         let (size, limits) = (Size::new(5000, 10), Limits::default());
         let error = DecodeError::TooManyPixels { size, limit: limits.max_side };
         let Answer::Refused(refusal) = Answer::of(Err(&error)) else { panic!("an error is no size") };

@@ -1,7 +1,7 @@
-//! The system calls of a decode worker: an allowlist. Two calls that the C library tries fail; any other ends the process.
+//! The seccomp allowlist of a decode worker. Two calls that the C library tries fail; any other call ends the process.
 //!
-//! Memory may be mapped, but not as code; anonymous files may be made, but none opened; threads may be started (libde265 has
-//! one for each picture), but no processes; the socket may be used, but none made.
+//! Mapping memory is allowed, but not as code; so are new anonymous files, but no opened ones; threads (libde265 starts
+//! one for each picture), but no processes; use of the socket, but no new sockets.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -29,7 +29,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_recvmsg,
     libc::SYS_restart_syscall,
     libc::SYS_rseq,
-    // What a thread that starts or ends, and `abort`, use: signals of this process only.
+    // Used when a thread starts or ends, and by `abort`: signals to this process only.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -40,16 +40,13 @@ const ALLOWED: &[i64] = &[
     libc::SYS_sigaltstack,
 ];
 
-/// Calls that fail with ENOSYS: the C library tries them and does without. `clone3` has its flags in memory, where a filter
-/// cannot see them; `clone` stands in. Opening a file is tried for hints only (the number of processors).
+/// Calls that fail with ENOSYS; the C library continues without them. `clone3` has its flags in memory, which a filter
+/// cannot read, and the C library falls back to `clone`. It opens files only for hints (the number of processors).
 const UNKNOWN: &[i64] = &[libc::SYS_clone3, libc::SYS_openat];
 
-/// Confines the calling thread and those that it starts.
-///
-/// # Errors
-/// When the system has no seccomp.
+/// Confines the calling thread and the threads that it starts. Fails when the system has no seccomp.
 pub(super) fn apply() -> Result<(), seccompiler::Error> {
-    // The allowlist last: it forbids further filters.
+    // The allowlist comes last: it forbids further filters.
     apply_filter(&unknown()?)?;
     apply_filter(&allowlist()?)
 }
@@ -60,17 +57,17 @@ fn unknown() -> Result<BpfProgram, seccompiler::Error> {
 }
 
 fn allowlist() -> Result<BpfProgram, seccompiler::Error> {
-    // What the first filter answers has to pass here: of two actions the stricter one counts.
+    // The calls that the first filter fails must pass here: the stricter action of two filters applies.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().chain(UNKNOWN).map(|&call| (call, Vec::new())).collect();
     let no_code = || only(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0);
     rules.insert(libc::SYS_mmap, vec![no_code()?]);
     rules.insert(libc::SYS_mprotect, vec![no_code()?]);
-    // Not in huge pages: those are a supply of their own.
+    // No huge pages: they are a separate supply.
     rules.insert(libc::SYS_memfd_create, vec![only(1, SeccompCmpOp::MaskedEq(u64::from(libc::MFD_HUGETLB)), 0)?]);
     let thread = libc::CLONE_THREAD as u64;
     rules.insert(libc::SYS_clone, vec![only(0, SeccompCmpOp::MaskedEq(thread), thread)?]);
-    // Messages of a panic: standard output and error are /dev/null.
+    // Panic messages; standard output and error are /dev/null.
     let streams =
         || -> Result<_, seccompiler::Error> { Ok(vec![only(0, SeccompCmpOp::Eq, 1)?, only(0, SeccompCmpOp::Eq, 2)?]) };
     rules.insert(libc::SYS_write, streams()?);
@@ -79,7 +76,7 @@ fn allowlist() -> Result<BpfProgram, seccompiler::Error> {
     let names = [libc::PR_SET_NAME as u64, libc::PR_SET_VMA as u64];
     let names = names.map(|name| only(0, SeccompCmpOp::Eq, name));
     rules.insert(libc::SYS_prctl, names.into_iter().collect::<Result<_, _>>()?);
-    // SIGABRT alone, of `abort`.
+    // SIGABRT alone, for `abort`.
     rules.insert(libc::SYS_tgkill, vec![only(2, SeccompCmpOp::Eq, libc::SIGABRT as u64)?]);
     compiled(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }

@@ -1,7 +1,7 @@
 //! Decode workers that crash, hang, lie, exhaust their memory or use a system call outside of the allowlist.
 //!
-//! The workers are this test program, restarted with [`faulty_worker`] as its only test. It gives up its rights as the real
-//! one does, and then misbehaves as the first bytes of the file say.
+//! A worker is this test program, restarted with [`faulty_worker`] as its only test. It gives up its rights as the
+//! production worker does, and then misbehaves as the first bytes of the file say.
 
 use super::lockdown::landlock_version;
 use super::pool::{Tuning, Workers};
@@ -32,7 +32,7 @@ fn faulty_worker() {
     worker::serve(misbehave).expect("it was started by a test below");
 }
 
-/// What a decoder that an attacker took over may try, named by the file; other files are decoded.
+/// Actions that an attacker's decoder may try, named by the file's first bytes; other files are decoded.
 fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decoded, DecodeError> {
     let read = |path: &str| std::fs::read(path).is_ok();
     let succeeded = match bytes {
@@ -74,7 +74,7 @@ fn misbehave(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decod
         b"other size" => return Ok(((Size::new(1, 1), None), None)),
         b"no pixels" => return Ok(((SIZE, None), None)),
         b"short" => return Ok(((SIZE, None), Some(Frame::new(Size::new(8, 8), pool.take(8 * 8 * 4))))),
-        // Still mapped for writing when its descriptor is sent: what the daemon reads could change.
+        // Still mapped for writing when its descriptor is sent: the daemon's data could change.
         b"mapped" => {
             let memory = still_mapped(pool.take(SIZE.area() * 4));
             return Ok(((SIZE, None), Some(Frame::new(SIZE, memory))));
@@ -106,7 +106,7 @@ fn still_mapped(mut memory: Buffer) -> Buffer {
 }
 
 fn is_open(number: i32) -> bool {
-    // Of the calls that a worker may make, this one reports an invalid descriptor first, and reads nothing.
+    // Of the calls that a worker may make, this one checks the descriptor first and reads nothing.
     // SAFETY: the system refuses to write to a null pointer.
     unsafe { libc::recvmsg(number, std::ptr::null_mut(), libc::MSG_DONTWAIT) };
     io::Error::last_os_error().raw_os_error() != Some(libc::EBADF)
@@ -144,9 +144,9 @@ fn message(result: Result<impl std::fmt::Debug, DecodeError>) -> String {
 }
 
 #[test]
-fn pictures_are_the_same_and_their_pixels_are_not_copied() {
+fn pictures_equal_those_decoded_in_process_and_are_not_copied() {
     let workers = workers(1, 1000);
-    // With the buffers that a decoder takes: one that swaps the sides takes another.
+    // With the buffers that a decoder takes: one that swaps the sides takes a second.
     let mut pictures = vec![(PHOTO, 1), (TURNED, 2), (DISPLAY_P3, 1), (WEBP, 1)];
     #[cfg(feature = "heic")]
     pictures.push((HEIC, 1));
@@ -168,7 +168,7 @@ fn pictures_are_the_same_and_their_pixels_are_not_copied() {
     assert_eq!(workers.started(), 1);
 }
 
-/// The line of this process's memory map that an address is in.
+/// The line of this process's memory map for an address.
 fn mapping_of(address: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let contains = |line: &&str| {
@@ -193,7 +193,7 @@ fn a_worker_applies_a_profile_only_where_the_header_says_so() {
 }
 
 #[test]
-fn a_worker_that_crashes_fails_its_picture_and_no_other() {
+fn a_worker_that_crashes_fails_only_its_picture() {
     let workers = workers(2, 1000);
     for end in ["crash", "abort", "panic"] {
         assert_eq!(message(probe(&workers, end.as_bytes())), "the HEIC decoder failed", "{end}");
@@ -219,7 +219,7 @@ fn pictures_of_others_are_decoded_while_workers_crash() {
 
 #[test]
 fn a_worker_that_loops_is_killed_and_fails_its_picture_only() {
-    // No time for pixels: a worker is killed a moment after it was sent them.
+    // No time for pixels: a worker is killed right after it receives a decode request.
     let workers = workers_with_time(2, 1000, |size| size.map_or(Duration::from_secs(60), |_| Duration::ZERO));
     assert!(message(decode(&workers, b"loop", &BufferPool::new(0))).starts_with("it takes more than"));
     assert_eq!(workers.started(), 0, "it runs on");
@@ -252,7 +252,7 @@ fn a_worker_cannot_take_more_memory_than_its_limit() {
 fn a_worker_can_neither_open_files_nor_reach_other_processes() {
     let workers = workers(1, 1000);
     assert_eq!(workers.protections(), None);
-    // The C library opens files for hints, and does without: the call fails, and the worker goes on.
+    // The C library opens files for hints only: the call fails and the worker continues.
     assert_eq!(probe(&workers, b"open").unwrap(), Size::new(1, 1), "a file was read");
     assert_eq!(workers.started(), 1, "it ended");
     let protections = workers.protections().expect("a worker has started");
@@ -271,7 +271,7 @@ fn a_worker_has_limits_on_what_its_requests_may_take() {
         probe(&workers, PHOTO).unwrap();
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", workers.idle()[0])).unwrap();
         for (name, resource, most) in [
-            // Each may take 62 s and a second begun, on two threads.
+            // Each request may take 62 s plus a started second, on two threads.
             ("Max cpu time", Resource::Cpu, requests * 2 * 63),
             ("Max address space", Resource::As, (512 << 20) + 32 * 17_000_000),
             ("Max file size", Resource::Fsize, 4 * 17_000_000),
@@ -288,7 +288,7 @@ fn a_worker_has_limits_on_what_its_requests_may_take() {
 
 #[test]
 fn a_worker_has_no_descriptors_but_its_socket_and_the_file() {
-    // Inherited by every program that is started from now on, unless it closes it.
+    // Inheritable by every program started from now on.
     let kept = tempfile::tempfile().unwrap();
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty()).unwrap();
     assert!(kept.as_raw_fd() > 2);
@@ -296,13 +296,13 @@ fn a_worker_has_no_descriptors_but_its_socket_and_the_file() {
 }
 
 #[test]
-fn a_worker_has_no_part_of_the_environment_but_where_its_libraries_are() {
+fn a_workers_environment_has_only_allowed_variables() {
     assert!(has_other_variables(), "this process has none that a worker could inherit");
     assert_eq!(probe(&workers(1, 1000), b"environment").unwrap(), Size::new(1, 1), "it inherited some");
 }
 
 #[test]
-fn what_no_worker_of_ours_answers_ends_the_worker() {
+fn an_invalid_answer_ends_the_worker() {
     let (workers, pool) = (workers(1, 1000), BufferPool::new(0));
     for lie in ["other size", "no pixels", "short", "mapped"] {
         let refused = message(decode(&workers, lie.as_bytes(), &pool));
@@ -358,7 +358,7 @@ fn a_worker_that_ended_while_idle_costs_no_request() {
 }
 
 #[test]
-fn a_worker_that_ended_while_idle_is_replaced_though_another_one_is_free() {
+fn a_worker_that_ended_while_idle_is_replaced_although_another_is_free() {
     for ended in [0, 1] {
         let workers = workers(2, 1000);
         workers.start_early();

@@ -1,4 +1,4 @@
-//! Systems without what the sandbox needs: decoders run in this process.
+//! The pool on systems without a sandbox: decoders run in this process.
 
 use super::config::SandboxMode;
 use crate::codec::decoders::Probed;
@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Once;
 
-/// There are none.
+/// Never constructed.
 #[derive(Debug)]
 pub(in crate::codec) struct Workers(Infallible);
 
@@ -40,12 +40,12 @@ pub fn status() -> Option<String> {
     Some("off, this system has none".to_owned())
 }
 
-/// Nothing is decoded by workers.
+/// Always `None`: this process decodes.
 pub(in crate::codec) fn workers_of(_: Container) -> Option<&'static Workers> {
     None
 }
 
-/// Fails: there are no workers here.
+/// Fails: there are no workers on this system.
 #[must_use]
 pub fn run() -> ExitCode {
     ExitCode::from(2)

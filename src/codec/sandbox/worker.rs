@@ -1,5 +1,4 @@
-//! The main function of a decode worker: gives up its rights, then answers one request after the other until the daemon
-//! closes the socket, which is its standard input.
+//! Main function of a worker: gives up its rights, then answers requests until its socket, standard input, ends.
 
 use super::channel;
 use super::lockdown::lock_down;
@@ -15,10 +14,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
-/// What a decoder makes of a file: what was probed, and its pixels where they were requested.
+/// Result of a decoder: the probed size and flaw, and the pixels if they were requested.
 pub(super) type Decoded = (Probed, Option<Frame>);
 
-/// Decodes what the daemon sends, in this process, which must have one thread and nothing open.
+/// Decodes files that the daemon sends, in this process, which must have one thread and no other open descriptor.
 ///
 /// Fails when standard input is no socket of a daemon.
 #[must_use]
@@ -26,11 +25,10 @@ pub fn run() -> ExitCode {
     run_with(|_| ())
 }
 
-/// As [`run`], with `before` called on each file first, in the same confinement: a test program has it fail as a faulty decoder
-/// does.
+/// As [`run`], but calls `before` on each file first, equally confined. A test makes it fail as a faulty decoder would.
 #[must_use]
 pub fn run_with(before: impl Fn(&[u8])) -> ExitCode {
-    // Only registers its decoder, and keeps the filter free of what that needs.
+    // Registers the decoder now, so that the filter need not allow its system calls.
     #[cfg(feature = "heic")]
     let _: bool = heic::decoder_available();
     let decode = |request: &Request, bytes: &[u8], pool: &BufferPool| {
@@ -48,7 +46,7 @@ pub fn run_with(before: impl Fn(&[u8])) -> ExitCode {
 
 /// Answers requests with `decode` until the other end of standard input is closed.
 pub(super) fn serve(decode: impl Fn(&Request, &[u8], &BufferPool) -> Result<Decoded, DecodeError>) -> io::Result<()> {
-    // Parallel parts of decoders run on this thread: those that rayon starts would need rights.
+    // Parallel parts of decoders run on this thread: threads of rayon would need rights.
     let _: Result<(), _> = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
     let stdin = io::stdin();
     let protections = lock_down()?;
@@ -80,7 +78,6 @@ fn answered(
     })
 }
 
-/// Probes or decodes a file with the decoder of its container.
 pub(super) fn decoded(request: &Request, bytes: &[u8], pool: &BufferPool) -> Result<Decoded, DecodeError> {
     let &Request { container, limits, decode, applies_profile, .. } = request;
     let Some(size) = decode else {

@@ -10,10 +10,9 @@ use crate::image::{BufferPool, Frame, Size};
 use image_webp::WebPDecoder;
 use std::io::Cursor;
 
-/// Allocation limit of image-webp for metadata, none of which is read.
+/// Allocation limit of image-webp for metadata, which is not read.
 const MAX_METADATA_BYTES: usize = 1 << 20;
 
-/// Decodes a probed file.
 pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(header.size))?;
     let mut pixels = pool.take(layout.size.area() * 4);

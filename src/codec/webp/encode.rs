@@ -5,21 +5,20 @@ use image_webp::{ColorType, WebPEncoder};
 use libwebp_sys as ffi;
 use std::ffi::{c_int, c_void};
 
-/// The longest side of the format.
+/// Longest side in pixels of the format.
 pub(in crate::codec) const MAX_SIDE: u32 = 16_383;
 
 /// libwebp's effort, 0 to 6. On a 4096×4096 cutout at quality 92: 0 took 0.8 s for 2.16 MB, 2 took 1.5 s for
 /// 1.85 MB, 4 took 2.3 s for 1.90 MB.
 const METHOD: c_int = 2;
 
-/// Encodes packed samples losslessly.
 pub(in crate::codec) fn encode_lossless(samples: &[u8], size: Size, color: ColorType) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     WebPEncoder::new(&mut out).encode(samples, size.width, size.height, color).map_err(|error| error.to_string())?;
     Ok(out)
 }
 
-/// Encodes packed RGBA at `quality`; alpha is lossless. Frees the pixels as soon as libwebp has its own copy.
+/// Encodes packed RGBA at `quality`; alpha is lossless. Frees the pixels once libwebp has copied them.
 pub(in crate::codec) fn encode_lossy(pixels: Buffer, size: Size, quality: Quality) -> Result<Vec<u8>, String> {
     let mut config = ffi::WebPConfig::new().map_err(|()| "libwebp has a different version")?;
     config.quality = f32::from(quality.get());

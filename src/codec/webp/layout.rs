@@ -12,19 +12,16 @@ use crate::image::Size;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Positions of the parts of a WebP file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
-    /// Stored size.
     pub(super) size: Size,
     exif: Option<Range<usize>>,
     profile: Option<Range<usize>>,
-    /// The flags of an extended file by the chunks that it has.
+    /// Flags of an extended file that match its actual chunks.
     flags: Option<u8>,
 }
 
 impl Layout {
-    /// Walks the chunks of `bytes`.
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
         // "RIFF", the bytes that follow, "WEBP"; the first chunk's data begin at 20.
         let first = slice(bytes, 12, 4)?;
@@ -49,7 +46,7 @@ impl Layout {
             slice(bytes, at + 8, len)?;
             let place = at + 8..at + 8 + len;
             unmet &= match name {
-                // Lossless data and frames have alpha within them.
+                // Alpha is part of lossless data and of frames.
                 b"ALPH" | b"VP8L" | b"ANMF" => !ALPHA,
                 b"EXIF" => !EXIF,
                 b"XMP " => !XMP,
@@ -62,12 +59,12 @@ impl Layout {
                     alpha |= if name == b"VP8L" { has_alpha(bytes, place.start)? } else { coverage };
                     data = true;
                 }
-                // Of an animation the first frame is decoded.
+                // Only the first frame of an animation is decoded.
                 b"ANMF" if is_animated && !data => {
                     check_frame(size, bytes, place.start)?;
                     data = true;
                 }
-                // As libwebp: without its flag a chunk does not count.
+                // As in libwebp, a chunk without its flag is ignored.
                 b"EXIF" if is_flagged(EXIF) => layout.exif = layout.exif.or(Some(place)),
                 b"ICCP" if is_flagged(PROFILE) => layout.profile = layout.profile.or(Some(place)),
                 _ => {}
@@ -75,12 +72,12 @@ impl Layout {
             at += 8 + len + len % 2;
         }
         layout.flags = flags.map(|flags| flags & !unmet | if alpha { ALPHA } else { 0 });
-        // Chunks after the declared end of the file do not count, though a decoder may read them.
+        // Chunks after the declared end of the file are ignored here, though a decoder may read them.
         if data { Ok(layout) } else { Err(truncated()) }
     }
 
-    /// `bytes` without the flags of absent chunks, and with that of alpha where a still picture has it. Some writers set flags
-    /// otherwise: libwebp goes by the chunks, where image-webp refuses the file or drops its alpha.
+    /// `bytes` with the flags of the chunks that exist. Some writers set other flags: libwebp goes by the chunks, but
+    /// image-webp refuses the file or drops its alpha.
     pub(super) fn with_flags_met<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut bytes = Cow::Borrowed(bytes);
         if let Some(flags) = self.flags.filter(|flags| bytes[FLAGS] != *flags) {
@@ -89,23 +86,20 @@ impl Layout {
         bytes
     }
 
-    /// Size of the upright picture.
     pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// The stored orientation.
     pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
 
-    /// The colour profile.
     pub(super) fn profile<'a>(&self, bytes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         self.profile.clone().map(|place| bytes[place].into())
     }
 }
 
-/// The byte of an extended file's flags, and those that are read.
+/// Offset of an extended file's flags, and the flags that are read.
 const FLAGS: usize = 20;
 const ANIMATION: u8 = 1 << 1;
 const XMP: u8 = 1 << 2;
@@ -123,7 +117,7 @@ fn check_frame(canvas: Size, bytes: &[u8], at: usize) -> Result<(), DecodeError>
     }
     let chunk = at + 16;
     let data = match slice(bytes, chunk, 4)? {
-        // Alpha precedes lossy data.
+        // An alpha chunk precedes lossy data.
         b"ALPH" => {
             let len = usize::try_from(u32_le(bytes, chunk + 4)?).map_err(|_| truncated())?;
             let lossy = chunk.saturating_add(8).saturating_add(len).saturating_add(len % 2);
@@ -150,7 +144,7 @@ fn data_size(name: &[u8], bytes: &[u8], at: usize) -> Result<Size, DecodeError> 
     }
 }
 
-/// A key frame's header: a three-byte tag, the start code, then 14 bits a side.
+/// Size in a key frame's header: a three-byte tag, the start code, then 14 bits a side.
 fn lossy_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
     let header = slice(bytes, at, 10)?;
     if header[3..6] != *b"\x9d\x01\x2a" {
@@ -164,12 +158,11 @@ fn lossless_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
     Ok(Size::new((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
 }
 
-/// Whether lossless data at `at` have alpha.
 fn has_alpha(bytes: &[u8], at: usize) -> Result<bool, DecodeError> {
     Ok(lossless_header(bytes, at)? >> 28 & 1 != 0)
 }
 
-/// What follows a signature byte: 14 bits a side, less one, then a bit for alpha.
+/// The four bytes after the signature byte: 14 bits a side, less one, then a bit for alpha.
 fn lossless_header(bytes: &[u8], at: usize) -> Result<u32, DecodeError> {
     let header = slice(bytes, at, 5)?;
     if header[0] != 0x2f {

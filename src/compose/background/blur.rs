@@ -1,8 +1,8 @@
-//! Blurred background: inpaints the subject in a reduced copy of the source and blurs it.
+//! Blurred background: inpaints the subject in a reduced copy of the source (a [`Plate`]) and blurs the copy.
 //!
-//! A [`Plate`] is the source reduced until the blur is two cells wide. Cells that the subject touches are inpainted
-//! from their surroundings *before* the blur (pull-push), so that no colour of the subject bleeds into the background.
-//! Beyond the source's border the background is mirrored.
+//! The source is reduced until the blur is two cells wide. Cells that the subject touches are inpainted from their
+//! surroundings *before* the blur (pull-push), so that no colour of the subject bleeds into the background. Beyond the
+//! source's border the background is mirrored.
 
 use crate::compose::{Background, Layout, Scene};
 use crate::image::color::linear16_of_encoded8;
@@ -14,27 +14,26 @@ use rayon::prelude::*;
 
 /// Standard deviation of the blur at full intensity, as a share of the source's longer side.
 const MAX_SIGMA_SHARE: f32 = 0.05;
-/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, which is still more than
-/// one cell.
+/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, more than a cell.
 const MAX_CELLS: usize = 2 << 20;
-/// Smallest σ on the canvas, in its pixels: shrinking a sharper plate would alias.
+/// Smallest σ in canvas pixels: reducing a sharper plate would alias.
 const MIN_CANVAS_SIGMA: f32 = 0.5;
 
-/// A reduced copy of a source, taken before the subject is cut out and the background lost.
+/// A reduced copy of a source, made before cutting removes the background.
 #[derive(Debug)]
 pub struct Plate {
     source: Size,
-    /// Pixels of the source on a side of a cell.
+    /// Side of a cell in pixels of the source.
     cell: u32,
     size: Size,
-    /// Mean of each cell, premultiplied linear light.
+    /// Mean of each cell in premultiplied linear light.
     cells: Vec<[u16; 4]>,
     /// Standard deviation of the blur, in pixels of the source.
     sigma: f32,
 }
 
 impl Scene {
-    /// The reduced copy of `frame` that this scene's background needs, taken before the subject is cut out.
+    /// The plate of `frame` for this scene's background; `None` unless it is blurred. Call it before cutting out.
     #[must_use]
     pub fn plate(&self, frame: &Frame) -> Option<Plate> {
         match self.background {
@@ -47,11 +46,10 @@ impl Scene {
 impl Plate {
     /// Upper bound on the memory of a plate and its processing, in pixels of four bytes.
     pub(in crate::compose) fn most_pixels(source: Size, intensity: u8) -> usize {
-        // Two pixels a cell for the plate, four for the same in f32, a third of those for its pyramid, and the mask.
+        // Per cell: two pixels for the plate, four for its copy in f32, a third of that for its pyramid, and the mask.
         Self::grid(source, Self::cell(source, Self::sigma(source, intensity))).area() * 8
     }
 
-    /// How many cells it has.
     #[cfg(feature = "gpu")]
     pub(crate) const fn cells(&self) -> usize {
         self.size.area()
@@ -104,8 +102,8 @@ impl Plate {
         Self { source, cell, size, cells, sigma }
     }
 
-    /// The background without the subject, inpainted and blurred. `covers` says of each pixel of the source whether the subject covers
-    /// any of it. `None` when nothing else is left.
+    /// The background without the subject, inpainted and blurred; `None` when the subject covers everything. `covers`
+    /// returns whether the subject covers any of a source pixel.
     pub(in crate::compose) fn without(
         &self,
         covers: impl Fn(usize) -> bool + Sync,
@@ -116,7 +114,7 @@ impl Plate {
         let width = size.width as usize;
         let mut samples = vec![[0.0; 4]; cells.len()];
         samples.par_chunks_mut(width).zip(cells.par_chunks(width)).enumerate().for_each(|(y, (samples, cells))| {
-            // Dilated by one cell: a lens spreads a little of the subject's light beyond its edge.
+            // Dilated by one cell: a lens spreads some of the subject's light beyond its edge.
             let rows = y.saturating_sub(1)..(y + 2).min(size.height as usize);
             for (x, (sample, &mean)) in samples.iter_mut().zip(cells).enumerate() {
                 let columns = x.saturating_sub(1)..(x + 2).min(width);
@@ -132,7 +130,7 @@ impl Plate {
         }
         let shrunk = layout.from.width as f32 / layout.place.width as f32;
         let sigma = sigma.max(MIN_CANVAS_SIGMA * shrunk);
-        // Minus the variance that averaging and bilinear sampling add, as in `shadow`.
+        // Subtracts the variance that averaging and bilinear sampling add, as in `shadow`.
         let squared = (cell * cell) as f32;
         let reduced = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
         gaussian::cpu::blur(&mut samples, width, reduced, Border::Clamp);
@@ -148,7 +146,7 @@ impl Plate {
     }
 }
 
-/// Whether the subject covers any pixel of each cell.
+/// For each cell, whether the subject covers any of its pixels.
 fn covered_cells(source: Size, cell: u32, size: Size, covers: impl Fn(usize) -> bool + Sync) -> Vec<bool> {
     let (width, cell) = (source.width as usize, cell as usize);
     let mut covered = vec![false; size.area()];
@@ -163,8 +161,8 @@ fn covered_cells(source: Size, cell: u32, size: Size, covers: impl Fn(usize) -> 
     covered
 }
 
-/// The cells between which the centre of a pixel of the canvas lies, where `place` of the canvas shows `from` of the source (start and
-/// length each), which is `side` pixels long.
+/// The two cells around the centre of a canvas pixel, and their weight. `place` of the canvas shows `from` of the
+/// source (start and length each), whose side has `side` pixels.
 ///
 /// Mirrored beyond the source's border: replicated pixels would be streaks.
 fn tap(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) -> Tap {
@@ -178,9 +176,9 @@ fn tap(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) ->
     Tap { first, second: (first + 1).min(cells - 1), share: at - first as f32 }
 }
 
-/// A blurred plate, and the cells behind each pixel of the canvas.
+/// A blurred plate, and the cells of each column and row of the canvas.
 pub(in crate::compose) struct BlurredBackground {
-    /// Linear light, rows of `width` cells.
+    /// Linear light, in rows of `width` cells.
     pub(in crate::compose) samples: Vec<[f32; 4]>,
     pub(in crate::compose) width: usize,
     pub(in crate::compose) columns: Vec<Tap>,
@@ -188,7 +186,7 @@ pub(in crate::compose) struct BlurredBackground {
 }
 
 impl BlurredBackground {
-    /// The background of a row of the canvas, where `canvas` is not opaque. `line` is scratch.
+    /// Writes the background of canvas row `y` where `canvas` is not opaque. `line` is scratch.
     pub(super) fn row(&self, y: u32, canvas: &[u8], line: &mut Vec<[f32; 3]>, to: &mut [u8]) {
         bilinear::cpu::row(&self.samples, self.width, (&self.columns, self.rows[y as usize]), canvas, line, to);
     }

@@ -1,6 +1,6 @@
 //! A background picture fitted to the canvas: cover, contain or stretch.
 //!
-//! It is resampled in bands of rows, so that the whole resampled picture is never in memory.
+//! It is resampled in bands of rows, so that memory never holds the whole resampled picture.
 
 use crate::compose::Fit;
 use crate::compose::resample::{Strips, part, strip_rows, unpremultiply_row};
@@ -10,7 +10,6 @@ use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Under};
 use backdrop_kernels::resample::Part;
 use rayon::prelude::*;
 
-/// A picture fitted to the canvas.
 pub(in crate::compose) struct FittedBackground<'a> {
     picture: &'a Frame,
     part: Part,
@@ -28,12 +27,11 @@ impl<'a> FittedBackground<'a> {
         Self { picture, part, place, behind, strips, band: Vec::new() }
     }
 
-    /// Rows of a band that are resampled together.
     pub(super) fn band(&self) -> u32 {
         strip_rows(self.part, self.place.size())
     }
 
-    /// `rows` rows of a canvas that is `width` wide, packed RGBA8.
+    /// The rows `first..first + rows` of a canvas of `width` pixels, packed RGBA8.
     pub(super) fn rows(&mut self, first: u32, rows: u32, width: usize) -> &[u8] {
         let Self { place, part, behind: Color(behind), .. } = *self;
         self.band.clear();
@@ -42,7 +40,7 @@ impl<'a> FittedBackground<'a> {
         if top < bottom {
             let band = self.band[(top - first) as usize * width * 4..].par_chunks_mut(width * 4);
             let columns = place.left as usize * 4..(place.left + place.width) as usize * 4;
-            // At scale 1 the rows are copied: a filter would blur them.
+            // At scale 1 rows are copied: a filter would blur them.
             if part.width == f64::from(place.width) && part.height == f64::from(place.height) {
                 let row = self.picture.size().width as usize * 4;
                 let source = &self.picture.pixels()[(part.top as usize + (top - place.top) as usize) * row..];
@@ -61,7 +59,7 @@ impl<'a> FittedBackground<'a> {
     }
 }
 
-/// The visible part of a picture and its place on the canvas.
+/// The visible part of a picture and its rectangle on the canvas.
 pub(in crate::compose) fn fitted(picture: Size, fit: Fit, canvas: Size) -> (Part, Rect) {
     let whole = part(Rect::whole(picture));
     match fit {
@@ -75,12 +73,12 @@ pub(in crate::compose) fn fitted(picture: Size, fit: Fit, canvas: Size) -> (Part
             let across = whole.width / f64::from(canvas.width);
             let down = whole.height / f64::from(canvas.height);
             let scale = across.min(down);
-            // The limiting side is exactly the picture's own, without rounding.
+            // The limiting side is exactly the picture's side, without rounding.
             let width = if across <= down { whole.width } else { scale * f64::from(canvas.width) };
             let height = if across <= down { scale * f64::from(canvas.height) } else { whole.height };
             let (mut left, mut top) = ((whole.width - width) / 2.0, (whole.height - height) / 2.0);
             if scale == 1.0 {
-                // A whole-pixel offset needs no resampling, and so no blur.
+                // A whole-pixel offset needs no resampling, hence no blur.
                 (left, top) = (left.floor(), top.floor());
             }
             (Part { left, top, width, height }, Rect::whole(canvas))

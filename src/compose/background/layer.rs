@@ -1,4 +1,4 @@
-//! The background's pixels, produced in bands of rows by kind of background.
+//! Produces the background's pixels in bands of rows, by kind of background.
 
 use super::blur::{BlurredBackground, Plate};
 use super::fit::FittedBackground;
@@ -7,7 +7,6 @@ use crate::image::Frame;
 use crate::image::color::Color;
 use backdrop_kernels::dst_over::cpu::Under;
 
-/// The background of a canvas, ready to be read row by row.
 pub(in crate::compose) enum BackgroundLayer<'a> {
     Clear,
     Color(Color),
@@ -16,7 +15,7 @@ pub(in crate::compose) enum BackgroundLayer<'a> {
 }
 
 impl<'a> BackgroundLayer<'a> {
-    /// The background for `picture`, which is not yet on its canvas. `given` is the background picture.
+    /// The background of `picture`, before it is placed on its canvas. `given` is the background picture.
     pub(in crate::compose) fn new(
         background: Background,
         given: Option<&'a Frame>,
@@ -25,7 +24,7 @@ impl<'a> BackgroundLayer<'a> {
         layout: &Layout,
     ) -> Self {
         match background {
-            // `EdgeColor` extends the picture itself (`replicate_border`).
+            // [`Background::EdgeColor`] extends the picture itself (`replicate_border`).
             Background::Clear | Background::EdgeColor => Self::Clear,
             Background::Color(color) => Self::of(color),
             Background::Picture { fit, behind } => match given {
@@ -46,12 +45,11 @@ impl<'a> BackgroundLayer<'a> {
         if color.0[3] == 0 { Self::Clear } else { Self::Color(color) }
     }
 
-    /// Whether the background is transparent everywhere.
     pub(in crate::compose) const fn is_clear(&self) -> bool {
         matches!(self, Self::Clear)
     }
 
-    /// Rows of a band that are composited together, for a canvas of this height.
+    /// Number of rows in a band for a canvas of this height.
     pub(in crate::compose) fn band(&self, height: u32) -> u32 {
         match self {
             Self::Picture(fitted) => fitted.band(),
@@ -59,7 +57,7 @@ impl<'a> BackgroundLayer<'a> {
         }
     }
 
-    /// `rows` rows of a canvas that is `width` wide.
+    /// The rows `first..first + rows` of a canvas of `width` pixels.
     pub(in crate::compose) fn rows(&mut self, first: u32, rows: u32, width: usize) -> BackgroundRows<'_> {
         match self {
             Self::Clear => BackgroundRows::Clear,
@@ -70,7 +68,6 @@ impl<'a> BackgroundLayer<'a> {
     }
 }
 
-/// A band of rows of a [`BackgroundLayer`].
 #[derive(Clone, Copy)]
 pub(in crate::compose) enum BackgroundRows<'a> {
     Clear,
@@ -79,7 +76,6 @@ pub(in crate::compose) enum BackgroundRows<'a> {
     Blurred(&'a BlurredBackground),
 }
 
-/// Buffers for one row.
 #[derive(Default)]
 pub(in crate::compose) struct Scratch {
     line: Vec<[f32; 3]>,

@@ -3,8 +3,7 @@
 use crate::image::{Frame, Rect};
 use rayon::prelude::*;
 
-/// Extends the contents of `place` to the borders of `canvas`: each pixel outside gets the colour of the nearest pixel
-/// inside.
+/// Sets each pixel of `canvas` outside `place` to the colour of the nearest pixel inside.
 pub(in crate::compose) fn replicate_border(canvas: &mut Frame, place: Rect) {
     let row = canvas.size().width as usize * 4;
     let (first, last) = (place.left as usize, (place.left + place.width) as usize - 1);

@@ -1,4 +1,4 @@
-//! The background of a canvas on a device: one colour, a fitted picture, or the source's own, blurred.
+//! The background of a canvas on a device: one colour, a fitted picture, or the blurred source.
 
 use super::planes::{constant, on_canvas, part_of};
 use crate::compose::background::fitted;
@@ -11,32 +11,28 @@ use backdrop_kernels::dst_over::gpu::dst_over;
 use backdrop_kernels::layers::Paint;
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The bottom layer, on the host until it is put on a canvas.
+/// The bottom layer, on the host until it is uploaded.
 pub(super) enum DeviceBackground {
-    /// One colour everywhere; zero where it is transparent.
+    /// One colour everywhere; zero if transparent.
     Color(Color),
-    /// A picture.
     Picture {
-        /// Its pixels.
         picture: Frame,
-        /// How it fills the canvas.
         fit: Fit,
-        /// The colour behind it.
         behind: Color,
     },
     /// A blurred plate, inpainted and blurred by the host: it has few cells.
     Blurred {
-        /// Its cells, f32 `[rows, columns, 4]`.
+        /// The cells, f32 `[rows, columns, 4]`.
         samples: TensorData,
-        /// Those behind each column of the canvas.
+        /// The cells of each column of the canvas.
         columns: Vec<Tap>,
-        /// Those behind each row.
+        /// The cells of each row of the canvas.
         rows: Vec<Tap>,
     },
 }
 
 impl DeviceBackground {
-    /// What `background` needs of `materials`, beneath a cutout of this `coverage`.
+    /// The host data of `background`, taken from `materials`, beneath a cutout of this `coverage`.
     pub(super) fn of(background: Background, materials: &Materials, coverage: &AlphaMatte, layout: &Layout) -> Self {
         let color = match (background, &materials.background, &materials.plate) {
             (Background::Picture { fit, behind }, Some(given), _) if given.size().area() > 0 => {
@@ -59,12 +55,10 @@ impl DeviceBackground {
         Self::Color(if color.0[3] == 0 { Color::TRANSPARENT } else { color })
     }
 
-    /// Whether it is transparent everywhere.
     pub(super) const fn is_clear(&self) -> bool {
         matches!(self, Self::Color(Color([.., 0])))
     }
 
-    /// Bytes that are uploaded.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Color(_) => 0,
@@ -74,7 +68,7 @@ impl DeviceBackground {
         bytes as u64
     }
 
-    /// Uploads it: its pixels on a canvas of `size`, u32 `[H, W]`, or `[1, 1]` for one colour.
+    /// Uploads the background: its pixels on a canvas of `size`, u32 `[H, W]`, or `[1, 1]` for one colour.
     pub(super) fn on(self, size: Size, device: &Device) -> Plane {
         match self {
             Self::Color(Color(color)) => constant(u32::from_le_bytes(color), device),
@@ -88,7 +82,7 @@ impl DeviceBackground {
     }
 }
 
-/// A black `shade` (f32 `[H, W]`), where there is one, and `background` (u32 `[H, W]`, or `[1, 1]`) beneath `canvas`, in linear light.
+/// Composites `canvas` in linear light over a black `shade` (f32 `[H, W]`) and `background` (u32 `[H, W]` or `[1, 1]`).
 pub(super) fn beneath(canvas: Plane, shade: Option<Tensor<2>>, background: Plane) -> Plane {
     let device = canvas.device();
     let shade = shade.unwrap_or_else(|| Tensor::zeros([1, 1], &device));

@@ -1,4 +1,5 @@
-//! The shadow on the ground of a canvas on a device: the silhouette comes down on a coarse grid, and the shadow goes up on another.
+//! The ground shadow on a device: the silhouette is downloaded on a coarse grid, the host casts the shadow, and the
+//! shadow is uploaded on another grid.
 
 use crate::compose::Grounding;
 use crate::compose::ground_shadow::{GroundScene, Silhouette, cell_side, is_cropped};
@@ -8,15 +9,15 @@ use backdrop_kernels::shadow_grid::Cells;
 use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
 use burn::tensor::{Tensor, TensorData};
 
-/// A shadow on the ground, and what crossed the border for it.
+/// A ground shadow and its transfers.
 pub(super) struct GroundShadow {
-    /// Its coverage of each pixel of the canvas, f32 `[H, W]`; nothing without a shadow.
+    /// Coverage of each pixel of the canvas, f32 `[H, W]`; `None` without a shadow.
     pub(super) shade: Option<Tensor<2>>,
-    /// The silhouette and, where it may be cropped, the subject's last row; the shadow.
+    /// Bytes of the silhouette, of the subject's last row if a border may crop it, and of the shadow.
     pub(super) transferred: Transferred,
 }
 
-/// The shadow of what covers `subject` of `canvas`, on which the source is at `place`.
+/// The shadow of `subject` on `canvas`; `place` is the source's rectangle on the canvas.
 pub(super) fn shadow(
     canvas: &Plane,
     subject: Rect,
@@ -45,14 +46,12 @@ pub(super) fn shadow(
     Ok(GroundShadow { shade: Some(samples(shade, at, height, width)), transferred })
 }
 
-/// The pixels of the subject's last row.
 fn last_row(canvas: &Plane, subject: Rect) -> Result<Vec<u32>, String> {
     let last = Rect { top: subject.top + subject.height - 1, height: 1, ..subject };
     let row = canvas.clone().slice(last.ranges());
     download(row)?.try_into_vec().map_err(|error| error.to_string())
 }
 
-/// The mean coverage of each cell of the subject.
 fn silhouette(canvas: &Plane, subject: Rect) -> Result<Vec<f32>, String> {
     let Rect { left, top, width, height } = subject;
     let bounds = [left, top, left + width, top + height];

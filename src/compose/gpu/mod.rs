@@ -1,10 +1,10 @@
-//! Composing on a GPU: the layers of [`flatten`](crate::compose::flatten), in the same order, on planes that stay on the device.
+//! Composes on a GPU: the layers of [`flatten`](crate::compose::flatten), in its order, on planes on the device.
 //!
-//! The cutout is there since it was matted. Up goes the background's picture, or the cells of one that is blurred from the source, down
-//! come the bounds of each row of the subject, by which its shadow is cast, and the finished picture. A shadow on the ground is made by the host,
-//! of the subject's silhouette on a coarse grid. Marks are drawn into the finished picture by the host, as the last layer.
+//! Matting has left the cutout on the device. Uploaded are the background's picture or the cells of a blurred source.
+//! Downloaded are the bounds of each row of the subject, by which the shadow is cast, and the finished picture. The
+//! host makes a ground shadow from the subject's silhouette on a coarse grid, and finally draws the marks.
 //!
-//! Crops of the source are the CPU's.
+//! The CPU composes crops of the source.
 
 mod background;
 mod ground;
@@ -16,17 +16,17 @@ use crate::image::{AlphaMatte, Buffer, Composite, DeviceSession, Frame, Rect, Si
 use backdrop_kernels::device::Plane;
 use background::DeviceBackground;
 
-/// Bytes a pixel of the source: the cutout, and the picture that it was cut out of.
+/// Bytes per pixel of the source: the cutout and the uncut picture.
 const SOURCE_BYTES: u64 = 8;
-/// Bytes a pixel of the canvas: the placed subject, its part, the clipped one, distances and outline, the shadow, the background
-/// and its part, the mixed layers, the result.
+/// Bytes per pixel of the canvas: the placed subject, its part, the clipped subject, distances and outline, shadow,
+/// background and its part, mixed layers, result.
 const CANVAS_BYTES: u64 = 40;
-/// Bytes a pixel more with a shadow on the ground, and the light's wrap.
+/// Additional bytes per pixel for a ground shadow and the light wrap.
 const GROUNDING_BYTES: u64 = 16;
 /// Bytes of a sample between the two passes of a resampling, and of a cell of a blurred background.
 const SAMPLE_BYTES: u64 = 16;
 
-/// Whether the layers of `scene` can be composed on a GPU, and there is something to compose on a picture of `size`.
+/// Whether a GPU can compose the layers of `scene`, and a picture of `size` has any to compose.
 pub(crate) fn does(scene: &Scene, size: Size) -> bool {
     let Scene { framing, resize, limit, max_pixels, background, shadow, grounding, outline, enhance, .. } = scene;
     let is_clear = match background {
@@ -41,7 +41,7 @@ pub(crate) fn does(scene: &Scene, size: Size) -> bool {
     !(is_source || is_unchanged && is_bare)
 }
 
-/// Whether the device has room to compose a source of `size` in `layout`, when no other picture is there.
+/// Whether the device has room to compose a source of `size` in `layout` when it holds no other picture.
 pub(crate) fn has_room(
     session: &DeviceSession,
     size: Size,
@@ -53,7 +53,7 @@ pub(crate) fn has_room(
     session.can_hold(all, largest)
 }
 
-/// Bytes that composing takes on the device, and those of the largest buffer.
+/// Bytes of device memory that composing takes, and bytes of the largest buffer.
 fn memory(size: Size, layout: &Layout, scene: &Scene, materials: &Materials) -> (u64, u64) {
     let bytes = |each: u64, pixels: usize| each * pixels as u64;
     let Layout { canvas, from, place, .. } = *layout;
@@ -68,18 +68,16 @@ fn memory(size: Size, layout: &Layout, scene: &Scene, materials: &Materials) -> 
     (planes + bytes(SAMPLE_BYTES, scaled + fitted + cells), largest)
 }
 
-/// A finished picture of the device, and what crossed the border for it.
+/// A picture composed on the device, and its transfers.
 pub(crate) struct Composed {
-    /// The picture.
     pub(crate) composite: Composite,
-    /// The subject's bounds in it.
     pub(crate) subject: Rect,
-    /// Bytes that were moved.
+    /// Bytes moved between host and device.
     pub(crate) transferred: Transferred,
 }
 
-/// Composes `cutout`, whose `coverage` the host has too, in `layout` with every layer of `scene`. `take(len)` gives the buffer of the result.
-/// `None` where the layout leaves nothing of the subject, or nothing that an outline could be drawn around.
+/// Composes `cutout`, whose `coverage` is also on the host, in `layout` with every layer of `scene`. `take(len)`
+/// returns the result's buffer. `None` if the layout leaves no pixel of the subject, or none to outline.
 ///
 /// # Errors
 /// Why the device failed.
@@ -98,14 +96,14 @@ pub(crate) fn flatten(
     let (layout, layers) = (*layout, scene.clone());
     let compose = move || {
         let composed = stages::composed(cutout, &layout, &layers, background);
-        // Late calls keep their memory.
+        // The reservation must outlast the calls above.
         drop(room);
         composed
     };
     let Some(composed) = session.call(compose).map_err(|error| error.to_string())?? else { return Ok(None) };
     let stages::Canvas { pixels: data, subject, grounding } = composed;
     let words = data.as_bytes();
-    // A kernel that panicked on the device's thread leaves zeros, which read back as success; there is a subject.
+    // A kernel that panics on the device's thread leaves zeros, which read back as success. No subject is all zero.
     if words.len() != 4 * layout.canvas.area() || words.iter().all(|&byte| byte == 0) {
         return Err("the picture was never written".to_owned());
     }

@@ -1,16 +1,16 @@
-//! Parts of pictures on a device, and their places on a canvas.
+//! Parts of pictures on a device, and their rectangles on a canvas.
 
 use crate::image::{Rect, Size};
 use backdrop_kernels::device::{Plane, placed};
 use backdrop_kernels::resample::{Part, gpu::resample};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-/// One word everywhere, u32 `[1, 1]`.
+/// A plane of one word, u32 `[1, 1]`.
 pub(super) fn constant(word: u32, device: &Device) -> Plane {
     Tensor::from_data(TensorData::new(vec![word], [1, 1]), (device, DType::U32))
 }
 
-/// `part` of `picture` as `size` pixels. At scale 1 pixels are copied: a filter would blur them.
+/// `part` of `picture`, resampled to `size`. At scale 1 pixels are copied: a filter would blur them.
 pub(super) fn part_of(picture: Plane, part: Part, size: Size) -> Plane {
     let Size { width, height } = size;
     if part.width == f64::from(width) && part.height == f64::from(height) {

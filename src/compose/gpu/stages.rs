@@ -1,5 +1,5 @@
-//! The stages on the device, from the cutout to the finished picture. Each is a kernel of `backdrop_kernels` or a few, and does what
-//! the module of the same name does on the CPU.
+//! The composing stages on the device, from cutout to finished picture. Each runs one or a few kernels of
+//! `backdrop_kernels` and computes what the CPU module of its name computes.
 
 use super::background::{DeviceBackground, beneath};
 use super::ground::{self, GroundShadow};
@@ -22,20 +22,18 @@ use backdrop_kernels::light_wrap::gpu::light_wrap;
 use backdrop_kernels::shadow_grid::gpu::{Coverage, cells, samples};
 use burn::tensor::{DType, Tensor, TensorData};
 
-/// Bytes of a row's extent, which come down.
+/// Bytes downloaded per row: the row's extent.
 pub(super) const EXTENT_BYTES: usize = 2 * size_of::<u32>();
 
-/// A finished canvas.
 pub(super) struct Canvas {
-    /// Its packed pixels.
+    /// Packed pixels.
     pub(super) pixels: TensorData,
-    /// The bounds of the subject in it.
     pub(super) subject: Rect,
-    /// What crossed the border for the shadow on the ground.
+    /// Transfers of the ground shadow.
     pub(super) grounding: Transferred,
 }
 
-/// The packed picture of `cutout` in `layout`; nothing where none of the subject is left.
+/// The packed picture of `cutout` in `layout`; `None` if no pixel of the subject is left.
 pub(super) fn composed(
     cutout: Plane,
     layout: &Layout,
@@ -68,14 +66,14 @@ pub(super) fn composed(
     Ok(Some(Canvas { pixels, subject: bounds, grounding }))
 }
 
-/// The canvas clipped to its outline, and the outline's coverage, where there is one.
+/// The canvas clipped to its outline, and the outline's coverage; `None` without an outline.
 fn outlined(canvas: Plane, outline: Option<Outline>, scale: f32) -> (Plane, Option<Plane>) {
     let Some(line) = outline.filter(|line| is_visible(line.width * scale)) else { return (canvas, None) };
     let stroke = dilate(canvas.clone(), line.width * scale);
     (coverage::gpu::clipped(canvas, stroke.clone()), Some(stroke))
 }
 
-/// The bounds of the subject, of which the extents of its rows are downloaded.
+/// The subject's bounds, computed from the downloaded extents of its rows.
 fn bounds(canvas: Plane) -> Result<Option<Rect>, String> {
     let extents = download(coverage::gpu::extents(canvas, SUBJECT_ALPHA))?;
     let extents: Vec<u32> = extents.try_into_vec().map_err(|error| error.to_string())?;
@@ -87,7 +85,7 @@ fn bounds(canvas: Plane) -> Result<Option<Rect>, String> {
     Ok(bounds.map(|[left, top, right, bottom]| Rect { left, top, width: right - left, height: bottom - top }))
 }
 
-/// The shadow's coverage of each pixel, f32 `[H, W]`.
+/// Coverage of the shadow at each pixel, f32 `[H, W]`.
 fn drop_shadow(
     canvas: &Plane,
     stroke: Option<&Plane>,
@@ -97,7 +95,7 @@ fn drop_shadow(
     extension: Extension,
 ) -> Tensor<2> {
     let [height, width] = canvas.dims();
-    // The subject is clipped to its outline, whose coverage therefore contains it.
+    // The subject is clipped to its outline, so the outline's coverage contains it.
     let (plane, within, bounds) = match stroke {
         Some(stroke) => (stroke, Coverage::Word, Rect::whole(Size::new(width as u32, height as u32))),
         None => (canvas, Coverage::Alpha, subject),
@@ -107,7 +105,7 @@ fn drop_shadow(
     samples(grid, plan.at, height, width)
 }
 
-/// The colours of the flat layers; those of absent ones do not matter.
+/// Colours of the flat layers; absent layers have any colour.
 fn paint(outline: Option<Outline>, shadow: Option<Shadow>) -> Paint {
     Paint {
         stroke: outline.map_or([0; 3], |line| line.color.rgb()),
@@ -121,13 +119,12 @@ struct Layers {
     stroke: Option<Plane>,
     shade: Option<Tensor<2>>,
     paint: Paint,
-    /// The shadow on the ground.
     ground: Option<Tensor<2>>,
 }
 
 impl Layers {
-    /// These and `background`, which may be clear, beneath `canvas`: the flat ones are mixed in encoded values with what is behind them,
-    /// and what that gives is composited in linear light, as is the shadow on the ground.
+    /// Composites `canvas` over these layers and `background`, which `is_clear` marks as transparent. Flat layers mix
+    /// in encoded values with the layers behind them; the result and the ground shadow are composited in linear light.
     fn beneath(self, canvas: Plane, background: Plane, is_clear: bool) -> Plane {
         let device = canvas.device();
         let count = usize::from(self.stroke.is_some()) + usize::from(self.shade.is_some());

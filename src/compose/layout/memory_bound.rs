@@ -8,15 +8,15 @@ use crate::compose::{
 use crate::image::{Rect, Size};
 
 impl Scene {
-    /// Upper bound, over all subjects, of what [`flatten`](crate::compose::flatten) needs beside the source, in pixels
-    /// of four bytes.
+    /// Upper bound, over all subjects, of the memory that [`flatten`](crate::compose::flatten) needs in addition to the
+    /// source, in pixels of four bytes.
     #[must_use]
     pub fn most_pixels(&self, source: Size) -> usize {
         let canvas = self.largest_canvas(source);
-        // One byte a pixel for the coverage, one for the dilated coverage, four for the distances.
+        // Bytes per pixel: one for the coverage, one for the dilated coverage, four for the distances.
         let outline = if self.outline.is_some() { canvas + canvas / 2 } else { 0 };
         let shadow = self.shadow.map_or(0, |shadow| {
-            // Only a padded canvas has a known scale.
+            // The scale is known for padded canvases only.
             let sigma = if matches!(self.framing, Framing::Padded { .. }) { shadow.sigma } else { 0.0 };
             (canvas + self.max_extension_pixels(&shadow, canvas)) / shadow::reduction(sigma).pow(2)
         });
@@ -27,35 +27,34 @@ impl Scene {
         let unchanged = self.framing == Framing::Whole
             && self.max_pixels.is_none()
             && self.resize.layout_within(source, self.limit) == Ok(Layout::unchanged(source));
-        // A mark at its final size: a fifth of the width, at most all of the height.
+        // A mark at its final size: a fifth of the width, and at most all of the height.
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
         let ground_shadow = if self.grounding.is_some() { ground_shadow::MAX_PIXELS } else { 0 };
         outline + shadow + ground_shadow + plate + mark + if unchanged { 0 } else { canvas }
     }
 
-    /// Upper bound on what [`flatten`](crate::compose::flatten) needs to stretch a `background` of that size behind `source`, in
-    /// pixels of four bytes. Any other fit reduces both sides alike, and its strips are small.
+    /// Upper bound on the memory that [`flatten`](crate::compose::flatten) needs to stretch a `background` of this size
+    /// behind `source`, in pixels of four bytes. Other fits reduce both sides alike and need small strips.
     #[must_use]
     pub fn most_background_pixels(&self, source: Size, background: Size) -> usize {
         let Background::Picture { fit: Fit::Stretch, .. } = self.background else { return 0 };
-        // Backgrounds are stretched behind whole pictures, whose canvas is that of every subject.
+        // Backgrounds are stretched behind whole pictures, whose canvas is independent of the subject.
         let layout = self.layout(source, Rect::whole(source));
         layout.map_or(0, |layout| most_strip_pixels(background, part(Rect::whole(background)), layout.canvas))
     }
 
-    /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond a canvas of `canvas` pixels,
-    /// for its shadow.
+    /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond `canvas` pixels for a shadow.
     fn max_extension_pixels(&self, shadow: &Shadow, canvas: usize) -> usize {
         if self.anchor == Anchor::Center {
             return 0;
         }
         let away = [shadow.dx.abs(), shadow.dy.abs()].into_iter().fold(0.0, f32::max);
-        // Only a padded canvas has a known scale; others may be enlarged to the longest side.
+        // The scale is known for padded canvases only; others may be enlarged to the longest side.
         let CanvasLimit(max_side) = self.limit;
         let scale = if matches!(self.framing, Framing::Padded { .. }) { 1.0 } else { max_side as f32 };
         let side = self.resize.max_dim.unwrap_or(max_side).min(max_side) as usize;
         let reach = ((shadow::reach_of(shadow, 1.0) + away) * scale).min(side as f32) as usize;
-        // A border of this width on all sides; no side is extended by more than its own length.
+        // A border of this width on all sides; a side is extended by at most its length.
         (4 * reach * (side + reach)).min(8 * canvas)
     }
 
@@ -64,7 +63,7 @@ impl Scene {
         let CanvasLimit(max_side) = self.limit;
         let limit = max_side.min(self.resize.max_dim.unwrap_or(max_side)) as usize;
         let source = match self.framing {
-            // The largest crop is that of a subject at one border, with padding up to the other border on both sides.
+            // The largest crop has its subject at one border, with padding up to the other border on both sides.
             Framing::Cropped { aspect: Some(_), padding } => {
                 let side = |side: u32| side + padding.min(side.saturating_sub(1));
                 Size::new(side(source.width), side(source.height))
@@ -77,8 +76,8 @@ impl Scene {
             | Framing::Placed(_)
             | Framing::Portrait { .. } => source,
         };
-        // Every other natural canvas grows with its subject: the largest is that of a subject that fills the picture,
-        // with padding on every side (an anchored side has none).
+        // Other natural canvases grow with their subject: the largest has a subject that fills the picture, with
+        // padding on every side (an anchored side has none).
         let (all, unanchored) = (Rect::whole(source), [AxisAnchor::default(); 2]);
         let has_free_aspect = match self.framing {
             Framing::Whole
@@ -91,7 +90,7 @@ impl Scene {
             | Framing::Placed(_) => true,
         };
         let most = match (self.resize.width, self.resize.height) {
-            // The subject's aspect is unbounded, and so is the side that follows from it.
+            // The subject's aspect is unbounded, hence also the side that follows from it.
             (Some(side), None) | (None, Some(side)) if has_free_aspect => side as usize * max_side as usize,
             (None, None) if has_free_aspect => self.natural_canvas(source, all, unanchored).size.area(),
             (None, None) if matches!(self.framing, Framing::Portrait { .. }) => {

@@ -1,21 +1,20 @@
-//! The natural canvas of each framing, in pixels of the source, before it is resized.
+//! Computes the natural canvas of each framing, in pixels of the source.
 
 use crate::compose::anchor::AxisAnchor;
 use crate::compose::head_framing::{self, Window};
 use crate::compose::{Aspect, Framing, Length, Margins, Padding, Placement, Scene, Shadow, shadow};
 use crate::image::{Rect, Size};
 
-/// Lengths are clamped to this, far beyond any canvas, so that their sums stay inside their integers.
+/// Maximum of lengths in pixels, far beyond any canvas, so that sums do not overflow.
 pub(super) const MAX_LENGTH: f32 = 1e6;
 
 /// A canvas in pixels of the source, before it is resized.
 pub(super) struct NaturalCanvas {
     pub(super) size: Size,
-    /// Its exact aspect.
+    /// Exact aspect.
     pub(super) shape: Size,
-    /// The visible part of the source.
     pub(super) from: Rect,
-    /// Columns to the left of it and rows above it.
+    /// Columns of the canvas to the left of that part, and rows above it.
     pub(super) before: (u32, u32),
 }
 
@@ -47,8 +46,8 @@ impl Scene {
         }
     }
 
-    /// `placement` with the margins of its crop widened where the subject's shadow reaches beyond them; as it is where scale or
-    /// position place the subject on the canvas of the given margins.
+    /// `placement` with the margins of its crop widened to contain the subject's shadow. Unchanged if scale or position
+    /// place the subject on a canvas of the given margins.
     pub(super) fn with_room_for_shadow(&self, placement: Placement, subject: Size) -> Placement {
         let Placement { crop: Some(margins), scale: None, position: None } = placement else { return placement };
         let Some(shadow) = &self.shadow else { return placement };
@@ -64,7 +63,7 @@ impl Scene {
         Placement { crop: Some(crop), ..placement }
     }
 
-    /// The canvas's aspect when it is given explicitly or by an exact box.
+    /// The canvas's aspect, given explicitly or by an exact box.
     pub(super) fn shape(&self) -> Option<Size> {
         let given = match self.framing {
             Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } | Framing::Portrait { aspect, .. } => {
@@ -80,7 +79,7 @@ impl Scene {
 /// The smallest size of the aspect of `shape` that contains `least`.
 pub(super) fn smallest_containing(least: Size, shape: Size) -> Size {
     let wide = u64::from(least.width) * u64::from(shape.height) >= u64::from(least.height) * u64::from(shape.width);
-    // The exact side is at least the given whole one, so its rounded value is as well.
+    // The exact side is at least the whole number `least`, hence its rounded value too.
     if wide {
         Size::new(least.width, shape.height_at(least.width))
     } else {
@@ -94,8 +93,8 @@ const fn whole(source: Size) -> NaturalCanvas {
 
 /// The part of the source around the subject, with the padding clamped to the source.
 ///
-/// With an aspect it is the smallest such window with the subject centred; the padding is that of the side with more
-/// room, and the window may extend beyond the source.
+/// With an aspect it is the smallest such window with the subject centred, with the padding of the side with more room;
+/// the window may extend beyond the source.
 fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> NaturalCanvas {
     let room = |first: u32, length: u32, side: u32| (padding.min(first), padding.min(side - first - length));
     let (left, right) = room(subject.left, subject.width, source.width);
@@ -117,10 +116,10 @@ fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> Na
     NaturalCanvas { size, shape, from, before: (before, before_rows) }
 }
 
-/// The picture and its subject's shadow; at an anchored side the picture's border stays that of the canvas.
+/// The picture expanded by its subject's shadow; an anchored side keeps the picture's border.
 fn expanded_for_shadow(source: Size, subject: Rect, shadow: &Shadow, anchors: [AxisAnchor; 2]) -> NaturalCanvas {
     let reach = shadow::reach(shadow.sigma.clamp(0.0, MAX_LENGTH)) as i64;
-    // Whole pixels before the picture, and the length of the expanded side.
+    // Pixels added before the picture, and the length of the expanded side.
     let side = |first: u32, length: u32, side: u32, offset: f32, anchor: AxisAnchor| {
         let offset = if offset.is_nan() { 0.0 } else { offset.clamp(-MAX_LENGTH, MAX_LENGTH) };
         let low = i64::from(first) + offset.floor() as i64 - reach;

@@ -23,7 +23,7 @@ impl Scene {
         }
     }
 
-    /// The layout with the subject anchored so.
+    /// The layout with these anchors.
     pub(super) fn layout_anchored(
         &self,
         source: Size,
@@ -60,8 +60,8 @@ impl Scene {
         Ok(Layout { canvas, from: natural.from, place, scale: self.outline_scale(scale, place, room, anchors) })
     }
 
-    /// The subject centred on a canvas of the aspect, or anchored at its borders: unscaled on the natural canvas, else
-    /// fitted into what the padding leaves.
+    /// The subject centred on a canvas of the aspect, or anchored at its borders: unscaled on the natural canvas,
+    /// otherwise fitted into the space inside the padding.
     fn padded(
         &self,
         subject: Size,
@@ -73,7 +73,7 @@ impl Scene {
         let natural = smallest_containing(padding.around(subject, anchors), shape);
         let (canvas, room) = self.resize_of(natural, natural).canvas(natural, shape, self.limit)?;
         let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size(), anchors)) };
-        // A gap of one pixel is rounding: the subject still spans the axis.
+        // A gap of one pixel is rounding: the subject spans the axis.
         let spanned =
             |anchor: AxisAnchor, side: u32, room: u32| if anchor.is_both() && side + 1 == room { room } else { side };
         let width = spanned(anchors[0], size.width, room.width);
@@ -87,8 +87,8 @@ impl Scene {
         Ok(Layout { canvas, from, place, scale: 1.0 })
     }
 
-    /// The requested size within `max_pixels`. A portrait's window may extend far beyond its picture: without a
-    /// requested side its longest side is clamped to the picture's.
+    /// The requested size within `max_pixels`. Without a requested side, a portrait is clamped to the longest side of
+    /// its picture, because its window may extend far beyond the picture.
     pub(super) fn resize_of(&self, source: Size, natural: Size) -> Resize {
         let mut resize = self.resize;
         if let Some(side) = self.max_pixels.and_then(|most| side_within(natural, most)) {
@@ -103,7 +103,7 @@ impl Scene {
         }
     }
 
-    /// `scale`, reduced where rounding left a trimmed outline less room than it needs. Anchored sides have no outline.
+    /// `scale`, reduced if rounding left a trimmed outline too little room. Anchored sides have no outline.
     fn outline_scale(&self, scale: f32, place: Rect, room: Rect, anchors: [AxisAnchor; 2]) -> f32 {
         let Some(outline) = self.outline.filter(|_| matches!(self.framing, Framing::Trimmed { .. })) else {
             return scale;
@@ -128,9 +128,9 @@ fn clamped(rect: Rect, size: Size) -> Rect {
     Rect { left, top, width, height }
 }
 
-/// Start and length of `length` pixels that follow `before` others, when all `of` pixels are scaled to `to`.
+/// Start and length of `length` pixels after `before` others, when all `of` pixels are scaled to `to`.
 ///
-/// The uncovered rest keeps its proportions, so that what is centred stays centred.
+/// The uncovered rest keeps its proportions, so that centred pixels stay centred.
 fn scaled(before: u32, length: u32, of: u32, to: u32) -> (u32, u32) {
     if of == to {
         return (before, length);
@@ -138,7 +138,7 @@ fn scaled(before: u32, length: u32, of: u32, to: u32) -> (u32, u32) {
     let (before, length, of, to) = (u64::from(before), u64::from(length), u64::from(of.max(1)), u64::from(to));
     let scaled = ((length * to + of / 2) / of).clamp(1, to);
     let rest = of - length;
-    // Rounded half down, as a centred box is.
+    // Rounded half down, like a centred box.
     let start = if rest == 0 { 0 } else { (2 * (to - scaled) * before + rest - 1) / (2 * rest) };
     (start as u32, scaled as u32)
 }

@@ -143,7 +143,7 @@ fn anchored(scene: Scene, [left, top, right, bottom]: [u32; 4]) -> Scene {
     Scene { anchor: Anchor::At(BorderContact { left, top, right, bottom }), ..scene }
 }
 
-/// Scenes of every framing, in every size, anchored at no, some and all borders.
+/// Scenes of every framing and size, anchored at no, some and all borders.
 fn scenes() -> Vec<Scene> {
     let contacts = [[0, 0, 0, 9], [5, 0, 0, 0], [0, 3, 9, 0], [5, 0, 9, 1], [9, 5, 3, 7]];
     let free = centred_scenes();
@@ -225,16 +225,16 @@ fn every_rectangle_lies_inside_its_picture_or_canvas() {
 #[test]
 fn padding_keeps_the_scale_and_centres_exactly() {
     let subject = rect(30, 40, 101, 151);
-    // A side of 151 and twice 48.
+    // Side: 151 and twice 48.
     let layout = padded(None, Padding::Pixels(48), Resize::default()).layout(PORTRAIT, subject).unwrap();
     assert_eq!(layout.canvas, Size::new(247, 247));
     assert_eq!((layout.from, layout.place), (subject, rect(73, 48, 101, 151)));
     assert_eq!(layout.scale, 1.0);
-    // 200 is 80 % of 250: ten per cent of that on each side.
+    // 200 is 80 % of 250, with ten per cent on each side.
     let subject = rect(0, 0, 100, 200);
     let layout = padded(None, Padding::Share(0.1), Resize::default()).layout(PORTRAIT, subject).unwrap();
     assert_eq!((layout.canvas, layout.place), (Size::new(250, 250), rect(75, 25, 100, 200)));
-    // 4:5 of the same height.
+    // 4:5 at an equal height.
     let layout = padded(Some((4, 5)), Padding::Share(0.1), Resize::default()).layout(PORTRAIT, subject).unwrap();
     assert_eq!((layout.canvas, layout.place), (Size::new(200, 250), rect(50, 25, 100, 200)));
     // A wide subject is limited by its width.
@@ -249,7 +249,7 @@ fn a_padded_canvas_of_a_given_size_has_its_padding_and_the_subject_fitted_in() {
     let share = |resize| padded(None, Padding::Share(0.1), resize).layout(PORTRAIT, subject).unwrap();
     let layout = share(resize(1000, 1000, 0));
     assert_eq!((layout.canvas, layout.place), (Size::new(1000, 1000), rect(300, 100, 400, 800)));
-    // Without an aspect the box gives it.
+    // Without an aspect the box defines it.
     let layout = share(resize(500, 2000, 0));
     assert_eq!((layout.canvas, layout.place), (Size::new(500, 2000), rect(50, 600, 400, 800)));
     let layout = share(resize(0, 0, 100));
@@ -257,12 +257,12 @@ fn a_padded_canvas_of_a_given_size_has_its_padding_and_the_subject_fitted_in() {
     let pixels = padded(None, Padding::Pixels(48), resize(400, 0, 0)).layout(PORTRAIT, subject).unwrap();
     assert_eq!((pixels.canvas, pixels.place), (Size::new(400, 400), rect(124, 48, 152, 304)));
     assert_eq!(pixels.scale, 1.0);
-    // Its natural size: nothing is resampled.
+    // At its natural size: nothing is resampled.
     assert_eq!(share(resize(250, 250, 0)).place.size(), subject.size());
 }
 
 #[test]
-fn an_aspect_inside_a_box_of_another_is_fitted_and_centred() {
+fn an_aspect_inside_a_box_of_another_aspect_is_fitted_and_centred() {
     let wide = padded(Some((2, 1)), Padding::Share(0.25), resize(400, 400, 0));
     let layout = wide.layout(PORTRAIT, rect(0, 0, 10, 10)).unwrap();
     // Half of the height of the 400×200 in the middle.
@@ -303,16 +303,16 @@ fn a_crop_of_an_aspect_is_centred_on_the_subject_and_may_extend_beyond_the_pictu
         |padding, subject| cropped(Some((1, 1)), padding, Resize::default()).layout(LANDSCAPE, subject).unwrap();
     let layout = square(5, rect(100, 50, 50, 30));
     assert_eq!((layout.from, layout.place), (rect(95, 35, 60, 60), rect(0, 0, 60, 60)));
-    // Beyond the upper border of the picture, and its right one.
+    // Beyond the upper and the right border of the picture.
     let layout = square(5, rect(100, 0, 50, 10));
     assert_eq!((layout.from, layout.place), (rect(95, 0, 60, 35), rect(0, 25, 60, 35)));
     let layout = square(0, rect(280, 50, 20, 80));
     assert_eq!((layout.from, layout.place), (rect(250, 50, 50, 80), rect(0, 0, 50, 80)));
-    // Higher than the picture: beyond both.
+    // Higher than the picture: beyond both borders.
     let layout = square(0, rect(20, 50, 251, 30));
     assert_eq!(layout.canvas, Size::new(251, 251));
     assert_eq!((layout.from, layout.place), (rect(20, 0, 251, 190), rect(0, 61, 251, 190)));
-    // Padding clamped by one border is kept at the other; clamped by both it is reduced.
+    // Padding clamped by one border is kept at the other; clamped by both, it is reduced.
     let layout = square(5, rect(2, 60, 50, 50));
     assert_eq!((layout.canvas, layout.from), (Size::new(60, 60), rect(0, 55, 57, 60)));
     assert_eq!(square(5000, rect(20, 0, 260, 200)).canvas, Size::new(300, 300));
@@ -337,7 +337,7 @@ fn the_margins_of_a_crop_of_an_aspect_are_equal() {
         {
             let scene = cropped(Some(aspect), padding, resize(size.0, size.1, size.2));
             let layout = scene.layout(source, subject).unwrap();
-            // The exact place of the subject on the canvas.
+            // Exact position of the subject on the canvas.
             let across = f64::from(layout.place.width) / f64::from(layout.from.width);
             let down = f64::from(layout.place.height) / f64::from(layout.from.height);
             let left = f64::from(layout.place.left) + (f64::from(subject.left) - f64::from(layout.from.left)) * across;
@@ -345,7 +345,7 @@ fn the_margins_of_a_crop_of_an_aspect_are_equal() {
             let right = f64::from(layout.canvas.width) - left - f64::from(subject.width) * across;
             let bottom = f64::from(layout.canvas.height) - top - f64::from(subject.height) * down;
             let context = format!("{subject} at {aspect:?} with {padding} in {size:?}: {layout:?}");
-            // A pixel of the source, and the rounding of start and length on the canvas.
+            // Tolerance: a pixel of the source, and the rounding of start and length on the canvas.
             let most = across.max(down).max(1.0) + 2.0;
             assert!((left - right).abs() <= most && (top - bottom).abs() <= most, "{context}");
             if size == (0, 0, 0) {
@@ -380,16 +380,16 @@ fn every_crop_contains_the_padded_subject() {
 fn a_resized_letterbox_keeps_its_bars_in_proportion() {
     let layout = cropped(Some((1, 1)), 0, resize(500, 0, 0)).layout(LANDSCAPE, Rect::whole(LANDSCAPE)).unwrap();
     assert_eq!((layout.canvas, layout.place), (Size::new(500, 500), rect(0, 83, 500, 333)));
-    // A box of another aspect than the crop.
+    // A box with another aspect than the crop.
     let layout = cropped(Some((1, 1)), 0, resize(600, 300, 0)).layout(LANDSCAPE, Rect::whole(LANDSCAPE)).unwrap();
     assert_eq!((layout.canvas, layout.place), (Size::new(600, 300), rect(150, 50, 300, 200)));
-    // A box without an aspect gives the crop's: no bars where the picture is large enough.
+    // A box without an aspect takes the crop's: no bars if the picture is large enough.
     let layout = cropped(None, 0, resize(60, 30, 0)).layout(LANDSCAPE, rect(100, 100, 10, 10)).unwrap();
     assert_eq!((layout.from, layout.place), (rect(95, 100, 20, 10), rect(0, 0, 60, 30)));
 }
 
 #[test]
-fn the_canvas_is_expanded_only_where_the_shadow_leaves_it() {
+fn only_a_shadow_beyond_the_canvas_expands_it() {
     let reach = shadow::reach(4.0) as u32;
     assert!(reach >= 12, "three standard deviations at least");
     let layout = expanded(10.0, 0.0, 4.0, Resize::default()).layout(LANDSCAPE, rect(250, 100, 50, 100)).unwrap();
@@ -400,7 +400,6 @@ fn the_canvas_is_expanded_only_where_the_shadow_leaves_it() {
     assert_eq!(layout.place, rect(20 + reach, 31 + reach, 300, 200));
     let inside = expanded(10.0, 10.0, 4.0, Resize::default()).layout(LANDSCAPE, rect(100, 100, 10, 10)).unwrap();
     assert_eq!(inside, Layout::unchanged(LANDSCAPE));
-    // Without a shadow nothing is expanded.
     let bare = scene(Framing::Expanded, Resize::default()).layout(LANDSCAPE, rect(0, 0, 1, 1)).unwrap();
     assert_eq!(bare, Layout::unchanged(LANDSCAPE));
 }
@@ -436,25 +435,25 @@ fn a_padded_subject_touches_the_borders_that_it_is_anchored_at() {
     // Aspect, padding, size, subject, contacts; canvas and place.
     type Case = (Option<(u32, u32)>, Padding, Resize, (u32, u32), [u32; 4], (u32, u32), (u32, u32, u32, u32));
     let cases: [Case; 14] = [
-        // Below: 90 % of the height, at its end; centred horizontally.
+        // Anchored below: 90 % of the height, at the canvas's end; centred horizontally.
         (None, share, free, (90, 180), [0, 0, 0, 80], (200, 200), (55, 20, 90, 180)),
         (None, share, free, (90, 180), [0, 80, 0, 0], (200, 200), (55, 0, 90, 180)),
         (None, share, free, (180, 90), [80, 0, 0, 0], (200, 200), (0, 55, 180, 90)),
         (None, share, free, (180, 90), [0, 0, 80, 0], (200, 200), (20, 55, 180, 90)),
         (None, Padding::Pixels(20), free, (90, 180), [0, 0, 0, 80], (200, 200), (55, 20, 90, 180)),
-        // A corner.
+        // Anchored in a corner.
         (None, share, free, (90, 180), [40, 0, 0, 80], (200, 200), (0, 20, 90, 180)),
-        // The unanchored width is the limit: 80 % of it.
+        // The unanchored width limits: 80 % of it.
         (None, share, free, (160, 90), [0, 0, 0, 80], (200, 200), (20, 110, 160, 90)),
-        // Both sides of a wide one: all of the width.
+        // Both sides of a wide subject: the whole width.
         (None, share, free, (200, 90), [30, 0, 40, 0], (200, 200), (0, 55, 200, 90)),
         (Some((2, 1)), share, free, (200, 90), [30, 0, 40, 50], (200, 100), (0, 10, 200, 90)),
-        // The aspect does not allow both: the longer contact, with padding at the other side.
+        // The aspect excludes both sides: the longer contact, with padding at the other side.
         (None, share, free, (90, 180), [30, 0, 40, 0], (225, 225), (135, 22, 90, 180)),
         (None, share, free, (90, 180), [40, 0, 30, 0], (225, 225), (0, 22, 90, 180)),
-        // All four, of another aspect than the subject: both of one axis.
+        // All four, with another aspect than the subject: both sides of one axis.
         (None, share, free, (90, 180), [9, 3, 2, 7], (180, 180), (0, 0, 90, 180)),
-        // In sizes of their own.
+        // With requested sizes.
         (None, share, resize(400, 0, 0), (90, 180), [0, 0, 0, 80], (400, 400), (110, 40, 180, 360)),
         (None, share, resize(400, 200, 0), (200, 90), [30, 0, 40, 50], (400, 200), (0, 20, 400, 180)),
     ];
@@ -493,7 +492,7 @@ fn an_anchored_canvas_is_not_expanded_beyond_the_border_of_the_picture() {
     let layout = shadow(Resize::default(), [0, 0, 0, 90]);
     assert_eq!((layout.canvas, layout.place), (Size::new(310 + reach, 200), Rect::whole(LANDSCAPE)));
     assert_eq!(shadow(Resize::default(), [0, 0, 90, 90]), Layout::unchanged(LANDSCAPE));
-    // What a box leaves over is at the other side.
+    // The spare room of a box is at the other side.
     let layout = shadow(resize(300, 400, 0), [0, 0, 90, 90]);
     assert_eq!((layout.canvas, layout.place), (Size::new(300, 400), rect(0, 200, 300, 200)));
     let layout = shadow(resize(600, 200, 0), [9, 0, 0, 90]);
@@ -511,7 +510,7 @@ fn an_anchored_sticker_has_neither_outline_nor_padding_at_its_border() {
     // At half the size the outline is half as wide: only sides with padding count.
     let layout = sticker(resize(40, 0, 0), [20, 20, 0, 0]);
     assert!((layout.scale - 0.5).abs() < 0.02, "{layout:?}");
-    // A box that is too wide for both sides: the longer one, and an outline at the other.
+    // A box too wide for both sides: the longer contact, with an outline at the other side.
     let layout = sticker(resize(452, 226, 0), [10, 0, 20, 0]);
     assert_eq!(layout.place.left + layout.place.width, 452);
     assert!(layout.place.left > 49 && layout.scale > 1.0, "{layout:?}");
@@ -573,7 +572,7 @@ fn an_unchanged_picture_needs_no_memory() {
     let grounding = Some(Grounding { light, horizon: None });
     assert_eq!(Scene { grounding, ..Scene::default() }.most_pixels(PORTRAIT), ground_shadow::MAX_PIXELS);
     assert_eq!(scene(Framing::Whole, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 30);
-    // The subject may be as narrow as one column.
+    // The subject may be one column wide.
     assert_eq!(trimmed(0.0, 0, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 8192);
     assert_eq!(trimmed(0.0, 0, resize(20, 0, 50)).most_pixels(PORTRAIT), 50 * 50);
 }
@@ -586,6 +585,6 @@ fn only_a_stretched_background_needs_memory_for_its_strips() {
         scene.most_background_pixels(PORTRAIT, Size::new(100, 1000))
     };
     assert_eq!([Fit::Cover, Fit::Contain].map(needed), [0; 2]);
-    // One row of the canvas is a hundred of the background's, with three hundred above and below.
+    // One row of the canvas is a hundred rows of the background, with three hundred above and below.
     assert_eq!(needed(Fit::Stretch), 2 * 400 * (100 + 600 + 4));
 }

@@ -1,4 +1,4 @@
-//! Subjects that are anchored at the borders of the canvas.
+//! Subjects anchored at the borders of the canvas.
 
 use super::*;
 
@@ -28,9 +28,9 @@ fn a_cropped_subject_touches_that_border_without_padding_outline_or_rim() {
             let resize = Resize { width, ..Resize::default() };
             let shadow = shadow(dx, dy, sigma, 0.5).filter(|_| outline.is_none());
             let scene = Scene { framing, anchor: Anchor::Auto, resize, shadow, outline, ..on(color([230, 240, 250])) };
-            let after = finished(bust(100, 160), &scene);
+            let after = flattened(bust(100, 160), &scene);
             let Size { width, height } = after.size();
-            // Each of the lowest rows equals the one above it: subject, shadow and outline all reach the border.
+            // Each of the lowest rows equals the row above it: subject, shadow and outline all reach the border.
             for (x, y) in (height - 20..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
                 let (here, above) = (after.pixel(x, y), after.pixel(x, y - 1));
                 let off = here.iter().zip(above).map(|(a, b)| a.abs_diff(b)).max();
@@ -38,8 +38,8 @@ fn a_cropped_subject_touches_that_border_without_padding_outline_or_rim() {
             }
             let lowest: Vec<_> = (0..width).map(|x| after.pixel(x, height - 1)).collect();
             assert!(lowest.iter().filter(|pixel| pixel[..3] == RED).count() > 20, "{framing:?}");
-            // Centred, there is a rim or padding.
-            let middle = finished(bust(100, 160), &Scene { anchor: Anchor::Center, ..scene });
+            // Centred subjects have a rim or padding.
+            let middle = flattened(bust(100, 160), &Scene { anchor: Anchor::Center, ..scene });
             let bottom = middle.size().height - 1;
             assert!(
                 (0..middle.size().width).all(|x| middle.pixel(x, bottom)[..3] != RED)
@@ -50,7 +50,7 @@ fn a_cropped_subject_touches_that_border_without_padding_outline_or_rim() {
 }
 
 #[test]
-fn an_anchor_changes_nothing_where_no_border_crops_the_subject() {
+fn an_anchor_changes_nothing_for_an_uncropped_subject() {
     for framing in [
         Framing::Padded { aspect: Aspect::new(4, 5), padding: Padding::Share(0.1) },
         Framing::Expanded,
@@ -59,7 +59,7 @@ fn an_anchor_changes_nothing_where_no_border_crops_the_subject() {
         let outline = Some(Outline { color: Color::WHITE, width: 4.0 });
         let subject = || drawn(81, 70, |x, y| with(RED, disc(x, y, (40.0, 35.0), 30.0, 2.0)));
         let scene = Scene { framing, shadow: shadow(9.0, -5.0, 6.0, 0.4), outline, ..Scene::default() };
-        let anchored = finished(subject(), &Scene { anchor: Anchor::Auto, ..scene.clone() });
-        assert_eq!(largest_difference(&finished(subject(), &scene), &anchored), 0);
+        let anchored = flattened(subject(), &Scene { anchor: Anchor::Auto, ..scene.clone() });
+        assert_eq!(largest_difference(&flattened(subject(), &scene), &anchored), 0);
     }
 }

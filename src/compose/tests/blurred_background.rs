@@ -1,4 +1,4 @@
-//! The source's own background, inpainted and blurred.
+//! The inpainted and blurred source as background.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn photo(width: u32, height: u32, ground: impl Fn(u32, u32) -> [u8; 3] + Copy) -
     let at = (width as f32 * 0.55, height as f32 * 0.45);
     let radius = width.min(height) as f32 * 0.3;
     let cutout = drawn(width, height, |x, y| with([20, 60, 240], disc(x, y, at, radius, 3.0)));
-    let source = finished_with(
+    let source = flattened_with(
         cutout.clone(),
         &on(Background::Picture { fit: Fit::Stretch, behind: Color::BLACK }),
         Materials { background: Some(drawn(width, height, |x, y| with(ground(x, y), 255))), ..Materials::default() },
@@ -17,7 +17,7 @@ fn photo(width: u32, height: u32, ground: impl Fn(u32, u32) -> [u8; 3] + Copy) -
 
 fn over_blurred(source: &Frame, cutout: Frame, scene: &Scene) -> Frame {
     let materials = Materials { plate: scene.plate(source), ..Materials::default() };
-    finished_with(cutout, scene, materials).composite.into_frame()
+    flattened_with(cutout, scene, materials).composite.into_frame()
 }
 
 #[test]
@@ -29,16 +29,16 @@ fn no_colour_of_the_subject_bleeds_into_its_blurred_background() {
             for framing in [Framing::Whole, Framing::Padded { aspect: None, padding: Padding::Share(0.1) }] {
                 let scene = Scene { framing, ..on(blurred(intensity)) };
                 let after = over_blurred(&source, cutout.clone(), &scene);
-                // As if the disc lay on that very colour.
-                let ideal = finished(cutout.clone(), &Scene { framing, ..on(color(flat)) });
+                // The disc on exactly that colour.
+                let ideal = flattened(cutout.clone(), &Scene { framing, ..on(color(flat)) });
                 assert_eq!(largest_difference(&after, &ideal), 0, "{intensity} of {width}×{height}");
             }
         }
-        // The comparison detects bleeding: a plate with no subject to inpaint.
+        // The comparison detects bleeding: a plate without a subject to inpaint.
         let scene = on(blurred(37));
         let nothing = drawn(width, height, |x, _| if x == 0 { with(flat, 255) } else { [0; 4] });
         let bled = over_blurred(&source, nothing.clone(), &scene);
-        assert!(largest_difference(&bled, &finished(nothing, &on(color(flat)))) > 20);
+        assert!(largest_difference(&bled, &flattened(nothing, &on(color(flat)))) > 20);
     }
 }
 
@@ -101,13 +101,13 @@ fn a_stronger_blur_is_softer() {
 }
 
 #[test]
-fn a_picture_that_is_all_subject_gets_the_fallback_colour() {
+fn a_picture_without_background_gets_the_fallback_colour() {
     let source = drawn(40, 30, |_, _| [90, 90, 90, 255]);
     let cutout = drawn(40, 30, |_, _| [90, 90, 90, 200]);
     let framing = Framing::Padded { aspect: None, padding: Padding::Pixels(10) };
     let after = over_blurred(&source, cutout, &Scene { framing, ..on(blurred(50)) });
     assert_eq!(after.pixel(0, 0), [1, 2, 3, 255]);
-    // The same without a plate.
+    // Without a plate, the fallback colour is used too.
     let cutout = drawn(40, 30, |x, _| with(RED, if x < 20 { 255 } else { 0 }));
-    assert_eq!(finished(cutout, &on(blurred(50))).pixel(30, 0), [1, 2, 3, 255]);
+    assert_eq!(flattened(cutout, &on(blurred(50))).pixel(30, 0), [1, 2, 3, 255]);
 }

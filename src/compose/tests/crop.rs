@@ -1,8 +1,7 @@
-//! Crops, and what fills them beyond the picture.
+//! Crops, and the fill beyond the picture.
 
 use super::*;
 
-/// A crop of `aspect` around `subject`.
 fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
     let framing = Framing::Cropped { aspect: Aspect::new(aspect.0, aspect.1), padding: 0 };
     composed(source, subject, &Scene { framing, ..on(Background::EdgeColor) }, Materials::default())
@@ -61,19 +60,19 @@ fn beyond_the_picture_a_crop_replicates_the_nearest_pixel() {
 fn a_crop_of_a_cutout_measures_its_subject_again() {
     let cutout = drawn(60, 20, |x, y| with(RED, disc(x, y, (30.0, 10.0), 8.0, 1.0)));
     let framing = Framing::Cropped { aspect: Some(Aspect::SQUARE), padding: 20 };
-    let after = finished_with(cutout, &Scene { framing, ..Scene::default() }, Materials::default());
+    let after = flattened_with(cutout, &Scene { framing, ..Scene::default() }, Materials::default());
     assert_eq!(after.composite.frame().size(), Size::new(56, 56));
     assert_eq!(after.subject, Some(rect(20, 20, 16, 16)));
     assert_eq!(after.composite.frame().pixel(0, 0), [0; 4]);
 }
 
 #[test]
-fn the_bars_beside_a_cutout_are_transparent_even_where_it_touches_its_border() {
+fn the_bars_around_a_cutout_are_transparent_even_if_it_touches_its_border() {
     let cutout = drawn(60, 20, |x, _| if (10..50).contains(&x) { with(RED, 255) } else { [0; 4] });
     let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
     assert_eq!(after.composite.frame().size(), Size::new(40, 40));
     assert_eq!([after.composite.frame().pixel(20, 9), after.composite.frame().pixel(20, 10)], [[0; 4], with(RED, 255)]);
-    // A subject off the picture's centre is still centred in the crop.
+    // A subject off the picture's centre is centred in the crop.
     let cutout = drawn(60, 20, |x, y| if x < 10 && y < 10 { with(RED, 255) } else { [0; 4] });
     let corner = cropped(cutout, rect(0, 0, 10, 10), (2, 1));
     assert_eq!((corner.composite.frame().size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));

@@ -19,7 +19,7 @@ const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
 const WHITE: [u8; 3] = [255; 3];
 
-/// A picture of which `pixel` gives each pixel.
+/// A picture with the colour `pixel(x, y)` at each pixel.
 pub(in crate::compose) fn drawn(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
     let pixel = &pixel;
     let bytes: Vec<u8> = (0..height).flat_map(|y| (0..width).flat_map(move |x| pixel(x, y))).collect();
@@ -40,22 +40,22 @@ fn rect(left: u32, top: u32, width: u32, height: u32) -> Rect {
     Rect { left, top, width, height }
 }
 
-fn finished_with(picture: Frame, scene: &Scene, materials: Materials) -> Flattened {
+fn flattened_with(picture: Frame, scene: &Scene, materials: Materials) -> Flattened {
     let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
     let scene = scene.anchored(&picture);
     composed(picture, subject, &scene, materials)
 }
 
-/// `picture` in its scene, with the subject in `subject`.
+/// Flattens `picture`, with its subject in `subject`, in `scene`.
 fn composed(picture: Frame, subject: Rect, scene: &Scene, materials: Materials) -> Flattened {
     let layout = scene.layout(picture.size(), subject).expect("a layout");
-    let finished = flatten(Subject::Source(picture), subject, &layout, scene, materials);
-    assert_eq!(finished.composite.frame().size(), layout.canvas);
-    finished
+    let flattened = flatten(Subject::Source(picture), subject, &layout, scene, materials);
+    assert_eq!(flattened.composite.frame().size(), layout.canvas);
+    flattened
 }
 
-fn finished(picture: Frame, scene: &Scene) -> Frame {
-    finished_with(picture, scene, Materials::default()).composite.into_frame()
+fn flattened(picture: Frame, scene: &Scene) -> Frame {
+    flattened_with(picture, scene, Materials::default()).composite.into_frame()
 }
 
 fn on(background: Background) -> Scene {
@@ -74,7 +74,6 @@ fn shadow(dx: f32, dy: f32, sigma: f32, opacity: f32) -> Option<Shadow> {
     Some(Shadow { color: Color::BLACK, opacity, dx, dy, sigma })
 }
 
-/// The largest difference of any channel.
 fn largest_difference(a: &Frame, b: &Frame) -> u8 {
     assert_eq!(a.size(), b.size());
     a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
@@ -113,11 +112,11 @@ fn only_the_subject_is_enhanced() {
         enhance: Some(Enhance(0.3)),
         ..on(color([120, 110, 100]))
     };
-    let after = finished(drawn(10, 10, |_, _| [120, 110, 100, 255]), &scene);
+    let after = flattened(drawn(10, 10, |_, _| [120, 110, 100, 255]), &scene);
     assert_eq!(after.pixel(0, 0), [120, 110, 100, 255]);
     let [red, green, blue, _] = after.pixel(10, 10);
     assert!(red > 120 && red - blue > 20 && green > 110, "{:?}", after.pixel(10, 10));
-    let same = finished(drawn(10, 10, |_, _| [120, 110, 100, 255]), &Scene { enhance: Some(Enhance(0.0)), ..scene });
+    let same = flattened(drawn(10, 10, |_, _| [120, 110, 100, 255]), &Scene { enhance: Some(Enhance(0.0)), ..scene });
     assert_eq!(same.pixel(10, 10), [120, 110, 100, 255]);
 }
 

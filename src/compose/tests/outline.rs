@@ -7,7 +7,7 @@ fn an_outline_is_a_ring_of_its_width_around_the_subject() {
     for (width, radius) in [(10.0, 30.0), (2.5, 12.0), (1.0, 20.0), (100.0, 9.0)] {
         let outline = Some(Outline { color: Color([1, 2, 3, 255]), width });
         let scene = Scene { framing: Framing::Trimmed { padding: 5 }, outline, ..Scene::default() };
-        let after = finished(drawn(70, 70, |x, y| with(RED, disc(x, y, (35.0, 35.0), radius, 1.0))), &scene);
+        let after = flattened(drawn(70, 70, |x, y| with(RED, disc(x, y, (35.0, 35.0), radius, 1.0))), &scene);
         let middle = after.size().width / 2;
         let covered = |pixels: &mut dyn Iterator<Item = [u8; 4]>| pixels.map(|p| f32::from(p[3]) / 255.0).sum::<f32>();
         let across = covered(&mut (0..after.size().width).map(|x| after.pixel(x, middle)));
@@ -34,10 +34,10 @@ fn nothing_shows_between_a_soft_subject_and_its_outline() {
             pixels.map(|(x, y)| off_mixture(frame.pixel(x, y), RED, WHITE)).fold(0.0, f32::max)
         };
         let framing = Framing::Trimmed { padding: 10 };
-        let after = finished(subject(), &Scene { framing, outline, ..on(color(BLUE)) });
+        let after = flattened(subject(), &Scene { framing, outline, ..on(color(BLUE)) });
         assert!(inside(&after) < 0.006, "{} with an edge of {soft}", inside(&after));
-        // The whole has no other colours than these three, with nothing of the subject beyond the outline.
-        let bare = finished(subject(), &Scene { framing, ..on(color(BLUE)) });
+        // Only these three colours occur, and nothing of the subject beyond the outline.
+        let bare = flattened(subject(), &Scene { framing, ..on(color(BLUE)) });
         assert!(inside(&bare) > 0.5, "the comparison misses a missing outline");
     }
 }
@@ -52,10 +52,10 @@ fn stray_traces_are_cut_off_with_an_outline_and_kept_without() {
         };
     let framing = Framing::Trimmed { padding: 0 };
     let outline = Some(Outline { color: Color::WHITE, width: 4.0 });
-    let cut = finished(picture(), &Scene { framing, outline, ..Scene::default() });
+    let cut = flattened(picture(), &Scene { framing, outline, ..Scene::default() });
     let right = cut.covered(1).map(|bounds| bounds.left + bounds.width);
     assert!(right < Some(40), "{right:?}");
-    let kept = finished(picture(), &Scene { framing, ..Scene::default() });
+    let kept = flattened(picture(), &Scene { framing, ..Scene::default() });
     assert_eq!(kept.pixel(kept.size().width - 1, 10), [0, 0, 9, 60]);
 }
 
@@ -63,7 +63,7 @@ fn stray_traces_are_cut_off_with_an_outline_and_kept_without() {
 fn a_translucent_subject_keeps_its_sticker() {
     let veil = drawn(50, 50, |x, y| with(RED, disc(x, y, (25.0, 25.0), 15.0, 1.0) / 4));
     let outline = Some(Outline { color: Color::WHITE, width: 4.0 });
-    let after = finished(veil, &Scene { framing: Framing::Trimmed { padding: 0 }, outline, ..Scene::default() });
+    let after = flattened(veil, &Scene { framing: Framing::Trimmed { padding: 0 }, outline, ..Scene::default() });
     let middle = after.size().width / 2;
     assert_eq!(after.pixel(middle, middle)[3], 255);
     assert!(off_mixture(after.pixel(middle, middle), RED, WHITE) < 0.01);

@@ -1,13 +1,12 @@
-//! Cache keys: a SHA-256 of everything that a picture depends on, its object name, and the checksum of an entry.
+//! Cache keys: the SHA-256 of everything that determines a picture; the object name, and the checksum of an object.
 
 use sha2::{Digest, Sha256};
 
-/// Suffix of the names of cache objects. Other objects are left alone.
+/// Suffix of the names of cache objects. Other objects are ignored.
 pub(super) const SUFFIX: &str = ".picture";
-/// Bytes of a checksum.
 pub(super) const CHECKSUM_BYTES: usize = 32;
 
-/// The key of a picture: a SHA-256 of everything that it depends on.
+/// The SHA-256 of everything that determines a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::generate) struct CacheKey(pub(super) [u8; 32]);
 
@@ -28,14 +27,13 @@ impl CacheKey {
         digits + SUFFIX
     }
 
-    /// The key with that object name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let digits = name.strip_suffix(SUFFIX).filter(|digits| digits.len() == 64 && digits.is_ascii())?;
         let mut key = [0; 32];
         for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
             *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
         }
-        // Canonical names only: `from_str_radix` takes signs and capitals too.
+        // Canonical names only: `from_str_radix` also accepts signs and capitals.
         Some(Self(key)).filter(|key| key.name() == name)
     }
 

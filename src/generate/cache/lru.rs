@@ -3,19 +3,19 @@
 use super::key::CacheKey;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Entries of a cache, ordered by last use.
+/// Entries of the cache, ordered by last use.
 #[derive(Debug)]
 pub(super) struct LruIndex {
     max_bytes: u64,
     total_bytes: u64,
-    entries: HashMap<CacheKey, Entry>,
+    entries: HashMap<CacheKey, IndexEntry>,
     /// Keys by sequence number of their last use, least recent first.
     by_recency: BTreeMap<u64, CacheKey>,
     next_sequence: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct IndexEntry {
     bytes: u64,
     sequence: u64,
 }
@@ -26,8 +26,7 @@ impl LruIndex {
         Self { max_bytes, total_bytes: 0, entries: HashMap::new(), by_recency: BTreeMap::new(), next_sequence: 0 }
     }
 
-    /// Forgets the entries that are not in `listed`, and adds those of it that are new, in their order; returns the keys to
-    /// delete.
+    /// Drops entries that are not in `listed`, and adds its new ones in their order. Returns the evicted keys.
     pub(super) fn reconcile(&mut self, listed: impl IntoIterator<Item = (CacheKey, u64)>) -> Vec<CacheKey> {
         let listed: Vec<_> = listed.into_iter().collect();
         let there: HashSet<CacheKey> = listed.iter().map(|&(key, _)| key).collect();
@@ -37,8 +36,8 @@ impl LruIndex {
         new.into_iter().flat_map(|(key, bytes)| self.insert(key, bytes).unwrap_or_else(|| vec![key])).collect()
     }
 
-    /// Adds or replaces an entry, which is used now, and returns the evicted keys; `None`, without eviction, when it exceeds
-    /// the whole bound.
+    /// Adds or replaces an entry as the most recently used, and returns the evicted keys. `None`, without eviction,
+    /// when the entry alone exceeds the bound.
     pub(super) fn insert(&mut self, key: CacheKey, bytes: u64) -> Option<Vec<CacheKey>> {
         if bytes > self.max_bytes {
             return None;
@@ -55,12 +54,11 @@ impl LruIndex {
         Some(evicted)
     }
 
-    /// Removes an entry.
     pub(super) fn remove(&mut self, key: CacheKey) {
         self.take(key);
     }
 
-    /// Least recently used first.
+    /// Keys, least recently used first.
     #[cfg(test)]
     fn keys(&self) -> Vec<CacheKey> {
         self.by_recency.values().copied().collect()
@@ -69,12 +67,12 @@ impl LruIndex {
     fn push(&mut self, key: CacheKey, bytes: u64) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.entries.insert(key, Entry { bytes, sequence });
+        self.entries.insert(key, IndexEntry { bytes, sequence });
         self.by_recency.insert(sequence, key);
         self.total_bytes += bytes;
     }
 
-    fn take(&mut self, key: CacheKey) -> Option<Entry> {
+    fn take(&mut self, key: CacheKey) -> Option<IndexEntry> {
         let entry = self.entries.remove(&key)?;
         self.by_recency.remove(&entry.sequence);
         self.total_bytes -= entry.bytes;
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_adds_what_others_wrote_and_forgets_what_they_deleted() {
+    fn a_listing_adds_objects_of_other_daemons_and_drops_deleted_ones() {
         let mut index = LruIndex::new(100);
         for number in 0..3 {
             index.insert(key(number), 20);

@@ -1,18 +1,18 @@
 //! Cache of pictures from image APIs, in an object store, bounded in bytes with least-recently-used eviction.
 //!
-//! One object per picture: the SHA-256 of its key and its picture, then the picture as received. An object whose checksum
-//! does not match is deleted. Several daemons may share a location: a picture is read from the store, also one of another daemon. Each
-//! has an index in memory of what it has seen, which orders the eviction; before a write it lists the store where that was
-//! [`RELIST`] ago, so that the bound includes what others wrote since. Eviction precedes every write.
+//! One object per picture: the SHA-256 of its key and its picture, then the picture as received. An object whose
+//! checksum does not match is deleted. Several daemons may share a location, and each reads pictures that the others
+//! wrote. Each daemon has an index in memory, which orders its evictions. Before a write it lists the store if its
+//! listing is older than [`RELIST`], so that the bound includes the others' objects. Eviction precedes writes.
 //!
-//! Pictures are written in the background, at most [`MAX_WRITES`] at once; others are not stored meanwhile. A lookup finds
-//! a picture that is being written.
+//! Pictures are written in the background, at most [`MAX_WRITES`] at once; further ones are not stored meanwhile. A
+//! lookup finds a picture that is being written.
 //!
-//! A failing cache never fails a request: the picture is generated again, and a warning reports the failure; that of a
-//! lookup is also counted.
+//! A failing cache never fails a request: the picture is generated again, and a warning reports the failure. Failed
+//! lookups are also counted.
 //!
-//! The built-in generator has no cache: its output follows from prompt and size, and drawing takes about as long as reading
-//! and decoding a file would.
+//! The built-in generator has no cache: prompt and size determine its output, and drawing takes about as long as
+//! reading and decoding a file.
 
 mod key;
 mod lru;
@@ -35,13 +35,12 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-/// How long one operation of the store may take. Lookups, and the evictions that follow from them, delay a request.
+/// Time limit of one operation of the store. Lookups, and the evictions that they cause, delay a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long listing the store may take.
 const LIST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pictures that are written at once. They stay in memory until then; with a store that hangs, for 25 s.
+/// Maximum number of concurrent writes. Their pictures stay in memory until written, up to 25 s if the store hangs.
 const MAX_WRITES: usize = 4;
-/// For how long a listing is used. Several daemons together exceed the bound by what they write in this time.
+/// Age up to which a listing is used. Within it, several daemons together may exceed the bound by what they write.
 const RELIST: Duration = Duration::from_secs(10 * 60);
 
 /// A bounded cache of pictures in an object store.
@@ -50,21 +49,19 @@ pub(super) struct Cache {
     objects: StorageLocation,
     max_picture_bytes: usize,
     index: Mutex<LruIndex>,
-    /// Pictures that are being written.
     writing: Mutex<HashMap<CacheKey, Bytes>>,
-    /// Locked while the store is listed.
+    /// Time of the last listing; locked while the store is listed.
     listed_at: AsyncMutex<Option<Instant>>,
     relist: Duration,
 }
 
 impl Cache {
-    /// A cache of at most `max_bytes` in `objects`, of pictures of at most `max_picture_bytes`.
+    /// A cache of at most `max_bytes` in `objects`, for pictures of at most `max_picture_bytes`.
     pub(super) fn new(objects: StorageLocation, max_bytes: u64, max_picture_bytes: usize) -> Self {
         let (index, listed_at) = (Mutex::new(LruIndex::new(max_bytes)), AsyncMutex::default());
         Self { objects, max_picture_bytes, index, writing: Mutex::default(), listed_at, relist: RELIST }
     }
 
-    /// The cached picture of `key`.
     pub(super) async fn get(&self, key: CacheKey) -> Option<Bytes> {
         let written_now = self.writing().get(&key).cloned();
         if written_now.is_some() {
@@ -84,7 +81,7 @@ impl Cache {
                 self.discard(key).await;
             }
             Ok(None) => {
-                // Another daemon evicted it, or none ever wrote it.
+                // Another daemon evicted it, or it was never written.
                 self.index().remove(key);
                 metrics::backdrop_looked_up("miss");
             }
@@ -96,7 +93,7 @@ impl Cache {
         None
     }
 
-    /// The picture of `key`, where there is an object; nothing in place of a damaged one.
+    /// Reads the object of `key`: `None` without an object, `Some(None)` for a damaged one.
     async fn read(&self, key: CacheKey) -> Result<Option<Option<Bytes>>, Failure> {
         let got = match self.objects.store.get(&self.path(key)).await {
             Ok(got) => got,
@@ -109,8 +106,8 @@ impl Cache {
         Ok(Some(verified(key, &got.bytes().await?)))
     }
 
-    /// Stores a picture in the background, unless [`MAX_WRITES`] others are being written. Nothing waits for the writes at
-    /// shutdown: a lost one only means that its picture is generated again.
+    /// Stores a picture in the background, unless [`MAX_WRITES`] writes are in progress. A shutdown does not wait for
+    /// writes: after a lost write the picture is generated again.
     pub(super) fn put_in_background(self: &Arc<Self>, key: CacheKey, picture: Bytes) {
         let mut writing = self.writing();
         if writing.contains_key(&key) {
@@ -130,7 +127,6 @@ impl Cache {
         tokio::spawn(write.run());
     }
 
-    /// Stores a picture.
     async fn put(&self, key: CacheKey, picture: &Bytes) {
         let written = match timeout(LIST_TIMEOUT, self.list()).await {
             Ok(Ok(())) => timeout(TIMEOUT, self.write(key, picture)).await,
@@ -150,8 +146,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Lists the store, unless that was done a short time ago: forgets what is gone, and adds what others wrote, oldest first, as
-    /// if it was used now. Deletes what exceeds the bound.
+    /// Lists the store, unless the last listing is recent. Drops missing entries, adds new ones as just used, oldest
+    /// first, and deletes objects beyond the bound.
     async fn list(&self) -> Result<(), Failure> {
         let mut listed_at = self.listed_at.lock().await;
         if listed_at.is_some_and(|at| at.elapsed() < self.relist) {
@@ -160,7 +156,7 @@ impl Cache {
         let listed: Vec<_> = self.objects.store.list(Some(&self.objects.prefix)).try_collect().await?;
         let own = |meta: object_store::ObjectMeta| {
             let key = CacheKey::from_name(meta.location.filename()?)?;
-            // Objects in subfolders are not of this cache.
+            // Objects in subfolders do not belong to this cache.
             (self.path(key) == meta.location).then_some((meta.last_modified, key, meta.size))
         };
         let mut own: Vec<_> = listed.into_iter().filter_map(own).collect();
@@ -208,7 +204,7 @@ impl Cache {
         self.objects.prefix.clone().join(key.name())
     }
 
-    /// Whether an operation succeeded within its time; a failure is reported.
+    /// Whether an operation succeeded in time; reports a failure.
     fn succeeded(&self, operation: &'static str, outcome: Result<Result<(), Failure>, Elapsed>) -> bool {
         match outcome {
             Ok(Ok(())) => return true,
@@ -228,7 +224,7 @@ impl Cache {
     }
 }
 
-/// A write in progress. Dropped, finished or not, it frees its place among the [`MAX_WRITES`].
+/// A write in progress. Dropping it frees its slot among the [`MAX_WRITES`], whether the write ended or not.
 struct BackgroundWrite {
     cache: Arc<Cache>,
     key: CacheKey,
@@ -249,7 +245,7 @@ impl Drop for BackgroundWrite {
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The picture of an object, when its checksum matches.
+/// The picture of an object; `None` when its checksum does not match.
 fn verified(key: CacheKey, object: &Bytes) -> Option<Bytes> {
     let (checksum, picture) = object.split_at_checked(CHECKSUM_BYTES)?;
     (key.checksum(picture) == *checksum).then(|| object.slice(CHECKSUM_BYTES..))
@@ -279,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stored_picture_is_found_again_also_after_a_restart() {
+    async fn a_stored_picture_is_found_even_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let first = cache(folder.path(), 10_000);
         assert_eq!(first.get(key(1)).await, None);
@@ -290,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_byte_bound_holds_also_after_a_restart() {
+    async fn the_byte_bound_holds_even_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         // Three entries with their checksums.
         let first = cache(folder.path(), 3 * 132);
@@ -311,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn daemons_that_share_a_location_find_each_others_pictures_and_keep_the_bound_together() {
+    async fn daemons_at_one_location_share_pictures_and_the_bound() {
         let folder = tempfile::tempdir().unwrap();
         let always_listed = || Cache { relist: Duration::ZERO, ..cache(folder.path(), 3 * 132) };
         let (first, second) = (always_listed(), always_listed());
@@ -322,7 +318,7 @@ mod tests {
             assert_eq!(reader.get(key(number)).await, Some(picture(number as u8)));
             assert!(files(folder.path()).unwrap() <= 3, "the bound is that of both");
         }
-        // Evicted by the other one, it is a miss, and can be written again.
+        // After eviction by the other daemon it is a miss, and can be written again.
         assert_eq!(first.get(key(0)).await, None);
         first.put(key(0), &picture(0)).await;
         assert_eq!(second.get(key(0)).await, Some(picture(0)));
@@ -344,7 +340,7 @@ mod tests {
         cache.put(key(2), &picture(2)).await;
         fs::copy(path(2), path(1)).unwrap();
         assert_eq!(cache.get(key(1)).await, None);
-        // A deleted file, and one larger than any picture.
+        // A deleted file, and a file larger than any picture.
         fs::remove_file(path(2)).unwrap();
         assert_eq!(cache.get(key(2)).await, None);
         cache.put(key(3), &picture(3)).await;
@@ -354,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failing_store_only_loses_the_picture() {
+    async fn a_failing_store_loses_only_the_picture() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(&folder.path().join("there"), 10_000);
         fs::remove_dir(folder.path().join("there")).unwrap();

@@ -1,9 +1,9 @@
 //! Parses a prompt into the contents of a scene.
 //!
-//! The text is split into words; phrases are matched before words, longest first, the last word also in the singular. The
-//! concepts found are combined by English word order: adjectives belong to the noun that follows ("dark green velvet"),
-//! "on" and "over" name the ground, "against", "before" and "behind" the background, and a negation removes the next noun
-//! with its adjectives, materials included ("no wooden table"). Unknown words are skipped.
+//! The text is split into words. Phrases are matched before words, longest first, the last word also in the singular.
+//! The concepts found are combined by English word order: adjectives belong to the noun that follows ("dark green
+//! velvet"); "on" and "over" name the ground; "against", "before" and "behind" name the background; a negation removes
+//! the next noun with its adjectives, including materials ("no wooden table"). Unknown words are skipped.
 
 mod parsed;
 mod parser;
@@ -11,7 +11,6 @@ mod tokens;
 
 pub(super) use parsed::{NounPhrase, ParsedPrompt};
 
-/// Parses `prompt`.
 pub(super) fn parse(prompt: &str) -> ParsedPrompt {
     let words = tokens::words(prompt);
     let mut parser = parser::Parser::default();

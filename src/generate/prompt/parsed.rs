@@ -5,12 +5,12 @@ use crate::generate::scene::{AirEffect, Hour, Place};
 use crate::generate::surface::{Finish, Material};
 use crate::generate::vocabulary::{LightDirection, LightStyle, Mood, PropKind, ShadowStyle, Tone};
 
-/// The contents of a prompt; what it leaves open is `None` or empty.
+/// The contents of a prompt; unmentioned parts are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::generate) struct ParsedPrompt {
     pub(in crate::generate) ground: Option<NounPhrase>,
     pub(in crate::generate) wall: Option<NounPhrase>,
-    /// Seamless paper, and its colour.
+    /// Whether seamless paper is mentioned.
     pub(in crate::generate) sweep: bool,
     pub(in crate::generate) gradient: bool,
     pub(in crate::generate) place: Option<Place>,
@@ -20,7 +20,6 @@ pub(in crate::generate) struct ParsedPrompt {
     /// Colours of the place, or without a noun.
     pub(in crate::generate) colors: Vec<Rgb>,
     pub(in crate::generate) lights: Vec<LightStyle>,
-    /// Colours of the light.
     pub(in crate::generate) light_colors: Vec<Rgb>,
     pub(in crate::generate) light_from: Option<LightDirection>,
     pub(in crate::generate) tones: Vec<Tone>,
@@ -33,7 +32,7 @@ pub(in crate::generate) struct ParsedPrompt {
     pub(in crate::generate) no_ground: bool,
     pub(in crate::generate) focus: Option<f32>,
     pub(in crate::generate) vignette: Option<bool>,
-    /// Recognized words and phrases, in their order.
+    /// Recognized words and phrases, in the prompt's order.
     pub(in crate::generate) understood: Vec<String>,
 }
 

@@ -5,9 +5,9 @@ use super::tokens::{Token, find_concept};
 use crate::generate::linear_rgb::srgb;
 use crate::generate::scene::Place;
 use crate::generate::surface::{Material, Species};
-use crate::generate::vocabulary::{ENTRIES, Entry, Meaning, Slot};
+use crate::generate::vocabulary::{CONCEPTS, Concept, Meaning, Slot};
 
-/// Which surface the next noun is for, after a preposition.
+/// The surface of the next noun, set by a preposition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Target {
     #[default]
@@ -16,16 +16,14 @@ enum Target {
     Background,
 }
 
-/// Parser state.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     parsed: ParsedPrompt,
-    /// Adjectives and a material whose noun may follow.
+    /// Adjectives and a material that may precede a noun.
     pending: NounPhrase,
-    /// Set by the last preposition.
     target: Target,
     negated: bool,
-    /// Whether the last token was negated, so that "or" continues the negation.
+    /// Whether the last token was negated; "or" then continues the negation.
     was_negated: bool,
     /// Whether the last token was a negated material, whose noun may follow: "no wooden table".
     negated_material: bool,
@@ -38,7 +36,7 @@ impl Parser {
         self.parsed
     }
 
-    /// Adds a token, whose words are `text`.
+    /// Adds a token with the words `text`.
     pub(super) fn push(&mut self, token: Token, text: &str) {
         let after_negated_material = std::mem::take(&mut self.negated_material);
         match token {
@@ -78,12 +76,12 @@ impl Parser {
         }
     }
 
-    fn concept(&mut self, entry: &'static Entry, text: &str, after_negated_material: bool) {
+    fn concept(&mut self, entry: &'static Concept, text: &str, after_negated_material: bool) {
         let is_material = matches!(entry.meaning, Meaning::Material(..));
         let is_noun = is_material || matches!(entry.meaning, Meaning::Slot(_) | Meaning::Prop(_));
         if after_negated_material && is_noun {
-            // "no marble tile floor": the noun belongs to the negation. Only surfaces of the material are excluded: a beach
-            // without a wooden floor keeps its sand.
+            // "no marble tile floor": the noun belongs to the negation. Only surfaces of the material are excluded: a
+            // beach without a wooden floor keeps its sand.
             self.negated_material = is_material;
             return;
         }
@@ -114,7 +112,7 @@ impl Parser {
             }
             Meaning::Finish(finish) => self.pending.finish = Some(finish),
             Meaning::Material(material, _) => {
-                // "marble oak": two materials; the earlier one is a noun of its own.
+                // "marble oak": two materials; the earlier one is a separate noun.
                 if self.pending.material.is_some() {
                     self.flush();
                 }
@@ -136,7 +134,7 @@ impl Parser {
             Meaning::Sky(clouds) => {
                 self.assign_colors_to_place();
                 let sky = self.parsed.sky.get_or_insert(clouds);
-                // In "cloudy sky" the adjective wins over the default of "sky".
+                // In "cloudy sky" the adjective overrides the default of "sky".
                 if (clouds - 0.35).abs() > 0.01 {
                     *sky = clouds;
                 }
@@ -170,8 +168,7 @@ impl Parser {
         }
     }
 
-    /// Removes a negated concept.
-    fn exclude(&mut self, entry: &'static Entry, text: &str) {
+    fn exclude(&mut self, entry: &'static Concept, text: &str) {
         let parsed = &mut self.parsed;
         let meaning = entry.meaning;
         let used = match meaning {
@@ -248,7 +245,7 @@ impl Parser {
                 self.parsed.ground = Some(noun);
             }
             Slot::Wall => self.parsed.wall = Some(noun),
-            // A "background" with only a colour is paper.
+            // A "background" with a colour alone is paper.
             Slot::Backdrop if noun.material.is_none() => {
                 self.parsed.colors.extend(noun.colors);
                 self.parsed.sweep |= self.parsed.place.is_none() && self.parsed.sky.is_none();
@@ -276,7 +273,7 @@ impl Parser {
             return self.flush_adjectives(noun);
         };
         let upright =
-            ENTRIES.iter().any(|entry| matches!(entry.meaning, Meaning::Material(own, true) if own == material));
+            CONCEPTS.iter().any(|entry| matches!(entry.meaning, Meaning::Material(own, true) if own == material));
         let (first, second) = match self.target {
             Target::Ground => (true, true),
             Target::Background => (false, false),

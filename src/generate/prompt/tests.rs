@@ -4,7 +4,7 @@ use super::*;
 use crate::generate::linear_rgb::srgb;
 use crate::generate::scene::{Gobo, Place};
 use crate::generate::surface::{Finish, Material, Species};
-use crate::generate::vocabulary::{ENTRIES, LightDirection, LightStyle, Tone};
+use crate::generate::vocabulary::{CONCEPTS, LightDirection, LightStyle, Tone};
 use proptest::prelude::*;
 
 fn material(noun: &Option<NounPhrase>) -> Option<Material> {
@@ -129,7 +129,7 @@ fn unknown_words_are_skipped() {
 
 #[test]
 fn every_word_of_the_vocabulary_is_recognized() {
-    for entry in ENTRIES {
+    for entry in CONCEPTS {
         for word in entry.words {
             assert_eq!(parse(word).understood, [*word], "{:?}", entry.meaning);
         }
@@ -172,9 +172,9 @@ proptest! {
     }
 
     #[test]
-    fn any_word_order_is_parsed_regardless_of_case(words in prop::collection::vec(0..ENTRIES.len() + 12, 0..40)) {
+    fn any_word_order_is_parsed_regardless_of_case(words in prop::collection::vec(0..CONCEPTS.len() + 12, 0..40)) {
         let function_words = ["no", "without", "on", "against", ",", "and", "or", "in", "less", "free", "of", "with"];
-        let word = |at: &usize| ENTRIES.get(*at).map_or_else(|| function_words[at - ENTRIES.len()], |entry| entry.words[0]);
+        let word = |at: &usize| CONCEPTS.get(*at).map_or_else(|| function_words[at - CONCEPTS.len()], |entry| entry.words[0]);
         let text = words.iter().map(word).collect::<Vec<_>>().join(" ");
         prop_assert_eq!(parse(&text), parse(&text.to_uppercase()));
     }

@@ -1,14 +1,13 @@
 //! Tokenizer: splits a prompt into words and looks up phrases, prepositions and negations.
 
-use crate::generate::vocabulary::{Entry, longest_phrase, lookup};
+use crate::generate::vocabulary::{Concept, longest_phrase, lookup};
 
-/// Bound of the words that are read; far more than the 500 characters of a prompt hold.
+/// Maximum number of words that are read, far more than the 500 characters of a prompt contain.
 const MAX_WORDS: usize = 4096;
 
-/// A token of a prompt.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Token {
-    Known(&'static Entry),
+    Known(&'static Concept),
     /// "on", "over".
     On,
     /// "against", "before", "behind".
@@ -37,7 +36,7 @@ pub(super) fn words(prompt: &str) -> Vec<String> {
             break;
         }
         match unaccented(c) {
-            // "artist's" is one word; a combining accent is part of its letter.
+            // "artist's" is one word; a combining accent belongs to its letter.
             '\'' | '’' | '\u{300}'..='\u{36F}' => {}
             c if c.is_alphanumeric() => word.push(c),
             ',' | '.' | ';' | ':' | '!' | '?' | '/' | '|' | '(' | ')' | '\n' | '、' | '。' | '،' => {
@@ -66,7 +65,7 @@ fn unaccented(c: char) -> char {
     }
 }
 
-/// The first token of `words`, and its length in words. The longest phrase of the vocabulary wins.
+/// The first token of `words`, and its length in words. The longest phrase of the vocabulary is preferred.
 pub(super) fn next_token(words: &[String]) -> (Token, usize) {
     for length in (1..=longest_phrase().min(words.len())).rev() {
         if let Some(entry) = find_concept(&words[..length]) {
@@ -92,8 +91,8 @@ pub(super) fn next_token(words: &[String]) -> (Token, usize) {
     }
 }
 
-/// The concept of a phrase, as it is or with its last word in the singular.
-pub(super) fn find_concept(words: &[String]) -> Option<&'static Entry> {
+/// The concept of a phrase, unchanged or with its last word in the singular.
+pub(super) fn find_concept(words: &[String]) -> Option<&'static Concept> {
     let (last, first) = words.split_last()?;
     let phrase = |last: &str| {
         let mut phrase = first.join(" ");

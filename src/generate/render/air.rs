@@ -63,7 +63,6 @@ pub(super) fn haze(scene: &Scene, at: &TexCoords, light: &mut RgbSpan) {
     }
 }
 
-/// The particles of all air effects.
 pub(super) fn sprites(scene: &Scene, aspect: f32) -> Vec<Sprite> {
     scene.air.iter().flat_map(|effect| particles(*effect, scene, aspect)).collect()
 }

@@ -1,17 +1,16 @@
 //! Perspective of the ground plane: camera height and horizon to ground coordinates and circle of confusion.
 //!
-//! With `f` the focal length and `h` the camera's height, a row at `v` maps to the ground at distance
-//! `z = f h / (v - horizon)`, and a column at `u` is `u z / f` off the middle. `h` is such that a length on the ground where
-//! the subject stands ([`SUBJECT_V`]) is as long on the picture.
+//! With focal length `f` and camera height `h`, a row at `v` maps to the ground at distance `z = f h / (v - horizon)`,
+//! and a column at `u` to `u z / f` off the middle. `h` is chosen so that at the subject's row ([`SUBJECT_V`]) lengths
+//! on the ground equal lengths on the picture.
 
 use super::span::{SPAN, TexCoords, per_pixel};
 
-/// Where the subject stands and the lens is focused, as a share of the height from the top.
+/// Row of the subject and of the lens's focus, as a share of the height from the top.
 pub(super) const SUBJECT_V: f32 = 0.88;
-/// Focal length, in heights of the picture: about 60 mm on full frame.
+/// Focal length in picture heights: about 60 mm on full frame.
 const FOCAL: f32 = 1.7;
 
-/// A camera above flat ground.
 #[derive(Clone, Copy)]
 pub(super) struct Camera {
     pub(super) horizon: f32,
@@ -22,13 +21,13 @@ pub(super) struct Camera {
 }
 
 impl Camera {
-    /// Radius of the circle of confusion on the ground at `v`, in heights of the picture: it grows with the difference of
-    /// the inverse distances, which is that of the rows.
+    /// Radius in picture heights of the circle of confusion on the ground at `v`. It is proportional to the difference
+    /// of inverse distances, hence to the difference of rows.
     pub(super) fn circle_of_confusion(&self, v: f32) -> f32 {
         0.045 * self.blur * (v - SUBJECT_V).abs()
     }
 
-    /// Ground coordinates of a span of a row: `screen.x` holds its columns, `screen.y` its row.
+    /// Ground coordinates of a span of a row; `screen.x` contains its columns, `screen.y` its row.
     pub(super) fn ground(&self, screen: &TexCoords) -> TexCoords {
         let v = screen.y[0];
         let height = (SUBJECT_V - self.horizon).max(0.05);

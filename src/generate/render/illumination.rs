@@ -55,7 +55,7 @@ fn lit(lighting: &Lighting, at: &TexCoords, pool: &ScalarSpan, gobo: &ScalarSpan
 /// Transmission of the key light through a gobo: window, blinds, leaves or water ripples.
 fn gobo(lighting: &Lighting, u: &ScalarSpan, v: &ScalarSpan, footprint: f32, seed: u32) -> ScalarSpan {
     let Some(gobo) = lighting.gobo else { return [1.0; super::span::SPAN] };
-    // Light from the left projects the window to the right, sheared that way.
+    // Light from the left projects the window to the right, sheared to that side.
     let lean = if lighting.side > 0.0 { -1.0 } else { 1.0 };
     let soft = 0.012 + 0.03 * lighting.softness + footprint;
     let inside = |value: f32, half: f32, soft: f32| ((half - value.abs()) / soft + 0.5).clamp(0.0, 1.0);

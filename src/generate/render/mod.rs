@@ -1,8 +1,7 @@
 //! Renders a scene to RGBA8: background, ground with reflections, prop, air, sprites and grading.
 //!
-//! All shading is `f32` in linear light, one [`span`] of a row at a time. Rows are independent, so the output does not depend
-//! on the number of threads. Coordinates are in picture heights, so every size shows the same scene; small pictures are
-//! supersampled.
+//! All shading is `f32` in linear light, one [`span`] of a row at a time. Rows are independent, so the output does not
+//! depend on threads. Coordinates are in picture heights, so every size shows one scene; small ones are supersampled.
 
 mod air;
 mod camera;
@@ -37,13 +36,12 @@ struct Renderer<'a> {
     scene: &'a Scene,
     camera: Camera,
     aspect: f32,
-    /// The background, and its blurred copy that a glossy ground reflects.
+    /// The background, and a blurred copy for reflections in a glossy ground.
     plate: Plate,
     mirrored: Option<Plate>,
     sprites: Vec<Sprite>,
 }
 
-/// Renders `scene` to opaque RGBA8.
 pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     let (width, height) = (size.width as usize, size.height as usize);
     let mut pixels = vec![0; size.area() * 4];
@@ -76,9 +74,9 @@ pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     Frame::new(size, pixels.into())
 }
 
-/// Encodes linear light as sRGB with half a step of dither noise either way, against banding.
+/// Encodes linear light as sRGB, with half a step of dither noise in both directions against banding.
 ///
-/// `1.055 x^(1/2.4) - 0.055` is close to a sum of roots; within a step of 255.
+/// `1.055 x^(1/2.4) - 0.055` is approximated by a sum of roots, within a step of 255.
 fn encode_srgb8(light: Rgb, x: usize, y: usize) -> [u8; 4] {
     let noise = random(x as i32, y as i32, 0x00D1_7E12);
     let [red, green, blue] = [0.0_f32, 0.37, 0.71].map(|moved| {
@@ -190,7 +188,7 @@ impl<'a> Renderer<'a> {
                 row[first..end].copy_from_slice(&plane[..end - first]);
             }
         }
-        // Distant lights are hidden by the ground.
+        // The ground hides distant lights.
         let (distant, near): (Vec<&Sprite>, Vec<&Sprite>) =
             self.sprites.iter().partition(|sprite| sprite.behind_ground);
         if ground_coverage < 1.0 {
@@ -256,7 +254,7 @@ impl<'a> Renderer<'a> {
             color.mix_uniform(&reflection, share);
         }
         if matches!(scene.background, Background::View(_)) {
-            // Aerial perspective where the ground reaches the horizon; the ground of a room ends at a wall.
+            // Aerial perspective on a ground that reaches the horizon; the ground of a room ends at a wall.
             let open = scene.edge - scene.horizon < 0.15;
             let haze = if open { 0.75 * exp_falloff(away / 0.05) } else { 0.12 * exp_falloff(away / 0.05) };
             color.mix_color(far, &[haze; SPAN]);
@@ -300,7 +298,7 @@ fn shoulder(light: f32) -> f32 {
     light.min(0.7) + 0.3 * over / (1.0 + over)
 }
 
-/// Shades a background that is not a view: sweep, gradient or wall; `at` in (u, v).
+/// Shades a background other than a view: sweep, gradient or wall; `at` in (u, v).
 fn shade_background(scene: &Scene, at: &TexCoords) -> RgbSpan {
     let lighting: &Lighting = &scene.lighting;
     let mut light = match &scene.background {

@@ -1,22 +1,20 @@
 //! The out-of-focus background as a low-resolution linear image: painting, Gaussian blur, cubic B-spline sampling.
 //!
-//! Out of focus there is no fine detail, so the grid is fixed whatever the size of the picture; the B-spline hides it.
-//! Glossy grounds reflect the same image.
+//! Out of focus there is no fine detail, so the grid is independent of the picture's size, and the B-spline hides it.
+//! Glossy grounds reflect this image.
 //!
-//! Shapes are filled analytically rather than by `tiny-skia`: its pixmaps and masks hold 8 bits, its colours end at 1
-//! (windows and lamps are brighter), and it has neither edges of a given softness nor a blur.
+//! Shapes are filled analytically instead of by `tiny-skia`: its pixmaps and masks have 8 bits, its colours end at 1
+//! (windows and lamps are brighter), and it has neither soft edges of a given width nor a blur.
 
 use super::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::Rgb;
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
-/// Grid rows.
 const ROWS: usize = 400;
-/// Maximum grid columns; a wider picture has wider cells.
+/// Maximum grid columns; wider pictures have wider cells.
 const MAX_COLUMNS: usize = 2400;
 
-/// A low-resolution background in linear light.
 pub(super) struct Plate {
     cells: Vec<Rgb>,
     columns: usize,
@@ -127,14 +125,12 @@ impl Plate {
     }
 }
 
-/// A row interpolated between the rows of a plate.
 pub(super) struct Row {
     cells: Vec<Rgb>,
     aspect: f32,
 }
 
 impl Row {
-    /// Cubic B-spline samples at `u`.
     pub(super) fn sample(&self, u: &ScalarSpan) -> RgbSpan {
         let columns = self.cells.len();
         let scale = columns as f32 / self.aspect;
@@ -157,7 +153,6 @@ impl Row {
         light
     }
 
-    /// Mean colour.
     pub(super) fn mean(&self) -> Rgb {
         let count = self.cells.len() as f32;
         let sum = self.cells.iter().fold([0.0_f32; 3], |sum, cell| std::array::from_fn(|c| sum[c] + cell[c]));
@@ -165,7 +160,6 @@ impl Row {
     }
 }
 
-/// Weights of the uniform cubic B-spline.
 #[inline(always)]
 fn spline(t: f32) -> [f32; 4] {
     let rest = 1.0 - t;

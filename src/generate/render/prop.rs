@@ -13,7 +13,7 @@ use crate::generate::surface::Surface;
 pub(in crate::generate) const PODIUM_TOP: f32 = 0.845;
 const PODIUM_HALF_WIDTH: f32 = 0.46;
 const PODIUM_HALF_DEPTH: f32 = 0.062;
-/// Height of its side in the picture.
+/// Height of the podium's side in the picture.
 const PODIUM_HEIGHT: f32 = 0.085;
 /// The shelf's upper face, from its far to its near edge, and its front.
 pub(in crate::generate) const SHELF_BACK: f32 = 0.775;
@@ -37,7 +37,7 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
     let lighting = &scene.lighting;
     let pixel = camera.pixel.max(0.0008);
     let reach = per_pixel(|i| (1.0 - (at.x[i] / PODIUM_HALF_WIDTH).powi(2)).max(0.0).sqrt());
-    // Its shadow on the ground: contact shadow all around, offset away from the light.
+    // Shadow on the ground: a contact shadow all around, offset away from the light.
     let low = PODIUM_TOP + PODIUM_HEIGHT;
     light.scale(&per_pixel(|i| {
         let (x, y) =
@@ -94,7 +94,7 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
     let lighting = &scene.lighting;
     let coverage = |value: f32| (value / camera.pixel.max(0.0008) + 0.5).clamp(0.0, 1.0);
     let base = SHELF_FRONT + SHELF_THICKNESS;
-    // Ambient occlusion on the wall above the board, its shadow below.
+    // Ambient occlusion on the wall above the board; its shadow below.
     if v < SHELF_BACK + 0.01 {
         light.scale(&[1.0 - 0.25 * exp_falloff((SHELF_BACK - v).max(0.0) / 0.03); SPAN]);
     } else if v > base - 0.01 {

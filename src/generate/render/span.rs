@@ -6,7 +6,6 @@ use backdrop_kernels::noise::{Fbm, cpu};
 /// Pixels in a span.
 pub(super) const SPAN: usize = 256;
 
-/// One value per pixel.
 pub(super) type ScalarSpan = [f32; SPAN];
 
 /// Linear RGB, one plane per channel.
@@ -70,7 +69,6 @@ impl RgbSpan {
     }
 }
 
-/// Evaluates `value` at each pixel.
 #[inline(always)]
 pub(super) fn per_pixel(value: impl Fn(usize) -> f32) -> ScalarSpan {
     let mut plane = [0.0; SPAN];
@@ -97,8 +95,8 @@ pub(super) struct TexCoords {
 }
 
 impl TexCoords {
-    /// Filter width in coordinates scaled by `scale`. Slightly less than the longer side: detail along the shorter side stays
-    /// visible, and waves along the longer one still fade early enough.
+    /// Filter width in coordinates scaled by `scale`. Slightly less than the longer side of the footprint: detail along
+    /// the shorter side stays visible, and waves along the longer side still fade early enough.
     fn footprint(&self, [across, down]: [f32; 2]) -> f32 {
         let (x, y) = (self.footprint[0] * across, self.footprint[1] * down);
         x.max(y) * 0.7 + x.min(y) * 0.3
@@ -116,7 +114,7 @@ impl TexCoords {
         out
     }
 
-    /// Turbulence: the same with the absolute value of each octave.
+    /// Turbulence: as [`Self::fbm`], with the absolute value of each octave.
     pub(super) fn turbulence(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32) -> ScalarSpan {
         let (x, y) = self.scaled(scale);
         let mut out = [0.0; SPAN];
@@ -132,7 +130,7 @@ impl TexCoords {
         per_pixel(|at| 1.8 * (here[at] - there[at]))
     }
 
-    /// Fine speckle, faded out where it would be finer than a pixel.
+    /// Fine speckle, faded out if it is finer than a pixel.
     pub(super) fn grain(&self, scale: f32, seed: u32) -> ScalarSpan {
         self.fbm([scale; 2], seed, 2, 0.8)
     }
@@ -145,7 +143,7 @@ impl TexCoords {
         cells
     }
 
-    /// Visibility of detail of size `1 / scale`: 1 near, 0 where it is finer than a pixel.
+    /// Visibility of detail of size `1 / scale`: 1 near, 0 if it is finer than a pixel.
     pub(super) fn visibility(&self, scale: f32) -> f32 {
         ((0.7 - self.footprint([scale; 2])) / 0.5).clamp(0.0, 1.0)
     }
@@ -162,7 +160,7 @@ impl TexCoords {
         }
     }
 
-    /// Rotated by the angle with this sine and cosine.
+    /// The coordinates rotated by the angle with this sine and cosine.
     pub(super) fn rotated(&self, sine: f32, cosine: f32) -> Self {
         let [x, y] = self.footprint;
         Self {

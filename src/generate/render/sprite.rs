@@ -7,16 +7,16 @@ use crate::generate::linear_rgb::Rgb;
 pub(super) struct Sprite {
     /// Centre, in (u, v).
     pub(super) at: [f32; 2],
-    /// Half its width and height.
+    /// Half of width and height.
     pub(super) half_size: [f32; 2],
-    /// Sine and cosine of its rotation.
+    /// Sine and cosine of the rotation.
     pub(super) rotation: [f32; 2],
     pub(super) color: Rgb,
     pub(super) share: f32,
-    /// Width of its antialiased edge.
+    /// Width of the antialiased edge.
     pub(super) soft: f32,
     pub(super) shape: SpriteShape,
-    /// Behind the edge of the ground rather than in front of the scene.
+    /// Whether it is behind the edge of the ground instead of in front of the scene.
     pub(super) behind_ground: bool,
 }
 
@@ -27,9 +27,8 @@ pub(super) enum SpriteShape {
     /// An opaque ellipse.
     Round,
     Square,
-    /// A bubble.
     Ring,
-    /// Additive light that falls off to its edge.
+    /// Additive light that falls off to the edge.
     Glow,
 }
 
@@ -38,8 +37,8 @@ impl Sprite {
         self.half_size[0].hypot(self.half_size[1]) + self.soft
     }
 
-    /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` the distance between pixels, `visible` the
-    /// unoccluded share.
+    /// Draws the sprite's part of the row at `v`. `left` is the u of the first pixel, `step` the distance between
+    /// pixels, `visible` the unoccluded share.
     pub(super) fn draw(&self, v: f32, left: f32, step: f32, rows: &mut [Vec<f32>; 3], visible: f32) {
         let reach = self.reach();
         let dy = v - self.at[1];

@@ -1,4 +1,4 @@
-//! Chooses the background: a view, a wall, a gradient or seamless paper.
+//! Selects the background: a view, a wall, a gradient or seamless paper.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the vocabulary grows; what has no rule of its own gets the usual")]
 
@@ -13,7 +13,7 @@ use crate::generate::vocabulary::{LightStyle, Mood, Tone};
 /// Paper of the neutral studio.
 const PAPER: u32 = 0xE6_E5_E2;
 
-/// Paper colours by mood; of several moods the first in this list wins.
+/// Paper colours by mood; of several moods the first in this list applies.
 const MOOD_PAPERS: [(Mood, u32); 13] = [
     (Mood::Luxury, 0x2A_26_24),
     (Mood::Moody, 0x4A_4C_50),
@@ -30,7 +30,7 @@ const MOOD_PAPERS: [(Mood, u32); 13] = [
     (Mood::Vintage, 0xD8_C4_A0),
 ];
 
-/// Colour of seamless paper: the first named colour, or that of mood and tone.
+/// Colour of seamless paper: the first named colour, or the colour of mood and tone.
 fn paper(parsed: &ParsedPrompt) -> Rgb {
     let own = MOOD_PAPERS.iter().find(|(mood, _)| has_mood(parsed, *mood)).map_or(PAPER, |(_, paper)| *paper);
     let mut color = parsed.colors.first().copied().unwrap_or(srgb(own));
@@ -132,7 +132,7 @@ pub(super) fn background(parsed: &ParsedPrompt, seed: u32) -> Background {
             | Mood::Winter => {}
         }
     }
-    // Only a ground: a plain wall of a matching colour, far behind it.
+    // A ground alone: a plain wall of a matching colour, far behind it.
     match &parsed.ground {
         Some(noun) => match outdoors(noun.material) {
             Some(place) if parsed.colors.is_empty() => view(place, Hour::Day, 0.4),
@@ -162,7 +162,7 @@ pub(super) fn background(parsed: &ParsedPrompt, seed: u32) -> Background {
     }
 }
 
-/// The place whose ground is of this material.
+/// The place whose ground has this material.
 pub(super) fn outdoors(material: Option<Material>) -> Option<Place> {
     match material? {
         Material::Sand => Some(Place::Beach),

@@ -1,4 +1,4 @@
-//! Chooses the colour grading from moods and tones.
+//! Selects the colour grading by moods and tones.
 
 use crate::generate::linear_rgb::product;
 use crate::generate::prompt::ParsedPrompt;

@@ -1,4 +1,4 @@
-//! Chooses the ground and how far it extends.
+//! Selects the ground and its extent.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the vocabulary grows; what has no rule of its own gets the usual")]
 
@@ -11,7 +11,7 @@ use crate::generate::scene::{Background, Place};
 use crate::generate::surface::{Finish, Material, Species, Surface};
 use crate::generate::vocabulary::Mood;
 
-/// The ground that the prompt names, or the usual one for the background.
+/// The ground named by the prompt, or the background's usual ground.
 pub(super) fn ground(parsed: &ParsedPrompt, background: &Background, seed: u32) -> Option<Surface> {
     if parsed.no_ground {
         return None;
@@ -101,7 +101,7 @@ pub(super) fn ground_extent(background: &Background, ground: Option<&Surface>) -
             | Place::Autumn
             | Place::Blossom
             | Place::Street => {
-                // A table outdoors ends before the open ground does.
+                // A table outdoors ends before the open ground.
                 let open = ground.is_some_and(|ground| outdoors(Some(ground.material)).is_some());
                 if open { (0.6, 0.53) } else { (0.7, 0.38) }
             }

@@ -1,4 +1,4 @@
-//! Chooses the lighting: key and ambient light, direction, softness, gobos, neon.
+//! Selects the lighting: key and ambient light, direction, softness, gobos, neon.
 
 use super::has_mood;
 use super::surface::neon_colors;
@@ -7,7 +7,7 @@ use crate::generate::prompt::ParsedPrompt;
 use crate::generate::scene::{Background, Gobo, Hour, Lighting, Place, View};
 use crate::generate::vocabulary::{LightDirection, LightStyle, Mood, ShadowStyle};
 
-/// Lighting of a scene: the default of the background, then light styles, moods, direction and shadows of the prompt.
+/// Lighting of a scene: the background's default, then light styles, moods, direction and shadows of the prompt.
 pub(super) fn lighting(parsed: &ParsedPrompt, background: &Background) -> Lighting {
     let mut lighting = Lighting {
         key: [0.74; 3],
@@ -139,7 +139,6 @@ pub(super) fn lighting(parsed: &ParsedPrompt, background: &Background) -> Lighti
     lighting
 }
 
-/// Colour of daylight by time of day.
 fn hour_tint(hour: Hour) -> Rgb {
     match hour {
         Hour::Day => [1.0, 1.0, 1.0],

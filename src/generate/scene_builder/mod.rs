@@ -1,4 +1,4 @@
-//! Builds a scene from a parsed prompt: explicit contents first, defaults for everything left open.
+//! Builds a scene from a parsed prompt: explicit contents first, then defaults for the rest.
 
 mod background;
 mod grade;
@@ -19,7 +19,7 @@ use ground::{ground, ground_extent};
 use light::lighting;
 use surface::prop_surface;
 
-/// Builds the scene of a parsed prompt; random choices follow from `seed`.
+/// Builds the scene of a parsed prompt; `seed` determines random choices.
 pub(super) fn scene(parsed: &ParsedPrompt, seed: u32) -> Scene {
     let background = background(parsed, seed);
     let ground = ground(parsed, &background, seed);
@@ -65,7 +65,7 @@ pub(super) fn grounding(scene: &Scene) -> Grounding {
     };
     let tint = mix([1.0; 3], as_tint(product(light, scene.grade.tint)), 0.85).map(|value| value.clamp(0.3, 2.5));
     let away: f32 = if lighting.backlit { 1.0 } else { -0.55 };
-    // A light from the left casts shadows to the right; one from the front, away from the viewer.
+    // A light from the left casts shadows to the right; a light from the front casts them away from the viewer.
     let angle = away.atan2(-lighting.side).to_degrees().rem_euclid(360.0);
     let length = ((1.0 - lighting.height) * 0.95).clamp(0.05, 0.9)
         * (0.45 + 0.55 * lighting.side.abs().max(if lighting.backlit { 0.8 } else { 0.0 }));

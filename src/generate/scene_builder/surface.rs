@@ -6,7 +6,7 @@ use crate::generate::scene::Background;
 use crate::generate::surface::{Material, Surface};
 use crate::generate::vocabulary::Tone;
 
-/// The surface of a noun phrase; `own` is the material when neither material nor colour is named.
+/// The surface of a noun phrase; `own` is the material if neither material nor colour is named.
 pub(super) fn surface(noun: &NounPhrase, own: Material, seed: u32) -> Surface {
     let material = noun.material.unwrap_or(if noun.colors.is_empty() { own } else { Material::Plain });
     let tone = match noun.tone {
@@ -36,7 +36,7 @@ pub(super) fn prop_surface(noun: &NounPhrase, background: &Background, seed: u32
     }
 }
 
-/// Neon colours: those of the light, else those of the scene, else magenta and cyan.
+/// Neon colours: of the light, else of the scene, else magenta and cyan.
 pub(super) fn neon_colors(parsed: &ParsedPrompt) -> Vec<Rgb> {
     let named: Vec<Rgb> = parsed.light_colors.iter().chain(&parsed.colors).copied().collect();
     match named[..] {

@@ -1,4 +1,4 @@
-//! API key of an image API: sent in one header, redacted from everything printed or logged.
+//! API key of an image API: sent in one header, redacted in everything printed or logged.
 
 use http::HeaderValue;
 use std::fmt;
@@ -10,7 +10,7 @@ pub(super) struct ApiKey {
 }
 
 impl ApiKey {
-    /// The key `text`; `None` when empty or not valid in a header.
+    /// The key `text`; `None` when empty or invalid in a header.
     pub(super) fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut header = HeaderValue::from_str(&format!("Bearer {text}")).ok().filter(|_| !text.is_empty())?;

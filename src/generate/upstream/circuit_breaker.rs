@@ -1,36 +1,31 @@
 //! Circuit breaker: suspends calls to an image API after repeated failures.
 //!
-//! Closed, it counts failures in a row; at [`FAILURE_THRESHOLD`] it opens and refuses calls. After the pause it is half
-//! open: one probe call is let through, whose outcome closes it or opens it again.
+//! Closed, it counts consecutive failures; at [`FAILURE_THRESHOLD`] it opens and refuses calls. After the pause it is
+//! half open: it permits one probe call, whose outcome closes or reopens it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures in a row that open it.
+/// Consecutive failures that open it.
 pub(super) const FAILURE_THRESHOLD: u32 = 5;
 
-/// How long it stays open.
+/// Time that it stays open.
 pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
     pause: Duration,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
-    Closed {
-        failures: u32,
-    },
-    Open {
-        until: Instant,
-    },
-    /// One probe call is in progress.
+enum BreakerState {
+    Closed { failures: u32 },
+    Open { until: Instant },
     HalfOpen,
 }
 
-/// Permission for one call. Dropped without an outcome it leaves the state as it was.
+/// Permission for one call. Dropped without an outcome, it leaves the state unchanged.
 #[derive(Debug)]
 #[must_use = "the outcome of the call has to be reported"]
 pub(super) struct Permit<'a> {
@@ -41,55 +36,53 @@ pub(super) struct Permit<'a> {
 
 impl CircuitBreaker {
     pub(super) const fn new(pause: Duration) -> Self {
-        Self { pause, state: Mutex::new(State::Closed { failures: 0 }) }
+        Self { pause, state: Mutex::new(BreakerState::Closed { failures: 0 }) }
     }
 
     /// Permits a call.
     ///
     /// # Errors
-    /// How long to wait, when open.
+    /// The time to wait, when open.
     pub(super) fn acquire(&self, now: Instant) -> Result<Permit<'_>, Duration> {
         let mut state = self.lock();
         let is_probe = match *state {
-            State::Closed { .. } => false,
-            State::Open { until } if now >= until => {
-                *state = State::HalfOpen;
+            BreakerState::Closed { .. } => false,
+            BreakerState::Open { until } if now >= until => {
+                *state = BreakerState::HalfOpen;
                 true
             }
-            State::Open { until } => return Err(until - now),
-            // The probe's outcome is not known yet.
-            State::HalfOpen => return Err(Duration::from_secs(1)),
+            BreakerState::Open { until } => return Err(until - now),
+            // The probe's outcome is unknown.
+            BreakerState::HalfOpen => return Err(Duration::from_secs(1)),
         };
         Ok(Permit { breaker: self, is_probe, is_reported: false })
     }
 
     /// Never held across an await; a poisoned state is still consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Permit<'_> {
-    /// Reports success.
     pub(super) fn succeeded(mut self) {
         self.is_reported = true;
-        *self.breaker.lock() = State::Closed { failures: 0 };
+        *self.breaker.lock() = BreakerState::Closed { failures: 0 };
     }
 
-    /// Reports a failure.
     pub(super) fn failed(mut self, now: Instant) {
         self.is_reported = true;
         let mut state = self.breaker.lock();
         let failures = match *state {
-            State::Closed { failures } => failures + 1,
-            State::HalfOpen if self.is_probe => FAILURE_THRESHOLD,
-            // A late failure of a call from before it opened.
-            State::Open { .. } | State::HalfOpen => return,
+            BreakerState::Closed { failures } => failures + 1,
+            BreakerState::HalfOpen if self.is_probe => FAILURE_THRESHOLD,
+            // A late failure of a call from before the opening.
+            BreakerState::Open { .. } | BreakerState::HalfOpen => return,
         };
         *state = if failures >= FAILURE_THRESHOLD {
-            State::Open { until: now + self.breaker.pause }
+            BreakerState::Open { until: now + self.breaker.pause }
         } else {
-            State::Closed { failures }
+            BreakerState::Closed { failures }
         };
     }
 }
@@ -98,7 +91,7 @@ impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if self.is_probe && !self.is_reported {
             // The probe was cancelled: the next call is the probe.
-            *self.breaker.lock() = State::Open { until: Instant::now() };
+            *self.breaker.lock() = BreakerState::Open { until: Instant::now() };
         }
     }
 }

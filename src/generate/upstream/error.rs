@@ -6,22 +6,22 @@ use crate::source::FetchError;
 use http::StatusCode;
 use std::time::Duration;
 
-/// Why an image API delivered no picture. For the log; API clients only learn that the model failed.
+/// Why an image API delivered no picture, for the log. API clients only learn that the model failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// Not configured, or not for this account.
+    /// The model is not configured, or not for this account.
     #[error("not available")]
     NotOffered,
     /// The circuit breaker is open.
     #[error("suspended for {0:?} after repeated failures")]
     CircuitOpen(Duration),
-    /// The API's content policy refuses the prompt: the one failure that is the API client's.
+    /// The API's content policy refuses the prompt. This is the only failure caused by the API client.
     #[error("prompt refused: {message}")]
     PromptRefused {
         /// The API's error message.
         message: String,
     },
-    /// A status other than success.
+    /// The status is no success.
     #[error("status {status}: {message}")]
     Status {
         /// The status.
@@ -32,7 +32,7 @@ pub enum UpstreamError {
     /// The connection failed or broke.
     #[error("HTTP failed")]
     Http(#[source] reqwest::Error),
-    /// The time limit passed, retries included.
+    /// The time limit passed, including retries.
     #[error("no picture within {0:.1?}")]
     TimedOut(Duration),
     /// The response body exceeds the limit.

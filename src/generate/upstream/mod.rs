@@ -1,12 +1,11 @@
 //! HTTP client of one image API (OpenAI images protocol): deadline, retries, circuit breaker, bounded responses.
 //!
 //! One deadline covers all attempts of a call. Transient failures (429, 5xx, a broken connection) are retried at most
-//! twice, after a pause that respects `Retry-After`; other failures are not. Repeated failures open the [`circuit_breaker`],
-//! except those that are about one request (400, 413, 422, a refused prompt) and timeouts of calls that had less than 30 s
-//! ([`FAIR_TIME`]), or half of the timeout where that is less.
-//! Redirects are not followed, so that the API key only goes to the configured address. Responses are read up to a bound;
-//! a picture at another address is fetched with the checks of a client's URL, and accepted after complete decoding
-//! ([`verify`]).
+//! twice, after a pause that respects `Retry-After`; other failures are not retried. Repeated failures open the
+//! [`circuit_breaker`]. Two kinds do not count: failures of a single request (400, 413, 422, a refused prompt), and
+//! timeouts of calls that had less than 30 s ([`FAIR_TIME`]), and less than half of the timeout. Redirects are not
+//! followed, so that the API key only goes to the configured address. Responses are read up to a bound. A picture at
+//! another address is fetched with the checks of a client's URL, and accepted after complete decoding ([`verify`]).
 
 mod api_key;
 mod circuit_breaker;
@@ -32,15 +31,15 @@ use reqwest::{Client, Response};
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
-/// Attempts after the first.
+/// Maximum number of retries.
 const RETRIES: u32 = 2;
-/// Mean pause before the first retry; twice as long before the second.
+/// Mean pause before the first retry, doubled before the second.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// A timeout counts as a failure of an API that had this time, or half of its own timeout where that is less.
+/// A timeout counts as the API's failure if the call had this time, or half of the API's timeout if that is less.
 const FAIR_TIME: Duration = Duration::from_secs(30);
-/// Bound of a response: a picture in base64 and the JSON around it.
+/// Maximum size of a response: a picture in base64 and the JSON around it.
 const MAX_RESPONSE_BYTES: usize = PICTURE_LIMITS.max_bytes / 3 * 4 + (64 << 10);
-/// Bytes of an error response that are read, and characters of it that are logged.
+/// Bytes read of an error response, and characters of it that are logged.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 const MAX_ERROR_CHARS: usize = 500;
 
@@ -57,11 +56,11 @@ pub(super) struct Upstream {
     breaker: CircuitBreaker,
 }
 
-/// One call, recorded in the metrics when dropped: a cancelled one too.
+/// A call, recorded in the metrics when dropped, even if cancelled.
 struct Call {
     model: &'static str,
     began: Instant,
-    /// Whether a request was sent; calls without one have no duration.
+    /// Whether a request was sent; calls without a request have no duration.
     sent: bool,
     outcome: &'static str,
 }
@@ -72,10 +71,10 @@ impl Drop for Call {
     }
 }
 
-/// A failed attempt, and whether to retry.
+/// A failed attempt, and whether to retry it.
 struct FailedAttempt {
     error: UpstreamError,
-    /// `Some` for transient failures, with the `Retry-After` of the response, if any.
+    /// `Some` for transient failures, with the response's `Retry-After`, if any.
     retry: Option<Option<Duration>>,
 }
 
@@ -105,7 +104,6 @@ impl Upstream {
         Some(Self { id, config, sizes, address, key, client, fetcher, breaker })
     }
 
-    /// The supported size with the nearest aspect ratio.
     pub(super) fn size_for(&self, canvas: crate::image::Size) -> Option<PictureSize> {
         PictureSize::nearest(&self.sizes, canvas)
     }
@@ -133,7 +131,7 @@ impl Upstream {
         let began = call.began;
         let limit = self.config.timeout.min(deadline.saturating_duration_since(began));
         if limit.is_zero() {
-            // The time was spent elsewhere: not a failure of this API, so the breaker does not count it.
+            // The time was spent elsewhere: the breaker does not count it as a failure of this API.
             return Err(UpstreamError::TimedOut(limit));
         }
         let permit = self.breaker.acquire(began).map_err(UpstreamError::CircuitOpen)?;
@@ -141,7 +139,7 @@ impl Upstream {
         let result = timeout(limit, self.with_retries(prompt, size, began + limit)).await;
         let result = match result {
             Err(_) => Err(UpstreamError::TimedOut(limit)),
-            // The fetch had what was left of the call's time.
+            // The fetch had the rest of the call's time.
             Ok(Err(UpstreamError::Fetch(FetchError::TimedOut(_)))) if began.elapsed() >= limit => {
                 Err(UpstreamError::TimedOut(limit))
             }
@@ -150,11 +148,11 @@ impl Upstream {
         match &result {
             // An API that refuses prompts is healthy.
             Ok(_) | Err(UpstreamError::PromptRefused { .. }) => permit.succeeded(),
-            // So is one whose answer is about this request: other accounts keep their access to it.
+            // So is an API whose response concerns this request: other accounts keep their access.
             Err(UpstreamError::Status { status, .. }) if matches!(status.as_u16(), 400 | 413 | 422) => {
                 permit.succeeded();
             }
-            // An earlier API or the service itself used up the request's time: this API may be healthy.
+            // An earlier API or the service itself used the request's time: this API may be healthy.
             Err(UpstreamError::TimedOut(_)) if limit < FAIR_TIME.min(self.config.timeout / 2) => {
                 drop(permit);
             }
@@ -181,7 +179,7 @@ impl Upstream {
                 Err(failed) => failed,
             };
             let Some(least) = retry.filter(|_| retries_left > 0) else { return Err(error) };
-            // Random jitter, so that requests that were refused together do not return together.
+            // Random jitter, so that requests refused together do not return together.
             let wait = least.unwrap_or_default().max(pause.mul_f64(0.5 + rand::random::<f64>()));
             if wait >= end.saturating_duration_since(Instant::now()) {
                 return Err(error);
@@ -241,8 +239,8 @@ impl Upstream {
         line.chars().filter(|c| !c.is_control()).take(MAX_ERROR_CHARS).collect()
     }
 
-    /// Fetches a picture by the address in a response. The operator does not vouch for that address, so it gets the checks of
-    /// a client's URL.
+    /// Fetches a picture by the address in a response. The operator does not vouch for the address, so it gets the
+    /// checks of a client's URL.
     async fn fetch(&self, address: &str, end: Instant) -> Result<Bytes, UpstreamError> {
         let url = SourceUrl::parse(address).map_err(UpstreamError::Address)?;
         let left = end.saturating_duration_since(Instant::now());
@@ -260,7 +258,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds.into()))
 }
 
-/// Reads at most `limit` bytes of a body; the flag says whether it is complete.
+/// Reads at most `limit` bytes of a body; the flag is whether it is complete.
 async fn read(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {

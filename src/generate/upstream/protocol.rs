@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// Path of the endpoint, appended to the base address.
 pub(super) const PATH: &str = "/v1/images/generations";
 
-/// The request body.
 #[derive(Serialize)]
 pub(super) struct ImageRequest<'a> {
     pub(super) model: &'a str,
@@ -28,12 +27,9 @@ fn as_text<S: serde::Serializer>(size: &PictureSize, serializer: S) -> Result<S:
     serializer.collect_str(size)
 }
 
-/// The picture of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// The picture itself.
     Inline(Bytes),
-    /// Its address.
     Url(String),
 }
 
@@ -51,7 +47,7 @@ struct Image {
 /// Parses a successful response and returns its first picture.
 ///
 /// # Errors
-/// A description of what is malformed.
+/// A description of the malformed part.
 pub(super) fn parse_response(body: &[u8]) -> Result<Payload, String> {
     let Images { data } = serde_json::from_slice(body).map_err(|error| format!("not a list of images: {error}"))?;
     let Image { b64_json, url } = data.into_iter().next().ok_or("no image")?;
@@ -77,8 +73,8 @@ struct Reason {
     r#type: Option<String>,
 }
 
-/// Whether an error response refuses the prompt by content policy, as opposed to an invalid request. The protocol has no
-/// single code for that; those in use contain one of these words (`content_filter`, `contentFilter`).
+/// Whether an error response refuses the prompt by content policy instead of an invalid request. The protocol has no
+/// single code for this; codes in use contain one of these words (`content_filter`, `contentFilter`).
 pub(super) fn refuses_prompt(status: StatusCode, body: &[u8]) -> bool {
     const WORDS: [&str; 4] = ["contentpolicy", "contentfilter", "moderation", "safety"];
     let may_refuse =

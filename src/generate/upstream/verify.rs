@@ -7,11 +7,11 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Limits of a picture from an image API: the pixels of an upload, but more bytes, since a PNG of 4096×4096 exceeds the
-/// limit of uploads.
+/// Limits of a picture from an image API: the pixels of an upload, but more bytes, because a PNG of 4096×4096 exceeds
+/// the byte limit of uploads.
 pub const PICTURE_LIMITS: Limits = Limits { max_bytes: 32 << 20, max_side: 4096, max_megapixels: 17 };
 
-/// One at a time: decoding takes up to 67 MB, outside the engine's memory bound.
+/// Serialises decoding, which takes up to 67 MB outside the engine's memory bound.
 static DECODES: Semaphore = Semaphore::const_new(1);
 
 /// Decodes `bytes` with the checks of an upload and returns them when they are a complete picture.

@@ -1,31 +1,30 @@
 //! The vocabulary table: one entry per concept, with its synonyms and its meaning.
 
-use super::meaning::{Entry, LightDirection, LightStyle, Meaning, Mood, PropKind, ShadowStyle, Slot, Tone};
+use super::meaning::{Concept, LightDirection, LightStyle, Meaning, Mood, PropKind, ShadowStyle, Slot, Tone};
 use crate::generate::scene::{AirEffect, Gobo, Hour, Place};
 use crate::generate::surface::{Finish, Material, Species};
 
-const fn entry(words: &'static [&'static str], meaning: Meaning) -> Entry {
-    Entry { words, meaning }
+const fn concept(words: &'static [&'static str], meaning: Meaning) -> Concept {
+    Concept { words, meaning }
 }
 
-const fn ground(words: &'static [&'static str], material: Material) -> Entry {
-    entry(words, Meaning::Material(material, false))
+const fn ground(words: &'static [&'static str], material: Material) -> Concept {
+    concept(words, Meaning::Material(material, false))
 }
 
-const fn wall(words: &'static [&'static str], material: Material) -> Entry {
-    entry(words, Meaning::Material(material, true))
+const fn wall(words: &'static [&'static str], material: Material) -> Concept {
+    concept(words, Meaning::Material(material, true))
 }
 
-const fn place(words: &'static [&'static str], place: Place) -> Entry {
-    entry(words, Meaning::Place(place))
+const fn place(words: &'static [&'static str], place: Place) -> Concept {
+    concept(words, Meaning::Place(place))
 }
 
-const fn color(words: &'static [&'static str], code: u32) -> Entry {
-    entry(words, Meaning::Color(code))
+const fn color(words: &'static [&'static str], code: u32) -> Concept {
+    concept(words, Meaning::Color(code))
 }
 
-/// All concepts.
-pub(in crate::generate) const ENTRIES: &[Entry] = &[
+pub(in crate::generate) const CONCEPTS: &[Concept] = &[
     // Stone, masonry.
     ground(&["marble", "marbled", "carrara", "calacatta", "quartz"], Material::Marble),
     ground(&["onyx", "agate"], Material::Onyx),
@@ -107,23 +106,23 @@ pub(in crate::generate) const ENTRIES: &[Entry] = &[
     ground(&["water", "pool", "puddle", "water surface"], Material::Water),
     ground(&["ice", "icy", "frozen"], Material::Ice),
     // Surfaces.
-    entry(&["floor", "ground", "surface", "flooring"], Meaning::Slot(Slot::Ground)),
-    entry(
+    concept(&["floor", "ground", "surface", "flooring"], Meaning::Slot(Slot::Ground)),
+    concept(
         &["table", "tabletop", "desk", "counter", "countertop", "worktop", "bench", "workbench"],
         Meaning::Slot(Slot::Table),
     ),
-    entry(&["wall", "panelling", "panel", "facade"], Meaning::Slot(Slot::Wall)),
-    entry(&["backdrop", "background", "backgrounds"], Meaning::Slot(Slot::Backdrop)),
-    entry(
+    concept(&["wall", "panelling", "panel", "facade"], Meaning::Slot(Slot::Wall)),
+    concept(&["backdrop", "background", "backgrounds"], Meaning::Slot(Slot::Backdrop)),
+    concept(
         &["podium", "pedestal", "plinth", "platform", "stand", "display stand", "cylinder"],
         Meaning::Prop(PropKind::Podium),
     ),
-    entry(&["shelf", "shelves", "ledge", "windowsill", "mantelpiece"], Meaning::Prop(PropKind::Shelf)),
+    concept(&["shelf", "shelves", "ledge", "windowsill", "mantelpiece"], Meaning::Prop(PropKind::Shelf)),
     // Places.
-    entry(&["sky", "blue sky", "heaven"], Meaning::Sky(0.35)),
-    entry(&["cloud", "cloudy", "cloudy sky", "clouds"], Meaning::Sky(0.62)),
-    entry(&["overcast", "storm", "stormy", "thunderstorm", "grey sky"], Meaning::Sky(0.95)),
-    entry(&["clear sky", "cloudless sky", "cloudless"], Meaning::Sky(0.0)),
+    concept(&["sky", "blue sky", "heaven"], Meaning::Sky(0.35)),
+    concept(&["cloud", "cloudy", "cloudy sky", "clouds"], Meaning::Sky(0.62)),
+    concept(&["overcast", "storm", "stormy", "thunderstorm", "grey sky"], Meaning::Sky(0.95)),
+    concept(&["clear sky", "cloudless sky", "cloudless"], Meaning::Sky(0.0)),
     place(
         &["space", "galaxy", "star", "stars", "starry", "cosmos", "universe", "nebula", "starry sky", "milky way"],
         Place::Space,
@@ -167,14 +166,14 @@ pub(in crate::generate) const ENTRIES: &[Entry] = &[
     place(&["smoke backdrop", "ink", "smoky backdrop"], Place::Smoke),
     place(&["fire", "flame", "fireplace", "bonfire", "campfire", "blaze"], Place::Fire),
     // Times of day.
-    entry(&["sunset", "sundown", "evening sun"], Meaning::Hour(Hour::Sunset)),
-    entry(&["golden hour", "golden light", "late afternoon", "evening"], Meaning::Hour(Hour::Golden)),
-    entry(&["dawn", "sunrise", "morning", "daybreak"], Meaning::Hour(Hour::Dawn)),
-    entry(&["dusk", "twilight", "blue hour"], Meaning::Hour(Hour::Dusk)),
-    entry(&["night", "midnight", "nighttime", "nocturnal"], Meaning::Hour(Hour::Night)),
-    entry(&["day", "daylight", "daytime", "noon", "midday"], Meaning::Hour(Hour::Day)),
+    concept(&["sunset", "sundown", "evening sun"], Meaning::Hour(Hour::Sunset)),
+    concept(&["golden hour", "golden light", "late afternoon", "evening"], Meaning::Hour(Hour::Golden)),
+    concept(&["dawn", "sunrise", "morning", "daybreak"], Meaning::Hour(Hour::Dawn)),
+    concept(&["dusk", "twilight", "blue hour"], Meaning::Hour(Hour::Dusk)),
+    concept(&["night", "midnight", "nighttime", "nocturnal"], Meaning::Hour(Hour::Night)),
+    concept(&["day", "daylight", "daytime", "noon", "midday"], Meaning::Hour(Hour::Day)),
     // Light.
-    entry(
+    concept(
         &[
             "soft light",
             "diffuse",
@@ -188,89 +187,92 @@ pub(in crate::generate) const ENTRIES: &[Entry] = &[
         ],
         Meaning::Light(LightStyle::Soft),
     ),
-    entry(&["hard light", "harsh", "harsh light", "hard lighting", "direct light"], Meaning::Light(LightStyle::Hard)),
-    entry(&["spotlight", "spot light", "spot", "spotlit"], Meaning::Light(LightStyle::Spot)),
-    entry(&["neon", "neon light", "neon glow", "rgb light", "neon lighting"], Meaning::Light(LightStyle::Neon)),
-    entry(&["backlight", "backlit", "rim light", "back light", "contre jour"], Meaning::Light(LightStyle::Back)),
-    entry(&["sunlight", "sun", "sunny", "sunshine", "sunlit", "natural light"], Meaning::Light(LightStyle::Sun)),
-    entry(
+    concept(&["hard light", "harsh", "harsh light", "hard lighting", "direct light"], Meaning::Light(LightStyle::Hard)),
+    concept(&["spotlight", "spot light", "spot", "spotlit"], Meaning::Light(LightStyle::Spot)),
+    concept(&["neon", "neon light", "neon glow", "rgb light", "neon lighting"], Meaning::Light(LightStyle::Neon)),
+    concept(&["backlight", "backlit", "rim light", "back light", "contre jour"], Meaning::Light(LightStyle::Back)),
+    concept(&["sunlight", "sun", "sunny", "sunshine", "sunlit", "natural light"], Meaning::Light(LightStyle::Sun)),
+    concept(
         &["candlelight", "candle", "candle light", "lantern", "tungsten", "lamp light"],
         Meaning::Light(LightStyle::Candle),
     ),
-    entry(&["flash", "ring light", "flashlight"], Meaning::Light(LightStyle::Flash)),
-    entry(&["high key", "bright white"], Meaning::Light(LightStyle::HighKey)),
-    entry(&["low key", "chiaroscuro", "dim", "dimly lit"], Meaning::Light(LightStyle::LowKey)),
-    entry(
+    concept(&["flash", "ring light", "flashlight"], Meaning::Light(LightStyle::Flash)),
+    concept(&["high key", "bright white"], Meaning::Light(LightStyle::HighKey)),
+    concept(&["low key", "chiaroscuro", "dim", "dimly lit"], Meaning::Light(LightStyle::LowKey)),
+    concept(
         &["window light", "window", "window shadow", "window shade"],
         Meaning::Light(LightStyle::Through(Gobo::Window)),
     ),
-    entry(
+    concept(
         &["blind", "venetian blind", "shutter", "blind shadow", "jalousie"],
         Meaning::Light(LightStyle::Through(Gobo::Blinds)),
     ),
-    entry(
+    concept(
         &["dappled", "dappled light", "leaf shadow", "plant shadow", "palm shadow", "tree shadow", "leafy shadow"],
         Meaning::Light(LightStyle::Through(Gobo::Leaves)),
     ),
-    entry(
+    concept(
         &["caustic", "water reflection", "water ripple", "pool light", "ripple"],
         Meaning::Light(LightStyle::Through(Gobo::Ripples)),
     ),
-    entry(&["from left", "left", "from the left"], Meaning::LightFrom(LightDirection::Left)),
-    entry(&["from right", "right", "from the right"], Meaning::LightFrom(LightDirection::Right)),
-    entry(
+    concept(&["from left", "left", "from the left"], Meaning::LightFrom(LightDirection::Left)),
+    concept(&["from right", "right", "from the right"], Meaning::LightFrom(LightDirection::Right)),
+    concept(
         &["from above", "overhead", "top light", "top lit", "toplight", "overhead light"],
         Meaning::LightFrom(LightDirection::Above),
     ),
-    entry(&["from behind", "light behind"], Meaning::LightFrom(LightDirection::Behind)),
-    entry(&["from front", "front light", "frontal", "front lit"], Meaning::LightFrom(LightDirection::Front)),
-    entry(&["shadow"], Meaning::Shadow(ShadowStyle::Visible)),
-    entry(&["long shadow"], Meaning::Shadow(ShadowStyle::Long)),
-    entry(
+    concept(&["from behind", "light behind"], Meaning::LightFrom(LightDirection::Behind)),
+    concept(&["from front", "front light", "frontal", "front lit"], Meaning::LightFrom(LightDirection::Front)),
+    concept(&["shadow"], Meaning::Shadow(ShadowStyle::Visible)),
+    concept(&["long shadow"], Meaning::Shadow(ShadowStyle::Long)),
+    concept(
         &["hard shadow", "harsh shadow", "crisp shadow", "sharp shadow", "strong shadow"],
         Meaning::Shadow(ShadowStyle::Hard),
     ),
-    entry(&["soft shadow", "gentle shadow", "subtle shadow"], Meaning::Shadow(ShadowStyle::Soft)),
+    concept(&["soft shadow", "gentle shadow", "subtle shadow"], Meaning::Shadow(ShadowStyle::Soft)),
     // In the air.
-    entry(&["snowfall", "falling snow", "snowing", "snowflake", "blizzard"], Meaning::Air(AirEffect::Snowfall)),
-    entry(&["rain", "rainy", "raining", "drizzle"], Meaning::Air(AirEffect::Rain)),
-    entry(&["fog", "foggy", "mist", "misty", "haze", "hazy"], Meaning::Air(AirEffect::Fog)),
-    entry(&["smoke", "smoky", "steam", "vapour", "vapor"], Meaning::Air(AirEffect::Smoke)),
-    entry(&["confetti", "party"], Meaning::Air(AirEffect::Confetti)),
-    entry(&["petal", "rose petal", "falling petal", "flower petal"], Meaning::Air(AirEffect::Petals)),
-    entry(&["bubble", "soap bubble"], Meaning::Air(AirEffect::Bubbles)),
-    entry(&["sparkle", "glitter", "sparkling", "glittering", "shimmer"], Meaning::Air(AirEffect::Sparkle)),
-    entry(&["dust", "dusty", "dust particle", "particle"], Meaning::Air(AirEffect::Dust)),
-    entry(
+    concept(&["snowfall", "falling snow", "snowing", "snowflake", "blizzard"], Meaning::Air(AirEffect::Snowfall)),
+    concept(&["rain", "rainy", "raining", "drizzle"], Meaning::Air(AirEffect::Rain)),
+    concept(&["fog", "foggy", "mist", "misty", "haze", "hazy"], Meaning::Air(AirEffect::Fog)),
+    concept(&["smoke", "smoky", "steam", "vapour", "vapor"], Meaning::Air(AirEffect::Smoke)),
+    concept(&["confetti", "party"], Meaning::Air(AirEffect::Confetti)),
+    concept(&["petal", "rose petal", "falling petal", "flower petal"], Meaning::Air(AirEffect::Petals)),
+    concept(&["bubble", "soap bubble"], Meaning::Air(AirEffect::Bubbles)),
+    concept(&["sparkle", "glitter", "sparkling", "glittering", "shimmer"], Meaning::Air(AirEffect::Sparkle)),
+    concept(&["dust", "dusty", "dust particle", "particle"], Meaning::Air(AirEffect::Dust)),
+    concept(
         &["fairy light", "string light", "fairylight", "christmas light", "christmas"],
         Meaning::Air(AirEffect::Fairylights),
     ),
-    entry(&["balloon"], Meaning::Air(AirEffect::Balloons)),
+    concept(&["balloon"], Meaning::Air(AirEffect::Balloons)),
     // Moods.
-    entry(&["warm", "warm tone"], Meaning::Mood(Mood::Warm)),
-    entry(&["cool", "cold", "chilly", "cool tone"], Meaning::Mood(Mood::Cool)),
-    entry(&["moody", "mysterious", "gloomy", "noir"], Meaning::Mood(Mood::Moody)),
-    entry(&["airy", "bright", "fresh", "light and airy"], Meaning::Mood(Mood::Airy)),
-    entry(&["luxury", "luxurious", "elegant", "premium", "opulent"], Meaning::Mood(Mood::Luxury)),
-    entry(&["minimal", "minimalist", "minimalistic", "simple", "clean", "plain"], Meaning::Mood(Mood::Minimal)),
-    entry(&["rustic", "farmhouse", "country style"], Meaning::Mood(Mood::Rustic)),
-    entry(&["romantic", "wedding", "valentine"], Meaning::Mood(Mood::Romantic)),
-    entry(&["dramatic", "cinematic", "epic"], Meaning::Mood(Mood::Dramatic)),
-    entry(&["cozy", "cosy", "hygge", "homely"], Meaning::Mood(Mood::Cozy)),
-    entry(&["vintage", "retro", "nostalgic", "film look", "analog"], Meaning::Mood(Mood::Vintage)),
-    entry(&["futuristic", "sci fi", "tech", "high tech"], Meaning::Mood(Mood::Futuristic)),
-    entry(&["festive", "celebration", "holiday", "birthday"], Meaning::Mood(Mood::Festive)),
-    entry(&["calm", "serene", "peaceful", "zen"], Meaning::Mood(Mood::Calm)),
-    entry(&["dreamy", "ethereal", "magical"], Meaning::Mood(Mood::Dreamy)),
-    entry(&["industrial", "grunge"], Meaning::Mood(Mood::Industrial)),
-    entry(&["tropical", "exotic", "summer vibe"], Meaning::Mood(Mood::Tropical)),
-    entry(&["nordic", "scandinavian", "japandi"], Meaning::Mood(Mood::Nordic)),
-    entry(&["monochrome", "black and white", "greyscale", "grayscale", "colourless"], Meaning::Mood(Mood::Monochrome)),
-    entry(&["spring", "springtime", "easter"], Meaning::Mood(Mood::Spring)),
-    entry(&["summer", "summery"], Meaning::Mood(Mood::Summer)),
-    entry(&["winter", "wintry"], Meaning::Mood(Mood::Winter)),
+    concept(&["warm", "warm tone"], Meaning::Mood(Mood::Warm)),
+    concept(&["cool", "cold", "chilly", "cool tone"], Meaning::Mood(Mood::Cool)),
+    concept(&["moody", "mysterious", "gloomy", "noir"], Meaning::Mood(Mood::Moody)),
+    concept(&["airy", "bright", "fresh", "light and airy"], Meaning::Mood(Mood::Airy)),
+    concept(&["luxury", "luxurious", "elegant", "premium", "opulent"], Meaning::Mood(Mood::Luxury)),
+    concept(&["minimal", "minimalist", "minimalistic", "simple", "clean", "plain"], Meaning::Mood(Mood::Minimal)),
+    concept(&["rustic", "farmhouse", "country style"], Meaning::Mood(Mood::Rustic)),
+    concept(&["romantic", "wedding", "valentine"], Meaning::Mood(Mood::Romantic)),
+    concept(&["dramatic", "cinematic", "epic"], Meaning::Mood(Mood::Dramatic)),
+    concept(&["cozy", "cosy", "hygge", "homely"], Meaning::Mood(Mood::Cozy)),
+    concept(&["vintage", "retro", "nostalgic", "film look", "analog"], Meaning::Mood(Mood::Vintage)),
+    concept(&["futuristic", "sci fi", "tech", "high tech"], Meaning::Mood(Mood::Futuristic)),
+    concept(&["festive", "celebration", "holiday", "birthday"], Meaning::Mood(Mood::Festive)),
+    concept(&["calm", "serene", "peaceful", "zen"], Meaning::Mood(Mood::Calm)),
+    concept(&["dreamy", "ethereal", "magical"], Meaning::Mood(Mood::Dreamy)),
+    concept(&["industrial", "grunge"], Meaning::Mood(Mood::Industrial)),
+    concept(&["tropical", "exotic", "summer vibe"], Meaning::Mood(Mood::Tropical)),
+    concept(&["nordic", "scandinavian", "japandi"], Meaning::Mood(Mood::Nordic)),
+    concept(
+        &["monochrome", "black and white", "greyscale", "grayscale", "colourless"],
+        Meaning::Mood(Mood::Monochrome),
+    ),
+    concept(&["spring", "springtime", "easter"], Meaning::Mood(Mood::Spring)),
+    concept(&["summer", "summery"], Meaning::Mood(Mood::Summer)),
+    concept(&["winter", "wintry"], Meaning::Mood(Mood::Winter)),
     // Studio backgrounds, focus, finish.
-    entry(
+    concept(
         &[
             "studio sweep",
             "sweep",
@@ -284,9 +286,9 @@ pub(in crate::generate) const ENTRIES: &[Entry] = &[
         ],
         Meaning::Sweep,
     ),
-    entry(&["gradient", "ombre", "colour gradient", "color gradient", "duotone"], Meaning::Gradient),
-    entry(&["vignette", "vignetting", "dark corner"], Meaning::Vignette),
-    entry(
+    concept(&["gradient", "ombre", "colour gradient", "color gradient", "duotone"], Meaning::Gradient),
+    concept(&["vignette", "vignetting", "dark corner"], Meaning::Vignette),
+    concept(
         &[
             "shallow depth of field",
             "blurred",
@@ -300,18 +302,18 @@ pub(in crate::generate) const ENTRIES: &[Entry] = &[
         ],
         Meaning::Focus(1.0),
     ),
-    entry(
+    concept(
         &["sharp", "in focus", "deep focus", "crisp", "sharp background", "deep depth of field"],
         Meaning::Focus(0.0),
     ),
-    entry(&["glossy", "polished", "shiny", "gloss", "lacquered", "wet"], Meaning::Finish(Finish::Glossy)),
-    entry(&["matte", "matt", "unpolished", "honed"], Meaning::Finish(Finish::Matt)),
+    concept(&["glossy", "polished", "shiny", "gloss", "lacquered", "wet"], Meaning::Finish(Finish::Glossy)),
+    concept(&["matte", "matt", "unpolished", "honed"], Meaning::Finish(Finish::Matt)),
     // Tones and colours.
-    entry(&["dark", "deep", "darker", "black painted"], Meaning::Tone(Tone::Dark)),
-    entry(&["light", "pale", "lighter", "whitewashed", "bleached"], Meaning::Tone(Tone::Light)),
-    entry(&["pastel", "powdery"], Meaning::Tone(Tone::Pastel)),
-    entry(&["vivid", "vibrant", "saturated", "colourful", "colorful", "bold", "hot"], Meaning::Tone(Tone::Vivid)),
-    entry(&["muted", "dusty tone", "desaturated", "earthy", "faded"], Meaning::Tone(Tone::Muted)),
+    concept(&["dark", "deep", "darker", "black painted"], Meaning::Tone(Tone::Dark)),
+    concept(&["light", "pale", "lighter", "whitewashed", "bleached"], Meaning::Tone(Tone::Light)),
+    concept(&["pastel", "powdery"], Meaning::Tone(Tone::Pastel)),
+    concept(&["vivid", "vibrant", "saturated", "colourful", "colorful", "bold", "hot"], Meaning::Tone(Tone::Vivid)),
+    concept(&["muted", "dusty tone", "desaturated", "earthy", "faded"], Meaning::Tone(Tone::Muted)),
     color(&["white", "pure white"], 0xF4_F4_F2),
     color(&["black", "jet black", "pitch black"], 0x18_18_1A),
     color(&["grey", "gray", "neutral grey", "neutral gray"], 0x8C_8D_90),

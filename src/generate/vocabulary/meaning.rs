@@ -4,18 +4,17 @@ use crate::generate::linear_rgb::{Rgb, mix, saturated, scaled};
 use crate::generate::scene::{AirEffect, Gobo, Hour, Place};
 use crate::generate::surface::{Finish, Material};
 
-/// A concept of the vocabulary.
 #[derive(Debug)]
-pub(in crate::generate) struct Entry {
-    /// Synonyms: words and phrases; the first is its name.
+pub(in crate::generate) struct Concept {
+    /// Synonyms, words or phrases; the first is the concept's name.
     pub(in crate::generate) words: &'static [&'static str],
     pub(in crate::generate) meaning: Meaning,
 }
 
-/// What a concept contributes to a scene.
+/// Contribution of a concept to a scene.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::generate) enum Meaning {
-    /// Material of the ground or the wall; `true`: of the wall unless the prompt says which.
+    /// Material of the ground or the wall; `true`: of the wall unless the prompt specifies otherwise.
     Material(Material, bool),
     /// The surface that a material is for, as in "marble floor".
     Slot(Slot),
@@ -34,13 +33,11 @@ pub(in crate::generate) enum Meaning {
     Shadow(ShadowStyle),
     /// Background blur, 0 (everything sharp) to 1 (shallow depth of field).
     Focus(f32),
-    /// Seamless paper.
     Sweep,
     Gradient,
     Vignette,
 }
 
-/// A surface of the scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum Slot {
     Ground,
@@ -51,14 +48,13 @@ pub(in crate::generate) enum Slot {
     Backdrop,
 }
 
-/// What the subject stands on.
+/// Object under the subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum PropKind {
     Podium,
     Shelf,
 }
 
-/// A lighting style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum LightStyle {
     Soft,
@@ -74,7 +70,6 @@ pub(in crate::generate) enum LightStyle {
     Through(Gobo),
 }
 
-/// Where the main light comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum LightDirection {
     Left,
@@ -84,7 +79,6 @@ pub(in crate::generate) enum LightDirection {
     Front,
 }
 
-/// An adjective of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum Tone {
     Dark,
@@ -121,7 +115,6 @@ pub(in crate::generate) enum Mood {
     Winter,
 }
 
-/// How shadows look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::generate) enum ShadowStyle {
     Visible,

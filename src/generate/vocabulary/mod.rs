@@ -5,24 +5,24 @@
 mod entries;
 mod meaning;
 
-pub(super) use entries::ENTRIES;
-pub(super) use meaning::{Entry, LightDirection, LightStyle, Meaning, Mood, PropKind, ShadowStyle, Slot, Tone};
+pub(super) use entries::CONCEPTS;
+pub(super) use meaning::{Concept, LightDirection, LightStyle, Meaning, Mood, PropKind, ShadowStyle, Slot, Tone};
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Number of words in the longest phrase.
 pub(super) fn longest_phrase() -> usize {
     static LONGEST: LazyLock<usize> = LazyLock::new(|| {
-        ENTRIES.iter().flat_map(|entry| entry.words).map(|words| words.split(' ').count()).max().unwrap_or(1)
+        CONCEPTS.iter().flat_map(|entry| entry.words).map(|words| words.split(' ').count()).max().unwrap_or(1)
     });
     *LONGEST
 }
 
 /// Looks up the concept of a word or phrase.
-pub(super) fn lookup(phrase: &str) -> Option<&'static Entry> {
-    static INDEX: LazyLock<HashMap<&'static str, &'static Entry>> =
-        LazyLock::new(|| ENTRIES.iter().flat_map(|entry| entry.words.iter().map(move |word| (*word, entry))).collect());
+pub(super) fn lookup(phrase: &str) -> Option<&'static Concept> {
+    static INDEX: LazyLock<HashMap<&'static str, &'static Concept>> = LazyLock::new(|| {
+        CONCEPTS.iter().flat_map(|entry| entry.words.iter().map(move |word| (*word, entry))).collect()
+    });
     INDEX.get(phrase).copied()
 }
 
@@ -32,15 +32,15 @@ mod tests {
 
     #[test]
     fn there_are_more_than_eighty_concepts_and_no_word_is_listed_twice() {
-        assert!(ENTRIES.len() >= 80, "{}", ENTRIES.len());
-        let mut words: Vec<&str> = ENTRIES.iter().flat_map(|entry| entry.words).copied().collect();
+        assert!(CONCEPTS.len() >= 80, "{}", CONCEPTS.len());
+        let mut words: Vec<&str> = CONCEPTS.iter().flat_map(|entry| entry.words).copied().collect();
         let all = words.len();
         words.sort_unstable();
         let twice: Vec<_> = words.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
         assert_eq!(twice, [""; 0], "of {all} words");
-        for (at, one) in ENTRIES.iter().enumerate() {
+        for (at, one) in CONCEPTS.iter().enumerate() {
             assert!(
-                ENTRIES[at + 1..].iter().all(|other| other.meaning != one.meaning),
+                CONCEPTS[at + 1..].iter().all(|other| other.meaning != one.meaning),
                 "{:?} has two entries",
                 one.meaning
             );
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn words_are_in_the_normal_form_of_prompts() {
-        for word in ENTRIES.iter().flat_map(|entry| entry.words) {
+        for word in CONCEPTS.iter().flat_map(|entry| entry.words) {
             assert!(word.chars().all(|c| c.is_ascii_lowercase() || c == ' '), "{word}");
             assert!(!word.starts_with(' ') && !word.ends_with(' ') && !word.contains("  "), "{word}");
         }

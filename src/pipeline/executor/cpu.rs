@@ -1,6 +1,6 @@
 //! Matting and composing on the CPU, with all options.
 
-use super::task::{Composition, Executor, Finished, Task};
+use super::task::{Composition, Executor, FinishedPicture, Task};
 use crate::compose::{self, Flattened};
 use crate::image::{Rect, Subject};
 use crate::matting::{self, NoSubject};
@@ -9,17 +9,17 @@ use crate::pipeline::error::PipelineError;
 use crate::pipeline::region;
 use std::time::{Duration, Instant};
 
-/// The reference: every option, on the host.
+/// The reference executor: all options, on the host.
 pub(super) struct CpuExecutor;
 
 impl Executor for CpuExecutor {
-    fn finished(&self, task: Task) -> Result<Finished, PipelineError> {
+    fn finish(&self, task: Task) -> Result<FinishedPicture, PipelineError> {
         matted_by(task, &|frame, guide, options| matting::cut_out(frame, guide, options))
     }
 }
 
 /// The finished picture of `task`, matted by `cut_out` and composed on the CPU.
-pub(super) fn matted_by(task: Task, cut_out: CutOut<'_>) -> Result<Finished, PipelineError> {
+pub(super) fn matted_by(task: Task, cut_out: CutOut<'_>) -> Result<FinishedPicture, PipelineError> {
     let began = Instant::now();
     let Task { frame, coverage, picture, options, region, composition } = task;
     let (subject, bounds) = coverage.subject(frame, picture, &options, region, cut_out)?;
@@ -27,13 +27,13 @@ pub(super) fn matted_by(task: Task, cut_out: CutOut<'_>) -> Result<Finished, Pip
     composed(subject, bounds, composition, began.elapsed())
 }
 
-/// The finished picture of a `subject` with these `bounds`, whose matting took `matte`.
+/// The finished picture of a `subject` with these `bounds`; `matte` is the time of its matting.
 pub(super) fn composed(
     subject: Subject,
     bounds: Rect,
     composition: Composition,
     matte: Duration,
-) -> Result<Finished, PipelineError> {
+) -> Result<FinishedPicture, PipelineError> {
     let began = Instant::now();
     let Composition { scene, materials, face } = composition;
     let size = subject.size();
@@ -41,7 +41,7 @@ pub(super) fn composed(
     let layout = scene.layout(size, bounds)?;
     let face = face.located(&layout, size);
     let Flattened { composite, subject } = compose::flatten(subject, bounds, &layout, &scene, materials);
-    // The resize may have left nothing of the subject: an empty picture is never a success.
+    // Resizing may have left no pixel of the subject; an empty picture is an error.
     let subject = subject.ok_or(NoSubject)?;
-    Ok(Finished { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
+    Ok(FinishedPicture { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
 }

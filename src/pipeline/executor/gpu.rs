@@ -1,10 +1,10 @@
-//! Matting and composing on the GPU that has a copy of the picture.
+//! Mattes and composes on the GPU that has a copy of the picture.
 //!
-//! The cutout stays there between the two. Pictures that the device mattes but does not compose come down as cutouts, and those that
-//! it does not matte are the CPU's. When the device fails, the CPU starts again from the mask.
+//! Between the two stages the cutout stays on the device. If the device mattes but cannot compose a picture, the cutout
+//! is downloaded. If it cannot matte it, the CPU does both. When the device fails, the CPU starts again from the mask.
 
 use super::cpu::{CpuExecutor, matted_by};
-use super::task::{Composition, Executor, Finished, Task};
+use super::task::{Composition, Executor, FinishedPicture, Task};
 use crate::compose::{self, OutputTooLarge, SUBJECT_ALPHA};
 use crate::image::{DeviceCopy, Frame, Rect};
 use crate::matting::despill::Surroundings;
@@ -16,11 +16,11 @@ use crate::pipeline::window;
 use crate::recipe::Picture;
 use std::time::Instant;
 
-/// The GPU, for what it supports; the rest is the CPU's.
+/// The GPU, for supported tasks, else the CPU.
 pub(in crate::pipeline) struct GpuExecutor;
 
 impl Executor for GpuExecutor {
-    fn finished(&self, task: Task) -> Result<Finished, PipelineError> {
+    fn finish(&self, task: Task) -> Result<FinishedPicture, PipelineError> {
         match on_device(&task) {
             Outcome::Finished(finished) => Ok(*finished),
             Outcome::Refused(error) => Err(error),
@@ -34,27 +34,25 @@ impl Executor for GpuExecutor {
             }
             Outcome::Failed(reason) => {
                 matting::gpu::report_failure(&reason);
-                CpuExecutor.finished(task)
+                CpuExecutor.finish(task)
             }
         }
     }
 }
 
-/// How matting and composing on the device ended.
+/// Result of matting and composing on the device.
 enum Outcome {
-    /// With a picture.
-    Finished(Box<Finished>),
-    /// Without one: the CPU would refuse it too.
+    Finished(Box<FinishedPicture>),
+    /// An error that the CPU would return too.
     Refused(PipelineError),
-    /// It was not begun.
+    /// The device did not begin.
     Unsupported,
-    /// With a cutout of what was matted, which the device does not compose.
+    /// The cutout of a picture that the device cannot compose.
     Uncomposed(Box<Uncomposed>),
-    /// The device failed.
     Failed(String),
 }
 
-/// A cutout of what was matted, and the background around it where spill is to be removed.
+/// The cutout of the matted part, and the background around it if spill is to be removed.
 struct Uncomposed {
     cutout: DeviceCutout,
     surroundings: Option<Surroundings>,
@@ -78,28 +76,28 @@ impl From<OutputTooLarge> for Outcome {
     }
 }
 
-/// Mattes and composes `task` without bringing the cutout to the host.
+/// Mattes and composes `task` without downloading the cutout.
 fn on_device(task: &Task) -> Outcome {
     let Some(matted) = supported(task) else { return Outcome::Unsupported };
-    match finished(task, &matted) {
+    match finish(task, &matted) {
         Ok(finished) => Outcome::Finished(Box::new(finished)),
         Err(outcome) => outcome,
     }
 }
 
-/// What is matted on the device.
+/// Input of matting on the device.
 struct Matted<'a> {
     /// The picture, or its part in the caller's box.
     frame: &'a Frame,
-    /// Its copy there.
+    /// The copy of `frame` on the device.
     picture: &'a DeviceCopy,
     guide: Guide<'a>,
     options: Options,
-    /// Where it lies in the whole picture.
+    /// Rectangle of `frame` in the whole picture.
     window: Rect,
 }
 
-/// What is matted of `task`, where the device supports all that the task has.
+/// The input of matting for `task`; `None` if the device does not support the whole task.
 fn supported(task: &Task) -> Option<Matted<'_>> {
     let Task { frame: whole, coverage, picture, options, region: _, composition } = task;
     let Coverage::Network { mask, standard, seeds, window, crop } = coverage else { return None };
@@ -119,7 +117,7 @@ fn supported(task: &Task) -> Option<Matted<'_>> {
     Some(Matted { frame, picture, guide, options, window: *window })
 }
 
-fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
+fn finish(task: &Task, matted: &Matted<'_>) -> Result<FinishedPicture, Outcome> {
     let began = Instant::now();
     let Task { frame, region, composition: Composition { scene, materials, face }, .. } = task;
     let Matted { frame: part, picture, guide, options, window } = matted;
@@ -128,7 +126,7 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     let cutout = cutout?;
     let surroundings = Surroundings::for_strength(part, &cutout.coverage, options.despill);
     let uncomposed = Uncomposed { cutout, surroundings };
-    // Spill is removed by the host.
+    // The host removes spill.
     if uncomposed.surroundings.as_ref().is_some_and(Surroundings::spill) {
         return Err(uncomposed.into());
     }
@@ -146,15 +144,15 @@ fn finished(task: &Task, matted: &Matted<'_>) -> Result<Finished, Outcome> {
     }
     let take = |len| frame.buffer(len);
     let composed = compose::gpu::flatten(session, (pixels.clone(), coverage), &layout, &scene, materials, take);
-    // What an outline cannot be drawn around, and what a resize leaves nothing of, is the CPU's to refuse.
+    // The CPU refuses a picture whose outline surrounds no pixel or whose resize leaves no subject.
     let Some(composed) = composed.map_err(Outcome::Failed)? else { return Err(uncomposed.into()) };
     picture.count(composed.transferred);
     let (composite, subject) = (composed.composite, composed.subject);
-    Ok(Finished { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
+    Ok(FinishedPicture { composite, subject, face, matte, compose: began.elapsed(), transferred: None })
 }
 
-/// `cutout` of `part`, which lies at `window` of the whole picture, as one of that, where it is another; nothing of it is left outside of
-/// `region`, where there is one.
+/// Places `cutout` of `part`, at `window` of the whole picture, on the whole picture, and clears it outside of
+/// `region`, if given. `None` if that changes nothing.
 fn placed(
     cutout: &DeviceCutout,
     part: &Frame,

@@ -1,11 +1,11 @@
-//! From a picture and its mask to the finished picture, on the CPU or on the GPU that has a copy of the picture's pixels.
+//! Makes the finished picture from a picture and its mask, on the CPU or on the GPU that has a copy of its pixels.
 
 mod cpu;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod task;
 
-pub(super) use task::{Composition, Finished, Task};
+pub(super) use task::{Composition, FinishedPicture, Task};
 
 use super::error::PipelineError;
 use cpu::CpuExecutor;
@@ -13,17 +13,17 @@ use cpu::CpuExecutor;
 use gpu::GpuExecutor;
 use task::Executor;
 
-/// The finished picture of `task`, by the executor for it.
+/// The finished picture of `task`, made by its executor.
 ///
 /// # Errors
-/// Those of [`Executor::finished`].
-pub(super) fn finished(task: Task) -> Result<Finished, PipelineError> {
+/// See [`Executor::finish`].
+pub(super) fn finish(task: Task) -> Result<FinishedPicture, PipelineError> {
     let transfers = task.coverage.transfer_counter(&task.frame);
-    let finished = executor(&task).finished(task)?;
-    Ok(Finished { transferred: transfers.map(|counter| counter.total()), ..finished })
+    let finished = executor(&task).finish(task)?;
+    Ok(FinishedPicture { transferred: transfers.map(|counter| counter.total()), ..finished })
 }
 
-/// The GPU's where the picture that is matted has a copy on one, else the CPU's.
+/// The GPU if it has a copy of the matted picture, else the CPU.
 fn executor(task: &Task) -> &'static dyn Executor {
     #[cfg(feature = "gpu")]
     if task.coverage.matted(&task.frame).on_device().is_some() {

@@ -1,4 +1,4 @@
-//! Composing on a GPU, or on Mesa's lavapipe where there is none, gives what the CPU gives: from the same cutout, and end to end.
+//! Composing on a GPU, or on Mesa's lavapipe without one, gives the CPU's results: from equal cutouts, and end to end.
 //!
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
@@ -10,14 +10,14 @@ use crate::image::color::Color;
 use crate::image::{AlphaMatte, BufferPool, Frame, RawMask, Rect, Size, Subject, Transferred};
 use crate::matting::{Options, cut_out};
 use crate::pipeline::coverage::Coverage;
-use crate::pipeline::executor::{Composition, Finished, Task, finished};
+use crate::pipeline::executor::{Composition, FinishedPicture, Task, finish};
 use crate::pipeline::portrait::PortraitFace;
 use crate::pipeline::window;
 use crate::recipe::{ENDPOINTS, Fields, Picture};
 use burn::tensor::Device;
 use std::sync::Arc;
 
-/// The scenes of these endpoints with these fields: every layer, alone and together, at scale 1 and resampled.
+/// Scenes by endpoint and fields: every layer, alone and combined, at scale 1 and resampled.
 const SCENES: [(&str, &[(&str, &str)]); 14] = [
     ("remove", &[("max_dim", "150")]),
     ("remove", &[("width", "700"), ("height", "500")]),
@@ -42,7 +42,6 @@ fn scene(endpoint: &str, pairs: &[(&str, &str)]) -> Scene {
     endpoint.recipe(&fields).expect("valid fields").scene
 }
 
-/// A picture, its mask, and what it shows.
 fn subject() -> (Frame, RawMask) {
     let frame = small_picture("goods-camera.jpg");
     let mask = masks(std::slice::from_ref(&frame)).remove(0);
@@ -79,7 +78,7 @@ fn compare(cutout: &Frame, scene: &Scene, background: Option<&Frame>, device: &D
     let up = background.map_or(0, |background| background.pixels().len());
     let up = (up + materials.plate.map_or(0, |plate| 16 * plate.cells())) as u64;
     let down = (picture.pixels().len() + 8 * picture.size().height as usize) as u64;
-    // The silhouette of at most 224 cells a side and a row of the canvas come down, and a shadow goes up.
+    // Downloaded: the silhouette of at most 224 cells a side and a row of the canvas. Uploaded: the shadow.
     let most = if scene.grounding.is_some() { 9 * 4 * 224 * 224 } else { 0 };
     let Transferred { up: actual_up, down: actual_down } = composed.transferred;
     assert!((up..=up + most).contains(&actual_up), "{what}: {actual_up} up");
@@ -112,7 +111,7 @@ fn a_shadow_on_the_ground_and_the_light_of_a_scene_agree_with_the_cpu() {
         let scene = Scene { grounding, ..scene("sticker", &[("width", "250")]) };
         compare(&cutout, &scene, None, &device, &format!("a sticker {what}"));
     }
-    // A border that crops the subject leaves no ground to be seen.
+    // A border that crops the subject hides the ground.
     let grounding = Some(Grounding { light: light(40.0), horizon: Some(0.1) });
     let size = cutout.size();
     let upper = Rect { height: size.height / 2, ..Rect::whole(size) };
@@ -126,7 +125,7 @@ fn every_fit_of_a_background_agrees_with_the_cpu() {
     let (frame, mask) = subject();
     let cutout = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
     let mut picture = small_picture("scene-figure.jpg");
-    // Translucent in places, so that the colour behind it shows.
+    // Partly translucent, so that the colour behind it shows.
     picture.pixels_mut().as_chunks_mut::<4>().0.iter_mut().step_by(3).for_each(|pixel| pixel[3] = 120);
     for fit in [Fit::Cover, Fit::Contain, Fit::Stretch] {
         let background = Background::Picture { fit, behind: Color([90, 20, 160, 200]) };
@@ -156,10 +155,10 @@ fn a_composed_picture_crosses_the_border_once_each_way() {
     for (endpoint, fields) in [SCENES[0], SCENES[2], SCENES[4], SCENES[7], SCENES[9]] {
         let what = format!("{endpoint} {fields:?}");
         let scene = scene(endpoint, fields);
-        let finished = |frame| finished(task(frame, &mask, scene.clone())).expect("a picture");
+        let finished = |frame| finish(task(frame, &mask, scene.clone())).expect("a picture");
         let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
         assert_eq!(expected.transferred, None, "{what}");
-        let [expected, picture] = [&expected, &actual].map(|Finished { composite, .. }| composite.frame());
+        let [expected, picture] = [&expected, &actual].map(|FinishedPicture { composite, .. }| composite.frame());
         assert_eq!(expected.size(), picture.size(), "{what}");
         assert_alike(expected.pixels(), picture.pixels(), &what);
         // Up: the picture, two grids, and the few pixels of specks. Down: coverage, the extents of rows, the result.
@@ -192,14 +191,14 @@ fn a_box_and_a_region_of_a_picture_are_composed_on_the_device_that_has_its_part(
             task.composition.materials.plate = scene().plate(&whole);
             task.coverage =
                 Coverage::Network { mask: mask.clone(), standard: None, seeds: Box::default(), window, crop };
-            finished(Task { region, ..task }).expect("a picture")
+            finish(Task { region, ..task }).expect("a picture")
         };
         let (expected, actual) = (finished(&Frame::clone), finished(&|frame| resident(frame, &device)));
         let what = format!("{window} {region:?}");
         assert_eq!(expected.subject, actual.subject, "{what}");
-        let [expected, picture] = [&expected, &actual].map(|Finished { composite, .. }| composite.frame());
+        let [expected, picture] = [&expected, &actual].map(|FinishedPicture { composite, .. }| composite.frame());
         assert_alike(expected.pixels(), picture.pixels(), &what);
-        // The part goes up; its coverage and the finished picture come down, and no cutout.
+        // The part is uploaded; its coverage and the finished picture are downloaded, and no cutout.
         let matted = part.unwrap_or(&whole);
         let Transferred { up, down } = actual.transferred.expect("it was on the device");
         let Size { width, height } = matted.size();
@@ -218,12 +217,12 @@ fn despill_is_composed_on_the_device_unless_there_is_spill_to_remove() {
     for (what, frame, spills) in [("no spill", frame, false), ("a green screen", green, true)] {
         let finished = |frame| {
             let options = Options { despill: 1.0, ..Options::default() };
-            finished(Task { options, ..task(frame, &mask, scene("studio-shot", &[])) }).expect("a picture")
+            finish(Task { options, ..task(frame, &mask, scene("studio-shot", &[])) }).expect("a picture")
         };
         let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
-        let [expected, picture] = [&expected, &actual].map(|Finished { composite, .. }| composite.frame());
+        let [expected, picture] = [&expected, &actual].map(|FinishedPicture { composite, .. }| composite.frame());
         assert_alike(expected.pixels(), picture.pixels(), what);
-        // The coverage, and the finished picture with the extents of its rows or the cutout.
+        // The coverage, and the finished picture with its row extents or the cutout.
         let rest = if spills {
             frame.pixels().len() as u64
         } else {
@@ -235,10 +234,10 @@ fn despill_is_composed_on_the_device_unless_there_is_spill_to_remove() {
 }
 
 #[test]
-fn a_picture_that_is_only_cut_out_comes_down_as_it_is() {
+fn a_picture_that_is_only_cut_out_is_downloaded_unchanged() {
     let Some(device) = device() else { return };
     let (frame, mask) = subject();
-    let finished = |frame| finished(task(frame, &mask, Scene::default())).expect("a picture");
+    let finished = |frame| finish(task(frame, &mask, Scene::default())).expect("a picture");
     let (expected, actual) = (finished(frame.clone()), finished(resident(&frame, &device)));
     assert_alike(expected.composite.frame().pixels(), actual.composite.frame().pixels(), "the cutout");
     let down = actual.transferred.map(|transferred| transferred.down);
@@ -248,7 +247,7 @@ fn a_picture_that_is_only_cut_out_comes_down_as_it_is() {
 #[test]
 fn a_device_that_fails_while_it_composes_costs_no_picture() {
     let (frame, mask) = subject();
-    let finished = |frame| finished(task(frame, &mask, scene("studio-shot", &[]))).expect("a picture");
+    let finished = |frame| finish(task(frame, &mask, scene("studio-shot", &[]))).expect("a picture");
     let expected = finished(frame.clone());
     frame.keep_on_device(on(&Device::flex(), &Frame::new(Size::new(3, 2), vec![9; 24].into())));
     let actual = finished(frame);
@@ -257,7 +256,7 @@ fn a_device_that_fails_while_it_composes_costs_no_picture() {
 }
 
 #[test]
-fn an_outline_without_a_half_covered_pixel_is_the_cpus() {
+fn the_cpu_handles_an_outline_without_a_half_covered_pixel() {
     let size = Size::new(40, 30);
     let faint = Frame::new(size, [200, 100, 50, 100].repeat(size.area()).into());
     let copy = faint.copied_to(&session(&Device::flex(), LIMITS));
@@ -270,7 +269,7 @@ fn an_outline_without_a_half_covered_pixel_is_the_cpus() {
 }
 
 #[test]
-fn scenes_beyond_the_supported_layers_and_bare_cutouts_are_the_cpus() {
+fn the_cpu_handles_unsupported_layers_and_bare_cutouts() {
     let size = Size::new(400, 300);
     let does = |scene: Scene| compose::gpu::does(&scene, size);
     let light = Light { shadow_angle: 0.0, shadow_length: 0.5, softness: 0.5, strength: 0.5, tint: [1.0; 3] };

@@ -1,4 +1,4 @@
-//! Matting on a GPU, or on Mesa's lavapipe where there is none, gives what the CPU gives: stage by stage, and end to end.
+//! Matting on a GPU, or on Mesa's lavapipe without one, gives the CPU's results: stage by stage, and end to end.
 //!
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
@@ -79,7 +79,7 @@ fn a_download_is_complete_when_it_is_returned() {
 }
 
 #[test]
-fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
+fn a_cutout_equals_the_cpus_and_is_transferred_once_each_way() {
     let Some(device) = device() else { return };
     let frames = PICTURES.map(|name| if name.starts_with("hair") { picture(name) } else { small_picture(name) });
     for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
@@ -99,7 +99,8 @@ fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
     }
 }
 
-/// Cuts out of `frame` by `options`, which change something, on the CPU and on `device`, and compares the cutouts; what crossed the border.
+/// Cuts `frame` out by `options`, which must have an effect, on the CPU and on `device`, and compares the
+/// cutouts. Returns the transfers.
 fn compared(frame: &Frame, mask: &RawMask, options: &Options, device: &Device, what: &str) -> Transferred {
     let unchanged = cut_out(frame.clone(), mask, &Options::default()).expect("a subject").into_frame();
     let expected = cut_out(frame.clone(), mask, options).expect("a subject").into_frame();
@@ -112,7 +113,7 @@ fn compared(frame: &Frame, mask: &RawMask, options: &Options, device: &Device, w
 }
 
 #[test]
-fn hard_edges_and_bands_widened_for_hair_are_the_cpus() {
+fn hard_edges_and_bands_widened_for_hair_equal_the_cpus() {
     let Some(device) = device() else { return };
     let frame = small_picture("hair-curls.jpg");
     let mask = masks(std::slice::from_ref(&frame)).remove(0);
@@ -130,7 +131,7 @@ fn hard_edges_and_bands_widened_for_hair_are_the_cpus() {
 }
 
 #[test]
-fn opaque_subjects_and_despill_are_the_cpus() {
+fn opaque_subjects_and_despill_equal_the_cpus() {
     let Some(device) = device() else { return };
     let plain = Options::default();
     for (name, what, options) in [
@@ -144,7 +145,7 @@ fn opaque_subjects_and_despill_are_the_cpus() {
             frame = before_green(&cut_out(frame, &mask, &plain).expect("a subject").into_frame());
         }
         let transferred = compared(&frame, &mask, &options, &device, what);
-        // The solved coverage of an opaque subject comes down too: the host decides where its edge lies.
+        // The solved coverage of an opaque subject is downloaded too: the host locates its edge.
         let Size { width, height } = frame.size();
         let coverage = if options.opaque { u64::from(width.next_multiple_of(4) * height) } else { 0 };
         assert_eq!(transferred.down, coverage + frame.pixels().len() as u64, "{what}");
@@ -152,7 +153,7 @@ fn opaque_subjects_and_despill_are_the_cpus() {
 }
 
 #[test]
-fn pictures_of_several_threads_are_in_flight_together_and_the_same_as_alone() {
+fn pictures_of_several_threads_together_equal_pictures_alone() {
     let Some(device) = device() else { return };
     let frames = ["goods-camera.jpg", "hair-curls.jpg", "glass-wine.jpg"].map(small_picture);
     let masks = masks(&frames);
@@ -184,7 +185,7 @@ fn matting_takes_the_copy_that_the_network_saw() {
     let cells = (size_of::<f32>() * SIDE * SIDE) as u64;
     let of_network = cells + (size_of::<f32>() * FEATURES) as u64;
     assert_eq!(copy.transferred(), Transferred { up: pixels, down: of_network });
-    // As in the engine: on another thread than the network's.
+    // On another thread than the network's, as in the engine.
     let actual = std::thread::spawn({
         let mask = mask.clone();
         move || cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame()
@@ -207,13 +208,13 @@ fn a_device_that_fails_costs_no_picture() {
 }
 
 #[test]
-fn a_picture_waits_for_memory_on_the_device_and_one_that_never_fits_is_the_cpus() {
+fn a_picture_waits_for_device_memory_and_the_cpu_takes_one_that_never_fits() {
     let frame = Frame::new(Size::new(96, 64), (0..96 * 64 * 4).map(|at| (at % 251) as u8).collect::<Vec<_>>().into());
     let values = (0..48 * 32).map(|at| if (12..36).contains(&(at % 48)) { 1.0 } else { 0.0 }).collect::<Vec<f32>>();
     let mask = RawMask::new(Size::new(48, 32), values).expect("probabilities");
     let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
     let bytes = 72 * 96 * 64;
-    // The host stands in for the device: what is held is the order, not the arithmetic.
+    // A host device: the test checks the order, not the arithmetic.
     let cut = |session: &DeviceSession| {
         let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
         frame.keep_on_device(frame.copied_to(session));
@@ -239,7 +240,7 @@ fn a_picture_waits_for_memory_on_the_device_and_one_that_never_fits_is_the_cpus(
 }
 
 #[test]
-fn a_picture_of_a_device_that_hangs_is_the_cpus() {
+fn the_cpu_takes_the_picture_of_a_device_that_hangs() {
     let frame = picture("goods-camera.jpg");
     let mask = masks(std::slice::from_ref(&frame)).remove(0);
     let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
@@ -251,7 +252,7 @@ fn a_picture_of_a_device_that_hangs_is_the_cpus() {
 }
 
 #[test]
-fn options_beyond_the_supported_ones_are_the_cpus() {
+fn the_cpu_handles_unsupported_options() {
     let mask = AlphaMatte::empty(Size::new(2, 2));
     let trimap = Trimap::new(Size::new(2, 2), vec![Trimap::UNKNOWN; 4]);
     let plain = Options::default();
@@ -283,7 +284,7 @@ fn the_golden_set_end_to_end_is_the_cpus() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures");
     let names = std::fs::read_dir(folder).expect("the golden set").map(|entry| entry.expect("a file").file_name());
     let names = names.map(|name| name.into_string().expect("plain names"));
-    // Decoding that needs a library of the system, which the comparison does not.
+    // Decoding HEIC needs a system library; the comparison does not.
     let mut names: Vec<String> = names.filter(|name| !name.ends_with("heic")).collect();
     names.sort();
     let (mut flipped, mut compared) = (Vec::new(), 0);
@@ -300,7 +301,7 @@ fn the_golden_set_end_to_end_is_the_cpus() {
         let iou = iou(&expected, &actual);
         eprintln!("{name}: IoU {iou:.5}");
         compared += 1;
-        // A part of the trimap, or of the band, that was decided otherwise.
+        // A part of the trimap, or of the band, was classified differently.
         if iou < LEAST_IOU {
             flipped.push((name, iou));
         }

@@ -1,4 +1,4 @@
-//! What the tests of a GPU share: the adapter, the pictures, and how results are compared.
+//! Shared by the tests on a GPU: the adapter, the pictures, and the comparison of results.
 
 use crate::codec::{Limits, decode, probe};
 use crate::image::{BufferPool, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect};
@@ -11,7 +11,7 @@ use burn::tensor::Device;
 /// Fur, hair, glass, goods, a whole scene.
 pub(crate) const PICTURES: [&str; 5] =
     ["fur-chelsea.jpg", "hair-curls.jpg", "glass-wine.jpg", "goods-camera.jpg", "scene-figure.jpg"];
-/// Largest difference of a value that counts as rounding, and the share of values that may differ by more.
+/// Largest difference of two values that counts as rounding, and the share of values that may differ by more.
 pub(crate) const ROUNDING: u8 = 2;
 pub(crate) const MOST_OFF: f64 = 0.001;
 /// Least matte IoU of the two devices.
@@ -42,7 +42,7 @@ pub(crate) fn picture(name: &str) -> Frame {
     decode(&bytes, &header, &BufferPool::new(0)).expect("a whole one")
 }
 
-/// Half of its size, for a software adapter's sake.
+/// The picture at half its size, to save time on a software adapter.
 pub(crate) fn small_picture(name: &str) -> Frame {
     let frame = picture(name);
     frame.cropped(Rect::whole(frame.size()), 2, |len| vec![0; len].into())
@@ -65,7 +65,7 @@ pub(crate) fn on(device: &Device, frame: &Frame) -> DeviceCopy {
     frame.copied_to(&session(device, LIMITS))
 }
 
-/// The same pixels with a copy on `device`.
+/// A frame with equal pixels and a copy on `device`.
 pub(crate) fn resident(frame: &Frame, device: &Device) -> Frame {
     let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
     frame.keep_on_device(on(device, &frame));
@@ -95,7 +95,7 @@ pub(crate) fn channel(frame: &Frame, at: usize) -> Vec<u8> {
     frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[at]).collect()
 }
 
-/// `cutout` before a green screen whose light is a seventh of the subject's, mixed in encoded values.
+/// `cutout` on a green screen whose light is a seventh of the subject's, mixed in encoded values.
 pub(crate) fn before_green(cutout: &Frame) -> Frame {
     const GREEN: [u16; 3] = [30, 190, 50];
     let mut frame = Frame::new(cutout.size(), cutout.pixels().to_vec().into());

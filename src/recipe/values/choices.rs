@@ -16,7 +16,7 @@ choice!(Fit { "cover" => Self::Cover, "contain" => Self::Contain, "stretch" => S
 /// How partly covered pixels are finalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EdgeChoice {
-    /// In this way.
+    /// Always this edge.
     Always(Edge),
     /// By the kind of the subject's outline, which the network classifies.
     Auto,
@@ -28,19 +28,19 @@ choice!(EdgeChoice {
     "auto" => Self::Auto,
 });
 
-/// How many passes the segmentation network makes.
+/// Number of the segmentation network's passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detect {
     /// One.
     #[default]
     Standard,
-    /// Another one over a copy with higher contrast (CLAHE), which only adds to the mask.
+    /// A second pass over a copy with higher contrast (CLAHE), which only adds to the mask.
     HighRecall,
 }
 
 choice!(Detect { "standard" => Self::Standard, "high_recall" => Self::HighRecall });
 
-/// Another cutout pipeline than the default.
+/// A cutout pipeline other than the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutEngine {
     /// For flat, opaque product photos.
@@ -64,7 +64,7 @@ impl Default for CutoutFormat {
     }
 }
 
-/// The format of a crop, which may be one of a cutout.
+/// The format of a crop, which may be a cutout's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CropFormat(pub OutputFormat);
 
@@ -75,7 +75,7 @@ choice!(CropFormat {
 
 choice!(OutputFormat { "png" => Self::Png, "webp" => Self::WebP, "jpg" | "jpeg" => Self::Jpeg });
 
-/// The channels of `/mask`, which answers the matte only.
+/// The channels of `/mask`, which returns the matte only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlphaOnly;
 

@@ -1,4 +1,4 @@
-//! The types that the text of a field is parsed into; a text that its type does not take is the 400.
+//! Types that field texts are parsed into. A text that its type refuses is answered with 400.
 
 mod choices;
 mod numbers;

@@ -6,11 +6,10 @@ use crate::image::Quality;
 use crate::model::Factor;
 use crate::recipe::kind::Kind;
 
-/// The longest number in characters.
+/// Maximum length of a number in characters.
 const MAX_NUMBER: usize = 32;
 
-/// A decimal number, with or without sign, fraction and exponent. Words (`inf`, `NaN`), other bases and decimal commas are
-/// refused.
+/// A decimal number, with or without sign, fraction and exponent. No words (`inf`, `NaN`), other bases, decimal commas.
 pub(in crate::recipe) fn decimal(text: &str) -> Option<f64> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
     let value: f64 = (text.len() <= MAX_NUMBER && text.bytes().all(is_plain)).then(|| text.parse().ok())??;
@@ -18,12 +17,12 @@ pub(in crate::recipe) fn decimal(text: &str) -> Option<f64> {
     value.is_finite().then_some(value + 0.0)
 }
 
-/// A number without fraction, however it is written: `92`, `92.0`, `9.2e1`.
+/// A number without fraction, in any notation: `92`, `92.0`, `9.2e1`.
 fn integer(text: &str) -> Option<f64> {
     decimal(text).filter(|value| value.fract() == 0.0)
 }
 
-/// The same within 32 bits, without sign.
+/// A whole number of 32 bits without sign.
 pub(super) fn whole(text: &str) -> Option<u32> {
     integer(text).filter(|value| (0.0..=f64::from(u32::MAX)).contains(value)).map(|value| value as u32)
 }
@@ -64,7 +63,7 @@ impl Value for Scale {
     }
 }
 
-/// The same, or 1 for a picture that keeps its size.
+/// The factor of `/face-restore`; `None` (value 1) keeps the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScaleOrNone(pub Option<Factor>);
 
@@ -79,8 +78,7 @@ impl Value for ScaleOrNone {
 /// A side of the output in pixels.
 pub type Side = Whole<1, { compose::MAX_SIDE }>;
 
-/// The longest side of the output in pixels. It never enlarges, so a value above the largest side of any output is taken as
-/// that.
+/// The longest side of the output in pixels. It never enlarges, so values above the largest side are lowered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxDim(u32);
 
@@ -178,7 +176,7 @@ impl Value for DespillFlag {
     }
 }
 
-/// The same where the interface has a number from 0 to 100: `1` is one hundredth.
+/// Strength of despill, 0 to 1, where the interface has a number from 0 to 100: `1` is one hundredth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DespillStrength(pub f32);
 
@@ -191,12 +189,12 @@ impl Value for DespillStrength {
     }
 }
 
-/// The same where the interface has a whole number from 0 to 100.
+/// Strength of despill where the interface has a whole number from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DespillPercent(u8);
 
 impl DespillPercent {
-    /// 0 to 1.
+    /// Strength, 0 to 1.
     #[must_use]
     pub fn strength(self) -> f32 {
         f32::from(self.0) / 100.0
@@ -213,7 +211,7 @@ impl Value for DespillPercent {
     }
 }
 
-/// The intensity of a background blur; nothing for none.
+/// Intensity of a background blur; `None` for no blur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blur(pub Option<u8>);
 
@@ -231,7 +229,6 @@ impl Value for Blur {
     }
 }
 
-/// The largest padding in pixels.
 pub(super) const MAX_PADDING: u32 = 4096;
 
 /// Padding in pixels.
@@ -242,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_integer_field_takes_both_ends_and_nothing_beyond() {
+    fn an_integer_field_takes_both_ends_of_its_range() {
         for (text, expected) in [("0", None), ("1", Some(1)), ("100", Some(100)), ("101", None)] {
             assert_eq!(Quality::parse(text).map(Quality::get), expected, "quality {text:?}");
         }
@@ -264,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_taken_however_it_is_written() {
+    fn an_integer_is_taken_in_any_notation() {
         for text in ["92", "+92", "92.0", "92.", "092", "9.2e1", "920E-1"] {
             assert_eq!(Quality::parse(text).map(Quality::get), Some(92), "quality {text:?}");
         }
     }
 
     #[test]
-    fn an_integer_field_refuses_fractions_and_what_is_no_decimal_number() {
+    fn an_integer_field_refuses_fractions_and_non_decimal_text() {
         for text in [
             "",
             " ",
@@ -364,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn despill_takes_both_forms_and_one_means_what_its_endpoint_says() {
+    fn despill_takes_both_forms_and_its_endpoint_defines_one() {
         let flag = |text| DespillFlag::parse(text).map(|DespillFlag(strength)| strength);
         let number = |text| DespillStrength::parse(text).map(|DespillStrength(strength)| strength);
         assert_eq!(["true", "1", "50", "0", "false"].map(flag), [1.0, 1.0, 0.5, 0.0, 0.0].map(Some));
@@ -379,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blur_of_one_is_that_of_true() {
+    fn a_blur_of_one_means_true() {
         assert_eq!(Blur::parse("1"), Blur::parse("true"));
         assert_eq!([Blur::parse("2"), Blur::parse("100")], [Some(Blur(Some(2))), Some(Blur(Some(100)))]);
         assert_eq!([Blur::parse("0"), Blur::parse("false")], [Some(Blur(None)); 2]);

@@ -17,7 +17,7 @@ impl Value for Color {
 
     fn parse(text: &str) -> Option<Self> {
         let named = text.starts_with('#') || text.starts_with(|first: char| first.is_ascii_alphabetic());
-        // Without the #, as other services take them.
+        // Without the #, as other services accept.
         let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_hexadecimal = digits && matches!(text.len(), 3 | 4 | 6 | 8);
         if text.len() > 64 || !text.is_ascii() || !(is_hexadecimal || named && !digits) {
@@ -27,7 +27,7 @@ impl Value for Color {
     }
 }
 
-/// The largest number of an aspect ratio.
+/// Maximum number in an aspect ratio.
 const MAX_ASPECT: f64 = 10_000.0;
 
 impl Value for Aspect {
@@ -42,7 +42,7 @@ impl Value for Aspect {
         let (width, height) = text.split_once(':')?;
         let thousandths = |part: &str| {
             let value = decimal(part.trim()).filter(|value| *value > 0.0 && *value <= MAX_ASPECT)? * 1000.0;
-            // At most three decimal places; binary fractions are not exact.
+            // At most three decimal places; binary fractions are inexact.
             ((value - value.round()).abs() < 1e-6).then_some(value.round() as u32)
         };
         Self::new(thousandths(width)?, thousandths(height)?)
@@ -102,7 +102,7 @@ impl Value for WatermarkText {
     }
 }
 
-/// The id or name of a preset.
+/// Id or name of a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetRef(pub String);
 
@@ -119,7 +119,7 @@ impl Value for PresetRef {
     }
 }
 
-/// The name of a model that cuts out, as a caller sent it.
+/// Name of a model that cuts out, as sent by a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRef(pub Box<str>);
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_read_as_css_writes_them() {
+    fn css_colours_are_parsed() {
         for (text, expected) in [
             ("#F00", [255, 0, 0, 255]),
             ("#00ff0080", [0, 255, 0, 128]),

@@ -1,8 +1,8 @@
-//! The trait of what a field's text is parsed into, and a macro for those that are one of a few words.
+//! The trait of types that a field's text is parsed into, and a macro for types that are one of a few words.
 
 use crate::recipe::kind::Kind;
 
-/// A type that one field's text is parsed into.
+/// A type that a field's text is parsed into.
 pub trait Value: Sized {
     /// The values that the field accepts.
     const KIND: Kind;
@@ -11,11 +11,11 @@ pub trait Value: Sized {
     /// Whether every endpoint with the field requires it.
     const REQUIRED: bool = false;
 
-    /// The value of `text`; nothing when it is not accepted.
+    /// The value of `text`; `None` when it is not accepted.
     fn parse(text: &str) -> Option<Self>;
 }
 
-/// Implements [`Value`] for an enum from its words, for both the parser and the table. Case does not matter; a synonym after
+/// Implements [`Value`] for an enum from its words, for the parser and the table. Case does not matter. A synonym after
 /// `|` is accepted and not listed.
 macro_rules! choice {
     ($type:ty { $($word:literal $(| $synonym:literal)* => $value:expr),+ $(,)? } $($reason:literal)?) => {

@@ -1,4 +1,4 @@
-//! Resolves a host and refuses addresses that are denied, not public, or this machine's own.
+//! Resolves a host and refuses denied, non-public and local addresses.
 
 use super::error::FetchError;
 use crate::source::address_range::AddressRange;
@@ -13,11 +13,10 @@ use std::{fmt, io};
 use tokio::task::spawn_blocking;
 use url::Host;
 
-/// Which addresses may be fetched from.
+/// The addresses that may be fetched from.
 pub(super) struct AddressPolicy {
     private_origins: HashSet<(Host, u16)>,
     denied: Vec<AddressRange>,
-    /// Lists the addresses of this machine.
     local_addresses: fn() -> io::Result<Vec<IpAddr>>,
     resolver: Arc<dyn Resolve>,
 }
@@ -39,8 +38,7 @@ impl AddressPolicy {
         }
     }
 
-    /// Resolves `host` and checks every address: a single refused one refuses the host, because a mixed response is an
-    /// attack.
+    /// Resolves `host`; checks every address. One refused address refuses the host: a mixed answer indicates an attack.
     pub(super) async fn resolve(&self, host: Host<&str>, port: u16) -> Result<Vec<SocketAddr>, FetchError> {
         let found = match host {
             Host::Domain(name) => self.resolver.resolve(name).await.map_err(FetchError::Resolve)?,
@@ -72,19 +70,19 @@ impl AddressPolicy {
         self.is_denied(ip) || (!is_global(ip) && !self.is_listed(host, port))
     }
 
-    /// Whether the operator has listed this origin as a private one.
+    /// Whether the operator has listed the origin as private.
     fn is_listed(&self, host: &Host, port: u16) -> bool {
         self.private_origins.iter().any(|(listed, at)| listed == host && *at == port)
     }
 
-    /// Whether the operator has denied this address, or one that it embeds.
+    /// Whether the operator has denied this address or an address embedded in it.
     fn is_denied(&self, ip: IpAddr) -> bool {
         self.denied
             .iter()
             .any(|range| range.contains(ip) || embedded_v4(ip).any(|embedded| range.contains(embedded.into())))
     }
 
-    /// Refuses the addresses of this machine, which are listed for each connection, because they change.
+    /// Refuses this machine's addresses. They are listed for each connection, because they change.
     async fn refuse_local(&self, found: &[IpAddr]) -> Result<(), FetchError> {
         let listed = spawn_blocking(self.local_addresses).await.map_err(io::Error::other);
         let local = listed.flatten().map_err(FetchError::Interfaces)?;

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::mpsc;
 
-/// The declared length of a body; 0 when there is none.
+/// Declared length of a body in bytes; 0 without one.
 fn declared_length(body: &Incoming, limit: usize) -> Result<usize, FetchError> {
     let declared = body.size_hint().exact().map_or(Ok(0), usize::try_from).unwrap_or(usize::MAX);
     if declared > limit { Err(FetchError::TooLarge { limit }) } else { Ok(declared) }
@@ -31,7 +31,7 @@ pub(super) async fn read_clip(
     Ok(())
 }
 
-/// Reads at most `limit` bytes of a picture, recognised by its first bytes, each chunk after reserving memory for it.
+/// Reads a picture of at most `limit` bytes, recognised by its first bytes. Reserves memory before keeping a chunk.
 pub(super) async fn read_picture(
     mut body: Incoming,
     limit: usize,
@@ -51,7 +51,7 @@ pub(super) async fn read_picture(
         }
         let len = bytes.len() + data.len();
         if len > bytes.capacity() {
-            // Twice the received bytes, not the declared length, which may never arrive.
+            // Twice the received bytes instead of the declared length: the rest may never arrive.
             let most = if declared == 0 { limit } else { declared.max(len) };
             bytes.reserve_exact((2 * len).min(most) - bytes.len());
         }

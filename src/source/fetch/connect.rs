@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// Minimum time for one address. Each gets an equal share of the time left otherwise, as in Go's dialer.
+/// Minimum time for an address; above it, addresses share the remaining time equally, as in Go's dialer.
 const MIN_ATTEMPT: Duration = Duration::from_secs(2);
 
 /// Connects to the first of `addresses` that accepts, in their order.

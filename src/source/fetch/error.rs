@@ -1,4 +1,4 @@
-//! Why a URL was not fetched, for the log, and the coarser class that the caller receives.
+//! Errors of fetching a URL, for the log, and the coarser class for the caller.
 
 use crate::codec::DecodeError;
 use crate::image::UrlError;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a URL was not fetched, for the log. A caller receives only the [`FetchFailure`], which does not reveal the
-/// addresses reachable from here.
+/// addresses reachable from this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The resolver failed.
@@ -20,19 +20,19 @@ pub enum FetchError {
     /// The name has no address.
     #[error("the host's name has no address")]
     NoAddress,
-    /// One of the host's addresses, at least, is not public.
+    /// At least one of the host's addresses is not public.
     #[error("address {0} is not public")]
     PrivateAddress(IpAddr),
-    /// One of the host's addresses, at least, is in `fetch.deny`.
+    /// At least one of the host's addresses is in `fetch.deny`.
     #[error("address {0} is denied")]
     DeniedAddress(IpAddr),
-    /// One of the host's addresses, at least, is this machine's.
+    /// At least one of the host's addresses belongs to this machine.
     #[error("address {0} is this machine's own")]
     OwnAddress(IpAddr),
     /// The addresses of this machine could not be listed.
     #[error("the addresses of this machine are unknown")]
     Interfaces(#[source] io::Error),
-    /// None of the addresses accepted the connection.
+    /// No address accepted the connection.
     #[error("connection failed")]
     Connect(#[source] io::Error),
     /// A host name that no certificate can hold.
@@ -47,25 +47,25 @@ pub enum FetchError {
     /// The connection broke, or the response is not HTTP, or its header is too long.
     #[error("HTTP failed")]
     Http(#[source] hyper::Error),
-    /// Neither 200 nor a redirect.
+    /// The status is neither 200 nor a redirect.
     #[error("origin answered {0}")]
     Status(StatusCode),
-    /// A redirect to something other than an `https` URL.
+    /// The target of a redirect is no `https` URL.
     #[error("redirected to {0}")]
     Redirect(UrlError),
-    /// A redirect after a redirect.
+    /// The target of a redirect redirects again.
     #[error("redirected more than once")]
     RedirectedTwice,
-    /// A content encoding that was not requested.
+    /// The body has a content encoding, though none was requested.
     #[error("content-encoding {0:?}")]
     Encoded(HeaderValue),
-    /// More bytes than an input may have.
+    /// The body has more bytes than an input may have.
     #[error("more than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: usize,
     },
-    /// An empty body, or an unsupported format.
+    /// The body is empty or has an unsupported format.
     #[error("the response is not a picture")]
     NotAPicture(#[source] DecodeError),
     /// The memory budget is exhausted.
@@ -79,8 +79,8 @@ pub enum FetchError {
     TimedOut(Duration),
 }
 
-/// The class of a failed fetch that a caller receives. Everything about the host's address is one class, so that a name
-/// without an address, an address that is not public and a closed port have the same response.
+/// The class of a failed fetch that a caller receives. All failures of the host's address form one class: a name
+/// without an address, a non-public address and a closed port are indistinguishable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchFailure {
     /// There is no public address, or none that accepts a connection.
@@ -93,14 +93,14 @@ pub enum FetchFailure {
     Status,
     /// The host responded with a compressed file.
     Encoded,
-    /// More bytes than accepted.
+    /// The file has more bytes than accepted.
     TooLarge {
         /// The limit.
         limit: usize,
     },
     /// The response is not a supported picture.
     NotAPicture,
-    /// There was no memory for the response.
+    /// No memory was available for the response.
     OutOfMemory,
 }
 
@@ -164,7 +164,7 @@ impl FetchError {
 /// Why a fetcher cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchConfigError {
-    /// A mistake that [`FetchConfig::validate`](crate::source::FetchConfig::validate) finds.
+    /// A mistake reported by [`FetchConfig::validate`](crate::source::FetchConfig::validate).
     #[error("{0}")]
     Invalid(String),
     /// `extra_ca` cannot be read.

@@ -1,15 +1,14 @@
 //! The HTTPS client for callers' URLs, which are treated as hostile.
 //!
-//! Only `https`, and only public addresses ([`is_global`]) other than this machine's own, IP literals included. A name is
-//! resolved once, every address is checked, and the connection goes to the checked addresses, so DNS rebinding has no
-//! effect; after resolution the name is used for TLS alone. Proxy variables of the environment are ignored; there are no
-//! cookies or sessions. One redirect is followed, after the same checks. One deadline covers everything. A body is
-//! counted while it is read, must not be encoded (so there is no decompression bomb), and is aborted when its first bytes
-//! are not those of a picture. The response header is bounded too. Clips are fetched in the same way, into a channel;
-//! webhook messages are posted in the same way, without following redirects.
+//! Only `https` is allowed, and only public addresses ([`is_global`]) other than this machine's, including IP literals.
+//! A name is resolved once, every address is checked, and the connection goes to the checked addresses, so DNS
+//! rebinding has no effect; after resolution only TLS uses the name. Proxy variables of the environment are ignored;
+//! there are no cookies or sessions. One redirect is followed, after the same checks. One deadline covers the whole
+//! fetch. A body is counted while it is read, must not be encoded (so there is no decompression bomb), and is aborted
+//! when its first bytes are no picture's. The response header is bounded too. Clips are fetched into a channel under
+//! these rules; webhook messages are posted under them, without following redirects.
 //!
-//! No task is spawned: dropping the future closes the connection. (Except for lookups by the system's resolver, see
-//! `resolve`.)
+//! No task is spawned: dropping the future closes the connection. Lookups are the exception, see `resolve`.
 //!
 //! [`is_global`]: crate::source::global_address::is_global
 
@@ -45,13 +44,12 @@ use url::{Host, Position};
 /// Maximum size of a response header in bytes.
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
-/// Maximum number of response header fields.
 const MAX_HEADER_FIELDS: usize = 100;
 
-/// Longer than for pictures: a clip may be twenty times as large.
+/// Time limit for clips, which may be twenty times as large as pictures.
 const CLIP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is decoded here, then anything: some origins choose the format by it.
+/// The formats decoded here, then any: some origins choose the format by it.
 const PICTURES: &str = "image/jpeg, image/png, image/webp, image/heic, */*;q=0.1";
 const AGENT: &str = concat!("backdrop/", env!("CARGO_PKG_VERSION"));
 
@@ -85,7 +83,7 @@ impl Fetcher {
         Self::with_resolver(config, Arc::new(SystemResolver::default()))
     }
 
-    /// A fetcher with another resolver; its results are checked like the system's.
+    /// A fetcher with another resolver, whose results are checked like the system's.
     ///
     /// # Errors
     /// See [`FetchConfigError`].
@@ -102,15 +100,14 @@ impl Fetcher {
         Ok(Self { inner: Arc::new(inner), max_bytes: codec::Limits::default().max_bytes })
     }
 
-    /// Sets the maximum size of a picture; by default the API's.
+    /// Sets the maximum size of a picture in bytes; the API's by default.
     #[must_use]
     pub const fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
-    /// Fetches a picture, recognised by its first bytes, of 1 to `max_bytes` bytes. Dropping the future closes the
-    /// connection.
+    /// Fetches a picture, recognised by its first bytes, of 1 to `max_bytes` bytes. Dropping the future disconnects.
     ///
     /// # Errors
     /// See [`FetchError`].
@@ -119,7 +116,7 @@ impl Fetcher {
         self.inner.get(url, PICTURES, self.inner.timeout, read).await
     }
 
-    /// As [`Fetcher::fetch`], with memory reserved in `budget` for each chunk before it is kept.
+    /// As [`Fetcher::fetch`], but reserves memory in `budget` for each chunk before it is kept.
     ///
     /// # Errors
     /// See [`FetchError`].
@@ -141,8 +138,7 @@ impl Fetcher {
         self.inner.get(url, PICTURES, timeout, |body| read_picture(body, max_bytes, None)).await
     }
 
-    /// Streams at most `max_bytes` of any content into a channel, within a minute. Dropping the future closes the
-    /// connection.
+    /// Streams at most `max_bytes` of any content into a channel, within a minute. Dropping the future disconnects.
     ///
     /// # Errors
     /// See [`FetchError`]; chunks received before stay in the channel.
@@ -155,8 +151,7 @@ impl Fetcher {
         self.inner.get(url, "video/*, image/gif", CLIP_TIMEOUT, |body| read_clip(body, max_bytes, chunks)).await
     }
 
-    /// Posts `body` and returns the status of the response, without following redirects. Dropping the future closes the
-    /// connection.
+    /// Posts `body` and returns the response's status, without following redirects. Dropping the future disconnects.
     ///
     /// # Errors
     /// See [`FetchError`].
@@ -174,7 +169,7 @@ impl Fetcher {
         timeout_at(deadline, status).await.map_err(|_| FetchError::TimedOut(timeout))?
     }
 
-    /// Whether `url` is refused without a lookup: its host is an IP literal that is denied or not public.
+    /// Whether `url` is refused without a lookup: its host is a denied or non-public IP literal.
     #[must_use]
     pub fn refuses(&self, url: &SourceUrl) -> bool {
         let port = url.as_url().port_or_known_default().unwrap_or(443);
@@ -257,14 +252,14 @@ impl Inner {
             .max_header_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADER_FIELDS)
             .max_buf_size(2 * MAX_HEADER_BYTES)
-            // Some origins write them.
+            // Some origins write such spaces.
             .allow_spaces_after_header_name_in_responses(true)
             .allow_obsolete_multiline_headers_in_responses(true)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(FetchError::Http)?;
         let exchange = async { receive(sender.send_request(request).await.map_err(FetchError::Http)?).await };
-        // Driven here instead of in a task, so that it ends with this future. The exchange reports its errors.
+        // Driven here instead of in a task, so that it ends with this future. `exchange` reports its errors.
         let driver = async {
             let _ = connection.await;
             future::pending::<Infallible>().await

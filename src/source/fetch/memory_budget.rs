@@ -1,4 +1,4 @@
-//! The memory budget that a fetched body is charged to.
+//! The memory budget of fetched bodies.
 
 use futures_util::future::BoxFuture;
 

@@ -6,13 +6,13 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 
-/// A response that passed the checks: its body, or where it redirects to.
+/// A response that passed the checks: the body, or the target of a redirect.
 pub(super) enum Checked<T> {
     Body(T),
     Redirect(SourceUrl),
 }
 
-/// The content codings of IANA's registry. Origins send other words too: nothing, `aws-chunked`, `none`, `utf-8`; the body is the file then.
+/// The content codings of IANA's registry. With others (empty, `aws-chunked`, `none`, `utf-8`) the body is the file.
 const CODINGS: [&[u8]; 12] = [
     b"aes128gcm",
     b"br",
@@ -35,7 +35,6 @@ pub fn is_coded(encoding: &HeaderValue) -> bool {
     names.any(|name| CODINGS.iter().any(|coding| name.eq_ignore_ascii_case(coding)))
 }
 
-/// Checks status and headers.
 pub(super) fn check_response(url: &SourceUrl, response: Response<Incoming>) -> Result<Checked<Incoming>, FetchError> {
     let (status, headers) = (response.status(), response.headers());
     if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {

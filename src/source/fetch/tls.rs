@@ -1,4 +1,4 @@
-//! The TLS client configuration of fetches: built-in roots and those of `fetch.extra_ca`, without session resumption.
+//! TLS client configuration of fetches: built-in roots and the roots of `fetch.extra_ca`, without session resumption.
 
 use super::error::FetchConfigError;
 use crate::source::config::FetchConfig;
@@ -11,13 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl FetchConfig {
-    /// The fetcher's TLS configuration, for the operator's own addresses.
+    /// The fetcher's TLS configuration, for connections to the operator's servers.
     pub(crate) fn tls(&self) -> Result<ClientConfig, FetchConfigError> {
         tls_config(self.extra_ca.as_deref())
     }
 }
 
-/// A client that trusts the built-in roots and those in `extra`. Sessions are not resumed: a fetch keeps no state.
+/// A client that trusts the built-in roots and those in `extra`. No session resumption: a fetch keeps no state.
 pub(super) fn tls_config(extra: Option<&Path>) -> Result<ClientConfig, FetchConfigError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = extra {

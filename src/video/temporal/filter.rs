@@ -12,13 +12,13 @@ use backdrop_kernels::recycled::Recycled;
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-/// Largest weight of the past in frames, at a smoothing of 100.
+/// Largest weight of the past in the mask, in frames, at a smoothing of 100.
 const MAX_PAST_FRAMES: f32 = 12.0;
-/// The same for the matte, where a flow error of one pixel is visible.
+/// Largest weight of the past in the matte, where a flow error of one pixel is visible.
 const MAX_PAST_FRAMES_OF_MATTE: f32 = 4.0;
-/// Weight of a cell of one half, at a soft edge, relative to a certain one.
+/// Weight of a cell with value one half, at a soft edge, relative to a certain cell.
 const UNCERTAIN_WEIGHT: f32 = 0.2;
-/// Smallest difference between mask and past that is a contradiction.
+/// Smallest difference between mask and past that counts as a contradiction.
 const CONTRADICTION: f32 = 0.5;
 
 /// The filter, with its state between frames.
@@ -35,13 +35,12 @@ impl TemporalFilter {
         Self { smoothing: smoothing.min(100), state: None }
     }
 
-    /// The matte of the next frame, in the order of the clip, from its mask; empty where there is no subject. A frame
-    /// of another size restarts the filter.
+    /// The matte of the clip's next frame, from its mask; empty without a subject. A new size restarts the filter.
     #[must_use]
     pub fn next(&mut self, frame: &Frame, mask: RawMask) -> FrameMatte {
         let size = frame.size();
         let nothing = |NoSubject| FrameMatte::Host(AlphaMatte::empty(size));
-        // A network's matte is the coverage of its frame: it is not averaged.
+        // A network's matte is the coverage of its frame and is not averaged.
         if self.smoothing == 0 || mask.is_matte() {
             return matting::estimate_frame_matte(frame, &mask).unwrap_or_else(nothing);
         }
@@ -104,7 +103,7 @@ impl TemporalFilter {
         let tasks = cells.par_chunks_mut(FUSED_CELLS).enumerate();
         tasks.for_each(|(task, cells)| fuse_cells(&fusion, task * FUSED_CELLS, cells));
         let values = Recycled::collected(cells.iter().map(|cell| cell.value));
-        // Invalid only with NaN in the flow: the frame is then processed without its past.
+        // Invalid only for NaN in the flow: the frame is then processed without the past.
         let Ok(mask) = RawMask::new(mask.size(), values) else {
             return Fused { matte_share: vec![0.0; mask.values().len()], ..Fused::without_past(mask.clone()) };
         };
@@ -116,10 +115,9 @@ impl TemporalFilter {
     }
 }
 
-/// Cells of a task.
+/// Cells per task.
 const FUSED_CELLS: usize = 4096;
 
-/// What a mask is fused from, and how.
 struct Fusion<'a> {
     before: &'a TemporalState,
     motion: &'a Motion,
@@ -127,11 +125,10 @@ struct Fusion<'a> {
     /// Largest weight of the past in the mask and in the matte, in frames.
     most: f32,
     most_of_matte: f32,
-    /// Contradicting frames after which the past is dropped.
+    /// Consecutive contradictions after which the past is dropped.
     limit: i8,
 }
 
-/// A cell of [`Fused`].
 #[derive(Clone, Copy, Debug, Default)]
 struct FusedCell {
     value: f32,
@@ -147,7 +144,7 @@ fn fuse_cells(fusion: &Fusion<'_>, first: usize, cells: &mut [FusedCell]) {
     let size = motion.flow.size;
     for (at, cell) in (first..).zip(cells) {
         let now = mask.values()[at];
-        let (x, y) = motion.flow.place(at);
+        let (x, y) = motion.flow.previous_position(at);
         let was = Plane { values: before.mask.values(), size }.cubic(x, y).clamp(0.0, 1.0);
         let past = Plane { values: &before.weight, size }.linear(x, y).min(most) * motion.confidence[at];
         let step = if now - was > CONTRADICTION {
@@ -186,7 +183,7 @@ struct Fused {
 }
 
 impl Fused {
-    /// For a frame without a past.
+    /// The result for a frame processed without the past.
     fn without_past(mask: RawMask) -> Self {
         let weight = mask.values().iter().map(|&value| certainty(value)).collect();
         let contradictions = vec![0; mask.values().len()];
@@ -213,7 +210,7 @@ impl Motion {
 
     #[inline(always)]
     fn nearest(&self, at: usize) -> usize {
-        let (x, y) = self.flow.place(at);
+        let (x, y) = self.flow.previous_position(at);
         let [width, height] = self.flow.size;
         let nearest = |value: f32, cells: usize| (value.round().max(0.0) as usize).min(cells - 1);
         nearest(y, height) * width + nearest(x, width)

@@ -1,8 +1,8 @@
 //! Confidence of the optical flow for each cell, from the warped colour difference; detects scene cuts.
 //!
-//! A cell's difference to the previous frame, warped along the flow, is compared in all three channels with the median
-//! difference, as camera noise raises both. A global change of exposure is subtracted first. Disoccluded background has
-//! no counterpart in the previous frame and gets low confidence by its large difference.
+//! The difference between a cell and the previous frame, warped along the flow, is compared in all three channels with
+//! the median difference, because camera noise raises both. A global change of exposure is subtracted first.
+//! Disoccluded background has no counterpart in the previous frame; its large difference gives it low confidence.
 
 use super::optical_flow::Flow;
 use super::thumbnail::Thumbnail;
@@ -15,15 +15,15 @@ const NO_CONFIDENCE: f32 = 5.0;
 /// The median difference, in steps of 255, is clamped to this range of camera noise.
 const MIN_MEDIAN: f32 = 1.0;
 const MAX_MEDIAN: f32 = 6.0;
-/// A median difference above the first is a cut; so is one above the second that exceeds this share of the picture's
-/// own contrast.
+/// A median difference above the first value is a cut. So is one above the second value that also exceeds this share of
+/// the picture's contrast.
 const CUT: f32 = 12.0;
 const DARK_CUT: f32 = 3.0;
 const DARK_CUT_SHARE: f32 = 0.5;
-/// Cells of a task.
+/// Cells per task.
 const TASK: usize = 4096;
 
-/// Confidence of `flow` for each cell, 0 to 1. `None` at a cut.
+/// Confidence of `flow` for each cell, 0 to 1; `None` at a cut.
 pub(super) fn flow_confidence(before: &Thumbnail, after: &Thumbnail, flow: &Flow) -> Option<Vec<f32>> {
     let [width, height] = flow.size;
     let (cells, _) = after.cells.as_chunks::<3>();
@@ -45,7 +45,7 @@ pub(super) fn flow_confidence(before: &Thumbnail, after: &Thumbnail, flow: &Flow
     let typical = typical.clamp(MIN_MEDIAN, MAX_MEDIAN);
     let (right_end, bottom_end) = (width as f32 - 0.5, height as f32 - 0.5);
     let confidence = around.iter().enumerate().map(|(at, &difference)| {
-        let (x, y) = flow.place(at);
+        let (x, y) = flow.previous_position(at);
         if x < -0.5 || y < -0.5 || x > right_end || y > bottom_end {
             return 0.0;
         }
@@ -54,12 +54,12 @@ pub(super) fn flow_confidence(before: &Thumbnail, after: &Thumbnail, flow: &Flow
     Some(confidence.collect())
 }
 
-/// The differences of the cells of `after` from `first` on to `before`, warped along `flow`.
+/// Writes the differences of the cells of `after`, from `first` on, to `before` warped along `flow`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn warped_differences(before: &Thumbnail, after: &Thumbnail, flow: &Flow, first: usize, differences: &mut [[f32; 3]]) {
     let (cells, _) = after.cells.as_chunks::<3>();
     for (at, difference) in (first..).zip(differences) {
-        let (x, y) = flow.place(at);
+        let (x, y) = flow.previous_position(at);
         let was = before.linear(x, y);
         *difference = std::array::from_fn(|channel| f32::from(cells[at][channel]) - was[channel]);
     }
@@ -72,7 +72,7 @@ fn contrast(picture: &Thumbnail) -> f32 {
     median(grey.iter().map(|value| (value - middle).abs()))
 }
 
-/// The median of values between -255 and 255, to a quarter of a step; zero for no values.
+/// Median of values between -255 and 255, to a quarter of a step; zero without values.
 fn median(values: impl Iterator<Item = f32>) -> f32 {
     const BINS: usize = 2048;
     let mut bins = [0_usize; BINS];
@@ -129,7 +129,7 @@ mod tests {
         let before = thumbnail([40, 40], texture);
         let after = thumbnail([40, 40], |x, y| {
             let [red, green, blue] = texture(x, y);
-            // Everything is a little brighter, and the centre is new.
+            // The whole frame is a little brighter, and the centre is new.
             if (15..25).contains(&x) && (15..25).contains(&y) { [255, 0, 0] } else { [red + 5, green + 5, blue + 5] }
         });
         let confidence = flow_confidence(&before, &after, &still([40, 40])).expect("no cut");

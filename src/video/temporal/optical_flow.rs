@@ -1,31 +1,30 @@
 //! Dense sub-pixel optical flow between two frames, by inverse search over patches.
 //!
 //! Kroeger, Timofte, Dai and Van Gool, "Fast Optical Flow using Dense Inverse Search", ECCV 2016, coarse to fine,
-//! without the variational refinement. Patches of 8×8 cells every 4 cells start from the best of the coarser level's
-//! flow at and around them and of zero motion, and take a few Gauss-Newton steps. A cell's flow is the mean of the
-//! patches over it, weighted by how well they explain the cell. A patch's mean brightness is subtracted, so that a
-//! change of exposure is not motion. Patches and cells are independent: the result does not depend on the number of
-//! threads.
+//! without the variational refinement. Patches of 8×8 cells every 4 cells start from the best of three motions: the
+//! coarser level's flow at the patch, around it, and zero. Each takes a few Gauss-Newton steps. A cell's flow is the
+//! mean of the patches over it, weighted by how well they explain the cell. A patch's mean brightness is subtracted, so
+//! that a change of exposure is not motion. Patches and cells are independent, so results do not depend on threads.
 
 use backdrop_kernels::interpolation::Plane;
 use multiversion::multiversion;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Cells along a side of a patch, and from one patch to the next.
+/// Side of a patch in cells, and distance of adjacent patches.
 const PATCH: usize = 8;
 const STRIDE: usize = 4;
-/// Replicated cells around a level, into which a patch may reach.
+/// Replicated cells around a level, which patches may overlap.
 const PAD: usize = 16;
 /// Smallest side of the coarsest level.
 const COARSEST: usize = 20;
 /// Gauss-Newton steps for each patch.
 const STEPS: usize = 6;
-/// Iteration stops at a step smaller than this, in cells.
+/// Step size, in cells, below which iteration stops.
 const CONVERGED: f32 = 0.01;
 /// Regularisation of the structure tensor, in squared steps of brightness: flat patches keep their initial motion.
 const DAMPING: f32 = 40.0;
-/// Brightness difference at noise level, added to the residual of a patch's weight.
+/// Brightness difference of noise, added to the residual in a patch's weight.
 const NOISE: f32 = 2.0;
 
 /// Offset of each cell to its position in the previous frame, in cells, row-major.
@@ -47,12 +46,12 @@ impl Flow {
 
     /// The flow from `after` back to `before`, brightness 0 to 255 on a grid of `size`.
     pub(super) fn between(before: &[f32], after: &[f32], size: [usize; 2]) -> Self {
-        let mut levels = vec![(Padded::new(before, size), Level::new(after.to_vec(), size))];
+        let mut levels = vec![(Padded::new(before, size), PyramidLevel::new(after.to_vec(), size))];
         let mut planes = (before.to_vec(), after.to_vec(), size);
         while planes.2[0].min(planes.2[1]) >= 2 * COARSEST {
             let (before, half) = halved(&planes.0, planes.2);
             let (after, _) = halved(&planes.1, planes.2);
-            levels.push((Padded::new(&before, half), Level::new(after.clone(), half)));
+            levels.push((Padded::new(&before, half), PyramidLevel::new(after.clone(), half)));
             planes = (before, after, half);
         }
         let mut coarser = Self::still(planes.2);
@@ -65,27 +64,27 @@ impl Flow {
         coarser
     }
 
-    /// The same on a grid of half the size, in cells of that grid: a quarter of the work.
+    /// The flow on a grid of half the size, in cells of that grid: a quarter of the work.
     pub(super) fn between_halves(before: &[f32], after: &[f32], size: [usize; 2]) -> Self {
         let [(before, half), (after, _)] = [before, after].map(|plane| halved(plane, size));
         Self::between(&before, &after, half)
     }
 
-    /// Where the cell `at`, counted row after row, was in the previous frame.
+    /// Position in the previous frame of the cell with row-major index `at`.
     #[inline(always)]
-    pub(super) fn place(&self, at: usize) -> (f32, f32) {
+    pub(super) fn previous_position(&self, at: usize) -> (f32, f32) {
         let [width, _] = self.size;
         ((at % width) as f32 + self.right[at], (at / width) as f32 + self.down[at])
     }
 
-    /// The flow at a place between cells.
+    /// The flow at a position between cells.
     #[inline(always)]
     pub(super) fn at(&self, x: f32, y: f32) -> [f32; 2] {
         [&self.right, &self.down].map(|values| Plane { values, size: self.size }.linear(x, y))
     }
 }
 
-/// Half the size, each cell the mean of four; at an odd border the last cells count twice.
+/// A plane of half the size, each cell the mean of four; at an odd border the last cells count twice.
 fn halved(plane: &[f32], [width, height]: [usize; 2]) -> (Vec<f32>, [usize; 2]) {
     let half = [width.div_ceil(2), height.div_ceil(2)];
     let mut values = Vec::with_capacity(half[0] * half[1]);
@@ -99,7 +98,7 @@ fn halved(plane: &[f32], [width, height]: [usize; 2]) -> (Vec<f32>, [usize; 2]) 
     (values, half)
 }
 
-/// A level of the previous frame, its border replicated by [`PAD`] cells.
+/// A pyramid level of the previous frame, its border replicated by [`PAD`] cells.
 struct Padded {
     values: Vec<f32>,
     stride: usize,
@@ -120,11 +119,11 @@ impl Padded {
         Self { values, stride, size }
     }
 
-    /// The first cell in the padded plane, and the fractional offset, of a window of `extent` cells at `place`.
+    /// First cell in the padded plane, and fractional offset, of a window of `extent` cells at the position (`x`, `y`).
     #[inline(always)]
-    fn place(&self, [x, y]: [f32; 2], extent: [usize; 2]) -> (usize, [f32; 2]) {
+    fn window_start(&self, [x, y]: [f32; 2], extent: [usize; 2]) -> (usize, [f32; 2]) {
         let place = |value: f32, cells: usize, extent: usize| {
-            // One cell is left for the second of each interpolated pair.
+            // Leaves one cell for the second of each interpolated pair.
             let value = (value + PAD as f32).clamp(0.0, (cells + 2 * PAD - extent - 1) as f32 - 0.001);
             (value as usize, value.fract())
         };
@@ -135,17 +134,17 @@ impl Padded {
 
     #[inline(always)]
     fn at(&self, place: [f32; 2]) -> f32 {
-        let (first, [along, down]) = self.place(place, [1, 1]);
+        let (first, [along, down]) = self.window_start(place, [1, 1]);
         let mix = |at: usize| self.values[at] + along * (self.values[at + 1] - self.values[at]);
         let (above, below) = (mix(first), mix(first + self.stride));
         above + down * (below - above)
     }
 }
 
-/// A level of the current frame, with its gradients.
-struct Level {
+/// A pyramid level of the current frame, with its gradients.
+struct PyramidLevel {
     size: [usize; 2],
-    /// Cells of a patch: fewer than [`PATCH`] where the level is smaller.
+    /// Cells of a patch: fewer than [`PATCH`] if the level is smaller.
     extent: [usize; 2],
     values: Vec<f32>,
     across: Vec<f32>,
@@ -155,7 +154,7 @@ struct Level {
 /// The cells of a patch, in rows of [`PATCH`]; unused ones are zero.
 type Cells = [[f32; PATCH]; PATCH];
 
-impl Level {
+impl PyramidLevel {
     fn new(values: Vec<f32>, size: [usize; 2]) -> Self {
         let [width, height] = size;
         let (mut across, mut downwards) = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
@@ -169,7 +168,7 @@ impl Level {
         Self { size, extent: size.map(|side| side.min(PATCH)), values, across, downwards }
     }
 
-    /// Patches along each side.
+    /// Number of patches along each side.
     fn counts(&self) -> [usize; 2] {
         [0, 1].map(|side| (self.size[side] - self.extent[side]).div_ceil(STRIDE) + 1)
     }
@@ -188,7 +187,7 @@ impl Level {
         cells
     }
 
-    /// The motion of every patch, row after row.
+    /// The motion of every patch, row-major.
     fn search(&self, before: &Padded, coarser: &Flow, scale: f32) -> Vec<[f32; 2]> {
         const TASK: usize = 64;
         let [columns, rows] = self.counts();
@@ -258,9 +257,16 @@ impl Level {
     }
 }
 
-/// The motions of the patches of a level from `first` on.
+/// Computes the motions of a level's patches from `first` on.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-fn refine_patches(level: &Level, before: &Padded, coarser: &Flow, scale: f32, first: usize, motions: &mut [[f32; 2]]) {
+fn refine_patches(
+    level: &PyramidLevel,
+    before: &Padded,
+    coarser: &Flow,
+    scale: f32,
+    first: usize,
+    motions: &mut [[f32; 2]],
+) {
     let [columns, _] = level.counts();
     for (patch, motion) in (first..).zip(motions) {
         let origin = [level.start(0, patch % columns), level.start(1, patch / columns)];
@@ -268,9 +274,8 @@ fn refine_patches(level: &Level, before: &Padded, coarser: &Flow, scale: f32, fi
     }
 }
 
-/// What the motion of a level's cells is made of.
 struct Densified<'a> {
-    level: &'a Level,
+    level: &'a PyramidLevel,
     before: &'a Padded,
     /// The motion of each patch.
     patches: &'a [[f32; 2]],
@@ -278,7 +283,7 @@ struct Densified<'a> {
     over: [Vec<Range<usize>>; 2],
 }
 
-/// The motion of the cells of row `y`.
+/// Computes the motion of the cells of row `y`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn densify_row(motions: &Densified<'_>, y: usize, right: &mut [f32], down: &mut [f32]) {
     let Densified { level, before, patches, over } = motions;
@@ -299,14 +304,12 @@ fn densify_row(motions: &Densified<'_>, y: usize, right: &mut [f32], down: &mut 
     }
 }
 
-/// One patch of the current frame.
 struct Patch {
     origin: [f32; 2],
     extent: [usize; 2],
     values: Cells,
     across: Cells,
     downwards: Cells,
-    /// Mean gradient.
     mean: [f32; 2],
     /// Inverse of the structure tensor: xx, xy, yy.
     inverse: [f32; 3],
@@ -314,7 +317,7 @@ struct Patch {
 
 impl Patch {
     #[inline(always)]
-    fn new(level: &Level, origin: [usize; 2]) -> Self {
+    fn new(level: &PyramidLevel, origin: [usize; 2]) -> Self {
         let values = level.cells(&level.values, origin);
         let (across, downwards) = (level.cells(&level.across, origin), level.cells(&level.downwards, origin));
         let count = (level.extent[0] * level.extent[1]) as f32;
@@ -331,12 +334,11 @@ impl Patch {
         Self { origin: origin.map(|at| at as f32), extent: level.extent, values, across, downwards, mean, inverse }
     }
 
-    /// The mean-free sum of squared differences to the previous frame at an offset of `motion`, and the Gauss-Newton
-    /// step to subtract.
+    /// Mean-free sum of squared differences to the previous frame at offset `motion`, and the Gauss-Newton step.
     #[inline(always)]
     fn misfit(&self, before: &Padded, motion: [f32; 2]) -> (f32, [f32; 2]) {
         let place = [self.origin[0] + motion[0], self.origin[1] + motion[1]];
-        let (first, [along, down]) = before.place(place, self.extent);
+        let (first, [along, down]) = before.window_start(place, self.extent);
         let [width, height] = self.extent;
         // Sums of the difference, its square, and its product with each gradient; one SIMD lane per column.
         let (mut sums, mut squares) = ([0.0_f32; PATCH], [0.0_f32; PATCH]);
@@ -403,7 +405,7 @@ mod tests {
         let size = [96, 80];
         for (right, down) in [(0.0, 0.0), (0.37, -0.61), (3.3, 1.7), (-7.2, 4.5)] {
             let before = plane(size, scene);
-            // What is at x now was at x + motion.
+            // The point now at x was at x + motion.
             let after = plane(size, |x, y| 1.03 * scene(x + right, y + down) + 4.0);
             let flow = Flow::between(&before, &after, size);
             let mut worst = 0.0_f32;

@@ -5,19 +5,15 @@ use crate::image::{AlphaMatte, RawMask, Size};
 use crate::matting::FrameMatte;
 use serde::{Deserialize, Serialize};
 
-/// State after a frame.
 #[derive(Clone, Debug)]
 pub(super) struct TemporalState {
-    /// Size of the frames.
     pub(super) frame: Size,
     /// The frame on the mask's grid.
     pub(super) thumbnail: Thumbnail,
-    /// The filtered mask.
     pub(super) mask: RawMask,
     /// Accumulated weight of each cell, in frames of full certainty.
     pub(super) weight: Vec<f32>,
-    /// Number of consecutive frames in which the network contradicted each cell: positive for subject, negative for
-    /// background.
+    /// Consecutive frames in which the network contradicted each cell: positive for subject, negative for background.
     pub(super) contradictions: Vec<i8>,
     /// The matte before cleaning; `None` without a subject.
     pub(super) matte: Option<FrameMatte>,
@@ -48,13 +44,13 @@ pub(super) fn save(state: Option<&TemporalState>) -> Vec<u8> {
         mask: state.mask.values().to_vec(),
         weight: state.weight.clone(),
         contradictions: state.contradictions.clone(),
-        // A matte that its device has lost is not the past of a resumed clip.
+        // A matte that its device has lost is omitted: the resumed clip starts without it.
         matte: state.matte.as_ref().and_then(|matte| Some(matte.downloaded().ok()?.coverage().to_vec())),
     });
     postcard::to_stdvec(&Saved::V1(saved)).expect("plain fields, and a Vec grows")
 }
 
-/// `None` for bytes that [`save`] did not write.
+/// Parses the result of [`save`]; `None` for other bytes.
 pub(super) fn restore(bytes: &[u8]) -> Option<Option<TemporalState>> {
     let (Saved::V1(saved), rest) = postcard::take_from_bytes(bytes).ok()?;
     if !rest.is_empty() {

@@ -15,8 +15,7 @@ fn chance(at: u64) -> f32 {
 const GRID: u32 = 64;
 const SIDE: u32 = 128;
 
-/// A bright textured square of 48 pixels with its left edge at `left`, on a darker textured background; no square for
-/// `None`.
+/// A bright textured square of 48 pixels with its left edge at `left` (`None`: no square) on a darker background.
 fn frame(left: Option<i64>, seed: u64) -> Frame {
     let pixel = |x: u32, y: u32| {
         let (x, y) = (i64::from(x), i64::from(y));
@@ -41,7 +40,7 @@ fn truth(left: Option<i64>) -> Vec<f32> {
     (0..GRID).flat_map(|y| (0..GRID).map(move |x| cell(x, y))).collect()
 }
 
-/// The same with wrong patches of 8×8 cells, different ones in each frame.
+/// The ideal mask with wrong patches of 8×8 cells, different ones in each frame.
 fn flickering(left: Option<i64>, at: u64) -> RawMask {
     let patch = |cell: usize| (cell / GRID as usize / 8 * 8 + cell % GRID as usize / 8) as u64;
     let values = truth(left)
@@ -117,7 +116,7 @@ fn a_subject_that_vanishes_or_jumps_leaves_no_ghost() {
         let lefts: Vec<Option<i64>> = (0..10).map(|at| if at < 6 { Some(10) } else { gone }).collect();
         for smoothing in [50, 100] {
             let mattes = mattes(smoothing, &lefts, |at| mask_of(truth(lefts[at])));
-            // Its old position, from the first frame on.
+            // At the old position, from the first frame on.
             for matte in &mattes[6..] {
                 let behind: usize = (44..84)
                     .flat_map(|y| (14..54).map(move |x| y * SIDE as usize + x))
@@ -139,7 +138,7 @@ fn persistent_contradiction_overrides_the_past_of_an_unchanged_picture() {
         for left in &lefts[..10] {
             let _ = filter.next(&frame(*left, 1), mask_of(truth(*left)));
         }
-        // The first contradictions are treated as errors of the network.
+        // The first contradictions count as errors of the network.
         let first = next(&mut filter, &frame(lefts[0], 1), nothing());
         assert!(first.coverage()[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
         let last = (1..limit).map(|_| next(&mut filter, &frame(lefts[0], 1), nothing())).last();
@@ -232,7 +231,7 @@ fn any_size_works_and_another_size_restarts_the_filter() {
             assert_eq!((matte.size(), matte.coverage().len()), (size, size.area()));
         }
     }
-    // Grids of one cell and of odd sizes as well.
+    // Also with grids of one cell and of odd sizes.
     for grid in [Size::new(1, 1), Size::new(5, 3)] {
         for _ in 0..2 {
             let mask = RawMask::new(grid, vec![1.0; grid.area()]).expect("probabilities");

@@ -14,7 +14,6 @@ pub(super) struct Thumbnail {
 }
 
 impl Thumbnail {
-    /// `frame` on a grid of `size`.
     pub(super) fn of(frame: &Frame, size: Size) -> Self {
         let (width, columns) = (frame.size().width as usize, size.width as usize);
         let across = windows(width, columns);
@@ -57,8 +56,8 @@ impl Thumbnail {
     }
 }
 
-/// The means of the areas of a row of cells: `down` and `across` are their rows and columns of `pixels`, `line` is scratch of one
-/// value for each byte of a row.
+/// Writes the means of a row of cells. `down` and `across` are the cells' rows and columns of `pixels`; `line` is
+/// scratch of one value for each byte of a row.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn mean_row(pixels: &[u8], down: &Window, across: &[Window], line: &mut [f32], cells: &mut [[u8; 3]]) {
     line.fill(0.0);
@@ -84,7 +83,7 @@ struct Window {
 }
 
 impl Window {
-    /// Each pixel with its weight; the weights sum to one.
+    /// Each pixel with its weight; the sum of the weights is one.
     fn parts(&self) -> impl Iterator<Item = (usize, f32)> + '_ {
         let Self { first, shares: [start, middle, end], last } = *self;
         (first..=last).map(move |at| {

@@ -15,7 +15,7 @@ fn folds(input: &ShadingInput<'_>, at: &TexCoords, scale: [f32; 2], depth: f32) 
 pub(super) fn weave(input: &ShadingInput<'_>, own: u32, threads: f32, rough: f32) -> RgbSpan {
     let base = input.base(own);
     let at = input.at;
-    // Slubs: each thread is thicker here and thinner there.
+    // Slubs: the thickness of each thread varies.
     let warp_slub = at.fbm([threads * 0.9, threads * 0.035], input.seed(1), 3, 0.6);
     let weft_slub = at.fbm([threads * 0.035, threads * 0.9], input.seed(2), 3, 0.6);
     let clouds = at.fbm([1.5; 2], input.seed(3), 3, 0.5);
@@ -34,7 +34,6 @@ pub(super) fn weave(input: &ShadingInput<'_>, own: u32, threads: f32, rough: f32
     light
 }
 
-/// Columns of V-shaped stitches.
 pub(super) fn knit(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xD6_CB_BD);
     let at = input.at;
@@ -85,7 +84,6 @@ pub(super) fn silk(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Upright folds of many widths.
 pub(super) fn curtain(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xC9_C2_B8);
     let at = input.at;
@@ -102,7 +100,6 @@ pub(super) fn curtain(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Pebbled skin with creases.
 pub(super) fn leather(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x7A_4A_2C);
     let at = input.at;
@@ -122,7 +119,6 @@ pub(super) fn leather(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Fur in tufts.
 pub(super) fn fur(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xEC_E4_D8);
     let at = input.at;
@@ -135,7 +131,6 @@ pub(super) fn fur(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Brown paper with fibres.
 pub(super) fn kraft(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xB8_91_66);
     let at = input.at;
@@ -170,7 +165,6 @@ pub(super) fn crumpled(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Strips woven over and under.
 pub(super) fn rattan(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xC6_9C_66);
     let at = input.at;

@@ -15,7 +15,6 @@ struct Course {
     across: ScalarSpan,
     down: ScalarSpan,
     own: ScalarSpan,
-    /// Within the piece, -0.5..0.5.
     x: ScalarSpan,
     y: ScalarSpan,
 }
@@ -94,7 +93,6 @@ pub(super) fn tiles(input: &ShadingInput<'_>, scale: [f32; 2], bond: f32) -> Rgb
     light
 }
 
-/// Small square stones of many shades of one colour.
 pub(super) fn mosaic(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x3E_8C_9A);
     let at = input.at;
@@ -112,7 +110,6 @@ pub(super) fn mosaic(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// A floor of dark and light squares.
 pub(super) fn checker(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x22_22_24);
     let other = if luminance(base) > 0.45 { srgb(0x2A_2A_2C) } else { srgb(0xEE_EC_E6) };
@@ -139,7 +136,6 @@ pub(super) fn checker(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Rounded stones close together.
 pub(super) fn stones(input: &ShadingInput<'_>, scale: f32, own: u32, mixed: f32) -> RgbSpan {
     let base = input.base(own);
     let at = input.at;
@@ -168,7 +164,6 @@ fn pair(input: &ShadingInput<'_>) -> ([f32; 3], [f32; 3]) {
     (base, ground)
 }
 
-/// Upright stripes.
 pub(super) fn stripes(input: &ShadingInput<'_>) -> RgbSpan {
     let (base, ground) = pair(input);
     let at = input.at;
@@ -186,7 +181,7 @@ pub(super) fn stripes(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Polka dots, every other row offset by half.
+/// Polka dots, every other row offset by half a period.
 pub(super) fn dots(input: &ShadingInput<'_>) -> RgbSpan {
     let (base, ground) = pair(input);
     let at = input.at;
@@ -206,7 +201,6 @@ pub(super) fn dots(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Gingham.
 pub(super) fn checks(input: &ShadingInput<'_>) -> RgbSpan {
     let (base, ground) = pair(input);
     let at = input.at;

@@ -18,7 +18,6 @@ pub(super) fn brushed(input: &ShadingInput<'_>, own: u32) -> RgbSpan {
     light
 }
 
-/// Flakes and runs of oxide.
 pub(super) fn rust(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x8A_45_22);
     let at = input.at;

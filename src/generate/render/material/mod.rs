@@ -11,12 +11,12 @@ use super::span::{RgbSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
 use crate::generate::surface::{Material, Surface};
 
-/// Input of every material shader: surface, texture coordinates, and light direction along the surface (x right, y away).
+/// Input of every material shader: surface, texture coordinates, light direction along the surface (x right, y away).
 pub(super) struct ShadingInput<'a> {
     pub(super) surface: &'a Surface,
     pub(super) at: &'a TexCoords,
     pub(super) light: [f32; 2],
-    /// The picture row and the pixel size.
+    /// Row of the picture, and pixel size.
     pub(super) row: f32,
     pub(super) step: f32,
 }
@@ -27,7 +27,7 @@ impl ShadingInput<'_> {
         self.surface.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9))
     }
 
-    /// The surface's colour, or else the material's default `own`, with the surface's tone applied.
+    /// The surface's colour, or the material's default `own`, with the surface's tone applied.
     fn base(&self, own: u32) -> Rgb {
         toned(self.surface.color.unwrap_or_else(|| srgb(own)), self.surface.tone)
     }

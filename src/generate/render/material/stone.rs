@@ -5,7 +5,7 @@ use crate::generate::falloff::{exp_falloff, smoothstep};
 use crate::generate::linear_rgb::{luminance, mix, saturated, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, line_coverage, per_pixel};
 
-/// Marble veins at the zero crossings of domain-warped noise: few strong ones and a net of fine ones.
+/// Marble veins at the zero crossings of domain-warped noise: few strong veins and a net of fine ones.
 pub(super) fn marble(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xF0_EE_EA);
     let dark = luminance(base) < 0.18;
@@ -61,7 +61,6 @@ pub(super) fn onyx(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Crystals of three minerals.
 pub(super) fn granite(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x8F_8B_88);
     let at = input.at;
@@ -102,7 +101,6 @@ pub(super) fn travertine(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Soft layers and sand grains.
 pub(super) fn sandstone(input: &ShadingInput<'_>) -> RgbSpan {
     let sway = input.at.fbm([0.8, 1.2], input.seed(8), 4, 0.5);
     let carried = input.at.warped(&sway, &sway, 0.18);

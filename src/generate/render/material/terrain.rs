@@ -5,7 +5,7 @@ use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{mix, saturated, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, SPAN, TexCoords, line_coverage, per_pixel, sin_turns};
 
-/// Ripples of the wind over soft swells, and grains.
+/// Wind ripples over soft swells, and grains.
 pub(super) fn sand(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xDD_BE_91);
     let at = input.at;
@@ -43,7 +43,7 @@ pub(super) fn snow(input: &ShadingInput<'_>) -> RgbSpan {
 /// Grass blades as strokes, upright in the picture because blades stand. Two octaves of blade size cross-fade with distance.
 pub(super) fn grass(input: &ShadingInput<'_>) -> RgbSpan {
     let at = input.at;
-    // The scale of a row on the ground; a wall of grass has none.
+    // Scale of a row on the ground; a wall of grass has no perspective.
     let scale = (at.x[1] - at.x[0]).abs() / input.step.max(1e-6);
     let octave = scale.max(1e-3).log2();
     let (size, share) = (octave.floor(), octave - octave.floor());
@@ -78,7 +78,6 @@ fn blades(input: &ShadingInput<'_>, at: &TexCoords) -> RgbSpan {
     light
 }
 
-/// Moss cushions.
 pub(super) fn moss(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x5B_74_2C);
     let at = input.at;
@@ -94,7 +93,6 @@ pub(super) fn moss(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Fallen leaves, one over the other.
 pub(super) fn leaves(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xB4_62_24);
     let at = input.at;
@@ -125,7 +123,6 @@ pub(super) fn leaves(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Asphalt: worn stones in tar.
 pub(super) fn asphalt(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x4B_4B_4D);
     let at = input.at;
@@ -177,7 +174,6 @@ pub(super) fn ice(input: &ShadingInput<'_>) -> RgbSpan {
     light
 }
 
-/// Chalkboard with wiped chalk.
 pub(super) fn chalkboard(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0x2C_34_30);
     let at = input.at;

@@ -1,8 +1,8 @@
 //! Procedural wood: planks with growth rings, pores and grain, by species.
 //!
-//! A board is a cut through rings around a wandering pith: near the middle of the board the cut is tangential and the
-//! rings draw cathedrals, to its sides they draw lines. Early wood is light, late wood dark with a sharp end; vessels
-//! (pores) are fine dark strokes along the grain, and fibres finer light ones.
+//! A board is a cut through rings around a wandering pith. In the middle of the board the cut is tangential and the
+//! rings form cathedrals; at its sides they form lines. Early wood is light, late wood dark with a sharp end. Vessels
+//! (pores) are fine dark strokes along the grain, fibres finer light ones.
 
 use super::ShadingInput;
 use crate::generate::falloff::smoothstep;
@@ -11,7 +11,6 @@ use crate::generate::render::span::{RgbSpan, fast_floor, line_coverage, per_pixe
 use crate::generate::surface::Species;
 use backdrop_kernels::noise::cpu::random;
 
-/// Parameters of a species.
 struct SpeciesParams {
     light: u32,
     dark: u32,
@@ -112,26 +111,26 @@ const fn params(species: Species) -> SpeciesParams {
     }
 }
 
-/// Boards along x, side by side along y.
+/// Boards along x, stacked along y.
 pub(super) fn wood(input: &ShadingInput<'_>, species: Species) -> RgbSpan {
     let params = params(species);
     let (early, late) = colors(input, &params);
     let at = input.at;
     let seed = input.seed(0);
-    // A random offset in the noise gives each board its own rings.
+    // A random offset in the noise gives each board different rings.
     let row = per_pixel(|i| fast_floor(at.y[i] * params.boards));
     let own = per_pixel(|i| random(row[i] as i32, 7, seed));
     let aside = per_pixel(|i| at.y[i] - (row[i] + 0.5) / params.boards);
     let mut stem = at.clone();
     stem.x = per_pixel(|i| at.x[i] + 41.0 * own[i]);
     stem.y = per_pixel(|i| aside[i] + 17.0 * own[i]);
-    // The pith wanders along the board; rings squeeze and stretch.
+    // The pith wanders along the board; rings are compressed and stretched.
     let sway = stem.fbm([0.75, 2.2], input.seed(1), 3, 0.45);
     let ripple = stem.fbm([4.0, 30.0], input.seed(2), 4, 0.6);
     let board = 1.0 / params.boards;
     let rings = per_pixel(|i| {
         let from_pith = aside[i] + (own[i] - 0.5) * 0.9 * board + 0.35 * board * sway[i];
-        // The cut passes the pith at a depth that grows along the board: cathedrals.
+        // The distance of the cut from the pith grows along the board: cathedrals.
         let depth = 0.22 * board + 0.03 * (at.x[i] * 1.3 + 5.0 * own[i]).abs().min(4.0);
         let radius = (from_pith * from_pith + depth * depth).sqrt();
         radius * params.density + 0.8 * sway[i] + 0.3 * ripple[i]

@@ -73,7 +73,7 @@ pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| {
         let mut light = super::sky::sky(context, at);
         let horizon = context.edge - 0.06;
-        // A façade in perspective: how far along it a column is goes with the inverse of its distance from the middle.
+        // A façade in perspective: the depth of a column is inverse to its distance from the middle.
         let depth = per_pixel(|i| 1.0 / (at.x[i].abs() + 0.1));
         let facade = TexCoords {
             x: depth,

@@ -7,7 +7,6 @@ use crate::generate::render::plate::Plate;
 use crate::generate::render::span::{RgbSpan, per_pixel};
 use crate::generate::render::sprite::{Sprite, SpriteShape};
 
-/// Rays from the surface, plankton, bubbles.
 pub(super) fn underwater(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let [shallow, deep] = [srgb(0x5A_C4_CE), srgb(0x06_2C_4C)];
     let plate = Plate::paint(context.aspect, |at| {
@@ -37,7 +36,6 @@ pub(super) fn underwater(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Lit smoke before a dark background.
 pub(super) fn smoke(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0xC9_CC_D2]);
     let plate = Plate::paint(context.aspect, |at| {
@@ -62,7 +60,6 @@ pub(super) fn smoke(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, Vec::new())
 }
 
-/// Flames out of focus, and sparks.
 pub(super) fn fire(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| {
         let (across, down) =

@@ -63,7 +63,7 @@ impl<'a> Room<'a> {
         self.plate.fill_box([left, top, right, top + 0.015], 0.012, mix(color, [1.0; 3], 0.3), 0.5);
     }
 
-    /// A window with the sky of the hour.
+    /// A window with the sky at the hour.
     fn window(&mut self, [left, top, right, bottom]: [f32; 4], panes: usize) {
         let sky = match self.context.view.hour {
             Hour::Day => scaled(srgb(0xF4_F8_FC), 1.25),
@@ -85,14 +85,12 @@ impl<'a> Room<'a> {
         self.plate.add_glow([0.5 * (left + right), middle], 0.5 * (bottom - top), scaled(sky, 0.2));
     }
 
-    /// A lamp with a shade, lit.
     fn lamp(&mut self, [u, v]: [f32; 2], radius: f32) {
         let warm = srgb(0xFF_CB_82);
         self.plate.fill_ellipse([u, v], [radius, 0.8 * radius], 0.02, scaled(warm, 1.2), 0.95);
         self.plate.add_glow([u, v], 3.2 * radius, scaled(warm, 0.3));
     }
 
-    /// Leaves in a pot.
     fn plant(&mut self, [u, v]: [f32; 2], size: f32, index: usize) {
         self.furniture([u - 0.22 * size, v - 0.3 * size, u + 0.22 * size, v], 0xB9_9A_80);
         for leaf in 0..9 {

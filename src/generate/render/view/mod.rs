@@ -47,7 +47,7 @@ impl ViewContext<'_> {
         ((density * self.aspect).ceil() as usize).clamp(1, 400)
     }
 
-    /// The colours of the prompt, or else `default`.
+    /// The colours of the prompt, or `default`.
     fn colors_or(&self, default: &[u32]) -> Vec<Rgb> {
         if self.view.colors.is_empty() {
             default.iter().map(|code| srgb(*code)).collect()
@@ -74,7 +74,7 @@ fn bokeh(
     (0..context.count(density))
         .map(|index| {
             let number = |which: u32| context.random(index, 60 + which);
-            // Towards the middle of the band, and more small ones than large ones.
+            // More discs near the middle of the band, and more small than large ones.
             let height = 0.5 * (number(0) + number(1));
             let radius = small + (large - small) * number(2).powi(2);
             let color = super::illumination::pick_color(colors, number(3));

@@ -8,7 +8,7 @@ use crate::generate::render::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pi
 use crate::generate::render::sprite::{Sprite, SpriteShape};
 use crate::generate::scene::{Hour, Place};
 
-/// Colours of the sky from its top to the horizon, of the sun's glow, of clouds in light and in shade.
+/// Colours of the sky from top to horizon, of the sun's glow, and of clouds in light and in shade.
 pub(super) struct Colors {
     pub(super) top: Rgb,
     pub(super) middle: Rgb,
@@ -16,7 +16,7 @@ pub(super) struct Colors {
     pub(super) glow: Rgb,
     pub(super) cloud: Rgb,
     pub(super) shade: Rgb,
-    /// Height of the sun above the horizon, in heights of the picture.
+    /// Height of the sun above the horizon in picture heights.
     pub(super) sun: f32,
 }
 
@@ -98,7 +98,6 @@ fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &Sca
     light.mix(&cloud, &cover);
 }
 
-/// Sky without ground.
 pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| sky(context, at));
     (plate, if context.view.hour == Hour::Night { stars(context, 0.6) } else { Vec::new() })
@@ -123,7 +122,6 @@ fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
         .collect()
 }
 
-/// Stars and nebulae.
 pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0x5A_2E_8C, 0x1E_5A_A8, 0xC8_4A_6A]);
     let plate = Plate::paint(context.aspect, |at| {
@@ -144,7 +142,7 @@ pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Sky over water. A beach sees a strip of it, with surf where the sand begins; a lake has hills beyond.
+/// Sky over water. A beach has a strip of water, with surf at the sand; a lake has hills beyond.
 pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let horizon = context.horizon;
     let colors = colors(context.view.hour);
@@ -279,7 +277,6 @@ pub(super) fn dunes(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
 }
 
-/// A row of firs along a ridge.
 fn trees(context: &ViewContext<'_>, at: &TexCoords, ridge: &ScalarSpan, layer: u32, color: Rgb, light: &mut RgbSpan) {
     let many = 15.0 - 4.0 * layer as f32;
     let tall = 0.085 + 0.05 * layer as f32;

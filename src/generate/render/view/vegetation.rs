@@ -11,7 +11,6 @@ use crate::generate::render::span::{RgbSpan, TexCoords, fast_floor, per_pixel, s
 use crate::generate::render::sprite::Sprite;
 use crate::generate::scene::{Hour, Place};
 
-/// Colour of the daylight at an hour.
 fn daylight(hour: Hour) -> Rgb {
     match hour {
         Hour::Day => [1.0; 3],
@@ -27,7 +26,7 @@ fn lit(color: Rgb, hour: Hour) -> Rgb {
     crate::generate::linear_rgb::product(color, daylight(hour))
 }
 
-/// Far grass and the trees that end it, under the sky.
+/// Distant grass, bounded by trees, under the sky.
 pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hour = context.view.hour;
     let place = context.view.place;
@@ -40,7 +39,7 @@ pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let sky = super::sky::colors(hour);
     let plate = Plate::paint(context.aspect, |at| {
         let mut light = super::sky::sky(context, at);
-        // Two rows of trees, the far one pale.
+        // Two rows of trees; the farther row is pale.
         for layer in 0..2_u32 {
             let share = layer as f32;
             let crown = at.turbulence([3.0 - share, 0.02], context.seed(30 + layer), 4, 0.55);
@@ -101,7 +100,7 @@ pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             let clumps = at.fbm([2.0 + share, 2.6 + share], context.seed(20 + layer), 5, 0.55);
             let fine = at.fbm([12.0, 11.0], context.seed(24 + layer), 3, 0.6);
             let low = per_pixel(|i| {
-                // Leaves hang from above and bushes stand below; the view between them is open.
+                // Leaves hang from above and bushes stand below, with an open view between them.
                 let hanging = smoothstep(0.52, 0.0, at.y[i]);
                 let standing = smoothstep(context.edge - 0.22, context.edge + 0.02, at.y[i]);
                 (hanging.max(standing) - 0.62 + if jungle { 0.3 } else { 0.0 }) * 1.1
@@ -151,7 +150,7 @@ fn trunks(context: &ViewContext<'_>, at: &TexCoords, layer: u32, color: Rgb, lig
     );
 }
 
-/// Large leaves from the sides.
+/// Large leaves that enter from the sides.
 fn fronds(context: &ViewContext<'_>, at: &TexCoords, leaf: Rgb, dark: Rgb, light: &mut RgbSpan) {
     for index in 0..context.count(9.0) {
         let number = |which: u32| context.random(index, 80 + which);
@@ -175,7 +174,7 @@ fn fronds(context: &ViewContext<'_>, at: &TexCoords, leaf: Rgb, dark: Rgb, light
     }
 }
 
-/// Leaves in soft sun, and flowers among them.
+/// Leaves in soft sun, with flowers.
 pub(super) fn garden(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hour = context.view.hour;
     let blossom = context.view.place == Place::Blossom;
