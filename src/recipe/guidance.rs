@@ -10,7 +10,7 @@ use crate::compose::Length;
 use crate::image::{Rect, Size, SourceUrl};
 
 /// Reason for refusing a mask in a batch.
-pub const OF_ONE_PICTURE: &str = "a mask is of one picture, and a batch is of many";
+pub const OF_ONE_PICTURE: &str = "a mask applies to one picture, not to a batch";
 const NAMES: [&str; 6] = [MASK_FILE, MASK_URL, "mask_mode", "box", "point", "not_point"];
 
 /// The name of the form part with an uploaded mask.

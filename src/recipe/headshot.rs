@@ -14,7 +14,7 @@ fields! {
         bg_color: Color = Some("#F4F4F5");
         /// Restores the face (sharper, less noise).
         restore_face: Flag = Some("true");
-        /// Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it is theirs.
+        /// Aspect ratio of the result, width to height. Default: the ratio of `width` and `height` if both are sent.
         aspect: Aspect = Some("1:1");
         /// Format of the result.
         format: OutputFormat = Some("jpg");

@@ -14,7 +14,7 @@ fields! {
         format: CutoutFormat = Some("png");
         /// `closed-form`: fine edges. `none`: faster, rougher.
         matting: Method = Some("closed-form");
-        /// `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says which.
+        /// `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says which.
         edge: EdgeChoice = Some("soft");
         /// `rgba` is the cutout, `alpha` its matte as 8-bit grey.
         channels: Channels = Some("rgba");
@@ -38,7 +38,7 @@ fields! {
         format: CutoutFormat = Some("png");
         /// `closed-form`: fine edges. `none`: faster, rougher.
         matting: Method = Some("closed-form");
-        /// `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says which.
+        /// `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says which.
         edge: EdgeChoice = Some("soft");
         /// Always `alpha`: the matte.
         channels: AlphaOnly = Some("alpha");

@@ -36,7 +36,7 @@ fields! {
     struct BackdropFields {
         /// What the backdrop shows, in words. Required, here or in the preset.
         prompt: Prompt = None;
-        /// The model that generates the backdrop: `auto` is the first model that is configured for the account, or the built-in generator where there is none; an id is that model and no other.
+        /// The model that generates the backdrop: `auto` is the first model that is configured for the account, or the built-in generator without one; an id selects exactly that model.
         model: ModelChoice = Some("auto");
         /// Format of the result; it is always opaque.
         format: OutputFormat = Some("jpg");

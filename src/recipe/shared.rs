@@ -25,7 +25,7 @@ fields! {
         segmentation_model: ModelRef = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");
-        /// Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by JPEG and WebP.
+        /// Effort spent on a smaller PNG; the pixels do not change: `fast`, `default`, or `best`, which takes several times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by JPEG and WebP.
         compression: PngEffort = Some("default");
         /// Shrinks to this size, in pixels of the longest side. To enlarge, set `width`.
         max_dim: MaxDim = None;
@@ -37,15 +37,15 @@ fields! {
         preset: PresetRef = None;
         /// Keeps the alpha of an input that already has real transparency (alpha below 128 in a 200th of its pixels) as its matte; with `false` the input is put on white and cut out anew.
         keep_alpha: Flag = Some("true");
-        /// Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright picture, and is one of JPEG, PNG, WebP or HEIC.
+        /// Public https address of a mask, instead of the part `mask_file`. A mask has the size of the upright picture, and is one of JPEG, PNG, WebP or HEIC.
         mask_url: SourceUrl = None;
         /// How the mask is used. `replace` (the default): used instead of the network's mask, grey from background (black) to subject (white), or its alpha channel where it has real transparency; matting refines its edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
         mask_mode: MaskMode = None;
         /// Box around the subject, as left, top, right and bottom in pixels or percent of the upright picture. The network segments this part alone, and everything outside is background.
         area as "box": Area = None;
-        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. In the subject it selects that part; beside it, it adds what is around.
+        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. Inside the subject it selects that part; outside, it adds the object at that point.
         point: Points = None;
-        /// A pixel of the background, in the same way. It removes what is around, and leaves the subject behind it.
+        /// A pixel of the background, written like `point`. It removes the object at that point and keeps the subject.
         not_point: Points = None;
     }
 }

@@ -10,7 +10,7 @@ fields! {
     struct CropFields {
         /// Padding around the subject in pixels of the source, within the picture. With `aspect` it is equal on opposite sides, within the picture on the farther side.
         padding: PaddingPx = Some("8");
-        /// Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. What lies beyond the picture has the colour of the nearest edge pixel, or is transparent where the input is a cutout. Where `width` and `height` are both sent and this is not, it is theirs.
+        /// Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. The area beyond the picture takes the colour of the nearest edge pixel, or is transparent where the input is a cutout. Default: the ratio of `width` and `height` if both are sent.
         aspect: Aspect = None;
         /// Format of the result.
         format: CropFormat = Some("png");

@@ -8,13 +8,13 @@ use crate::image::color::Color;
 
 fields! {
     struct StickerFields {
-        /// Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless `padding` is sent.
+        /// Width of the outline in pixels of the source. 0 draws no outline; the result then equals `/remove` unless `padding` is sent.
         stroke_width: Whole<0, 100> = Some("16");
         /// Colour of the outline.
         stroke_color: Color = Some("#FFFFFF");
         /// Transparent padding around the outlined subject in pixels of the source.
         padding: PaddingPx = Some("32");
-        /// Placement of a subject that the photo's border cuts off: `center` has outline and padding on all sides; `auto` puts each cut side against the same border of the canvas, without outline and padding there. Where opposite sides are cut, both touch if `width` and `height` allow it, else the one that is cut along more of it.
+        /// Placement of a subject that the photo's border cuts off: `center` has outline and padding on all sides; `auto` puts each cut side against the same border of the canvas, without outline and padding there. Where opposite sides are cut, both touch if `width` and `height` allow it, else the side with the longer cut.
         anchor: Anchor = Some("center");
         /// Format of the result.
         format: CutoutFormat = Some("png");

@@ -23,9 +23,9 @@ fields! {
         bg_blur: Blur = Some("false");
         /// Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg` becomes a PNG.
         transparent: Flag = Some("false");
-        /// Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it is theirs.
+        /// Aspect ratio of the result, width to height. Default: the ratio of `width` and `height` if both are sent.
         aspect: Aspect = Some("1:1");
-        /// Placement of a subject that the photo's border cuts off: `center` has padding on all sides; `auto` puts each cut side against the same border of the canvas, without padding there. Where opposite sides are cut, both touch if the aspect ratio allows it, else the one that is cut along more of it.
+        /// Placement of a subject that the photo's border cuts off: `center` has padding on all sides; `auto` puts each cut side against the same border of the canvas, without padding there. Where opposite sides are cut, both touch if the aspect ratio allows it, else the side with the longer cut.
         anchor: Anchor = Some("center");
         /// Raises brightness and saturation of the subject slightly.
         enhance: Flag = Some("false");

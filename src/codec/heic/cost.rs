@@ -117,7 +117,7 @@ impl Cost {
     fn add_bytes(&mut self, file: &ItemTables<'_>, more: usize) -> Result<(), DecodeError> {
         self.bytes += more;
         if self.bytes > file.len() * 2 + SMALL_BYTES {
-            return Err(corrupt("made of more data than it has"));
+            return Err(corrupt("its items need more data than it has"));
         }
         Ok(())
     }

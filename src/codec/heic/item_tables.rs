@@ -242,7 +242,7 @@ impl<'a> ItemTables<'a> {
                 // While parsing, libheif copies the data of every item that is not a picture.
                 bytes = bytes.saturating_add(length);
                 if bytes > self.bytes.len() * 2 {
-                    return Err(corrupt("made of more data than it has"));
+                    return Err(corrupt("its items need more data than it has"));
                 }
                 if is_external {
                     continue;
@@ -254,7 +254,7 @@ impl<'a> ItemTables<'a> {
                 places.push(start..end);
             }
             if self.extents.insert(item, places).is_some() {
-                return Err(ambiguous(format_args!("two places of the item {item}")));
+                return Err(ambiguous(format_args!("two locations of the item {item}")));
             }
         }
         Ok(())
@@ -327,7 +327,7 @@ fn meta(bytes: &[u8]) -> Result<Range<usize>, DecodeError> {
             b"meta" if found.is_some() => return Err(ambiguous("two meta boxes")),
             b"meta" => found = Some(part.body),
             // libheif reads it instead of a meta box.
-            b"mini" => return Err(ambiguous("a mini box, which takes the place of a meta box")),
+            b"mini" => return Err(ambiguous("a mini box instead of a meta box")),
             _ => {}
         }
     }

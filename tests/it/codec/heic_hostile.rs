@@ -112,7 +112,7 @@ fn duplicate_descriptions_of_an_item_are_refused() {
         increment(iloc, 6);
         iloc.extend(first);
     });
-    assert_refused("an item twice in iloc", &in_iloc, "two places of the item 1");
+    assert_refused("an item twice in iloc", &in_iloc, "two locations of the item 1");
     let in_ipma = grid_with_body(b"iprp", |iprp| {
         let mut parts = split(iprp);
         repeat(&mut parts, b"ipma");

@@ -159,7 +159,7 @@ async fn a_batch_takes_no_mask_and_says_why() {
     ] {
         let refused = refusal(daemon.post("/remove-batch").multipart(form).send().await.expect("an answer")).await;
         refused.is(400, "invalid_parameter", Some(param));
-        assert!(refused.message.contains("a batch is of many"), "{}", refused.message);
+        assert!(refused.message.contains("not to a batch"), "{}", refused.message);
     }
     let body = json!({ "urls": [PHOTO], "mask_url": "https://example.org/7" });
     refusal(daemon.send_json("/remove-batch-url", &body).await).await.is(400, "invalid_parameter", Some("mask_url"));
