@@ -1,7 +1,7 @@
 //! Helpers of the GPU twins: launch grids, and tensors created on, uploaded to and read from a device.
 //!
-//! A kernel is an operation on burn tensors, and the tensor's device picks its twin: the `#[cube]` one where the
-//! data is on a GPU, the plain-Rust one where it is on the host. Neither ever copies data from the other side.
+//! A kernel is an operation on burn tensors. The tensor's device picks the twin: `#[cube]` for data on a GPU, plain
+//! Rust for data on the host. Neither twin copies data from the other side.
 
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -16,11 +16,11 @@ use std::ops::Range;
 /// A plane of words on a device: a picture, labels or coverage, u32 `[H, W]`.
 pub type Plane = Tensor<2, Int>;
 
-/// Work items in a cube along x and y: 256 in all, the most that every adapter grants.
+/// Work items of a cube along x and y: 256 in all, the most that every adapter grants.
 const CUBE_SIDE: u32 = 16;
 
-/// The launch grid of `width` × `height` work items. Two dimensions, because 4096 × 4096 items in a single one
-/// would need more cubes than the 65 535 that every adapter grants.
+/// The launch grid of `width` × `height` work items, in two dimensions: 4096 × 4096 items in one dimension would need
+/// more than the 65 535 cubes that every adapter grants.
 pub(crate) fn launch_grid(width: usize, height: usize) -> (CubeCount, CubeDim) {
     let cubes = |items: usize| u32::try_from(items).expect("pictures fit in 32 bits").div_ceil(CUBE_SIDE);
     (CubeCount::Static(cubes(width), cubes(height), 1), CubeDim::new_2d(CUBE_SIDE, CUBE_SIDE))
@@ -43,7 +43,7 @@ pub(crate) fn upload_table<E: Element + CubeElement>(like: &CubeTensor, values: 
     )
 }
 
-/// A side or length as a kernel's scalar argument.
+/// A length as a kernel's scalar argument.
 pub(crate) fn scalar(value: usize) -> u32 {
     u32::try_from(value).expect("pictures fit in 32 bits")
 }
@@ -83,7 +83,7 @@ pub(crate) fn everywhere<T: Copy>(plane: Vec<T>, pixels: usize) -> Vec<T> {
     }
 }
 
-/// From one pixel's value to the next: 1, or 0 for a plane that is one value everywhere.
+/// Step from pixel to pixel: 1, or 0 for a plane of a single value.
 pub(crate) fn step(plane: &CubeTensor) -> u32 {
     u32::from(plane.shape().num_elements() > 1)
 }
@@ -98,30 +98,30 @@ pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTe
     Flex::int_from_data(TensorData::new(words, shape), &Default::default())
 }
 
-/// `part` at `place` (rows and columns, of its size) of a plane of `shape` (`[H, W]`) that is 0 elsewhere, on its device.
+/// Zeros of `shape` (`[H, W]`) with `part` at the rows and columns `place`, on its device.
 ///
 /// # Panics
-/// When `place` is not of the part's size, or reaches beyond the plane.
+/// When `place` has not the part's size, or reaches beyond the plane.
 #[must_use]
 pub fn placed(part: Plane, place: [Range<usize>; 2], shape: [usize; 2]) -> Plane {
     Plane::zeros(shape, (&part.device(), DType::U32)).slice_assign(place, part)
 }
 
-/// Uploads packed RGBA8 to `device` as `[H, W]`, one `u32` a pixel, from memory that lasts until the device has the pixels: nothing is
-/// copied before the driver takes them. On the host `pixels` itself is the tensor's memory, and has to be aligned as its words.
+/// Uploads packed RGBA8 to `device` as `[H, W]`, one `u32` a pixel. Nothing is copied before the driver takes the
+/// pixels; `pixels` lives until then. On the host `pixels` itself is the tensor's memory, and must be aligned as `u32`.
 ///
 /// # Panics
-/// When `pixels` is not four bytes a pixel.
+/// When `pixels` has not four bytes a pixel.
 #[must_use]
 pub fn upload_shared(pixels: Bytes, width: usize, height: usize, device: &Device) -> Plane {
     Tensor::from_data(TensorData::from_bytes(pixels, [height, width], DType::U32), (device, DType::U32))
 }
 
-/// The values of `tensor` on the host. burn leaves the copy to the first access, which panics where the device has failed and waits where
-/// it hangs: here the copy is complete when they are returned.
+/// The values of `tensor` on the host. burn would copy them at the first access, which panics after a failure of the
+/// device and waits while it hangs: here the copy is complete on return.
 ///
 /// # Errors
-/// Why the device failed.
+/// The device's failure.
 pub fn download<const D: usize, K: Basic>(tensor: Tensor<D, K>) -> Result<TensorData, String> {
     let data = tensor.try_into_data().map_err(|error| error.to_string())?;
     data.bytes().read(Default::default()).map_err(|error| error.to_string())?;

@@ -2,7 +2,6 @@
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// Values in an [`F32x8`].
 pub(crate) const LANES: usize = 8;
 
 #[derive(Clone, Copy)]
@@ -55,7 +54,7 @@ macro_rules! lanewise {
             type Output = Self;
             #[inline(always)]
             fn $name(mut self, other: Self) -> Self {
-                // A plain loop: the closure of an adaptor would not be compiled for the caller's instruction set.
+                // A plain loop, because an adaptor's closure would not be compiled for the caller's instruction set.
                 for lane in 0..LANES {
                     self.0[lane] $op other.0[lane];
                 }

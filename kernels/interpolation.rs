@@ -1,6 +1,6 @@
 //! Bilinear and Catmull-Rom interpolation on a plane, with border replication.
 //!
-//! Inlined into loops that are compiled for several instruction sets: the oldest rounds by a call for each value.
+//! Inlined into loops compiled for several instruction sets. On the oldest set, rounding is a call for each value.
 
 /// The upper left of the four cells around a point, and the fractional offsets from it.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
         self.values[row * width + column].into()
     }
 
-    /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first.
+    /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first cell.
     #[must_use]
     #[inline(always)]
     pub fn linear(&self, x: f32, y: f32) -> f32 {
@@ -55,8 +55,7 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
         above + down * (below - above)
     }
 
-    /// Catmull-Rom interpolation of sixteen cells, which does not blur a plane that is warped repeatedly. It may
-    /// overshoot.
+    /// Catmull-Rom interpolation of sixteen cells: does not blur a plane that is warped repeatedly, but may overshoot.
     #[must_use]
     #[inline(always)]
     pub fn cubic(&self, x: f32, y: f32) -> f32 {

@@ -1,6 +1,5 @@
-//! The layers beneath a canvas on the GPU (a stroke, a shadow, a background), as `dst_over` and `flat_over` take them.
-//!
-//! The planes of the layers are as large as the canvas, or one value for every pixel.
+//! The layers beneath a canvas on the GPU (stroke, shadow, background), for `dst_over` and `flat_over`. Their planes
+//! have the canvas's size, or one value.
 
 use burn::backend::Flex;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -11,7 +10,7 @@ use cubecl::prelude::*;
 use crate::device::{bytes_of_words, everywhere, host_floats, host_words, scalar, step};
 use crate::dst_over::cpu::{Row, Shadow, Stroke, Under};
 
-/// The colours of the layers that have only one, sRGB.
+/// Colours of the layers of a single colour, sRGB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paint {
     /// Of the stroke.
@@ -29,12 +28,12 @@ pub(crate) fn check(canvas: &Tensor<2, Int>, stroke: &Tensor<2, Int>, shadow: &T
     }
 }
 
-/// What a kernel needs beside the planes.
+/// Scalar arguments of a kernel.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(crate) struct Layers {
     pub(crate) width: u32,
     pub(crate) height: u32,
-    // 1, or 0 for a plane that is one value everywhere.
+    // 1, or 0 for a plane of a single value.
     pub(crate) stroke_step: u32,
     pub(crate) shadow_step: u32,
     pub(crate) background_step: u32,
@@ -44,7 +43,7 @@ pub(crate) struct Layers {
     pub(crate) opacity: f32,
 }
 
-/// The argument of a kernel over a canvas of `width` × `height` with the planes `stroke`, `shadow` and `background`.
+/// The argument for a canvas of `width` × `height` with the planes `stroke`, `shadow` and `background`.
 pub(crate) fn argument(
     [height, width]: [usize; 2],
     [stroke, shadow, background]: [&CubeTensor; 3],

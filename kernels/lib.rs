@@ -1,7 +1,6 @@
 //! The compute kernels of Backdrop, one folder each.
 //!
-//! `mod.rs` has the formula and the paper, `cpu.rs` the implementation in plain Rust, `gpu.rs` the GPU twin where there is
-//! one.
+//! `mod.rs` has the formula and the paper, `cpu.rs` plain Rust, `gpu.rs` the GPU twin, if any.
 
 #![allow(
     clippy::needless_range_loop,

@@ -1,7 +1,7 @@
-//! Compares GPU kernels with their CPU twins: those in use when a GPU network starts (its self-test), all of them in the tests.
+//! Compares GPU kernels with their CPU twins: those of a network at its start (the self-test), all in the tests.
 //!
-//! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong;
-//! so no kernel is used on a device before its output there has been compared with its CPU twin's.
+//! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong. So a
+//! kernel is used on a device only after its output there was compared with the CPU twin's.
 
 use std::fmt;
 
@@ -25,10 +25,10 @@ use crate::{
     mask_upsample, model_input, prolongation, pyramid, resample, shadow_grid, temporal_prior, trimap,
 };
 
-/// The network's grid, in the comparisons.
+/// Side of the network's grid in the comparisons.
 const GRID: usize = 48;
 
-/// A synthetic picture, plane and mask, deterministic for a seed.
+/// A synthetic picture, plane and mask, deterministic for each seed.
 #[derive(Clone, Debug)]
 pub struct Scene {
     width: usize,
@@ -64,7 +64,6 @@ impl Scene {
             }
         }
         let plane = (0..width * height).map(|_| f32::from(random.byte()) / 255.0).collect();
-        // A blob with a soft edge.
         let mut mask = Vec::with_capacity(GRID * GRID);
         for y in 0..GRID {
             for x in 0..GRID {
@@ -81,13 +80,12 @@ impl Scene {
         Tensor::from_data(TensorData::new(self.mask.clone(), [GRID, GRID]), device)
     }
 
-    /// A trimap of the mask.
     fn labels_on(&self, device: &Device) -> Tensor<2, Int> {
         let params = Params { radii: [2.0; 2], foreground: 0.93, background: 0.07 };
         trimap::gpu::trimap(self.mask_on(device), nothing(device), self.height, self.width, params)
     }
 
-    /// Coverage of all values, none and full among them; the first pixel's is full.
+    /// Coverage of all values, including 0 and 255; the first pixel is fully covered.
     fn coverage_on(&self, device: &Device) -> Tensor<2, Int> {
         let value = |(at, value): (usize, &f32)| if at == 0 { 255 } else { (1.2 * value * 255.0 - 25.0) as u8 };
         let values: Vec<u32> = self.plane.iter().enumerate().map(value).map(u32::from).collect();
@@ -98,7 +96,7 @@ impl Scene {
         upload(&self.pixels, self.width, self.height, device)
     }
 
-    /// Other pixels.
+    /// The picture's pixels in reverse order.
     fn turned_on(&self, device: &Device) -> Tensor<2, Int> {
         let mut turned = self.pixels.clone();
         turned.reverse();
@@ -128,12 +126,12 @@ impl Random {
     }
 }
 
-/// A kernel that has both twins.
+/// A kernel with both twins.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     /// The kernel's folder.
     pub name: &'static str,
-    /// Largest difference between the twins, as a share of the largest magnitude in the reference (at least 1).
+    /// Largest difference between the twins, relative to the largest magnitude in the reference (at least 1).
     pub tolerance: f32,
     run: fn(&Scene, &Device) -> Result<Vec<f32>, String>,
 }
@@ -146,9 +144,9 @@ impl fmt::Debug for Kernel {
 
 /// The kernels of the networks, and of the segmentation network's input.
 pub const NETWORKS: [Kernel; 2] = [
-    // Sums of up to (4096 / 48)² products, in another order.
+    // Sums of up to (4096 / 48)² products in another order.
     Kernel { name: "model_input", tolerance: 1e-5, run: run_model_input },
-    // Sums of up to 181 products; a multiplication and an addition may be rounded once or twice.
+    // Sums of up to 181 products; a multiply-add may be rounded once or twice.
     Kernel { name: "conv", tolerance: 1e-5, run: run_conv },
 ];
 
@@ -156,11 +154,11 @@ pub const NETWORKS: [Kernel; 2] = [
 pub const MATTING: [Kernel; 9] = [
     // Positions up to 4096 in f32, times differences of at most 1.
     Kernel { name: "mask_upsample", tolerance: 1e-4, run: run_mask_upsample },
-    // Labels: the same ones.
+    // Equal labels.
     Kernel { name: "trimap", tolerance: 0.0, run: run_trimap },
-    // Whole numbers.
+    // Integers.
     Kernel { name: "pyramid", tolerance: 0.0, run: run_pyramid },
-    // Labels, and quotients of whole numbers.
+    // Labels, and quotients of integers.
     Kernel { name: "prolongation", tolerance: 1e-6, run: run_prolongation },
     // One step of 255: sixteen products, then rounding.
     Kernel { name: "temporal_prior", tolerance: 1.0 / 254.0, run: run_temporal_prior },
@@ -170,19 +168,19 @@ pub const MATTING: [Kernel; 9] = [
     Kernel { name: "edge", tolerance: 1.0 / 254.0, run: run_edge },
     // One step of 255: a dozen operations, then rounding.
     Kernel { name: "foreground", tolerance: 1.0 / 254.0, run: run_foreground },
-    // One step of colour, and what that does to coverage.
+    // One step of colour, and its effect on coverage.
     Kernel { name: "linear_alpha", tolerance: 2.0 / 254.0, run: run_linear_alpha },
 ];
 
-/// The kernels of composing, from the cutout to the finished picture.
+/// The kernels of compositing, from the cutout to the finished picture.
 pub const COMPOSING: [Kernel; 10] = [
-    // Whole numbers.
+    // Integers.
     Kernel { name: "coverage", tolerance: 0.0, run: run_coverage },
     // One step of 255: `pow` is not exactly rounded on a GPU.
     Kernel { name: "resample", tolerance: 1.0 / 254.0, run: run_resample },
     // One step of 255: luma and the rounding of the result.
     Kernel { name: "enhance", tolerance: 1.0 / 254.0, run: run_enhance },
-    // Roots and quotients are not exactly rounded on a GPU, and decide which way to go along an edge.
+    // Roots and quotients, which are not exactly rounded on a GPU, determine the way along an edge.
     Kernel { name: "dilate", tolerance: 4.0 / 254.0, run: run_dilate },
     // Positions up to 4096 in f32, in cells.
     Kernel { name: "shadow_grid", tolerance: 1e-4, run: run_shadow_grid },
@@ -198,7 +196,7 @@ pub const COMPOSING: [Kernel; 10] = [
     Kernel { name: "dst_over", tolerance: 1.0 / 254.0, run: run_dst_over },
 ];
 
-/// Every kernel that has both twins.
+/// All kernels with both twins.
 pub fn kernels() -> impl Iterator<Item = Kernel> {
     NETWORKS.into_iter().chain(MATTING).chain(COMPOSING)
 }
@@ -207,7 +205,7 @@ impl Kernel {
     /// The kernel's output for `scene` on `device`.
     ///
     /// # Errors
-    /// The device's error, in words.
+    /// The device's error.
     pub fn run(&self, scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
         (self.run)(scene, device)
     }
@@ -245,7 +243,6 @@ fn run_conv(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
         let parameters = Parameters::new(20 * size * size, 20);
         Depthwise::new(size, 20, stride, dilation, parameters.filter(), activation, device)
     };
-    // Two pictures of three channels.
     let turned = scene.pixels.as_chunks::<4>().0.iter().rev();
     let pixels = scene.pixels.as_chunks::<4>().0.iter().chain(turned);
     let pixels = pixels.flat_map(|pixel| &pixel[..3]).map(|&value| f32::from(value) / 127.5 - 1.0).collect();
@@ -277,10 +274,10 @@ fn run_mask_upsample(scene: &Scene, device: &Device) -> Result<Vec<f32>, String>
 
 fn run_trimap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let mut results = Vec::new();
-    // A disc, flat and upright ellipses, and one beyond the grid.
+    // A disc, flat and upright ellipses, and one larger than the grid.
     for radii in [[2.5, 2.5], [17.0, 2.0], [1.3, 60.0], [9.5, 21.0], [100.0, 100.0]] {
         let params = Params { radii, foreground: 0.93, background: 0.07 };
-        // As it is, and raised above the threshold in the left half.
+        // Without raising, and raised above the threshold in the left half.
         let half = (0..GRID * GRID).map(|at| if at % GRID < GRID / 2 { 0.5 } else { 0.0 }).collect::<Vec<f32>>();
         let half = Tensor::from_data(TensorData::new(half, [GRID, GRID]), device);
         for raised in [nothing(device), half] {
@@ -301,7 +298,7 @@ fn run_pyramid(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn run_prolongation(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // Labels as a coarser coverage: flat parts that decide, edges that do not.
+    // Labels as a coarser coverage: flat parts, which decide, and edges, which do not.
     let coarser = pyramid::gpu::halve(scene.labels_on(device), Mix::Coverage);
     let mut results = values(prolongation::gpu::start(coarser.clone(), scene.height, scene.width))?;
     let unknown = vec![u32::from(trimap::UNKNOWN); scene.width * scene.height];
@@ -313,7 +310,7 @@ fn run_prolongation(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> 
 }
 
 fn run_temporal_prior(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // Motion of up to six cells each way, beyond the border too. Not the smallest weights: below half a step nothing is expected.
+    // Motion of up to six cells each way, also beyond the border. No weight is below half a step, which is ignored.
     let grid = |wave: fn(f32) -> f32| {
         let values: Vec<f32> = (0..GRID * GRID).map(|at| wave(at as f32)).collect();
         Tensor::<2>::from_data(TensorData::new(values, [GRID, GRID]), device)
@@ -332,7 +329,7 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let labels = scene.labels_on(device);
     let half = pyramid::gpu::halve(picture.clone(), Mix::Colour);
     let half_labels = pyramid::gpu::halve(labels.clone(), Mix::Label);
-    // A picture of a few pixels more than a small level has, and its half, are both kinds of levels.
+    // A picture slightly above the limit of a small level is a large level, and its half a small one.
     let mut results = Vec::new();
     for (picture, labels) in [(picture, labels), (half, half_labels)] {
         let [height, width] = labels.dims();
@@ -354,7 +351,7 @@ fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     for crossing in [0.5, 0.2] {
         let hard = edge::gpu::hardened(scene.coverage_on(device), crossing);
         results.extend(bytes(hard.clone())?);
-        // Where the two devices round an edge's last coverage to 0 or 1 this would be a difference.
+        // Limited, because the last coverage of an edge can be rounded to 0 on one device and to 1 on the other.
         let certain = coverage::gpu::clipped(scene.turned_on(device), scene.coverage_on(device));
         results
             .extend(bytes(edge::gpu::unmixed_by(scene.coverage_on(device), certain.bitwise_right_shift_scalar(24)))?);
@@ -362,7 +359,7 @@ fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     Ok(results)
 }
 
-/// Colours of half the scene's size, or about.
+/// Colours of about half the scene's size.
 fn colours_on(scene: &Scene, device: &Device) -> Tensor<3, Int> {
     let (width, height) = (scene.width.div_ceil(2), scene.height.div_ceil(2));
     let pixels = scene.pixels.as_chunks::<4>().0;
@@ -379,7 +376,7 @@ fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 
 fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let (picture, coverage) = (scene.picture_on(device), scene.coverage_on(device));
-    // Colours are there where their coverage is partial.
+    // Colours are defined where their coverage is partial.
     let colours = |coverage| foreground::gpu::relax(picture.clone(), coverage, colours_on(scene, device), true);
     let mut results = bytes(linear_alpha::gpu::cut_out(picture.clone(), coverage.clone(), colours(coverage.clone())))?;
     let unmixed_by = edge::gpu::unmixed_by(scene.labels_on(device), coverage.clone());
@@ -393,7 +390,7 @@ fn run_coverage(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let mut results = bytes(coverage::gpu::bytes(picture.clone()))?;
     results.extend(words(coverage::gpu::extents(turned.clone(), 90))?.into_iter().map(|at| at as f32));
     results.extend(bytes(coverage::gpu::clipped(picture.clone(), scene.coverage_on(device)))?);
-    // Every seventh pixel becomes opaque, and the one after it transparent.
+    // Every seventh pixel becomes opaque, and the next one transparent.
     let pixels = (scene.width * scene.height) as u32;
     let fill = |at: u32| [Fill { at, opaque: true }, Fill { at: at + 1, opaque: false }];
     let fills: Vec<Fill> = (0..pixels).step_by(7).flat_map(fill).filter(|fill| fill.at < pixels).collect();
@@ -410,7 +407,6 @@ fn run_light_wrap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     Ok(results)
 }
 
-/// A transparent background.
 fn nothing_behind(device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(vec![0_u32], [1, 1]), (device, DType::U32))
 }
@@ -430,7 +426,7 @@ fn run_enhance(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn run_dilate(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // Spots of all sizes with soft edges, which touch here and there. There is one at the origin, whatever the size.
+    // Spots of all sizes with soft edges, some touching, and one at the origin at any size.
     let spot = |at: usize| {
         let (x, y) = ((at % scene.width) as f32, (at / scene.width) as f32);
         let wave = (x * 0.13).cos() * (y * 0.11).cos() + 0.4 * (x * 0.041 + y * 0.067).cos();
@@ -489,12 +485,10 @@ fn run_bilinear(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     bytes(bilinear::gpu::bilinear(grid, taps(scene.width), taps(scene.height)))
 }
 
-/// 0 everywhere.
 fn nothing(device: &Device) -> Tensor<2> {
     Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device)
 }
 
-/// One value everywhere.
 fn flat(word: u32, device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(vec![word], [1, 1]), (device, DType::U32))
 }
@@ -542,12 +536,12 @@ fn words<const D: usize>(tensor: Tensor<D, Int>) -> Result<Vec<u32>, String> {
     download(tensor)?.try_into_vec().map_err(|error| error.to_string())
 }
 
-/// How two results differ.
+/// A difference between two results.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Difference {
-    /// The reference is all zeros, and would agree with a buffer that was never written.
+    /// The reference is all zeros, which a buffer that was never written would match.
     ZeroReference,
-    /// One result is longer than the other.
+    /// The lengths differ.
     Length {
         /// Values that were expected.
         expected: usize,
@@ -556,7 +550,7 @@ pub enum Difference {
     },
     /// A value differs by more than the tolerance.
     Value {
-        /// Its index.
+        /// Index of the value.
         at: usize,
         /// The reference value.
         expected: f32,
@@ -575,11 +569,11 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Whether `actual` is `expected` up to `tolerance` times the largest magnitude expected (at least 1). Returns the largest
-/// difference, in the same unit.
+/// Checks that `actual` equals `expected` up to `tolerance` times the largest expected magnitude (at least 1). Returns
+/// the largest difference in that unit.
 ///
 /// # Errors
-/// The worst [`Difference`], when it is too large.
+/// The worst [`Difference`] above the tolerance.
 pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, Difference> {
     if expected.len() != actual.len() {
         return Err(Difference::Length { expected: expected.len(), actual: actual.len() });
@@ -589,7 +583,7 @@ pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, 
         return Err(Difference::ZeroReference);
     }
     let unit = largest.max(1.0);
-    // `total_cmp`, so that a NaN is the worst of all.
+    // `total_cmp`, so that NaN is the worst.
     let worst = expected.iter().zip(actual).map(|(expected, actual)| (expected - actual).abs()).enumerate();
     match worst.max_by(|(_, one), (_, other)| one.total_cmp(other)) {
         Some((at, off)) if off.is_nan() || off > tolerance * unit => {
@@ -603,9 +597,9 @@ pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, 
 /// Runs `kernels` on `device` on a test picture and compares each with its CPU twin.
 ///
 /// # Errors
-/// The first kernel that fails or differs, in words.
+/// The first kernel that fails or differs.
 pub fn self_test(device: &Device, kernels: &[Kernel]) -> Result<(), String> {
-    // Larger than a small level of the solver, whose half is one.
+    // Above the limit of a small level of the solver; its half is a small level.
     let scene = Scene::new(151, 117, 1);
     for kernel in kernels {
         let expected = kernel.run(&scene, &Device::flex())?;

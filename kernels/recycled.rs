@@ -1,37 +1,35 @@
-//! Recycles scratch memory: a value that is dropped keeps its allocations for the next use of its type.
+//! Recycles scratch memory: a dropped value keeps its allocations for the next use of its type.
 //!
-//! Fresh memory costs a page fault and a clearing every 4 KiB. There are never more values of a type than were in use at
-//! once, and [`free`] drops those that are not in use.
+//! Fresh memory costs a page fault and a clearing every 4 KiB. The number of values of a type never exceeds the most
+//! that were in use simultaneously. [`free`] drops unused values.
 
 use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Values that are not in use.
 static KEPT: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
 
 fn kept() -> MutexGuard<'static, Vec<Box<dyn Any + Send>>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Frees everything that is not in use.
+/// Drops all unused values.
 pub fn free() {
     let unused = std::mem::take(&mut *kept());
     drop(unused);
 }
 
-/// A value of scratch memory, which outlives its owner for the next one.
+/// A value of scratch memory, kept for the next user when it is dropped.
 pub struct Recycled<T: Send + 'static> {
     value: Option<Box<T>>,
-    /// Whether it is kept when it is dropped.
     is_kept: bool,
 }
 
 const IN_USE: &str = "it is there until it is dropped";
 
 impl<T: Default + Send + 'static> Recycled<T> {
-    /// The value that was used last, as it was left, or a new one.
+    /// The last used value as it was left, or a new one.
     #[must_use]
     pub fn take() -> Self {
         let mut kept = kept();
@@ -43,12 +41,12 @@ impl<T: Default + Send + 'static> Recycled<T> {
 }
 
 impl<T: Copy + Default + Send + 'static> Recycled<Vec<T>> {
-    /// `len` values that may be those of an earlier use: only for work that writes each.
+    /// `len` values, possibly of an earlier use: only for callers that write each.
     #[must_use]
     pub fn for_overwrite(len: usize) -> Self {
         let mut values = Self::take();
         if values.capacity() < len {
-            // Of the length itself, without a copy of what is there.
+            // A new vector of the exact length, without a copy of the old values.
             *values = vec![T::default(); len];
         }
         values.resize(len, T::default());
@@ -82,7 +80,7 @@ impl<T: Copy + Default + Send + 'static> Recycled<Vec<T>> {
 }
 
 impl<T: Send + 'static> From<T> for Recycled<T> {
-    /// A value that was made elsewhere. It is freed when it is dropped: kept, they would become more with each.
+    /// Wraps a value made elsewhere. It is freed when dropped: kept, the number of values would grow with each.
     fn from(value: T) -> Self {
         Self { value: Some(Box::new(value)), is_kept: false }
     }
@@ -137,7 +135,7 @@ impl<T: fmt::Debug + Send + 'static> fmt::Debug for Recycled<T> {
 mod tests {
     use super::*;
 
-    // Each test has a type of its own: they run at the same time.
+    // Each test has its own type, because tests run in parallel.
 
     #[test]
     fn a_dropped_value_is_used_again_as_it_was() {
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_made_elsewhere_is_not_kept() {
+    fn a_wrapped_value_is_not_kept() {
         #[derive(Default)]
         struct Own(u8);
         drop(Recycled::from(Own(7)));

@@ -1,14 +1,13 @@
-//! The sRGB transfer function (IEC 61966-2-1), between encoded values and linear light: functions and tables.
+//! The sRGB transfer function (IEC 61966-2-1) between encoded values and linear light: functions and tables.
 //!
 //! `l = c / 12.92` below 0.04045, `((c + 0.055) / 1.055)^2.4` above.
 //!
-//! The tables of 16 bits hold linear light in 65535ths. The darkest encoded values are 20 steps apart there, so the way from
-//! 8-bit encoded to 16-bit linear and back is exact, with room for the rounding of a filter between.
+//! The 16-bit tables hold linear light in 65535ths. The darkest encoded values are 20 steps apart there, so the
+//! conversion from 8-bit encoded to 16-bit linear and back is exact, with room for the rounding of a filter between.
 //!
 //! Linear light is computed in two precisions. In f32 ([`linear_of_encoded`], [`linear_of_encoded8`],
-//! [`linear16_of_encoded8`]) 214 of the 256 values differ in the last bits from those computed in f64 and rounded once, which
-//! the kernels mix with, and one of the 16-bit ones by a step (code 111). Either one in place of the other would move
-//! finished pixels, so both stay.
+//! [`linear16_of_encoded8`]) 214 of the 256 values differ in the last bits from those in f64, rounded once, with which
+//! the kernels mix, and one 16-bit value differs by a step (code 111). Exchanging them would change finished pixels.
 
 use std::sync::LazyLock;
 
@@ -24,7 +23,7 @@ pub fn encoded_of_linear(linear: f32) -> f32 {
     if linear <= 0.003_130_8 { linear * 12.92 } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 }
 }
 
-/// Linear light, 0..=1, of each encoded 8-bit value: that of [`linear_of_encoded`].
+/// Linear light, 0..=1, of each encoded 8-bit value, by [`linear_of_encoded`].
 #[must_use]
 pub fn linear_of_encoded8() -> &'static [f32; 256] {
     static TABLE: LazyLock<[f32; 256]> =
@@ -40,8 +39,7 @@ pub fn linear16_of_encoded8() -> &'static [u16; 256] {
     &TABLE
 }
 
-/// Encoded 8-bit value of each linear light, 0..=65535. A light is rounded wrongly only where it lies within a 40th of a
-/// level of the middle between two.
+/// Encoded 8-bit value of each linear light, 0..=65535, rounded wrongly only within a 40th of a level of a midpoint.
 #[must_use]
 pub fn encoded8_of_linear16() -> &'static [u8; 65536] {
     static TABLE: LazyLock<Box<[u8; 65536]>> = LazyLock::new(|| {
@@ -69,7 +67,7 @@ pub(crate) fn byte(value: f32) -> u8 {
     (value * 255.0 + 0.5) as u8
 }
 
-/// The same as operations of a GPU kernel.
+/// These operations in a GPU kernel.
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu {
     use cubecl::prelude::*;

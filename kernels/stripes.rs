@@ -1,7 +1,6 @@
 //! Splits a row-major plane into vertical stripes, for parallel passes along columns.
 
-/// Stripes of `columns` columns (the last one may be narrower) of a row-major plane of `width` columns: for each stripe,
-/// its part of every row, from the top.
+/// The stripes of `columns` columns (the last may be narrower) of a row-major plane: for each its part of every row.
 pub(crate) fn stripes<T>(plane: &mut [T], width: usize, columns: usize) -> Vec<Vec<&mut [T]>> {
     let rows = plane.len() / width;
     let mut stripes: Vec<Vec<&mut [T]>> = (0..width.div_ceil(columns)).map(|_| Vec::with_capacity(rows)).collect();

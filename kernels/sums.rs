@@ -1,17 +1,16 @@
-//! Sums over all work items on a GPU, in a fixed order: a tree in each cube, then the cubes' sums, so that the same values always
-//! give the same bits.
+//! Sums over all work items on a GPU in a fixed order: a tree in each cube, then the cubes' sums.
 
 use cubecl::prelude::*;
 
-/// Work items in a cube, and in the cube of a second pass.
+/// Work items in a cube, also of the second pass.
 pub(crate) const UNITS: u32 = 256;
 
-/// The sum of `term` over the cube, for each of its items. All of them must call it.
+/// The sum of `term` over the cube, for each of its items. All items must call it.
 #[cube]
 pub(crate) fn cube_sum(term: f32) -> f32 {
     let mut terms = Shared::<[f32]>::new_slice(256usize);
     let unit = UNIT_POS as usize;
-    // Another sum before this one may still be read.
+    // An earlier sum may still be read.
     sync_cube();
     terms[unit] = term;
     sync_cube();
@@ -39,7 +38,7 @@ pub(crate) fn sum_of(terms: &[f32], first: u32, len: u32) -> f32 {
     cube_sum(own)
 }
 
-/// Where in the terms of the second pass the cube's sum belongs.
+/// Index of the cube's sum in the terms of the second pass.
 #[cube]
 pub(crate) fn cube_index() -> u32 {
     CUBE_POS_Y * CUBE_COUNT_X + CUBE_POS_X

@@ -1,7 +1,7 @@
-//! Bounds the time of calls into a device's driver, which may never return.
+//! Limits the time of calls into a device's driver, which may never return.
 //!
-//! A call runs on a thread of its own, and the caller waits for it no longer than the limit. The thread of a call that is late is
-//! left to itself: nothing can end it. Those of calls that returned are used again.
+//! A call runs on another thread, and the caller waits at most for the limit. The thread of a late call is abandoned,
+//! because nothing can end it. Threads of calls that returned are reused.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Stack of a call's thread: drivers compile shaders on it. Address space only, until it is used.
+/// Stack of a call's thread, on which drivers compile shaders. Address space only, until it is used.
 const STACK_BYTES: usize = 8 << 20;
 
 /// Why a call gave no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// It did not return in time, or an earlier one did not.
+    /// The call, or an earlier one, did not return in time.
     Late(Duration),
-    /// It panicked, with this message: a driver's error may be a panic.
+    /// The call panicked with this message: a driver's error may be a panic.
     Panicked(String),
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Display for CallError {
     }
 }
 
-/// The calls to one device. After one that is late the device counts as lost, and no more are made.
+/// The calls to one device. After a late call the device counts as lost, and no more calls are made.
 #[derive(Debug)]
 pub struct Watchdog {
     limit: Duration,
@@ -41,7 +41,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Calls may take `limit`.
+    /// Limits calls to `limit`.
     #[must_use]
     pub const fn new(limit: Duration) -> Self {
         Self { limit, is_lost: AtomicBool::new(false), idle: Mutex::new(Vec::new()) }
@@ -53,10 +53,10 @@ impl Watchdog {
         self.is_lost.load(Ordering::Relaxed)
     }
 
-    /// The result of `work`.
+    /// Calls `work`, and returns its result.
     ///
     /// # Errors
-    /// [`CallError`] when it is late or panics; at once after an earlier call that was late.
+    /// [`CallError`] when the call is late or panics; immediately after an earlier late call.
     ///
     /// # Panics
     /// When the system has no thread left.
@@ -67,7 +67,7 @@ impl Watchdog {
         let (reply, answer) = mpsc::channel();
         let job: Job = Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| message(&*panic));
-            // An error means that the caller no longer waits.
+            // On an error the caller no longer waits.
             let _ = reply.send(outcome);
         });
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -86,7 +86,7 @@ impl Watchdog {
     }
 }
 
-/// A thread that does jobs until its sender is dropped.
+/// A thread that runs jobs until its sender is dropped.
 fn worker() -> mpsc::Sender<Job> {
     let (jobs, inbox) = mpsc::channel::<Job>();
     let run = move || inbox.into_iter().for_each(|job| job());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_hangs_is_given_up_and_none_is_made_after_it() {
+    fn a_hanging_call_is_abandoned_and_no_other_call_is_made() {
         let limit = Duration::from_millis(50);
         let watchdog = Watchdog::new(limit);
         let began = Instant::now();

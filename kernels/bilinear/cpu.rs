@@ -3,8 +3,8 @@
 use super::Tap;
 use crate::srgb::encoded8_of_linear16;
 
-/// Writes a row of pixels (`to`, packed RGBA8) wherever `canvas`, the pixels over them, is not opaque. `samples` are rows of `width`
-/// cells. `line` is scratch.
+/// Writes a row of pixels (`to`, packed RGBA8) where `canvas`, the pixels above them, is not opaque. `samples` are rows
+/// of `width` cells. `line` is scratch.
 ///
 /// # Panics
 /// When a tap is outside of the grid.
@@ -18,7 +18,7 @@ pub fn row(
 ) {
     let [above, below] = [row.first, row.second].map(|row| &samples[row as usize * width..][..width]);
     line.clear();
-    // Scaled to the table's index, so that only rounding is left for each pixel.
+    // Scaled to the table's index, which leaves only rounding for each pixel.
     let scaled = |value: f32| value * 65535.0;
     line.extend(above.iter().zip(below).map(|(a, b)| mixed(first_three(a), first_three(b), row.share).map(scaled)));
     let encoded = encoded8_of_linear16();

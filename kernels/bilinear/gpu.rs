@@ -17,7 +17,7 @@ fn mixed(first: f32, second: f32, share: f32) -> f32 {
     first + share * (second - first)
 }
 
-/// `cells` are the first and the second one of each column, then of each row; `shares` those of columns and rows.
+/// `cells`: the first and second cell of each column, then of each row. `shares`: weights of columns and rows.
 #[cube(launch)]
 fn bilinear_kernel(
     samples: &[f32],
@@ -105,8 +105,7 @@ impl Bilinear for CubeBackend {
     }
 }
 
-/// The pixels (u32 `[H, W]`) of a canvas of these columns and rows between the cells of `samples` (f32 `[rows, columns, 4]`), on
-/// their device.
+/// The pixels (u32 `[H, W]`) of a canvas between the cells of `samples` (f32 `[rows, columns, 4]`), on their device.
 #[must_use]
 pub fn bilinear(samples: Tensor<3>, columns: Vec<Tap>, rows: Vec<Tap>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Bilinear>::bilinear(samples.into_dispatch(), columns, rows))

@@ -11,7 +11,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Attention of `heads` heads by the instructions of `isa`.
+    /// Attention of `heads` heads on `isa`.
     ///
     /// # Panics
     /// When the machine lacks `isa`.
@@ -20,8 +20,8 @@ impl Attention {
         Self { kernels: kernels(isa), heads }
     }
 
-    /// `qkv` holds at each position the queries, the keys and the values, each with the channels of `output`, head after head. The
-    /// planes are small (12×12): one thread.
+    /// `qkv` holds at each position the queries, the keys and the values, each with the channels of `output`, head
+    /// after head. Runs on one thread, because the planes are small (12×12).
     ///
     /// # Panics
     /// When the planes do not match or are padded, or the heads do not divide the channels.

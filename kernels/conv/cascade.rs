@@ -1,17 +1,16 @@
-//! A cascade of 3×3 convolutions over a picture of any size, fused: tile by tile, a few rows of every layer at a time.
+//! A fused cascade of 3×3 convolutions over a picture of any size: tile by tile, a few rows of every layer at a time.
 
 use super::dense::RowJob;
 use super::scratch;
 use super::{Dense, Shape};
 
-/// Rows of each layer that are computed together.
 const STEP: usize = 4;
 
-/// Rows of each layer that are kept: the next layer reads one above and one below those it computes. The layer after
-/// that, which adds them to its sums, is two rows behind and reads the same ones.
+/// Rows of each layer that are kept: the next layer reads one row above and one below the rows that it computes. The
+/// layer after that, which adds them to its sums, is two rows behind and reads the same rows.
 const RING: usize = STEP + 2;
 
-/// Row lengths are rounded up to a multiple of this many pixels, which leaves no odd pixels to the slowest micro-kernel.
+/// Row lengths are multiples of this many pixels, so that none remain for the slowest micro-kernel.
 const QUANTUM: usize = 4;
 
 /// A part of a picture, in pixels.
@@ -27,12 +26,12 @@ pub struct Tile {
     pub height: usize,
 }
 
-/// Convolutions of 3×3 with stride 1, one after the other, of which some add the input of the one before.
+/// Consecutive 3×3 convolutions with stride 1. A layer may add the input of the layer before it.
 ///
-/// The planes of a large picture fit into no cache. Here a tile is processed from top to bottom, and of every layer only
-/// the rows that the next ones still read are kept, in ring buffers: those of a tile of 96 columns and seven layers of 32
-/// channels stay in the second-level cache. A tile reads the real pixels around it, and zeros only outside the picture,
-/// in every layer; so its result does not depend on the tiling, to the last bit.
+/// The planes of a large picture fit into no cache. Here a tile is processed from top to bottom, and ring buffers keep
+/// the rows of every layer that the next layers still read: for a tile of 96 columns and seven layers of 32 channels
+/// they stay in the second-level cache. A tile reads the real pixels around it, and zeros only outside the picture, in
+/// every layer; so its result does not depend on the tiling, to the last bit.
 #[derive(Debug)]
 pub struct Cascade {
     layers: Vec<Layer>,
@@ -43,14 +42,14 @@ pub struct Cascade {
 pub struct Layer {
     /// The convolution: 3×3, stride 1.
     pub dense: Dense,
-    /// Whether the input of the layer before it is added to its sums, ahead of its activation.
+    /// Whether the input of the previous layer is added to its sums, before its activation.
     pub residual: bool,
 }
 
 impl Cascade {
     /// `layers` in the order of the data flow.
     ///
-    /// # Panics
+    /// When there are no layers, one is not a 3×3 convolution with stride 1, or the channels differ.
     /// When there are none, one is not a 3×3 convolution with stride 1, or the channels differ.
     #[must_use]
     pub fn new(layers: Vec<Layer>) -> Self {
@@ -66,19 +65,19 @@ impl Cascade {
         Self { layers }
     }
 
-    /// Pixels around a tile that its result depends on.
+    /// Radius in pixels of the surroundings on which a tile depends.
     #[must_use]
     pub fn reach(&self) -> usize {
         self.layers.len()
     }
 
-    /// Values in an input pixel.
+    /// Channels of the input.
     #[must_use]
     pub fn channels_in(&self) -> usize {
         self.layers[0].dense.channels_in()
     }
 
-    /// Values in a result's pixel.
+    /// Channels of the result.
     #[must_use]
     pub fn channels_out(&self) -> usize {
         self.layers[self.layers.len() - 1].dense.channels_out()
@@ -86,9 +85,8 @@ impl Cascade {
 
     /// Computes one tile of a picture of `width` by `height` pixels, on this thread.
     ///
-    /// `source(y, x, pixels)` is called once for each row that the tile reads, from the top, and fills `pixels` (whole
-    /// pixels of the input, from column `x` on). `sink(y, pixels)` receives the tile's rows, from the top. Neither may
-    /// start tasks on the pool.
+    /// `source(y, x, pixels)` fills `pixels` (of the input, from column `x` on), once for each row that the tile reads,
+    /// from the top. `sink(y, pixels)` receives the tile's rows, from the top. Neither may start tasks on the pool.
     ///
     /// # Panics
     /// When the tile is not inside the picture.
@@ -102,7 +100,7 @@ impl Cascade {
         let (right, bottom) = (tile.left + tile.width, tile.top + tile.height);
         assert!(right <= width && bottom <= height, "{tile:?} is not inside a picture of {width}×{height}");
         let depth = self.layers.len();
-        // The planes: the input, then each layer's output. Each has room for the columns of the first one.
+        // The planes: the input, then each layer's output, all with the input's columns.
         let columns = tile.width + 2 * depth + QUANTUM;
         let channels = |plane: usize| match plane {
             0 => self.channels_in(),
@@ -113,7 +111,7 @@ impl Cascade {
             (0..=depth + 1).map(|end| (0..end).map(|plane| (RING * row(plane)).next_multiple_of(16)).sum()).collect();
         let line = |plane: usize, y: usize| starts[plane] + (y % RING) * row(plane);
         let pixel = |plane: usize, x: usize| (x + depth - tile.left) * channels(plane);
-        // How far each plane reaches beyond the tile, and the columns of it that lie in the picture.
+        // Distance that each plane reaches beyond the tile, and its columns inside the picture.
         let margin = |plane: usize| depth - plane;
         let first_column = |plane: usize| tile.left.saturating_sub(margin(plane));
         let first_row = |plane: usize| tile.top.saturating_sub(margin(plane));
@@ -122,10 +120,10 @@ impl Cascade {
             (first + (right + margin(plane) - first).next_multiple_of(QUANTUM)).min(width)
         };
         scratch::with(starts[depth + 1], |memory| {
-            // Every plane is zero outside the picture; the code below never writes there.
+            // Every plane is zero outside the picture, where the code below never writes.
             memory.fill(0.0);
             let mut computed: Vec<usize> = (0..=depth).map(first_row).collect();
-            // Rows of the result are computed up to here. The first steps only fill the ring buffers.
+            // End of the computed rows of the result. The first steps only fill the ring buffers.
             let mut target_end = tile.top as isize - 2 * depth as isize;
             while computed[depth] < bottom {
                 target_end = (target_end + STEP as isize).min(bottom as isize);
@@ -140,7 +138,7 @@ impl Cascade {
                             let base = memory.as_mut_ptr();
                             let at =
                                 |plane: usize, y: usize, x: usize| base.wrapping_add(line(plane, y) + pixel(plane, x));
-                            // Row `y` from the column before the first, which exists, as a zero outside the picture.
+                            // Row `y` from the column before the first one, which is a zero outside the picture.
                             let input_row = |y: Option<usize>| match y {
                                 Some(y) if y < height => at(layer, y, from).wrapping_sub(channels(layer)).cast_const(),
                                 _ => std::ptr::null(),
@@ -159,9 +157,9 @@ impl Cascade {
                                     residual_shift: 0,
                                 }
                             };
-                            // SAFETY: rows `y - 1..=y + 1` of the plane before are in its ring, and `y` of the one
-                            // before that; columns `from - 1..=to` lie within a row of it, because a plane reaches
-                            // one pixel less far than the one before; the row that is written is in no other plane.
+                            // SAFETY: rows `y - 1..=y + 1` of the previous plane are in its ring, and so is row `y` of
+                            // the plane before that. Columns `from - 1..=to` lie within a row of it, because a plane
+                            // reaches one pixel less far than the previous one. The written row is in no other plane.
                             unsafe { dense.run_rows(end - computed[plane], job) };
                             if plane == depth {
                                 let result = |y: usize| {
@@ -202,7 +200,6 @@ mod tests {
         shapes.map(layer).collect()
     }
 
-    /// The layers on whole planes.
     fn whole(layers: &[Layer], input: &Plane) -> Vec<f32> {
         let mut planes = vec![input.clone()];
         for (index, layer) in layers.iter().enumerate() {
@@ -247,7 +244,7 @@ mod tests {
                 let input = Values::new(10).plane(height, width, 3, 1);
                 let expected = whole(&cascade.layers, &input);
                 for tile in [[width, height], [1, 1], [7, 2], [16, 5], [29, 23], [3, 60]] {
-                    // Not `assert_eq`, which would print every value.
+                    // `assert_eq` would print every value.
                     assert!(tiled(&cascade, &input, tile) == expected, "{isa}: {width}×{height} in tiles of {tile:?}");
                 }
             }

@@ -1,4 +1,4 @@
-//! Dense convolutions, in which every output channel reads every input channel, and their sum with a pixel shuffle.
+//! Dense convolutions, where every output channel reads every input channel, and their sum with a pixel shuffle.
 
 use super::dispatch::{Bf16Kernels, kernels};
 use super::micro_kernel::DenseRow;
@@ -11,9 +11,9 @@ use super::{Activation, Filter, Isa, Plane, Shape};
 pub enum Residual<'a> {
     /// No plane.
     None,
-    /// The plane's pixel at the same place.
+    /// The plane's pixel at the output's position.
     Same(&'a Plane),
-    /// A plane of half the size, each pixel standing for two by two (nearest-neighbour upsampling).
+    /// A plane of half the size, whose pixels are repeated two by two (nearest-neighbour upsampling).
     Upsampled(&'a Plane),
 }
 
@@ -22,7 +22,7 @@ pub enum Residual<'a> {
 /// Zeros outside the picture: `columns / 2` pixels left and right, `rows / 2` above and below. A 1×1 kernel reads
 /// one pixel, a 3×3 kernel with stride 2 is the strided convolution of PyTorch with padding 1.
 pub struct Dense {
-    /// For a convolution in bfloat16.
+    /// Micro-kernels of a convolution in bfloat16.
     bf16: Option<Bf16Kernels>,
     blocks: Vec<Block>,
     weights: Aligned,
@@ -31,7 +31,7 @@ pub struct Dense {
     channels_out: usize,
     kernel_rows: usize,
     kernel_columns: usize,
-    /// Pixels that the window of the first output pixel starts left of the picture.
+    /// Pixels of the first output pixel's window that lie left of the picture.
     overhang: usize,
     row_stride: usize,
     pixel_stride: usize,
@@ -41,10 +41,9 @@ pub struct Dense {
 /// Output channels that are computed together.
 #[derive(Clone, Copy)]
 struct Block {
-    /// One row of them.
     row: unsafe fn(&DenseRow),
     first_channel: usize,
-    /// Including those that only fill up the last vector.
+    /// Including channels that only fill the last vector.
     channels: usize,
     last_lanes: usize,
     weights_at: usize,
@@ -62,7 +61,6 @@ pub(super) struct RowJob {
     pub(super) residual_shift: u32,
 }
 
-/// Rows, columns and strides of a kernel.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     pub(super) rows: usize,
@@ -104,7 +102,7 @@ impl Dense {
         assert_eq!(filter.weights.len(), channels_out * channels_in * rows * columns, "weights of another shape");
         assert_eq!(filter.bias.len(), channels_out, "bias of another length");
         let kernels = kernels(isa);
-        // Pairs of values must not straddle pixels: the stem's three channels stay in f32.
+        // Pairs of values must not straddle pixels: the three channels of the stem stay in f32.
         let bf16 = kernels.bf16.filter(|_| channels_in.is_multiple_of(2));
         let values_per_tap = if bf16.is_some() { 2 } else { 1 };
         let dense_row = bf16.map_or(kernels.dense_row, |bf16| bf16.dense_row);
@@ -113,7 +111,7 @@ impl Dense {
         let (mut first_channel, mut weights_at) = (0, 0);
         while first_channel < channels_out {
             let left = channels_out - first_channel;
-            // A vector and a half are two blocks.
+            // One vector and a half are two blocks.
             let (row, channels) = match kernels.half_row {
                 Some(row) if left <= half => (row, half),
                 _ if left <= lanes + half => (dense_row[0], lanes),
@@ -164,19 +162,19 @@ impl Dense {
         }
     }
 
-    /// Channels of a result.
+    /// Output channels.
     #[must_use]
     pub const fn channels_out(&self) -> usize {
         self.channels_out
     }
 
-    /// Channels of an input.
+    /// Input channels.
     #[must_use]
     pub const fn channels_in(&self) -> usize {
         self.channels_in
     }
 
-    /// Whether it is a 3×3 kernel with stride 1, whose result has the size of its input.
+    /// Whether it is a 3×3 kernel with stride 1, whose output has the size of its input.
     pub(super) const fn is_same_sized(&self) -> bool {
         self.kernel_rows == 3
             && self.kernel_columns == 3
@@ -185,7 +183,6 @@ impl Dense {
             && self.pixel_stride == 1
     }
 
-    /// Whether it is a 1×1 kernel with stride 1.
     pub(super) const fn is_pointwise(&self) -> bool {
         self.kernel_rows == 1 && self.kernel_columns == 1 && self.row_stride == 1 && self.pixel_stride == 1
     }
@@ -228,14 +225,13 @@ impl Dense {
                     residual_shift,
                 }
             };
-            // SAFETY: shapes were checked above, so every job's pointers cover a full row of its plane, and no other
-            // task writes to this strip.
+            // SAFETY: shapes were checked above, so the pointers cover a full row; no other task writes to this strip.
             unsafe { self.run_rows(count, job) };
         });
     }
 
-    /// Computes `count` rows, each as `job` describes it. Rows inside channel blocks: the weights
-    /// of a block stay in the cache while all rows use them.
+    /// Computes `count` rows, each by its `job`. The loop over rows is inside the loop over channel blocks, so that the
+    /// weights of a block stay in the cache for all rows.
     ///
     /// # Safety
     /// The pointers of each job are valid for a whole row of input, residual and output of this convolution.
@@ -248,12 +244,12 @@ impl Dense {
         }
     }
 
-    /// As [`run_rows`](Self::run_rows): rounds the input of some rows at a time to bfloat16, and convolves that.
+    /// As [`run_rows`](Self::run_rows): rounds a few rows of the input to bfloat16 at a time, and convolves them.
     ///
     /// # Safety
-    /// As there; and the input rows of each job follow those of the job before.
+    /// As `run_rows`; also, the input rows of each job follow the rows of the previous job.
     unsafe fn run_rows_bf16(&self, bf16: Bf16Kernels, count: usize, job: impl Fn(usize) -> RowJob) {
-        /// So many pairs of an input stay in the second-level cache, with the weights and the results beside them.
+        /// This many pairs of an input stay in the second-level cache, together with weights and results.
         const PAIRS: usize = 1 << 15;
         let taps = self.kernel_columns * self.channels_in;
         let mut done = 0;
@@ -266,7 +262,7 @@ impl Dense {
                 let slot =
                     |row: usize, kernel_row: usize| pairs.wrapping_add((row * self.row_stride + kernel_row) * line);
                 for row in 0..step {
-                    // The rows above were rounded for the job before.
+                    // The rows above were rounded for the previous job.
                     let first = if row == 0 { 0 } else { self.kernel_rows.saturating_sub(self.row_stride) };
                     let input = job(done + row).rows;
                     for kernel_row in (first..self.kernel_rows).filter(|&kernel_row| !input[kernel_row].is_null()) {
@@ -281,7 +277,7 @@ impl Dense {
                     }
                     job
                 };
-                // SAFETY: the slots hold the pairs of every row that is read; the rest is the caller's promise.
+                // SAFETY: the slots hold the pairs of every row that is read; all else is the caller's promise.
                 unsafe { self.run_blocks(step, 2, rounded) };
             });
             done += step;
@@ -321,7 +317,6 @@ impl Dense {
         }
     }
 
-    /// The first tap of output row `y` in each kernel row.
     pub(super) fn input_rows(&self, input: &Plane, y: usize) -> [*const f32; 3] {
         let top = (y * self.row_stride) as isize - (self.kernel_rows / 2) as isize;
         std::array::from_fn(|row| {
@@ -386,8 +381,8 @@ pub(super) fn residual_row(residual: Residual<'_>, y: usize) -> (*const f32, usi
 /// A 1×1 convolution whose `4 · c` channels are shuffled into twice the rows and columns of `c` channels (PyTorch's
 /// pixel shuffle, channel `4 · c + 2 · dy + dx`), added to a 1×1 convolution of a plane of that size, then activated.
 ///
-/// Two neighbouring pixels of one shuffled row are `2 · c` consecutive values, so the shuffle is two ordinary
-/// convolutions with reordered weights, one for each `dy`, that write to every other row.
+/// Two neighbouring pixels of a shuffled row are `2 · c` consecutive values, so the shuffle is two ordinary
+/// convolutions with reordered weights, one for each `dy`, that write every other row.
 pub struct ShuffledPair {
     /// For `dy` = 0 and 1: the channels of both `dx`.
     coarse: [Dense; 2],
@@ -461,7 +456,7 @@ impl ShuffledPair {
                 residual_stride: shape.channels,
                 residual_shift: 0,
             };
-            // SAFETY: shapes were checked; a tile reads its residual before it stores to the same place.
+            // SAFETY: shapes were checked; a tile reads its residual before it stores to the same address.
             unsafe { self.fine.run_rows(2 * count, job) };
         });
     }

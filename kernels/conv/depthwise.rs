@@ -1,4 +1,4 @@
-//! Depthwise convolutions, 3×3 and 5×5: each output channel reads only its own input channel.
+//! Depthwise convolutions, 3×3 and 5×5: each output channel reads only its input channel.
 
 use super::dispatch::{Kernels, kernels};
 use super::micro_kernel::{DepthwiseRow, MAX_SIZE};
@@ -9,7 +9,6 @@ use super::{Activation, Filter, Isa, Plane, Shape};
 /// pixel; packed for one instruction set.
 pub struct Depthwise {
     kernels: &'static Kernels,
-    /// Side of the kernel.
     size: usize,
     channels: usize,
     stride: usize,
@@ -55,7 +54,7 @@ impl Depthwise {
         Self { kernels, size, channels, stride, dilation, weights, bias, weight_stride, bounds: activation.bounds() }
     }
 
-    /// Channels, of input and output.
+    /// Channels of input and output.
     #[must_use]
     pub const fn channels(&self) -> usize {
         self.channels
@@ -67,28 +66,26 @@ impl Depthwise {
         extent.div_ceil(self.stride)
     }
 
-    /// Distance between neighbouring taps.
     pub(super) const fn dilation(&self) -> usize {
         self.dilation
     }
 
-    /// Input rows from one output row to the next.
     pub(super) const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Rows, or columns, from the kernel's middle tap to its last one.
+    /// Rows or columns from the kernel's middle tap to its last tap.
     pub(super) const fn reach(&self) -> usize {
         self.size / 2 * self.dilation
     }
 
-    /// The first and the last input row that output row `y` reads. They may lie outside the picture.
+    /// The first and last input row of output row `y`. They may lie outside the picture.
     pub(super) fn window(&self, y: usize) -> [isize; 2] {
         let (middle, reach) = ((y * self.stride) as isize, self.reach() as isize);
         [middle - reach, middle + reach]
     }
 
-    /// The result of `pixels` for each input row that output row `y` reads.
+    /// `pixels(row)` for each input row of output row `y`.
     pub(super) fn rows(&self, y: usize, pixels: impl Fn(isize) -> *const f32) -> [*const f32; MAX_SIZE] {
         let [first, _] = self.window(y);
         let mut rows = [std::ptr::null(); MAX_SIZE];
@@ -104,8 +101,7 @@ impl Depthwise {
         assert!(shape.pad >= self.reach(), "input with too little padding");
     }
 
-    /// Computes one row of packed output pixels from the first pixels of the [`rows`](Self::rows) it reads (null outside
-    /// the picture).
+    /// Computes a row of packed output pixels from the first pixels of its [`rows`](Self::rows) (null outside).
     ///
     /// # Safety
     /// Each row is preceded and followed by `reach` zero pixels; the last output pixel's middle tap is a pixel of the

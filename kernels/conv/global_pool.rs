@@ -1,4 +1,4 @@
-//! Global average pooling, and the sum of a plane with a pooled pixel. The planes are small (12×12): one thread.
+//! Global average pooling, and the sum of a plane with a pooled pixel, on one thread: the planes are small (12×12).
 
 use super::Plane;
 

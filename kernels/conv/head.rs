@@ -7,8 +7,8 @@ use super::{Activation, Dense, Filter, Isa, Plane};
 
 /// A 3×3 convolution to four channels, pixel shuffle ×2 (channel `2 · dy + dx`), sigmoid.
 ///
-/// Four channels would leave most lanes of a vector idle, so as many neighbouring pixels as fill the narrowest are computed
-/// as one pixel with a wider window: `g` pixels read `g + 2` columns, with zero weights outside each pixel's own window.
+/// Four channels would leave most lanes of a vector idle. So `g` neighbouring pixels, enough to fill the narrowest
+/// vector, are computed as one pixel with a window of `g + 2` columns, with zero weights outside each pixel's window.
 pub struct Head {
     kernels: &'static Kernels,
     convolution: Dense,
@@ -32,7 +32,7 @@ impl Head {
         for dy in 0..2 {
             for pixel in 0..group {
                 for dx in 0..2 {
-                    // Both columns of all pixels of the upper row, then the lower row: how the mask stores them.
+                    // Both columns of all pixels of the upper row, then of the lower row, as in the mask.
                     let (to, from) = ((dy * group + pixel) * 2 + dx, 2 * dy + dx);
                     bias[to] = filter.bias[from];
                     for channel in 0..channels {
@@ -54,7 +54,7 @@ impl Head {
     /// Fills `mask` (twice the rows and columns of `input`, packed) with values in 0..=1.
     ///
     /// # Panics
-    /// When `mask` has another size, or the width of `input` is not a multiple of 4, or it has no padding.
+    /// When `mask` has another size, the width of `input` is not a multiple of 4, or `input` has no padding.
     pub fn run(&self, input: &Plane, mask: &mut [f32]) {
         let shape = input.shape();
         assert_eq!(shape.width % 4, 0, "the width must be a multiple of 4");

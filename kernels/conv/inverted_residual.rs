@@ -1,20 +1,17 @@
 //! Fused inverted residuals (expand → depthwise → project) and depthwise-separable convolutions.
-//!
-//! Their widest activation is never stored.
 
 use super::dense::{Residual, RowJob, check_residual, residual_row};
 use super::scratch::{self, each_strip, rows_per_task};
 use super::{Dense, Depthwise, Plane, Shape};
 
-/// Pixels processed by depthwise and projection together: enough for one load of the projection's weights to
-/// serve several tiles.
+/// Pixels of one group: enough for one load of the projection's weights to serve several tiles.
 const GROUP_PIXELS: usize = 48;
 
-/// An expanded plane above this size goes through memory a strip at a time instead of as a whole.
+/// Larger expanded planes go through memory a strip at a time.
 ///
-/// CPU time of the network on one core (AVX-512, 1 MB second-level cache): 18.3 ms if every plane is stored, 15.4 ms with
-/// this bound, 15.5 ms if none is. Small planes are stored because every strip recomputes the rows at its seams, which
-/// costs more the more threads there are. Under Miri the bound is low enough for planes that it can fill.
+/// CPU time of the network on one core (AVX-512, 1 MB second-level cache): 18.3 ms if every plane is stored, 15.4 ms
+/// with this bound, 15.5 ms if none is. Small planes are stored because every strip recomputes the rows at its seams,
+/// which costs more with more threads. Under Miri the bound is low enough for small planes to exceed it.
 const STORED_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 2 << 20 };
 
 /// `project(depthwise(x)) (+ residual)`: a depthwise-separable convolution.
@@ -28,7 +25,7 @@ impl Separable {
     /// `project` is a 1×1 convolution of the depthwise result.
     ///
     /// # Panics
-    /// When it is not, or the channels of the two differ.
+    /// When `project` is not 1×1, or the channels differ.
     #[must_use]
     pub fn new(depthwise: Depthwise, project: Dense) -> Self {
         assert!(project.is_pointwise(), "the projection must be a 1×1 convolution");
@@ -74,12 +71,10 @@ impl Separable {
         check_residual(residual, output);
     }
 
-    /// Rows processed together.
     fn group(&self, width: usize) -> usize {
         GROUP_PIXELS.div_ceil(width)
     }
 
-    /// Values in a row of the depthwise result.
     fn wide_row(&self, output: Shape) -> usize {
         output.width * self.depthwise.channels()
     }
@@ -128,9 +123,9 @@ impl Separable {
 
 /// `project(depthwise(expand(x))) (+ x)`: MobileNetV2's inverted residual. `expand` may be any dense convolution.
 ///
-/// Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018. The expanded plane is the
-/// widest of the network by far (14 MB at 192² × 96), so it is computed a few rows at a time where it would not stay in
-/// the cache.
+/// Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018. The expanded plane is by far
+/// the network's widest (14 MB at 192² × 96). Where it would not stay in the cache, only a few rows are computed at a
+/// time.
 #[derive(Debug)]
 pub struct InvertedResidual {
     expand: Dense,
@@ -156,12 +151,11 @@ impl InvertedResidual {
         self.separable.output_shape(self.expanded_shape(shape), pad)
     }
 
-    /// The extent of the expanded plane for an input of `shape`.
     const fn expanded_shape(&self, shape: Shape) -> Shape {
         self.expand.output_shape(shape, self.separable.depthwise.reach())
     }
 
-    /// Runs the block. `expanded` is working memory that grows to what the blocks that use it need.
+    /// Runs the block. `expanded` is working memory, shared by blocks, that grows to the largest need.
     ///
     /// # Panics
     /// When the planes do not fit.
@@ -177,7 +171,7 @@ impl InvertedResidual {
         }
     }
 
-    /// Each task walks down its strip with a ring buffer of the expanded rows that the depthwise kernel reads.
+    /// Each task walks down its strip with a ring buffer of expanded rows.
     fn run_strips(&self, input: &Plane, wide: Shape, residual: Residual<'_>, output: &mut Plane) {
         let shape = output.shape();
         self.expand.check_input(input.shape());

@@ -1,6 +1,5 @@
-//! Register-tiled micro-kernels of the convolutions, generic over the SIMD vector, attention and the sigmoid.
-//!
-//! They are compiled for each instruction set in [`super::dispatch`].
+//! Register-tiled micro-kernels of the convolutions, attention and the sigmoid, generic over the SIMD vector.
+//! [`super::dispatch`] compiles them for each instruction set.
 
 #![allow(
     unsafe_op_in_unsafe_fn,
@@ -18,13 +17,12 @@ use super::simd::Simd;
 pub(super) struct DenseRow {
     /// First tap of the first output pixel in each kernel row; null for a row outside the picture.
     pub(super) rows: [*const f32; 3],
-    /// How many of `rows` the kernel has.
+    /// Number of valid `rows`.
     pub(super) kernel_rows: usize,
     /// Consecutive values under one kernel row: columns · channels.
     pub(super) taps: usize,
     /// Values between the inputs of neighbouring output pixels.
     pub(super) pixel_stride: usize,
-    /// Output pixels.
     pub(super) width: usize,
     /// `[kernel row][tap][channel of the block]`.
     pub(super) weights: *const f32,
@@ -36,8 +34,7 @@ pub(super) struct DenseRow {
     pub(super) output: *mut f32,
     /// Values between neighbouring output pixels.
     pub(super) output_stride: usize,
-    /// Added before the activation: the block's first channel of the pixel for output pixel 0. May be null; may be
-    /// `output` itself.
+    /// Added before the activation: the block's first channel of output pixel 0. May be null, or `output` itself.
     pub(super) residual: *const f32,
     /// Values between neighbouring residual pixels.
     pub(super) residual_stride: usize,
@@ -65,8 +62,8 @@ pub(super) unsafe fn dense_row<S: Simd, const PIXELS: usize, const VECTORS: usiz
     }
 }
 
-/// Taps that tiles of up to eight pixels process in one iteration: their addresses differ by constants of the instructions, so
-/// a pixel's address is computed once for all of them. The addresses of more pixels would not fit into the general registers.
+/// Taps in one iteration of tiles of up to eight pixels: their addresses differ by constants, so a pixel's address is
+/// computed once for all. The addresses of more pixels would not fit into the general registers.
 const UNROLLED_TAPS: usize = 4;
 
 #[inline(always)]
@@ -127,7 +124,7 @@ unsafe fn dense_tile<S: Simd, const PIXELS: usize, const VECTORS: usize>(row: &D
     }
 }
 
-/// Adds the products of `TAPS` taps, one after the other.
+/// Adds the products of `TAPS` taps, in order.
 #[inline(always)]
 unsafe fn dense_taps<S: Simd, const PIXELS: usize, const VECTORS: usize, const TAPS: usize>(
     input: *const f32,
@@ -155,11 +152,11 @@ pub(super) const MAX_SIZE: usize = 5;
 /// One row of output pixels of a depthwise convolution.
 ///
 /// # Safety
-/// `size` is 3 or 5. For each non-null `rows[r]` of the first `size`, `(width - 1) · pixel_stride + (size - 1) · tap_stride +
-/// channels` values are readable; `weights` holds `size · size` and `bias` one times `weight_stride` values, a multiple of
-/// `LANES` that is at least `channels`; `output` is valid for `width · channels` values.
+/// `size` is 3 or 5. For each non-null `rows[r]` of the first `size`,
+/// `(width - 1) · pixel_stride + (size - 1) · tap_stride + channels` values are readable; `weights` holds `size · size`
+/// and `bias` one times `weight_stride` values, a multiple of `LANES` that is at least `channels`; `output` is valid
+/// for `width · channels` values.
 pub(super) struct DepthwiseRow {
-    /// Side of the kernel.
     pub(super) size: usize,
     /// First tap of the first output pixel in each kernel row; null for a row outside the picture.
     pub(super) rows: [*const f32; MAX_SIZE],
@@ -167,9 +164,7 @@ pub(super) struct DepthwiseRow {
     pub(super) pixel_stride: usize,
     /// Values between neighbouring columns of the kernel.
     pub(super) tap_stride: usize,
-    /// Output pixels.
     pub(super) width: usize,
-    /// Channels, of input and output.
     pub(super) channels: usize,
     /// `[kernel row · size + kernel column][channel]`.
     pub(super) weights: *const f32,
@@ -179,14 +174,12 @@ pub(super) struct DepthwiseRow {
     pub(super) bias: *const f32,
     /// First channel of the first output pixel; pixels are packed.
     pub(super) output: *mut f32,
-    /// Results are clamped to this interval.
     pub(super) bounds: (f32, f32),
 }
 
-/// Computes `row` in tiles of `PIXELS` pixels.
 #[inline(always)]
 pub(super) unsafe fn depthwise_row<S: Simd, const PIXELS: usize>(row: &DepthwiseRow) {
-    // The loops over taps are unrolled, and inputs shared between pixels, only where size and stride are known.
+    // Only with known size and stride are the loops over taps unrolled and inputs shared between pixels.
     let stride = [1, 2].into_iter().find(|stride| stride * row.tap_stride == row.pixel_stride);
     match (row.size, stride) {
         (3, Some(1)) => depthwise_tiles::<S, PIXELS, 3, 1>(row),
@@ -230,8 +223,8 @@ unsafe fn depthwise_tile<S: Simd, const PIXELS: usize, const SIZE: usize, const 
     }
 }
 
-/// `STRIDE` taps lie between neighbouring pixels, so each input is loaded once for all pixels of the tile that read it;
-/// `SIZE` and more share none.
+/// With `STRIDE` taps between neighbouring pixels, each input is loaded once for all pixels of the tile that read it.
+/// From a `STRIDE` of `SIZE` on, pixels share no input.
 #[inline(always)]
 unsafe fn depthwise_vector<
     S: Simd,
@@ -286,7 +279,6 @@ pub(super) fn sigmoid(values: &mut [f32]) {
     }
 }
 
-/// One head of an attention.
 pub(super) struct AttentionHead<'a> {
     /// `[position][queries, keys, values]`, each of `channels`.
     pub(super) qkv: &'a [f32],
@@ -336,7 +328,7 @@ pub(super) fn attention(head: &AttentionHead<'_>, weights: &mut [f32], output: &
 /// `e^x` in single precision after Cephes' `expf`: `2^n · e^r` with `|r| ≤ ln 2 / 2`, branch-free so that it vectorises.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    // ln 2 in two parts: the first is exact in few bits, so n · HIGH is exact.
+    // ln 2 in two parts: the first has few bits, so n · HIGH is exact.
     const HIGH: f32 = 0.693_359_4;
     const LOW: f32 = -2.121_944_4e-4;
     // Adding 1.5 · 2^23 leaves the rounded integer in the low bits of the mantissa.

@@ -1,18 +1,17 @@
-//! Direct convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, the fused blocks and cascades of them, and attention.
+//! Direct convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, fused blocks, cascades, and attention.
 //!
 //! `y[p, o] = act(b[o] + Σ_{k,i} w[o, i, k] · x[p·stride + k·dilation, i] (+ residual[p, o]))`, zeros outside the picture.
 //!
 //! Activations are [`Plane`]s: f32, height × width × channels, with `pad` zero pixels at both ends of every row, so
-//! that no micro-kernel needs a test for the border columns. Rows above and below the picture are skipped. Weights
-//! come in PyTorch's order (OIHW) and are packed once. Lanes run over output channels; a tile of pixels by one or two
-//! vectors of channels stays in registers while the sum over `k, i` runs, so one load of weights serves the whole
-//! tile (direct convolution in the manner of Georganas et al., "Anatomy of High-Performance Deep Learning
-//! Convolutions on SIMD Architectures", SC 2018).
+//! that no micro-kernel tests for border columns. Rows above and below the picture are skipped. Weights come in
+//! PyTorch's order (OIHW) and are packed once. Lanes run over output channels; a tile of pixels by one or two vectors
+//! of channels stays in registers while the sum over `k, i` runs, so one load of weights serves the whole tile (direct
+//! convolution as in Georganas et al., "Anatomy of High-Performance Deep Learning Convolutions on SIMD Architectures",
+//! SC 2018).
 //!
-//! Every output value is one fixed chain of operations (bias, then rows, columns and channels in order). How the
-//! plane is cut into tiles, strips and tasks does not change it: results depend neither on the number of threads nor
-//! on the other pictures of a batch. AVX-512 and AVX2 agree bit for bit; the portable path rounds after the
-//! product and differs by the usual few ulp of a sum.
+//! Every output value is one fixed chain of operations (bias, then rows, columns and channels in order): it depends
+//! neither on the tiling, nor on the number of threads, nor on the batch. AVX-512 and AVX2 agree bit for bit; the
+//! portable path rounds after the product and differs by the usual few ulp of a sum.
 
 mod attention;
 mod cascade;
@@ -48,8 +47,8 @@ use std::fmt;
 pub enum Isa {
     /// 512-bit vectors, 32 registers.
     Avx512,
-    /// As AVX-512, but dense convolutions round their inputs and weights to bfloat16 and add the products in f32. Twice
-    /// the multiplications of an instruction, other results: never [detected](Self::detect), only selected by name.
+    /// AVX-512 with inputs and weights of dense convolutions rounded to bfloat16, and sums in f32. Twice the
+    /// multiplications of an instruction, but different results: never [detected](Self::detect), only selected by name.
     Avx512Bf16,
     /// 256-bit vectors, 16 registers, fused multiply-add.
     Avx2,
@@ -58,16 +57,16 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Those that compute in f32, fastest first.
+    /// Instruction sets that compute in f32, fastest first.
     pub const ALL: [Self; 3] = [Self::Avx512, Self::Avx2, Self::Portable];
 
-    /// The fastest that this machine has.
+    /// The fastest instruction set of this machine.
     #[must_use]
     pub fn detect() -> Self {
         Self::ALL.into_iter().find(|isa| isa.is_available()).unwrap_or(Self::Portable)
     }
 
-    /// Whether this machine can run it.
+    /// Whether this machine supports it.
     #[must_use]
     pub fn is_available(self) -> bool {
         match self {
@@ -113,7 +112,6 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The interval results are clamped to.
     const fn bounds(self) -> (f32, f32) {
         match self {
             Self::Linear => (f32::NEG_INFINITY, f32::INFINITY),

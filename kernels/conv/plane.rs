@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One cache line, so that vectors of sixteen channels never straddle two.
+/// One cache line: vectors of sixteen channels never straddle two.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; Self::FLOATS]);
@@ -18,7 +18,7 @@ pub(super) struct Aligned {
 }
 
 impl Aligned {
-    /// Makes room for at least `floats` values; new ones are zero.
+    /// Grows to at least `floats` values; new values are zero.
     pub(super) fn grow(&mut self, floats: usize) {
         let lines = floats.div_ceil(Line::FLOATS);
         if lines > self.lines.len() {
@@ -57,7 +57,7 @@ impl Shape {
         Self { height, width, channels, pad }
     }
 
-    /// Values from the start of one row to the start of the next.
+    /// Values from row to row.
     #[must_use]
     pub const fn row(self) -> usize {
         (self.width + 2 * self.pad) * self.channels
@@ -75,7 +75,7 @@ impl Shape {
         self.len() == 0
     }
 
-    /// Where the first pixel of a row begins, from the start of the row.
+    /// Offset of a row's first pixel, in values.
     #[must_use]
     pub const fn margin(self) -> usize {
         self.pad * self.channels
@@ -103,7 +103,7 @@ impl Plane {
     /// A plane of `pixels` (height × width × channels, packed).
     ///
     /// # Panics
-    /// When the number of values is not that of `shape`.
+    /// When the number of values does not match `shape`.
     #[must_use]
     pub fn from_packed(shape: Shape, pixels: &[f32]) -> Self {
         let packed = shape.width * shape.channels;
@@ -155,14 +155,14 @@ impl Plane {
         &self.buffer.as_slice()[..self.shape.len()]
     }
 
-    /// All values, padding included, to change in place. The padding must stay zero.
+    /// All values, padding included. The padding must stay zero.
     pub fn data_mut(&mut self) -> &mut [f32] {
         let len = self.shape.len();
         &mut self.buffer.as_mut_slice()[..len]
     }
 
-    /// The first pixel of row `y`, padding skipped; null outside the picture. The pointer is one into the whole plane, because
-    /// kernels read from it back into the padding.
+    /// The first pixel of row `y`, after the padding; null outside the picture. The pointer covers the whole plane,
+    /// because kernels read back into the padding from it.
     pub(super) fn pixel_row(&self, y: isize) -> *const f32 {
         match usize::try_from(y) {
             Ok(y) if y < self.shape.height => {

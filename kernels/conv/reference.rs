@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A generator of test values in -1..1 (a linear congruential one: the values matter, not their quality).
+/// A linear congruential generator of test values in -1..1.
 pub(super) struct Values(u32);
 
 impl Values {
@@ -25,7 +25,6 @@ impl Values {
     }
 }
 
-/// A dense convolution's parameters, owned.
 struct Layer {
     size: usize,
     stride: usize,
@@ -142,7 +141,7 @@ fn difference(actual: &[f32], expected: &[f64]) -> f64 {
         .fold(0.0, f64::max)
 }
 
-// Single precision over sums of up to 576 products, relative to results that ReLU6 may have cut to 6.
+// For single precision over sums of up to 576 products, relative to results that ReLU6 may limit to 6.
 const TOLERANCE: f64 = 5e-6;
 
 fn available() -> impl Iterator<Item = Isa> {
@@ -263,7 +262,7 @@ fn bf16_rounds_inputs_and_weights_and_nothing_else() {
         return;
     }
     let mut values = Values::new(10);
-    // The last one has more rows than are rounded together.
+    // The last shape has more rows than are rounded together.
     for (height, width, channels) in
         [(1, 1, (16, 16)), (7, 13, (24, 40)), (5, 26, (6, 7)), (9, 25, (5, 24)), (8, 300, (64, 33))]
     {
@@ -314,7 +313,7 @@ fn depthwise_matches_the_definition_at_every_size_stride_and_dilation() {
     }
 }
 
-/// An inverted residual by its definition: three layers, one after the other, in double precision.
+/// An inverted residual by its definition: three consecutive layers in double precision.
 fn naive_block(layers: [&Layer; 3], input: &Plane, residual: bool) -> (Vec<f64>, Shape) {
     let x = doubles(input);
     let (wide, wide_shape) = layers[0].naive(&x, input.shape(), nothing);

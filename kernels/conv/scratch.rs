@@ -11,15 +11,15 @@ thread_local! {
     static PAIRS: RefCell<Aligned> = RefCell::default();
 }
 
-/// Runs `work` with `len` floats that start on a cache line. Their values are left over from earlier tasks.
+/// Runs `work` with `len` floats that start on a cache line, with values of earlier tasks.
 ///
-/// The memory stays with the thread (and in its cache), so in the steady state nothing is allocated. `work` must not
-/// run other tasks of the pool: one of them could land here again.
+/// The memory stays with the thread (and in its cache), so that nothing is allocated in the steady state. `work` must
+/// not run other tasks of the pool: they could use the same memory.
 pub(super) fn with<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| work(grown(scratch, len)))
 }
 
-/// As [`with`], and may be called inside it: memory for the inputs of a dense convolution rounded to bfloat16.
+/// As [`with`], for the inputs of a dense convolution rounded to bfloat16. May be called inside `with`.
 pub(super) fn with_pairs<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
     PAIRS.with_borrow_mut(|pairs| work(grown(pairs, len)))
 }
@@ -29,9 +29,9 @@ fn grown(memory: &mut Aligned, len: usize) -> &mut [f32] {
     &mut memory.as_mut_slice()[..len]
 }
 
-/// Rows of one task, so that there are two tasks per thread; at least one row.
+/// Rows of one task, for two tasks per thread; at least one.
 pub(super) fn rows_per_task(rows: usize) -> usize {
-    // One thread under Miri: the pool's queues violate its borrowing rules.
+    // One thread under Miri, whose borrowing rules the pool's queues violate.
     let threads = if cfg!(miri) { 1 } else { rayon::current_num_threads() };
     rows.div_ceil(2 * threads).max(1)
 }

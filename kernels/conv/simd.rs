@@ -1,6 +1,6 @@
-//! SIMD vectors of floats: AVX-512, AVX2 and a portable four-lane one behind one trait, [`Simd`].
+//! SIMD vectors of floats behind the trait [`Simd`]: AVX-512, AVX2 and a portable vector of four lanes.
 //!
-//! The methods are always inlined into a function compiled with the instruction set, so each becomes one instruction.
+//! The methods are inlined into functions compiled for the instruction set, so that each becomes one instruction.
 
 #![allow(
     unsafe_op_in_unsafe_fn,
@@ -8,15 +8,14 @@
     reason = "every line is an intrinsic or a raw load or store; the one contract is stated on `Simd`"
 )]
 
-/// The operations on one vector register that the micro-kernels are written in.
+/// The operations of the micro-kernels on one vector register.
 ///
 /// # Safety
-/// The machine has the instruction set (checked once, in [`kernels`](super::dispatch::kernels)), and pointers are valid for
+/// The machine has the instruction set (checked in [`kernels`](super::dispatch::kernels)), and pointers are valid for
 /// the lanes named.
 pub(super) trait Simd: Copy {
     /// Floats in a vector.
     const LANES: usize;
-    /// The register.
     type Vector: Copy;
     /// The same value in every lane.
     unsafe fn splat(value: f32) -> Self::Vector;
@@ -71,7 +70,7 @@ impl Simd for Portable {
         }
     }
 
-    // Not `f32::mul_add`: without the instruction that is a call into the C library.
+    // Not `f32::mul_add`, which without the instruction is a call into the C library.
     #[inline(always)]
     unsafe fn multiply_add(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
         std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
@@ -144,8 +143,8 @@ pub(super) mod x86 {
         }
     }
 
-    /// Sixteen sums in f32; [`multiply_add`](Simd::multiply_add) takes a pair of bfloat16 values in each lane of its factors
-    /// and adds both products.
+    /// Sixteen sums in f32. Each lane of the factors of [`multiply_add`](Simd::multiply_add) is a pair of bfloat16
+    /// values, and both products are added.
     #[derive(Clone, Copy)]
     pub(in crate::conv) struct Avx512Bf16;
 
@@ -175,7 +174,7 @@ pub(super) mod x86 {
         }
         #[inline(always)]
         unsafe fn multiply_add(a: __m512, b: __m512, c: __m512) -> __m512 {
-            // SAFETY: both types are 64 bytes without padding, and every pattern of bits is a value of each.
+            // SAFETY: both types are 64 bytes without padding, and every bit pattern is a value of each.
             let pairs = |lanes: __m512| unsafe { std::mem::transmute::<__m512, __m512bh>(lanes) };
             _mm512_dpbf16_ps(c, pairs(a), pairs(b))
         }
@@ -205,7 +204,7 @@ pub(super) mod x86 {
             let step = (count - at).min(16);
             let mask = ((1_u32 << step) - 1) as u16;
             let values = _mm512_maskz_loadu_ps(mask, from.add(at));
-            // SAFETY: both types are 32 bytes without padding, and every pattern of bits is a value of each.
+            // SAFETY: both types are 32 bytes without padding, and every bit pattern is a value of each.
             let pairs = unsafe { std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(values)) };
             _mm256_mask_storeu_epi16(to.add(at / 2).cast(), mask, pairs);
             at += step;
@@ -216,7 +215,7 @@ pub(super) mod x86 {
     #[derive(Clone, Copy)]
     pub(in crate::conv) struct Avx2;
 
-    /// Eight set and eight clear lanes: the window that starts `8 - count` in has its first `count` lanes set.
+    /// Eight set and eight clear lanes: the window that starts at `8 - count` has its first `count` lanes set.
     static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
     #[inline(always)]

@@ -1,11 +1,11 @@
-//! Coverage of packed pictures on the CPU, by words: the reference of the GPU twin.
+//! Coverage of packed pictures on the CPU, in words: the GPU twin's reference.
 
-/// The alpha of each pixel of `row`, four to a word; what is left over of the last word is 0.
+/// The alpha of each pixel of `row`, four to a word; unused bytes of the last word are 0.
 pub fn bytes(row: &[u32]) -> impl Iterator<Item = u32> + '_ {
     row.chunks(4).map(|pixels| pixels.iter().zip(0..).fold(0, |word, (pixel, at)| word | (pixel >> 24) << (8 * at)))
 }
 
-/// The first pixel of `row` with at least `least` of coverage, and the one after the last; 0 and 0 where there is none.
+/// First pixel of `row` with coverage of at least `least`, and the one after the last; 0 and 0 without any.
 #[must_use]
 pub fn extent(row: &[u32], least: u32) -> [u32; 2] {
     let is_covered = |pixel: &u32| pixel >> 24 >= least;
@@ -13,13 +13,13 @@ pub fn extent(row: &[u32], least: u32) -> [u32; 2] {
     ends.map_or([0, 0], |(first, last)| [first as u32, last as u32 + 1])
 }
 
-/// `pixel` with no more than `most` of coverage.
+/// `pixel` with its coverage limited to `most`.
 #[must_use]
 pub fn clipped(pixel: u32, most: u32) -> u32 {
     pixel & 0x00ff_ffff | (pixel >> 24).min(most) << 24
 }
 
-/// Carries out `fills`, words of [`Fill`](super::Fill)s, in `pixels`, with the colours of `source`.
+/// Applies `fills`, words of [`Fill`](super::Fill)s, to `pixels`, with the colours of `source`.
 ///
 /// # Panics
 /// When a fill lies outside of the picture.

@@ -11,7 +11,7 @@ use cubecl::prelude::*;
 use super::{Fill, cpu};
 use crate::device::{empty_like, host_int_tensor, host_words, launch_grid, scalar};
 
-/// Work items in a row of the launch grid of a list, which may be longer than one dimension allows.
+/// Work items in a row of a list's launch grid, because the list may be longer than one dimension allows.
 const LIST_ROW: usize = 4096;
 
 #[cube(launch)]
@@ -218,21 +218,20 @@ pub fn bytes(picture: Tensor<2, Int>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Coverage>::bytes(picture.into_dispatch(), height, width))
 }
 
-/// The extents of what is covered by at least `least` of 255 in each row of `picture` (u32 `[H, W]`): u32 `[H, 2]`, on its
-/// device.
+/// The extents of coverage of at least `least` in each row of `picture` (u32 `[H, W]`): u32 `[H, 2]`, on its device.
 #[must_use]
 pub fn extents(picture: Tensor<2, Int>, least: u8) -> Tensor<2, Int> {
     let [height, _] = picture.dims();
     Tensor::from_dispatch(<Dispatch as Coverage>::extents(picture.into_dispatch(), height, least.into()))
 }
 
-/// `picture` (u32 `[H, W]`) with no more coverage than `most` (u32 `[H, W]`, 0..=255), on its device.
+/// `picture` (u32 `[H, W]`) with its coverage limited to `most` (u32 `[H, W]`, 0..=255), on its device.
 #[must_use]
 pub fn clipped(picture: Tensor<2, Int>, most: Tensor<2, Int>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Coverage>::clipped(picture.into_dispatch(), most.into_dispatch()))
 }
 
-/// `picture` (u32 `[H, W]`), which is a cutout of `source`, after `fills`, on its device.
+/// `picture` (u32 `[H, W]`), a cutout of `source`, after `fills`, on its device.
 #[must_use]
 pub fn filled(picture: Tensor<2, Int>, source: Tensor<2, Int>, fills: &[Fill]) -> Tensor<2, Int> {
     if fills.is_empty() {

@@ -5,21 +5,20 @@ use crate::srgb::byte;
 use crate::stripes::stripes;
 use rayon::prelude::*;
 
-/// Columns that one task searches.
 const STRIPE: usize = 256;
 
-/// The longest walk along the edge. The nearest seed's centre is at most a pixel or two nearer than that of the pixel in
-/// which the edge is nearest, so the two are some √(4 · 1024) pixels apart at most.
+/// Maximum steps along the edge. The nearest seed's centre is at most a pixel or two nearer than the pixel where the
+/// edge is nearest, so they are at most about √(4 · 1024) pixels apart.
 pub(super) const MAX_STEPS: u32 = 64;
 
-/// Least gain of a step of the walk, in pixels: less is rounding.
+/// Minimum gain of a step in pixels; less is rounding.
 pub(super) const LEAST_GAIN: f32 = 1e-4;
 
 /// No seed within reach in this column.
 const NONE: i16 = i16::MAX;
 
-/// Coverage of everything within `radius` pixels of what `coverage` (row-major, `width` a row) covers. A radius of 0 or
-/// less changes nothing. Needs two bytes a pixel beside input and output.
+/// Coverage of everything within `radius` pixels of the shape in `coverage` (row-major, `width` a row). A radius of 0
+/// or less changes nothing. Takes two bytes a pixel in addition to input and output.
 ///
 /// # Panics
 /// When `coverage` is not whole rows.
@@ -89,7 +88,7 @@ struct Site {
     column: i64,
     /// Squared distance of the seed from the row.
     height: i64,
-    /// First pixel to which it is the nearest.
+    /// First pixel to which the seed is nearest.
     start: i64,
 }
 
@@ -99,12 +98,11 @@ impl Site {
     }
 }
 
-/// Which column's seed is the nearest to each part of a row, from the left. A pixel that is a seed itself may get
-/// another one.
+/// Finds the column of the nearest seed for each part of a row, from the left. A seed may get another seed.
 fn find_sites(offsets: &[i16], sites: &mut Vec<Site>) {
     sites.clear();
     for (x, &offset) in offsets.iter().enumerate() {
-        // Within a run of seeds only the first and the last can be nearest to another pixel.
+        // Within a run of seeds only the first and the last can be nearest to other pixels.
         let inside = |x: usize| offsets.get(x) == Some(&0);
         if offset == NONE || (offset == 0 && x > 0 && inside(x - 1) && inside(x + 1)) {
             continue;
@@ -116,7 +114,6 @@ fn find_sites(offsets: &[i16], sites: &mut Vec<Site>) {
                 sites.pop();
                 continue;
             }
-            // Beyond this pixel the new column is strictly nearer.
             let level =
                 (column * column - last.column * last.column + height - last.height) / (2 * (column - last.column));
             site.start = level + 1;
@@ -176,22 +173,21 @@ impl Shape<'_> {
     }
 }
 
-/// A direction between two pixels, turned and mirrored to between an axis and a diagonal: the longer and the shorter
-/// part of its unit vector, and its length.
+/// A direction, mirrored to between an axis and a diagonal: the components of its unit vector, and its length.
 fn direction((across, down): (f32, f32)) -> (f32, f32, f32) {
     let (long, short) = (across.max(down), across.min(down));
     if long == 0.0 {
-        // Any direction is right.
+        // At distance 0 any direction is valid.
         return (1.0, 0.0, 0.0);
     }
     let length = (long * long + short * short).sqrt();
     (long / length, short / length, length)
 }
 
-/// Distance of a pixel from the edge, given the offset and the coverage of a pixel on it.
+/// Distance of a pixel from the edge, by the offset and the coverage of a pixel on the edge.
 fn edge_distance(away: (f32, f32), covered: f32) -> f32 {
     let (long, short, length) = direction(away);
-    // The edge cuts off a corner, or two, or all but one.
+    // The edge cuts off one, two or three corners.
     let corner = 0.5 * short / long;
     let beyond = if covered < corner {
         (2.0 * long * short * covered).sqrt() - 0.5 * (long + short)
@@ -203,7 +199,7 @@ fn edge_distance(away: (f32, f32), covered: f32) -> f32 {
     length - beyond
 }
 
-/// Coverage of a pixel by an edge across a direction that passes `beyond` its centre: the inverse of [`edge_distance`].
+/// Coverage of a pixel whose centre lies `beyond` inside an edge across a direction: the inverse of [`edge_distance`].
 fn share_within(away: (f32, f32), beyond: f32) -> f32 {
     let (long, short, _) = direction(away);
     let left = 0.5 * (long + short) - beyond.abs();
@@ -225,7 +221,7 @@ mod tests {
         ((at as u32 ^ 0x5bd1).wrapping_mul(2_654_435_761) >> 24) as u8
     }
 
-    /// An anti-aliased disc: the share of 16 × 16 points of each pixel that lie inside.
+    /// An anti-aliased disc, sampled at 16 × 16 points of each pixel.
     fn disc(side: usize, centre: (f64, f64), radius: f64) -> Vec<u8> {
         let inside = |x: f64, y: f64| (x - centre.0).hypot(y - centre.1) <= radius;
         let covered = |at: usize| {
@@ -241,7 +237,6 @@ mod tests {
         (0..side * side).map(covered).collect()
     }
 
-    /// The definition, pixel by pixel.
     fn by_search(coverage: &[u8], width: usize, radius: f32) -> Vec<u8> {
         let height = coverage.len() / width;
         let shape = Shape { coverage, width: width as i64, height: height as i64, radius };
@@ -254,7 +249,7 @@ mod tests {
         pixels
             .map(|(x, y)| {
                 let squared = |seed: &&(i64, i64)| (seed.0 - x).pow(2) + (seed.1 - y).pow(2);
-                // The first of the nearest: the leftmost, and of those the upper one.
+                // The leftmost of the nearest seeds, and of these the upper one.
                 seeds.iter().min_by_key(squared).map_or(0, |seed| shape.dilated((x, y), *seed))
             })
             .collect()
@@ -336,7 +331,7 @@ mod tests {
         let side = 300;
         for degrees in [1.0f64, 3.0, 7.0, 20.0, 45.0, 61.0, 85.5] {
             let (sine, cosine) = degrees.to_radians().sin_cos();
-            // The half plane up to 120 pixels from the corner, by 16 × 16 points a pixel, and the larger one.
+            // The half plane up to 120 pixels from the corner, sampled at 16 × 16 points a pixel, and the larger one.
             let half_plane = |reach: f64| -> Vec<u8> {
                 let covered = |at: usize| {
                     let (x, y) = ((at % side) as f64, (at / side) as f64);
@@ -351,7 +346,7 @@ mod tests {
             for radius in [1.0, 4.3, 20.0, 100.5] {
                 let expected = half_plane(120.0 + radius);
                 let grown = dilate(&mask, side, radius as f32);
-                // Where the nearest part of the edge lies inside the picture.
+                // Where the nearest part of the edge is inside the picture.
                 let seen = |at: &usize| {
                     let (x, y) = ((at % side) as f64, (at / side) as f64);
                     let beyond = x * cosine + y * sine - 120.0;
@@ -389,7 +384,7 @@ mod tests {
             for radius in [0.5, 5.0, 1e9] {
                 assert_eq!(dilate(&vec![0; width * height], width, radius), vec![0; width * height]);
                 assert_eq!(dilate(&vec![255; width * height], width, radius), vec![255; width * height]);
-                // Faint coverage without a seed is not a shape.
+                // Faint coverage without a seed is not part of a shape.
                 assert_eq!(dilate(&vec![100; width * height], width, radius), vec![0; width * height]);
             }
         }

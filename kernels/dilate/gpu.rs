@@ -1,4 +1,4 @@
-//! Dilation on the GPU, of the alpha of a packed picture: one work item for each column, then one for each pixel, which searches its row.
+//! Dilation of a packed picture's alpha on the GPU: a work item for each column, then for each pixel to search its row.
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -109,7 +109,7 @@ fn covered(picture: &[u32], column: i32, row: i32, shape: &Shape) -> u32 {
     covered
 }
 
-/// Distance to the edge by the pixel at (`column`, `row`) if it belongs to the shape, else a value beyond every distance.
+/// Distance to the edge by the pixel at (`column`, `row`) if it belongs to the shape, else more than every distance.
 #[cube]
 fn distance_by(picture: &[u32], x: i32, y: i32, column: i32, row: i32, shape: &Shape) -> f32 {
     let here = covered(picture, column, row, shape);
@@ -137,7 +137,7 @@ fn rows_kernel(picture: &[u32], offsets: &[i32], output: &mut [u32], shape: &Sha
     let start = ABSOLUTE_POS_Y * shape.width;
     let at = (start + ABSOLUTE_POS_X) as usize;
 
-    // The nearest seed; of equally near ones the leftmost.
+    // The leftmost of the nearest seeds.
     let mut squared = shape.far;
     let mut column = x;
     let mut offset = offsets[at];
@@ -169,7 +169,7 @@ fn rows_kernel(picture: &[u32], offsets: &[i32], output: &mut [u32], shape: &Sha
     if squared <= shape.near {
         result = 255u32;
     } else if squared < shape.far {
-        // Along the edge to where it is nearest.
+        // Walks along the edge to its nearest pixel.
         let mut row = y + offset;
         let mut nearest = distance_by(picture, x, y, column, row, shape);
         let mut left = shape.steps;

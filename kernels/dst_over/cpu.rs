@@ -1,4 +1,4 @@
-//! Destination over on the CPU, one row at a time: callers supply the rows of the layers and parallelise.
+//! Destination over on the CPU, one row at a time. Callers supply the rows of the layers and parallelise.
 
 use crate::srgb::{byte, encoded8_of_linear16, exact_linear_of_encoded8};
 
@@ -14,7 +14,7 @@ pub struct Stroke<'a> {
 /// Coverage of a shadow along a row, and its colour.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow<'a> {
-    /// One value a pixel, 0..=1: a blurred shadow has more shades than eight bits hold.
+    /// One value a pixel, 0..=1, because a blurred shadow has more shades than eight bits hold.
     pub coverage: &'a [f32],
     /// sRGB.
     pub color: [u8; 3],
@@ -52,7 +52,7 @@ pub struct Row<'a> {
 pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
     let pixels = canvas.as_chunks_mut::<4>().0;
     let width = pixels.len();
-    // Once a row: each access checks whether the table is initialised.
+    // Once a row, because each access checks whether the table is initialised.
     let (linear, encoded) = (exact_linear_of_encoded8(), encoded8_of_linear16());
     let light = |color: [u8; 3]| color.map(|value| linear[usize::from(value)]);
     let strokes = layers.stroke.map(|stroke| (&stroke.coverage[..width], light(stroke.color)));
@@ -94,7 +94,7 @@ pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
             let [red, green, blue, alpha] = background;
             accumulated.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         }
-        *pixel = accumulated.finished(encoded);
+        *pixel = accumulated.finish(encoded);
     }
 }
 
@@ -103,11 +103,10 @@ fn visible(pixel: [u8; 4]) -> [u8; 4] {
     if pixel[3] == 0 { [0; 4] } else { pixel }
 }
 
-/// The layers of one pixel composited so far.
 struct Accumulator {
     /// Premultiplied linear light.
     sum: [f32; 3],
-    /// Transmittance of the layers so far: the share of the next one that shows.
+    /// Transmittance of the layers so far: the visible share of the next layer.
     transmittance: f32,
 }
 
@@ -121,7 +120,7 @@ impl Accumulator {
         self.transmittance -= share;
     }
 
-    fn finished(self, encoded: &[u8; 65536]) -> [u8; 4] {
+    fn finish(self, encoded: &[u8; 65536]) -> [u8; 4] {
         let alpha = 1.0 - self.transmittance;
         let coverage = byte(alpha);
         if coverage == 0 {
@@ -149,7 +148,6 @@ mod tests {
         canvas
     }
 
-    /// One pixel by the formula, in f64.
     fn by_the_formula(pixel: [u8; 4], layers: &[([u8; 3], f64)]) -> [f64; 4] {
         let linear = |value: u8| f64::from(exact_linear_of_encoded8()[usize::from(value)]);
         let mut alpha = f64::from(pixel[3]) / 255.0;

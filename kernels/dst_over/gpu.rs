@@ -139,7 +139,7 @@ impl DstOver for CubeBackend {
 }
 
 /// Composites a stroke (u32, 0..=255), a shadow (f32, 0..=1) and a background (u32, packed RGBA8) under `canvas` (u32
-/// `[H, W]`, packed RGBA8), on their device. Each is `[H, W]`, or `[1, 1]` for the same everywhere: 0 for an absent layer, a
+/// `[H, W]`, packed RGBA8), on their device. Each is `[H, W]`, or `[1, 1]` for one value: 0 for an absent layer, a
 /// colour for a plain background.
 ///
 /// # Panics

@@ -1,8 +1,8 @@
-//! Traces of coverage on the CPU, the table of all values, and hard edges, of one pixel.
+//! Edges on the CPU: the table that removes traces of coverage, and hard edges, of one pixel.
 
 use super::{MIN_SLOPE, TRACE};
 
-/// What becomes of each coverage.
+/// The new coverage for each coverage.
 #[must_use]
 pub fn without_traces() -> [u8; 256] {
     std::array::from_fn(|value| {
@@ -11,8 +11,8 @@ pub fn without_traces() -> [u8; 256] {
     })
 }
 
-/// The coverage by which the colours of an opaque subject are unmixed: the `solved` one; where only the `hard` edge covers the pixel,
-/// all of it if that is a pinhole, which shows subject, and else next to none.
+/// The coverage by which the colours of an opaque subject are unmixed: the `solved` one. Where only the `hard` edge
+/// covers the pixel, it is full in a pinhole, which shows the subject, and else the least.
 #[must_use]
 pub const fn unmixed_by(solved: u8, hard: u8) -> u8 {
     match (solved, hard) {
@@ -22,17 +22,16 @@ pub const fn unmixed_by(solved: u8, hard: u8) -> u8 {
     }
 }
 
-/// Coverage between the `solved` one and the `hard` one, of which it has this `share`, 0 to 1.
+/// Coverage between `solved` and `hard`, with weight `share` (0 to 1) of the hard one.
 #[must_use]
 pub fn sharpened(solved: u8, hard: u8, share: f32) -> u8 {
     (f32::from(solved) + share * (f32::from(hard) - f32::from(solved)) + 0.5) as u8
 }
 
-/// Coverage of one pixel by a hard edge on the line where `coverage` is `crossing`, but no more than a pixel from the line where it
-/// is one half.
+/// Coverage of a pixel by a hard edge where `coverage` is `crossing`, at most a pixel away from where it is one half.
 ///
 /// # Panics
-/// When the pixel lies outside.
+/// When the pixel lies outside of the picture.
 #[must_use]
 pub fn hard_coverage(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, crossing: f32) -> u8 {
     let columns = [x.saturating_sub(1), x, (x + 1).min(width - 1)];

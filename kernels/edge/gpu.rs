@@ -1,4 +1,4 @@
-//! Edges on the GPU. Traces in whole numbers, which no device rounds otherwise: the quotient is never halfway between two.
+//! Edges on the GPU. Traces are removed in integers: the quotient is never halfway between two, so all devices agree.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -14,7 +14,6 @@ use crate::mask_upsample::cpu::Upsampled;
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 use crate::srgb::gpu::{byte, unit};
 
-/// `255 - 2 t`.
 const SPAN: u32 = 255 - 2 * TRACE as u32;
 
 #[cube(launch)]
@@ -30,7 +29,7 @@ fn without_traces_kernel(coverage: &[u32], output: &mut [u32], width: u32, heigh
     output[at] = min((above * 510 + SPAN) / (2 * SPAN), 255u32);
 }
 
-/// The three values of a line, smoothed.
+/// A smoothed line of three values.
 #[cube]
 fn smooth(a: f32, b: f32, c: f32) -> f32 {
     (a + 2.0 * b + c) / 4.0
@@ -54,7 +53,7 @@ fn row(coverage: &[u32], left: u32, x: u32, right: u32, y: u32, width: u32) -> f
     smooth(alpha(coverage, left, y, width), alpha(coverage, x, y, width), alpha(coverage, right, y, width))
 }
 
-/// Coverage of the pixel at (`x`, `y`) by a hard edge; pixels that no edge passes through keep theirs.
+/// Coverage of the pixel at (`x`, `y`) by a hard edge; pixels without an edge are unchanged.
 #[cube]
 fn hard_coverage(coverage: &[u32], x: u32, y: u32, width: u32, height: u32, crossing: f32) -> u32 {
     let mut hard = coverage[(y * width + x) as usize];
@@ -242,21 +241,20 @@ impl Edges for CubeBackend {
     }
 }
 
-/// `coverage` (u32 `[H, W]`) with a hard edge on the line where it is `crossing`, in 0..=0.5, but no more than a pixel from the line
-/// where it is one half, on its device.
+/// `coverage` (u32 `[H, W]`) with a hard edge at `crossing` (0..=0.5), at most a pixel from one half, on its device.
 #[must_use]
 pub fn hardened(coverage: Tensor<2, Int>, crossing: f32) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Edges>::hardened(coverage.into_dispatch(), crossing))
 }
 
-/// `coverage` (u32 `[H, W]`) with this `share` (f32 `[rows, columns]`, stretched over it) of its hard edge, on its device.
+/// `coverage` (u32 `[H, W]`) mixed with its hard edge by `share` (f32 `[rows, columns]`, upsampled), on its device.
 #[must_use]
 pub fn sharpened(coverage: Tensor<2, Int>, share: Tensor<2>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Edges>::sharpened(coverage.into_dispatch(), share.into_dispatch()))
 }
 
-/// The coverage by which the colours of an opaque subject are unmixed: the `solved` one, and the least where only its `hard` edge covers
-/// (each u32 `[H, W]`), on their device.
+/// The coverage by which the colours of an opaque subject are unmixed: the `solved` one, and the least where only the
+/// `hard` edge covers (each u32 `[H, W]`), on their device.
 #[must_use]
 pub fn unmixed_by(solved: Tensor<2, Int>, hard: Tensor<2, Int>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Edges>::unmixed_by(solved.into_dispatch(), hard.into_dispatch()))

@@ -2,7 +2,7 @@
 
 use super::{LUMA, STEPS};
 
-/// The curve of a strength.
+/// The curve for a strength.
 #[derive(Clone, Debug)]
 pub struct Curve {
     pub(super) gain: f32,
@@ -11,7 +11,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve of `strength`; nothing where that changes nothing: 0, less, or no number.
+    /// The curve for `strength`; `None` when it changes nothing: at most 0, or NaN.
     #[must_use]
     pub fn new(strength: f32) -> Option<Self> {
         let gain = 1.0 + strength;

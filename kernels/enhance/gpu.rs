@@ -46,7 +46,6 @@ pub trait Enhance: Backend {
     fn enhance(picture: IntTensor<Self>, strength: f32) -> IntTensor<Self>;
 }
 
-/// The curve of a strength that changes something.
 fn curve(strength: f32) -> Curve {
     Curve::new(strength).expect("a strength that changes nothing launches nothing")
 }

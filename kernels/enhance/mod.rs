@@ -7,14 +7,12 @@
 //! c' = Y' + (1 + s) (c - Y)          clamped to 0..=1
 //! ```
 //!
-//! Pixels: packed RGBA8, sRGB, straight alpha. Alpha, and the colour under alpha 0, stay as they are. The twins differ by at most
-//! one step of 255.
+//! Packed RGBA8, sRGB, straight alpha. Alpha and colour under alpha 0 do not change. The twins differ by one step at most.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 
-/// Rec. 709 luma weights.
 const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
-/// Table steps per encoded value: the curve is off by at most a twentieth of a value.
+/// Table steps per encoded value: the curve's error is at most a twentieth of a value.
 const STEPS: usize = 16;

@@ -5,9 +5,7 @@ use crate::dst_over::cpu::{Shadow, Stroke, Under};
 /// Accumulates the layers of one pixel front to back.
 #[derive(Clone, Copy, Debug)]
 pub struct FrontToBack {
-    /// Premultiplied encoded values.
     sum: [f32; 3],
-    /// Remaining transmittance.
     rest: f32,
 }
 
@@ -85,7 +83,7 @@ pub fn over<'a>(
 mod tests {
     use super::*;
 
-    /// `pixel` as a browser shows it on an opaque page: CSS compositing, in encoded values.
+    /// `pixel` as a browser shows it on an opaque page: CSS compositing of encoded values.
     fn in_a_browser(pixel: [u8; 4], page: [u8; 3]) -> [f32; 3] {
         let alpha = f32::from(pixel[3]) / 255.0;
         std::array::from_fn(|at| alpha * f32::from(pixel[at]) + (1.0 - alpha) * f32::from(page[at]))

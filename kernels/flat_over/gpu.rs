@@ -128,8 +128,9 @@ impl FlatOver for CubeBackend {
     }
 }
 
-/// A stroke (u32, 0..=255) over a shadow (f32, 0..=1) over a background (u32, packed RGBA8), where `canvas` (u32 `[H, W]`, packed
-/// RGBA8) is not opaque: u32 `[H, W]`, on their device. Each layer is `[H, W]`, or `[1, 1]` for the same everywhere.
+/// A stroke (u32, 0..=255) over a shadow (f32, 0..=1) over a background (u32, packed RGBA8), where `canvas` (u32
+/// `[H, W]`, packed RGBA8) is not opaque: u32 `[H, W]`, on their device. Each layer is `[H, W]`, or `[1, 1]` for one
+/// value.
 ///
 /// # Panics
 /// When a layer has neither of the two shapes.

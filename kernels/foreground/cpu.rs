@@ -10,7 +10,7 @@ const PICTURE: usize = 1;
 const FOREGROUND: usize = 4;
 const BACKGROUND: usize = 7;
 
-/// A rectangle of the picture with its alpha and the colours being estimated. Reused for its memory.
+/// A rectangle of the picture with its alpha and the estimated colours. Its memory is reused.
 #[derive(Debug, Default)]
 pub struct Tile {
     width: usize,
@@ -24,7 +24,7 @@ pub struct Tile {
 impl Tile {
     /// Makes the tile `width` by `height` pixels; its values are undefined afterwards.
     pub fn resize(&mut self, width: usize, height: usize) {
-        // A block to the left for the border, and one to the right for the border and the lanes beyond.
+        // One block on the left for the border, and one on the right for the border and the lanes beyond.
         (self.width, self.height, self.stride) = (width, height, LANES + width.next_multiple_of(LANES) + LANES);
         for plane in self.planes.iter_mut().chain(&mut self.next) {
             plane.resize(self.stride * height, 0.0);
@@ -69,9 +69,9 @@ impl Tile {
         }
     }
 
-    /// Sets plane `plane` of the colours (three of the foreground, three of the background) of row `y` from two rows of the
-    /// coarser level, bilinear: `near` counts three times as much as `far`. The tile's first column is the finer level's
-    /// `first`, which must be even.
+    /// Sets plane `plane` of the colours (three of the foreground, three of the background) of row `y` from two rows of
+    /// the coarser level, bilinear: `near` has three times the weight of `far`. The tile's first column is column
+    /// `first` of the finer level, which must be even.
     pub fn start_row(&mut self, plane: usize, y: usize, first: usize, near: &[u8], far: &[u8]) {
         debug_assert!(first.is_multiple_of(2), "a tile begins with a whole pair");
         let pairs = self.width.div_ceil(2);
@@ -88,7 +88,7 @@ impl Tile {
         );
         mixed.push(mix(parents.end.min(near.len() - 1)));
         let at = y * self.stride + LANES;
-        // A row that ends within a pair has room for the whole pair.
+        // A row that ends within a pair has memory for the whole pair.
         spread_row(mixed, &mut self.planes[FOREGROUND + plane][at..at + 2 * pairs]);
     }
 
@@ -149,7 +149,7 @@ fn read_row(coverage: &[u8], pixels: &[[u8; 4]], planes: [&mut [f32]; 4]) {
     }
 }
 
-/// Two values for each but the outermost of `mixed`, a quarter of the way to either neighbour.
+/// Two values for each inner one of `mixed`, a quarter of the way to either neighbour.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn spread_row(mixed: &[u16], row: &mut [f32]) {
     const UNIT: f32 = 1.0 / (16.0 * 255.0);

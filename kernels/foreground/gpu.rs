@@ -1,8 +1,7 @@
 //! Foreground relaxation on the GPU, a level at a time.
 //!
-//! Colours are packed as pictures are, u32 `[2, H, W]`: foreground, then background. On all but the smallest levels two steps are
-//! taken, and a work item takes both of them for its pixel: what it needs of the first step at its neighbours it computes itself
-//! from the coarser level, which costs less than planes of f32 in memory.
+//! Colours are packed as in pictures, u32 `[2, H, W]`: foreground, then background. On larger levels a work item takes
+//! both steps, and recomputes its neighbours' first step from the coarser level: cheaper than planes of f32 in memory.
 
 #![allow(clippy::collapsible_if, reason = "the outer condition is one of the kernel's compilation")]
 
@@ -26,7 +25,6 @@ const _: () = assert!(STEPS == 2, "a work item takes two steps");
 const UNIT: f32 = 1.0 / 255.0;
 const SIXTEENTH: f32 = 1.0 / (16.0 * 255.0);
 
-/// Sizes of a level and of the coarser one.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Sizes {
     width: u32,
@@ -49,7 +47,7 @@ struct Pair {
     back: Colour,
 }
 
-/// The four neighbours of a pixel, and their weights. A neighbour outside is the pixel itself.
+/// The four neighbours of a pixel, and their weights. Outside the picture the neighbour is the pixel itself.
 #[derive(CubeType, Clone, Copy)]
 struct Around {
     above: u32,
@@ -86,7 +84,7 @@ fn around(coverage: &[u32], x: u32, y: u32, sizes: &Sizes) -> Around {
     }
 }
 
-/// A colour of pixel (`x`, `y`) from those of the coarser level, which begin at `first`: bilinear.
+/// A colour of pixel (`x`, `y`) from the coarser level's colours, which begin at `first`: bilinear.
 #[cube]
 fn started(coarser: &[u32], first: u32, x: u32, y: u32, sizes: &Sizes) -> Colour {
     let near = first + y / 2 * sizes.columns;
@@ -126,7 +124,7 @@ fn mixed(over: &Around, above: &Colour, below: &Colour, left: &Colour, right: &C
     }
 }
 
-/// A step of one channel: what the neighbours' means do not explain of `value` is shared out.
+/// A step of one channel: shares out the difference of `value` from the mixture of the neighbours' means.
 #[cube]
 fn moved(mean: f32, front: f32, back: f32, value: u32, a: f32, by: f32) -> f32 {
     let value = f32::cast_from(value & 255) * UNIT;
@@ -183,7 +181,7 @@ fn packed(colour: &Colour) -> u32 {
     byte(colour.red) | (byte(colour.green) << 8) | (byte(colour.blue) << 16)
 }
 
-/// Both steps of a level. With `only_partial` the pixels that are partly covered, and no others.
+/// Both steps of a level. With `only_partial` only the partly covered pixels.
 #[cube(launch)]
 fn relax_twice_kernel(
     picture: &[u32],
@@ -216,7 +214,7 @@ fn relax_twice_kernel(
     colours[at + (sizes.width * sizes.height) as usize] = packed(&pair.back);
 }
 
-/// Where the steps of a small level start. `values`: `[2, 3, H, W]`.
+/// Initial values of a small level. `values`: `[2, 3, H, W]`.
 #[cube(launch)]
 fn start_kernel(coarser: &[u32], values: &mut [f32], sizes: &Sizes) {
     let x = ABSOLUTE_POS_X;
@@ -242,7 +240,6 @@ fn load(values: &[f32], at: u32, plane: u32) -> Colour {
     Colour { red: values[at as usize], green: values[(at + plane) as usize], blue: values[(at + 2 * plane) as usize] }
 }
 
-/// A step of a small level.
 #[cube(launch)]
 fn relax_kernel(picture: &[u32], coverage: &[u32], values: &[f32], next: &mut [f32], sizes: &Sizes) {
     let x = ABSOLUTE_POS_X;
@@ -411,9 +408,9 @@ impl Relax for CubeBackend {
     }
 }
 
-/// The colours of a level (u32 `[2, H, W]`, foreground and background) that explain `picture` (packed, u32 `[H, W]`) with
-/// `coverage` (u32 `[H, W]`), from where the `coarser` level ended, on their device. With `only_partial` those of all but partly
-/// covered pixels are undefined.
+/// The colours of a level (u32 `[2, H, W]`, foreground and background) that explain `picture` (packed, u32 `[H, W]`)
+/// with `coverage` (u32 `[H, W]`), initialised by the `coarser` level, on their device. With `only_partial` the colours
+/// of other than partly covered pixels are undefined.
 #[must_use]
 pub fn relax(
     picture: Tensor<2, Int>,

@@ -1,8 +1,8 @@
 //! Foreground estimation: one relaxation step of the foreground and background colours of partly covered pixels.
 //!
 //! Germer, Uelwer, Conrad and Harmeling, "Fast Multi-Level Foreground Estimation", ICPR 2020: `F` and `B` reproduce the
-//! picture, `I = α F + (1 - α) B`, and be smooth, most of all across edges of alpha. For one pixel with its four
-//! neighbours' colours held, the minimum is a 2×2 system, which is solved in closed form. With
+//! picture, `I = α F + (1 - α) B`, and are smooth, most of all across edges of alpha. For one pixel with its four
+//! neighbours' colours fixed, the minimum is a 2×2 system, which is solved in closed form. With
 //!
 //! ```text
 //! w_n = ω + |α - α_n|          weight of neighbour n
@@ -23,9 +23,9 @@ pub mod gpu;
 /// ω: weight of smoothness where alpha is flat.
 pub const SMOOTHNESS: f32 = 1e-5;
 
-/// Steps on a level whose longer side is at most [`SMALL`], and on larger ones.
+/// Steps on a small level.
 pub const STEPS_SMALL: usize = 10;
 /// Steps on a level larger than [`SMALL`].
 pub const STEPS: usize = 2;
-/// Longer side up to which a level is small.
+/// Longest side of a small level.
 pub const SMALL: usize = 32;

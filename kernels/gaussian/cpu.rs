@@ -1,25 +1,23 @@
-//! Gaussian blur on the CPU by running sums: blocks of lines at once, along the rows, then along the columns.
+//! Gaussian blur on the CPU by running sums over blocks of lines, along the rows, then along the columns.
 
 use super::{BOXES, Border, ExtendedBox};
 use crate::stripes::stripes;
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-/// Lines filtered at once.
 const LINES: usize = 16;
 
-/// Columns that one task filters: a few blocks, so that there are not too many tasks.
+/// Columns of one task: several blocks, which limits the number of tasks.
 const STRIPE: usize = 8 * LINES;
 
-/// One sample of each line.
 type Line = [f32; LINES];
 
-/// Adding and taking away 1.5 · 2²⁸ rounds an f64 below 2²⁷ to a multiple of 2⁻²⁴.
+/// Adding and subtracting 1.5 · 2²⁸ rounds an f64 below 2²⁷ to a multiple of 2⁻²⁴.
 const TO_STEPS: f64 = 1.5 * 268_435_456.0;
 
 /// Blurs `samples` (row-major, `width` a row) in place by `sigma` pixels. A `sigma` of 0 or less changes nothing.
 ///
-/// Beside the samples it needs a block of 16 lines, longer by twice the [`reach`](super::reach), for each thread.
+/// Takes a block of 16 lines for each thread in addition to the samples, longer by twice the [`reach`](super::reach).
 ///
 /// # Panics
 /// When the samples are not whole rows, or have no channel or more than 16.
@@ -66,7 +64,7 @@ pub fn blur<const C: usize>(samples: &mut [[f32; C]], width: usize, sigma: f32, 
     });
 }
 
-/// Blurs a block whose samples have a border of the reach at both ends; the result starts at 0.
+/// Blurs a block whose samples have a border of the reach at both ends. The result starts at 0.
 fn blur_lines(block: &mut [Line], filter: &ExtendedBox, border: Border) {
     let reach = filter.reach();
     let end = block.len() - reach;
@@ -93,7 +91,7 @@ fn round(block: &mut [Line]) {
     }
 }
 
-/// One box over each line, where its window lies inside. The result starts at 0: `radius + 1` samples early.
+/// One box over each line, where its window lies inside. The result starts at 0: `radius + 1` samples earlier.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn filter_lines(block: &mut [Line], radius: usize, end: f64, scale: f64) {
     let mut sum = [0.0f64; LINES];
@@ -131,7 +129,7 @@ mod tests {
         let side = 2 * reach(sigma) + 5;
         let mut row = vec![[0.0]; side];
         row[side / 2] = [1.0];
-        // The row is repeated above and below, so that no weight is lost there.
+        // The row is repeated above and below, so that no weight is lost.
         blur(&mut row, side, sigma, Border::Clamp);
         row.into_iter().map(|[value]| f64::from(value)).collect()
     }
@@ -230,14 +228,14 @@ mod tests {
         }
         let mut plane = vec![[1.0f32]; 100 * 100];
         blur(&mut plane, 100, 5.0, Border::Zero);
-        // At the border half of a pixel's window lies outside, less the pixel itself; far from it none does.
+        // At the border half of a pixel's window lies outside, less the pixel itself; far from the border none does.
         assert!((plane[50 * 100][0] - 0.54).abs() < 0.005, "{:?}", plane[50 * 100]);
         assert!((plane[50 * 100 + 50][0] - 1.0).abs() < 1e-6);
     }
 
     #[test]
     fn samples_blurred_out_of_the_plane_do_not_return() {
-        // The plane cut from a larger one that is zero around it.
+        // A plane cut from a larger one that is zero around it.
         let (side, margin) = (20, 40);
         let wide = side + 2 * margin;
         let mut small = noise(side * side);

@@ -13,15 +13,14 @@ use cubecl::prelude::*;
 use super::{Border, ExtendedBox};
 use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar, upload_table};
 
-/// Samples that follow each other along one axis.
+/// Layout of the lines along one axis.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Lines {
     /// Values in a row of the plane, and rows.
     width: u32,
     height: u32,
-    /// From one sample to the next.
+    /// Step from sample to sample.
     step: u32,
-    /// Samples in a line.
     length: u32,
     /// 1 for a clamped border, 0 for a zero one.
     clamp: u32,
@@ -102,8 +101,7 @@ impl Gaussian for CubeBackend {
     }
 }
 
-/// Blurs `samples` (f32 `[H, W, C]`) by `sigma` pixels, on their device. A `sigma` of 0 or less changes
-/// nothing.
+/// Blurs `samples` (f32 `[H, W, C]`) by `sigma` pixels, on their device. A `sigma` of 0 or less changes nothing.
 #[must_use]
 pub fn gaussian(samples: Tensor<3>, sigma: f32, border: Border) -> Tensor<3> {
     if sigma.is_nan() || sigma <= 0.0 {

@@ -1,17 +1,17 @@
 //! The matting Laplacian on the CPU: its rows for the unknown band only, and their product with a plane.
 //!
-//! Stores three nested sets of pixels, each as runs along the rows in one compact array:
-//! the *unknown* pixels (U), the *windows* that hold one (W, U grown by 1), the *pixels* that those windows read
-//! (A, W grown by 1). Since a window's three rows are contiguous in A, and a pixel's nine windows in W, all passes are
-//! straight loops over x. Runs of U and W are padded to whole blocks of eight; padding lanes are not free to move.
+//! Stores three nested sets of pixels, each as runs along the rows in one compact array: the *unknown* pixels (U), the
+//! *windows* that hold an unknown pixel (W, U grown by 1), and the *pixels* that those windows read (A, W grown by 1).
+//! A window's three rows are contiguous in A, and a pixel's nine windows in W, so all passes are straight loops over x.
+//! Runs of U and W are padded to whole blocks of eight; padding lanes are fixed.
 //!
-//! A row of the matrix has 24 entries beside its diagonal. Assembling them costs about as much as three products without a matrix,
-//! and a product with them a quarter of one.
+//! A row of the matrix has 24 entries and its diagonal. Assembling them costs about as much as three products without a
+//! matrix; a product with them costs a quarter of one.
 //!
-//! A band is the work of one thread and small enough for its cache; larger pictures are solved as several bands.
+//! A band is processed by one thread and small enough for its cache; larger pictures are solved as several bands.
 //!
-//! Plain multiplications and additions, no fused ones, and sums in a fixed order: every instruction set and every
-//! number of threads gives the same bits.
+//! Multiplications and additions are not fused, and sums have a fixed order: the result has equal bits on every
+//! instruction set and number of threads.
 
 use super::passes::{self, Entries};
 use super::runs::{Runs, UnknownRun, WindowRun, unknown_runs, window_runs};
@@ -19,7 +19,7 @@ use crate::f32x8::LANES;
 use crate::pyramid::cpu::LevelPixels;
 use std::ops::Range;
 
-/// A picture to read colours from: packed RGBA, row after row. The fourth byte is ignored.
+/// A picture's colours: packed RGBA, row after row. The fourth byte is ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Colours<'a> {
     /// Columns.
@@ -30,10 +30,10 @@ pub struct Colours<'a> {
     pub pixels: LevelPixels<'a>,
 }
 
-/// Rows whose windows are computed and used together: they are not kept.
+/// Rows whose windows are computed and used together, and then dropped.
 const ASSEMBLED_ROWS: i32 = 32;
 
-/// The Laplacian of one band of unknown pixels. Reused for its memory.
+/// The Laplacian of one band of unknown pixels. Its memory is reused.
 #[derive(Debug, Default)]
 pub struct Band {
     unknown_set: Runs,
@@ -41,33 +41,32 @@ pub struct Band {
     pixels: Runs,
     unknown: Vec<UnknownRun>,
     windows: Vec<WindowRun>,
-    /// Over A, in 8-bit steps: whole numbers, so that sums over a window are exact.
+    /// Over A, in 8-bit steps: integers, so that sums over a window are exact.
     colours: [Vec<f32>; 3],
     /// Mean colours of a part of W.
     means: [Vec<f32>; 3],
-    /// Of the same part: the whitening's six numbers, and 1/9.
+    /// Of that part of W: the six numbers of the whitening, and 1/9.
     whitening: [Vec<f32>; 7],
     entries: Vec<Entries>,
-    /// The diagonal of L over U.
     diagonal: Vec<f32>,
     /// 1 for unknown pixels, 0 in padding lanes.
     free: Vec<f32>,
     labels: Vec<u8>,
-    /// Pixels of a row that are not stored.
+    /// Pixels of a row of a level that is not stored.
     row: Vec<[u8; 4]>,
 }
 
-/// Makes `vector` `len` zeros.
+/// Resizes `vector` to `len` zeros.
 pub(super) fn zeros<T: Copy>(vector: &mut Vec<T>, len: usize, zero: T) {
     vector.clear();
     vector.resize(len, zero);
 }
 
 impl Band {
-    /// The band of the pixels in rows `rows` for which `labels` holds `unknown`.
+    /// The band of the pixels in `rows` whose label is `unknown`.
     ///
     /// # Panics
-    /// When `labels` is not one byte for each pixel of `colours`.
+    /// When `labels` does not have one byte for each pixel of `colours`.
     #[must_use]
     pub fn new(colours: Colours<'_>, labels: &[u8], unknown: u8, rows: Range<usize>) -> Self {
         assert!(labels.len() == colours.width * colours.height, "one label for each pixel");
@@ -80,10 +79,10 @@ impl Band {
         band
     }
 
-    /// Makes it the band of the pixels in rows `rows` for which `is_unknown(y, row)` writes 1, and not 0, into the row.
+    /// Rebuilds the band for the pixels in `rows` where `is_unknown(y, row)` writes 1 into the row, in place of 0.
     ///
     /// # Panics
-    /// When `colours` has fewer pixels than it says.
+    /// When `colours` has fewer pixels than its size.
     pub fn rebuild(&mut self, colours: Colours<'_>, rows: Range<usize>, mut is_unknown: impl FnMut(usize, &mut [u8])) {
         let Colours { width, height, .. } = colours;
         zeros(&mut self.labels, width.next_multiple_of(LANES), 0);
@@ -107,7 +106,6 @@ impl Band {
         self.assemble([width, height]);
     }
 
-    /// Number of unknown pixels.
     pub(super) fn count(&self) -> usize {
         self.free.iter().filter(|&&free| free > 0.0).count()
     }
@@ -124,8 +122,8 @@ impl Band {
         self.unknown_set.len
     }
 
-    /// Fills a vector over all pixels of the band and its surroundings: `fill(y, x, values)` for each run of them that lies
-    /// inside the picture.
+    /// A vector over all pixels of the band and its surroundings, by `fill(y, x, values)` for each run inside the
+    /// picture.
     pub fn fill_plane(
         &self,
         width: usize,
@@ -137,7 +135,7 @@ impl Band {
         self.each_span(width, height, |at, x, y, len| fill(y, x, &mut plane[at..at + len]));
     }
 
-    /// A vector over all pixels of the band and its surroundings; `value(x, y)` is called for those inside the picture.
+    /// A vector over all pixels of the band and its surroundings, by `value(x, y)` inside the picture.
     pub fn plane(&self, width: usize, height: usize, mut value: impl FnMut(usize, usize) -> f32) -> Vec<f32> {
         let mut plane = Vec::new();
         self.fill_plane(width, height, &mut plane, |y, x, values| {
@@ -156,16 +154,16 @@ impl Band {
         }
     }
 
-    /// Calls `visit(y, x, pixel, unknown, len)` for each run of blocks that hold unknown pixels: where it begins in the
-    /// picture, in a plane of the band, and in a vector over the unknown pixels.
+    /// Calls `visit(y, x, pixel, unknown, len)` for each run of blocks with unknown pixels: its start in the picture,
+    /// in a plane of the band, and in a vector over the unknown pixels.
     pub fn each_run(&self, mut visit: impl FnMut(usize, usize, usize, usize, usize)) {
         for run in &self.unknown {
             visit(run.y as usize, run.x as usize, run.pixel as usize, run.at as usize, run.len as usize);
         }
     }
 
-    /// Calls `visit(x, y, pixel, unknown)` for each unknown pixel with its index in a [`Self::plane`] and in a vector
-    /// over the unknown pixels, row after row.
+    /// Calls `visit(x, y, pixel, unknown)` for each unknown pixel, row after row, with its index in a [`Self::plane`]
+    /// and in a vector over the unknown pixels.
     pub fn each_unknown(&self, mut visit: impl FnMut(usize, usize, usize, usize)) {
         self.each_run(|y, x, pixel, at, len| {
             for lane in (0..len).filter(|lane| self.free[at + lane] > 0.0) {
@@ -179,7 +177,7 @@ impl Band {
         self.multiply(plane, &self.diagonal, product);
     }
 
-    /// The product with `weights` as the diagonal; returns its scalar product with `plane`.
+    /// The product with `weights` as the diagonal. Returns its scalar product with `plane`.
     pub(super) fn multiply(&self, plane: &[f32], weights: &[f32], product: &mut [f32]) -> f64 {
         passes::multiply(&self.unknown, plane, &self.entries, weights, product)
     }
@@ -188,12 +186,12 @@ impl Band {
         &self.unknown
     }
 
-    /// Of each unknown pixel: the diagonal of `L` with `gamma` added, and one over that; zero where nothing may move.
+    /// For each unknown pixel the diagonal of `L` plus `gamma`, and its inverse, which is zero in padding lanes.
     pub(super) fn preconditioner(&self, gamma: &[f32], weights: &mut Vec<f32>, scale: &mut Vec<f32>) {
         weights.clear();
         weights.extend(self.diagonal.iter().zip(gamma).map(|(diagonal, gamma)| diagonal + gamma));
         scale.clear();
-        // A picture less than three pixels wide has no window; such a pixel has a zero row.
+        // A picture less than three pixels wide has no windows: such a pixel has a zero row.
         scale.extend(self.free.iter().zip(&*weights).map(|(free, weight)| free / weight.max(1e-6)));
     }
 
@@ -218,7 +216,7 @@ impl Band {
         let colours = self.colours.each_ref().map(Vec::as_slice);
         let mut first = 0;
         for unknown in unknown.chunk_by(|a, b| a.y / ASSEMBLED_ROWS == b.y / ASSEMBLED_ROWS) {
-            // The windows of the rows from one above to one below, of which the last two are also the next task's.
+            // The windows of the rows from one above to one below. The next task also needs the last two.
             let rows = unknown[0].y - 1..=unknown[unknown.len() - 1].y + 1;
             first += windows[first..].partition_point(|window| window.y < *rows.start());
             let windows = &windows[first..];
@@ -239,7 +237,7 @@ mod tests {
     use super::super::EPSILON;
     use super::*;
 
-    /// Hash of a position, as noise.
+    /// Noise: a hash of a position.
     fn noise(seed: usize) -> u8 {
         let mixed = (seed as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
@@ -249,7 +247,7 @@ mod tests {
         (0..width * height).map(|at| [noise(3 * at), noise(3 * at + 1), noise(3 * at + 2), 255]).collect()
     }
 
-    /// `L p` by the definition of the paper's matrix, in f64.
+    /// `L p` by the paper's matrix, in f64.
     fn product_of_matrix(pixels: &[[u8; 4]], [width, height]: [usize; 2], plane: &[f64]) -> Vec<f64> {
         let mut product = vec![0.0; plane.len()];
         for (top, left) in (0..height.saturating_sub(2)).flat_map(|y| (0..width.saturating_sub(2)).map(move |x| (y, x)))
@@ -276,7 +274,6 @@ mod tests {
         product
     }
 
-    /// Gaussian elimination of a positive definite system.
     fn solve(mut system: [[f64; 3]; 3], mut right: [f64; 3]) -> [f64; 3] {
         for pivot in 0..3 {
             for row in pivot + 1..3 {

@@ -1,20 +1,20 @@
-//! The matting Laplacian on the GPU: a pixel of its product with a plane, for the solver's kernels.
+//! The matting Laplacian on the GPU: one pixel of its product with a plane, for the solver's kernels.
 //!
 //! Two kernels: fit the line of every window, then sum the residuals of the fits at every pixel. Nothing is stored
-//! between two products: a window's covariance costs less to compute than to read.
+//! between two products, because a window's covariance costs less to compute than to read.
 //!
 //! GPUs have no f64, and f32 is not enough: where the colours of a window lie on a line (every grey edge) the
-//! determinant is ten orders of magnitude below its terms. But colours are whole numbers. With `M = 81 · 255² Σ`,
-//! a matrix of whole numbers below 2²¹, the cofactors and the determinant of `M` are exact in 64-bit integers, and
+//! determinant is ten orders of magnitude below its terms. But colours are integers. With `M = 81 · 255² Σ`, a matrix
+//! of integers below 2²¹, the cofactors and the determinant of `M` are exact in 64-bit integers, and
 //!
 //! ```text
 //! det(M + r) = det M + r · (sum of the principal minors) + r² · trace M + r³        r = 9 · 255² ε
 //! ```
 //!
-//! has no negative term: it is accurate in f32, and so are the other minors. They give the rows of `W`, where
-//! `(M + r)⁻¹ = Wᵀ W`; the inverse itself, rounded to 32 bits, would not be positive where a window has two colours, but
-//! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows store their line as its value at the
-//! centre's colour, so that the second kernel, too, multiplies with exact differences of whole numbers.
+//! has no negative term, so it is accurate in f32, and so are the other minors. They give the rows of `W`, where
+//! `(M + r)⁻¹ = Wᵀ W`. The inverse, rounded to 32 bits, would not be positive where a window has two colours;
+//! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows store their line as its value at
+//! the centre's colour, so that the second kernel, too, multiplies with exact differences of integers.
 
 use cubecl::prelude::*;
 
@@ -58,7 +58,7 @@ fn times(a: &Wide, b: i32) -> Wide {
 
 #[cube]
 fn rounded(a: &Wide) -> f32 {
-    // Of the magnitude: a small negative number is the difference of two large ones in two's complement.
+    // By magnitude: in two's complement a small negative number is the difference of two large ones.
     let negative = (a.high >> 31) == 1;
     let zero = Wide { high: 0u32, low: 0u32 };
     let negated = minus(&zero, a);
@@ -68,7 +68,6 @@ fn rounded(a: &Wide) -> f32 {
     select(negative, 0.0 - magnitude, magnitude)
 }
 
-/// `a · d - b · c`, exactly.
 #[cube]
 fn minor(a: i32, b: i32, c: i32, d: i32) -> Wide {
     minus(&product(a, d), &product(b, c))
@@ -79,8 +78,7 @@ fn channel(pixel: u32, shift: u32) -> i32 {
     i32::cast_from((pixel >> shift) & 255)
 }
 
-/// The window around a pixel: the sums of its colours, and the whitening `W`, where `(M + r)⁻¹ = Wᵀ W`, lower triangle row after
-/// row.
+/// The window around a pixel: sums of colours, and `W` (`(M + r)⁻¹ = Wᵀ W`), lower triangle, row after row.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Window {
     sum_r: i32,
@@ -130,7 +128,7 @@ pub(super) fn window(picture: &[u32], x: u32, y: u32, width: u32) -> Window {
     let m_gb = 9 * gb - sum_g * sum_b;
     let m_bb = 9 * bb - sum_b * sum_b;
 
-    // Cofactors of M + r: whole numbers, plus the ridge's terms.
+    // Cofactors of M + r: integers, plus the ridge's terms.
     let f_rr = f32::cast_from(m_rr);
     let f_gg = f32::cast_from(m_gg);
     let f_bb = f32::cast_from(m_bb);
@@ -151,7 +149,6 @@ pub(super) fn window(picture: &[u32], x: u32, y: u32, width: u32) -> Window {
     let c_gb = rounded(&c_gb) - RIDGE * f32::cast_from(m_gb);
     let c_bb = c_bb + RIDGE * (f_rr + f_gg) + RIDGE * RIDGE;
 
-    // The inverse of Cholesky's triangle.
     let corner = f_rr + RIDGE;
     let w_0 = 1.0 / f32::sqrt(corner);
     let w_1 = 1.0 / (f32::sqrt(corner) * f32::sqrt(c_bb));
@@ -169,7 +166,7 @@ pub(super) fn window(picture: &[u32], x: u32, y: u32, width: u32) -> Window {
     }
 }
 
-/// `|W (9 I - Σ I)|²` of a pixel in a window: nine times its share of its own value on the window's line, less one.
+/// `|W (9 I - Σ I)|²` of a pixel in a window: nine times the pixel's weight in the window's line there, less one.
 #[cube]
 pub(super) fn leverage(over: &Window, pixel: u32) -> f32 {
     let r = f32::cast_from(9 * channel(pixel, 0u32) - over.sum_r);
@@ -195,7 +192,7 @@ pub(super) struct Line {
 pub(super) fn fit(picture: &[u32], plane: &[f32], x: u32, y: u32, width: u32) -> Line {
     let over = window(picture, x, y, width);
     let centre = (y * width + x) as usize;
-    // Relative to the centre's value: the covariance does not change, its rounding does.
+    // Relative to the centre's value, which does not change the covariance but its rounding.
     let base = plane[centre];
     let mut total = f32::new(0.0);
     let mut v_r = f32::new(0.0);
@@ -226,7 +223,7 @@ pub(super) fn fit(picture: &[u32], plane: &[f32], x: u32, y: u32, width: u32) ->
     Line { red, green, blue, level: base + (total + ahead) / 9.0 }
 }
 
-/// The product at (`x`, `y`): the residuals of the windows that hold it. `lines`: four planes, of red, green, blue and levels.
+/// The product at (`x`, `y`): the residuals of its windows. `lines`: four planes, of red, green, blue and levels.
 #[cube]
 pub(super) fn residuals(picture: &[u32], plane: &[f32], lines: &[f32], x: u32, y: u32, width: u32, height: u32) -> f32 {
     let at = (y * width + x) as usize;

@@ -1,5 +1,4 @@
-//! The vectorised loops of the matrix and of the solver: window statistics, the entries of the matrix, its product, and the
-//! updates of conjugate gradients.
+//! The vectorised loops: window statistics, the matrix's entries, its product, and the updates of conjugate gradients.
 //!
 //! Sums over pixels are kept in eight lanes and added in a fixed order, so they do not depend on the instruction set.
 
@@ -8,10 +7,10 @@ use super::{EPSILON, WINDOW_AREA};
 use crate::f32x8::{F32x8, LANES};
 use multiversion::multiversion;
 
-/// Negated entries of `L` of eight pixels: those with the five by five pixels around each, row after row. Zero with itself.
+/// Negated entries of `L` of eight pixels with the 5×5 pixels around each, row after row; zero for the pixel itself.
 pub(super) type Entries = [[f32; LANES]; 25];
 
-/// A scalar product: a sum in 64 bits for each lane.
+/// A scalar product: one f64 sum for each lane.
 struct Total([f64; LANES]);
 
 impl Total {
@@ -29,7 +28,6 @@ impl Total {
     }
 }
 
-/// `LEN` values of a plane from `at` on.
 #[inline(always)]
 fn line<const LEN: usize>(plane: &[f32], at: usize) -> &[f32; LEN] {
     match plane[at..].first_chunk() {
@@ -44,7 +42,6 @@ fn lanes<const LEN: usize>(line: &[f32; LEN], at: usize) -> F32x8 {
     F32x8::load(line, at)
 }
 
-/// Splits packed RGBA into planes of 8-bit steps.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn split_channels(pixels: &[[u8; 4]], red: &mut [f32], green: &mut [f32], blue: &mut [f32]) {
     for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
@@ -55,8 +52,8 @@ pub(super) fn split_channels(pixels: &[[u8; 4]], red: &mut [f32], green: &mut [f
     }
 }
 
-/// The inverse of Cholesky's triangle of `M / 81 + ridge`, eight windows at once: `M` is exact, and in f64 nothing of it is
-/// lost where the colours of a window lie on a line.
+/// The inverse of Cholesky's triangle of `M / 81 + ridge`, for eight windows: `M` is exact, and f64 loses nothing of it
+/// where the colours of a window lie on a line.
 #[inline(always)]
 fn whiten(scatter: &[F32x8; 6]) -> [F32x8; 6] {
     let ridge = f64::from(EPSILON) * 255.0 * 255.0 / f64::from(WINDOW_AREA);
@@ -87,8 +84,8 @@ fn whiten(scatter: &[F32x8; 6]) -> [F32x8; 6] {
     whitening
 }
 
-/// Mean colour of every window of a picture of `size`; its whitening `W`, lower triangle row after row, and 1/9. Zeros where the
-/// window does not exist. The planes begin with window `base`.
+/// Mean colour of every window of a picture of `size`; its whitening `W`, lower triangle, row after row, and 1/9. Zeros
+/// where the window does not exist. The planes begin with window `base`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn statistics(
     runs: &[WindowRun],
@@ -121,7 +118,7 @@ pub(super) fn statistics(
                     squares[5] = squares[5] + z * z;
                 }
             }
-            // Whole numbers below 2²³: exact.
+            // Exact: integers below 2²³.
             let [x, y, z] = sums;
             let scatter = [
                 squares[0] * nine - x * x,
@@ -153,19 +150,19 @@ pub(super) fn statistics(
     }
 }
 
-/// The sums of the first, the first two, all three, the last two and the last of three: over the windows that hold both of two
-/// pixels which are -2, -1, 0, 1, 2 apart.
+/// The sums of the first, the first two, all three, the last two and the last of three: over the windows that hold both
+/// of two pixels at distances -2, -1, 0, 1, 2.
 #[inline(always)]
 fn shared([a, b, c]: [F32x8; 3]) -> [F32x8; 5] {
     let ab = a + b;
     [a, ab, ab + c, b + c, c]
 }
 
-/// The rows of `L` at the unknown pixels: its negated entries beside the diagonal, and the diagonal, which is their sum.
+/// The rows of `L` at the unknown pixels: negated entries outside the diagonal, and the diagonal, which is their sum.
 ///
-/// With `d = I_j - I_i` and `u_k = W_k (I_i - μ_k)` the entry is `Σ_k (1 + u_k · u_k + W_kᵀ u_k · d) / 9` over the windows that
-/// hold both pixels, which are a rectangle of the nine around `i`. The terms that do not depend on `j` are summed over each
-/// rectangle once. The planes of windows begin with window `base`.
+/// With `d = I_j - I_i` and `u_k = W_k (I_i - μ_k)` the entry is `Σ_k (1 + u_k · u_k + W_kᵀ u_k · d) / 9` over the
+/// windows that hold both pixels, a rectangle of the nine around `i`. Terms that do not depend on `j` are summed over
+/// each rectangle once. The planes of windows begin with window `base`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn assemble(
     runs: &[UnknownRun],
@@ -180,7 +177,7 @@ pub(super) fn assemble(
     for run in runs {
         for step in (0..run.len as usize).step_by(LANES) {
             let here = colours.map(|plane| F32x8::load(plane, run.pixel as usize + step));
-            // By row of windows, quantity (the constant and the three slopes), and distance in x.
+            // By row of windows, quantity (the constant and the three slopes), and horizontal distance.
             let mut sums = [[[F32x8::ZERO; 5]; 4]; 3];
             for (sums, row) in sums.iter_mut().zip(run.windows) {
                 let at = (row - base) as usize + step;
@@ -283,7 +280,7 @@ pub(super) fn begin(
     total.sum()
 }
 
-/// Moves `alpha` by `length` along `direction`; returns the energy of the new residual.
+/// Moves `alpha` by `length` along `direction`. Returns the energy of the new residual.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn advance(
     runs: &[UnknownRun],
@@ -308,7 +305,7 @@ pub(super) fn advance(
     total.sum()
 }
 
-/// The next direction: the preconditioned residual and `keep` of the last one.
+/// The next direction: the preconditioned residual plus `keep` times the last direction.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn turn(runs: &[UnknownRun], keep: f32, scale: &[f32], residual: &[f32], direction: &mut [f32]) {
     let keep = F32x8::splat(keep);

@@ -1,4 +1,4 @@
-//! Run-length encoded pixel sets: the unknown band, the windows that hold one of it, and the pixels that those read.
+//! Run-length encoded pixel sets: the unknown band, the windows of its pixels, and the pixels that those windows read.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ pub(super) struct Run {
     pub(super) at: u32,
 }
 
-/// A set of pixels as runs; offsets of rows into the runs. Reused for its memory.
+/// A set of pixels as runs, with the offsets of rows into the runs. Its memory is reused.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     pub(super) first_row: i32,
@@ -21,7 +21,6 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// The rows of the set.
     pub(super) fn rows(&self) -> Range<i32> {
         self.first_row..self.first_row + self.rows.len() as i32 - 1
     }
@@ -34,7 +33,7 @@ impl Runs {
         &self.runs[self.rows[row] as usize..self.rows[row + 1] as usize]
     }
 
-    /// Index of pixel (`x`, `y`), which must be in the set, in the compact array.
+    /// Index in the compact array of pixel (`x`, `y`), which must be in the set.
     pub(super) fn index(&self, x: i32, y: i32) -> u32 {
         let row = self.of_row(y);
         let run = row[row.partition_point(|run| run.x <= x) - 1];
@@ -42,8 +41,7 @@ impl Runs {
         run.at + (x - run.x) as u32
     }
 
-    /// Builds the set from each row's intervals, which may overlap and lie in any order. Lengths are rounded up to
-    /// a multiple of `multiple`.
+    /// Builds the set from each row's intervals, in any order. Lengths are rounded up to multiples of `multiple`.
     pub(super) fn collect(
         &mut self,
         rows: Range<i32>,
@@ -91,13 +89,12 @@ impl Runs {
         });
     }
 
-    /// Every run with its row.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i32, &Run)> + '_ {
         self.rows().flat_map(|y| self.of_row(y).iter().map(move |run| (y, run)))
     }
 }
 
-/// A run of windows; `pixels` are the indices in A of its first pixel in each of the three rows.
+/// A run of windows. `pixels`: indices in A of its first pixel in each of the three rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowRun {
     pub(super) x: i32,
@@ -107,8 +104,8 @@ pub(super) struct WindowRun {
     pub(super) pixels: [u32; 3],
 }
 
-/// A run of unknown pixels; `windows` are the indices in W of its windows up-left, left and down-left, `around` those in A of the
-/// pixels two to the left, from two rows above to two below.
+/// A run of unknown pixels. `windows`: indices in W of its windows up-left, left and down-left. `around`: indices in A
+/// of the pixels two to the left, from two rows above to two below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnknownRun {
     pub(super) x: i32,

@@ -1,20 +1,20 @@
 //! Conjugate gradients on the band: `(L + Γ) α = Γ m` with a diagonal Γ, preconditioned by the diagonal (Hestenes and Stiefel 1952).
 //!
-//! The number of steps is given, so that all devices take the same; one that finds nothing left to do does not move (a select
-//! on a device that cannot branch on it), because in 32 bits further steps would drift along rounding errors.
+//! The number of steps is given, so that it is equal on all devices. After convergence steps have length 0 (a select on
+//! a device that cannot branch), because in 32 bits further steps would drift along rounding errors.
 
 use super::cpu::{Band, zeros};
 use super::passes;
 
-/// Nothing is left to do when the preconditioned residual of a pixel is this small: coverage is stored in steps of 1/255.
+/// Converged when the preconditioned residual of a pixel is this small: coverage is stored in steps of 1/255.
 pub(super) const TOLERANCE: f64 = 2e-5;
 
-/// The right-hand side, and the vectors of the method. Reused for its memory.
+/// The right-hand side, and the vectors of the method. Its memory is reused.
 #[derive(Debug, Default)]
 pub struct Solver {
-    /// The prior over the unknown pixels: expected alpha.
+    /// Expected alpha of the unknown pixels.
     pub expected: Vec<f32>,
-    /// Γ over the unknown pixels: the prior's weight.
+    /// Γ: weight of the expected alpha of the unknown pixels.
     pub gamma: Vec<f32>,
     weights: Vec<f32>,
     scale: Vec<f32>,
@@ -23,19 +23,19 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// Makes the prior that of nothing.
+    /// Resets the prior to weight 0.
     pub fn clear(&mut self, band: &Band) {
         zeros(&mut self.expected, band.unknown_len(), 0.0);
         zeros(&mut self.gamma, band.unknown_len(), 0.0);
     }
 
-    /// Improves `alpha`, a plane of `band`, in `steps` steps. Afterwards the expected alpha is undefined.
+    /// Improves `alpha`, a plane of `band`, in `steps` steps. Overwrites the expected alpha.
     pub fn solve(&mut self, band: &Band, alpha: &mut [f32], steps: usize) {
         let Self { expected, gamma, weights, scale, product, direction } = self;
         band.preconditioner(gamma, weights, scale);
         zeros(product, band.unknown_len(), 0.0);
         zeros(direction, alpha.len(), 0.0);
-        // The expected alpha is only needed for the first residual, which takes its place.
+        // The expected alpha is needed only for the first residual, which overwrites it.
         let residual = expected;
         residual.iter_mut().zip(&*gamma).for_each(|(value, gamma)| *value *= gamma);
         let runs = band.runs();
@@ -47,7 +47,7 @@ impl Solver {
                 return;
             }
             let curvature = band.multiply(direction, weights, product);
-            // Not positive only when rounding is all that is left.
+            // Not positive: only rounding is left.
             if curvature <= 0.0 {
                 return;
             }

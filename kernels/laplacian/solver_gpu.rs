@@ -1,9 +1,9 @@
-//! Conjugate gradients on the GPU, over whole planes: the unknown pixels move, all others end at once.
+//! Conjugate gradients on the GPU over whole planes: only unknown pixels move.
 //!
-//! Nothing is read by the host: scalar products are reduced on the device in a fixed order, and step lengths stay in its memory.
-//! The number of steps is given; one that has nothing left to do does not move, and none after it.
+//! The host reads nothing: scalar products are reduced on the device in a fixed order, and step lengths stay in its
+//! memory. The number of steps is given; after convergence all steps have length 0.
 //!
-//! On small levels, which take the most steps, a single cube takes all of them: its barriers cost far less than launches.
+//! On small levels, which take the most steps, a single cube takes all steps: its barriers cost far less than launches.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -23,14 +23,13 @@ use crate::pyramid::cpu::LevelPixels;
 use crate::sums::{UNITS, cube_index, cube_sum, sum_of};
 use crate::trimap::UNKNOWN;
 
-/// What the kernels keep of a step: the energy of the residual, the step's length, how much of the last direction is kept, and the
-/// energy that is enough.
+/// State of a step: energy of the residual, length, factor of the last direction, and energy at convergence.
 const ENERGY: usize = 0;
 const LENGTH: usize = 1;
 const KEEP: usize = 2;
 const ENOUGH: usize = 3;
 
-/// Pixels up to which a level is small.
+/// Maximum pixels of a small level.
 const SMALL_PIXELS: usize = 128 * 128;
 
 #[cube]
@@ -38,7 +37,7 @@ fn is_unknown(labels: &[u32], at: usize) -> bool {
     labels[at] == u32::cast_from(UNKNOWN)
 }
 
-/// Alpha where the solver starts: known pixels have their label's.
+/// Initial alpha: known pixels have their label's.
 #[cube(launch)]
 fn alpha_kernel(labels: &[u32], start: &[f32], alpha: &mut [f32], width: u32, height: u32) {
     let x = ABSOLUTE_POS_X;
@@ -56,7 +55,7 @@ fn gamma_at(prior: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
     stretched_from(prior, over.rows * over.columns, x, y, over)
 }
 
-/// One over the diagonal of `L + γ` at (`x`, `y`).
+/// The inverse of the diagonal of `L + γ` at (`x`, `y`).
 #[cube]
 fn scale_at(picture: &[u32], gamma: f32, x: u32, y: u32, width: u32, height: u32) -> f32 {
     let pixel = picture[(y * width + x) as usize];
@@ -71,7 +70,7 @@ fn scale_at(picture: &[u32], gamma: f32, x: u32, y: u32, width: u32, height: u32
             }
         }
     }
-    // A picture less than three pixels wide has no window; such a pixel has a zero row.
+    // A picture less than three pixels wide has no windows: such a pixel has a zero row.
     1.0 / max(diagonal, f32::new(1e-6))
 }
 
@@ -116,7 +115,6 @@ fn lines_kernel(picture: &[u32], decided: &[u32], plane: &[f32], lines: &mut [f3
     }
 }
 
-/// `(L + γ) plane` at (`x`, `y`).
 #[cube]
 fn product_at(
     picture: &[u32],
@@ -131,20 +129,18 @@ fn product_at(
     residuals(picture, plane, lines, x, y, width, height) + gamma * plane[(y * width + x) as usize]
 }
 
-/// What is left of the right-hand side `γ m` at (`x`, `y`) beside the `product` with alpha.
+/// The residual at (`x`, `y`): `γ m` less the `product` with alpha.
 #[cube]
 fn first_residual(prior: &[f32], product: f32, x: u32, y: u32, over: &Stretch) -> f32 {
     gamma_at(prior, x, y, over) * stretched(prior, x, y, over) - product
 }
 
-/// A pixel's part of the energy of the residual.
 #[cube]
 fn energy_of(residual: f32, scale: f32) -> f32 {
     residual * (residual * scale)
 }
 
-/// How far to go: nowhere when the energy is small enough, or the curvature not positive, which is when rounding is all that is
-/// left.
+/// Length of a step: 0 after convergence, and when the curvature is not positive: only rounding is left.
 #[cube]
 fn length_of(energy: f32, enough: f32, curvature: f32) -> f32 {
     select(energy > enough && curvature > 0.0, energy / curvature, f32::new(0.0))
@@ -162,7 +158,7 @@ fn advanced(alpha: f32, residual: f32, direction: f32, product: f32, length: f32
     Moved { alpha: alpha + length * direction, residual: residual - length * product }
 }
 
-/// A pixel's next direction: the preconditioned residual and some of the last one.
+/// A pixel's next direction: the preconditioned residual plus `keep` times the last direction.
 #[cube]
 fn turned(residual: f32, scale: f32, keep: f32, last: f32) -> f32 {
     residual * scale + keep * last
@@ -199,7 +195,7 @@ fn product_kernel(
     }
 }
 
-/// The first residual and direction; each cube's part of its energy, and of the number of unknown pixels.
+/// The first residual and direction; each cube's part of the energy and of the number of unknown pixels.
 #[cube(launch)]
 fn begin_kernel(
     decided: &[u32],
@@ -247,7 +243,6 @@ fn enough_kernel(sums: &[f32], state: &mut [f32], len: u32, tolerance: f32) {
     }
 }
 
-/// The length of the step.
 #[cube(launch)]
 fn length_kernel(sums: &[f32], state: &mut [f32], len: u32) {
     let curvature = sum_of(sums, 0u32, len);
@@ -289,7 +284,7 @@ fn advance_kernel(
     }
 }
 
-/// How much of the last direction is kept. After a step that did not move none is left to do.
+/// Factor of the last direction. After a step of length 0 it is 0.
 #[cube(launch)]
 fn keep_kernel(sums: &[f32], state: &mut [f32], len: u32) {
     let energy = sum_of(sums, 0u32, len);
@@ -301,7 +296,7 @@ fn keep_kernel(sums: &[f32], state: &mut [f32], len: u32) {
     }
 }
 
-/// The next direction: the preconditioned residual and some of the last one.
+/// The next direction: the preconditioned residual plus a multiple of the last direction.
 #[cube(launch)]
 fn turn_kernel(
     decided: &[u32],
@@ -324,8 +319,8 @@ fn turn_kernel(
     }
 }
 
-/// All steps of a small level, by a single cube. `work` has seven planes, because adapters grant as few as eight buffers: those
-/// of the lines, the product, the preconditioner and the residual.
+/// All steps of a small level in a single cube. `work` holds seven planes (lines, product, preconditioner and
+/// residual), because some adapters grant only eight buffers.
 #[cube(launch)]
 fn small_kernel(
     picture: &[u32],
@@ -385,7 +380,7 @@ fn small_kernel(
     sync_storage();
 
     for _step in 0..steps {
-        // The same in every item, but the barriers must be reached by all in any case.
+        // Equal in every item; all items must reach the barriers in any case.
         let goes_on = energy > enough;
         let mut pixel = select(goes_on, UNIT_POS, pixels);
         while pixel < pixels {
@@ -533,7 +528,6 @@ impl Level {
         launch_grid(self.size.0, self.size.1)
     }
 
-    /// Cubes of the grid.
     fn cubes(&self) -> u32 {
         let (count, _) = self.launch_grid();
         match count {
@@ -546,7 +540,6 @@ impl Level {
         [scalar(self.size.0), scalar(self.size.1)]
     }
 
-    /// Uninitialised planes of the level's size.
     fn planes(&self, count: usize) -> CubeTensor {
         empty_like(&self.picture, [count, self.size.1, self.size.0], DType::F32)
     }
@@ -764,18 +757,18 @@ impl Solve for CubeBackend {
     }
 }
 
-/// Known alpha on a level of closed-form matting, and what is expected of the rest. All planes are on one device.
+/// A level of closed-form matting: picture, known alpha, and the prior of the rest. All planes are on one device.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// Packed RGBA8, u32 `[H, W]`.
     pub picture: Tensor<2, Int>,
     /// The trimap, u32 `[H, W]`: known pixels have their label's alpha.
     pub labels: Tensor<2, Int>,
-    /// The trimap with what a coarser level has decided: only its unknown pixels move.
+    /// The trimap with the pixels that a coarser level decided: only its unknown pixels move.
     pub decided: Tensor<2, Int>,
-    /// Alpha to start from, f32 `[H, W]`.
+    /// Initial alpha, f32 `[H, W]`.
     pub start: Tensor<2>,
-    /// The expected alpha and γ, its weight, f32 `[2, rows, columns]`, stretched over the picture.
+    /// The expected alpha and its weight γ, f32 `[2, rows, columns]`, upsampled to the picture.
     pub prior: Tensor<3>,
 }
 

@@ -4,8 +4,7 @@ use super::{TINT_STRENGTH, WRAP_STRENGTH};
 use crate::dst_over::cpu::Under;
 use crate::srgb::{encoded8_of_linear16, linear16_of_encoded8};
 
-/// Tints the translucent pixels of `row` by `tint` (factors of linear red, green and blue) and mixes in the opaque colour `behind`
-/// them.
+/// Tints translucent pixels of `row` by `tint` (factors of linear RGB) and mixes in opaque colours of `behind`.
 pub fn row(row: &mut [u8], behind: Under<'_>, tint: [f32; 3]) {
     let (linear, encoded) = (linear16_of_encoded8(), encoded8_of_linear16());
     for (x, pixel) in row.as_chunks_mut::<4>().0.iter_mut().enumerate() {

@@ -99,8 +99,8 @@ impl LightWrap for CubeBackend {
     }
 }
 
-/// Tints the translucent pixels of `canvas` (u32 `[H, W]`, packed RGBA8) by `tint` (factors of linear red, green and blue) and mixes in
-/// the opaque colours of `background` (u32 `[H, W]`, or `[1, 1]` for the same everywhere), on their device.
+/// Tints the translucent pixels of `canvas` (u32 `[H, W]`, packed RGBA8) by `tint` (factors of linear red, green and
+/// blue) and mixes in the opaque colours of `background` (u32 `[H, W]`, or `[1, 1]` for one colour), on their device.
 #[must_use]
 pub fn light_wrap(canvas: Tensor<2, Int>, background: Tensor<2, Int>, tint: [f32; 3]) -> Tensor<2, Int> {
     let (canvas, background) = (canvas.into_dispatch(), background.into_dispatch());

@@ -1,14 +1,14 @@
 //! Light wrap: tints the subject's translucent edge with the background's light and mixes in the background's colour.
 //!
-//! A translucent pixel is lens blur, hair or glass, and part of its light comes from the scene behind. With the transmittance
-//! `t = 1 - alpha`, the light's tint `i` and the colour `b` of the background, where that is opaque, in linear light for each channel:
+//! A translucent pixel is lens blur, hair or glass, and part of its light comes from the scene behind. With the
+//! transmittance `t = 1 - alpha`, the tint `i` of the light and the colour `b` of an opaque background, in linear light
+//! for each channel:
 //!
 //! ```text
 //! lit = c (1 + t (i - 1) / 2)            c' = lit + 0.22 t (b - lit)
 //! ```
 //!
-//! Pixels: packed RGBA8, sRGB, straight alpha. Alpha, and opaque and transparent pixels, stay as they are. The twins differ by at most
-//! one step of 255.
+//! Packed RGBA8, sRGB, straight alpha. Only translucent pixels change. The twins differ by at most one step of 255.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]

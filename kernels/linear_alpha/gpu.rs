@@ -12,7 +12,7 @@ use super::{ALIKE, cpu};
 use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar, upload_table};
 use crate::srgb::linear_of_encoded8;
 
-/// Light of an encoded value between 0 and 255, the line between the two values next to it.
+/// Linear light of an encoded value between 0 and 255, by linear interpolation.
 #[cube]
 fn light_of(light: &[f32], encoded: f32) -> f32 {
     let first = min(u32::cast_from(encoded), 255u32);
@@ -21,7 +21,7 @@ fn light_of(light: &[f32], encoded: f32) -> f32 {
     below + (above - below) * (encoded - f32::cast_from(first))
 }
 
-/// Of one channel: how far the mixture is from the background along the way to the subject, and the length of that way, squared.
+/// For one channel: the mixture's offset from the background times the subject's, and the subject's squared.
 #[derive(CubeType, Clone, Copy)]
 struct Way {
     along: f32,
@@ -158,15 +158,16 @@ impl CutOut for CubeBackend {
     }
 }
 
-/// What `coverage` (u32 `[H, W]`) covers of `picture` (packed, u32 `[H, W]`), with the foreground of `colours` (packed, u32
-/// `[2, H, W]`, foreground and background) where that is partial, and then with coverage in linear light: packed, on their device.
+/// The packed cutout of `picture` (packed, u32 `[H, W]`) by `coverage` (u32 `[H, W]`), on their device. Where coverage
+/// is partial, with the foreground of `colours` (packed, u32 `[2, H, W]`, foreground and background) and coverage in
+/// linear light.
 #[must_use]
 pub fn cut_out(picture: Tensor<2, Int>, coverage: Tensor<2, Int>, colours: Tensor<3, Int>) -> Tensor<2, Int> {
     cutout(picture, coverage.clone(), coverage, colours, true)
 }
 
-/// The same by the coverage of a hard edge, which is geometry and not light, with the foreground where `unmixed_by` (u32 `[H, W]`, above 0
-/// wherever that covers) is partial.
+/// The cutout by the coverage of a hard edge, which is geometry and not light, with the foreground where `unmixed_by`
+/// (u32 `[H, W]`, above 0 where `coverage` is) is partial.
 #[must_use]
 pub fn cut_out_hard(
     picture: Tensor<2, Int>,

@@ -5,10 +5,9 @@ use crate::recycled::Recycled;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rows that one task fills.
 const ROWS: usize = 32;
 
-/// A plane on a grid, read at the pixels of a picture.
+/// A plane on a grid, to be read at the pixels of a picture.
 #[derive(Clone, Debug)]
 pub struct Upsampled<'a> {
     values: &'a [f32],
@@ -18,7 +17,7 @@ pub struct Upsampled<'a> {
 }
 
 impl<'a> Upsampled<'a> {
-    /// `values` (`rows` by `columns`) stretched over `width` by `height` pixels.
+    /// `values` (`rows` by `columns`) upsampled to `width` by `height` pixels.
     ///
     /// # Panics
     /// When `values` is not `columns * rows` long or empty.
@@ -48,7 +47,7 @@ impl<'a> Upsampled<'a> {
         above + weight * (below - above)
     }
 
-    /// The row of cells at row `y` of pixels: interpolated vertically, horizontally still on the grid.
+    /// The cells for pixel row `y`: interpolated vertically, horizontally still on the grid.
     pub fn mix_rows(&self, y: usize, mixed: &mut Vec<f32>) {
         let (above, below, weight) = self.down.locate(y);
         let row = |row: usize| &self.values[row * self.columns..][..self.columns];
@@ -56,7 +55,7 @@ impl<'a> Upsampled<'a> {
         mixed.extend(row(above).iter().zip(row(below)).map(|(above, below)| above + weight * (below - above)));
     }
 
-    /// The value at pixel `x` of a row made by [`Self::mix_rows`].
+    /// The value at pixel `x` of a row from [`Self::mix_rows`].
     #[must_use]
     #[inline]
     pub fn along(&self, mixed: &[f32], x: usize) -> f32 {
@@ -64,7 +63,7 @@ impl<'a> Upsampled<'a> {
         mixed[left as usize] + along * (mixed[right as usize] - mixed[left as usize])
     }
 
-    /// The pixels of a row that lie between the same two cells, left to right, with those cells.
+    /// The spans of a row's pixels between two cells, left to right, with the two cells.
     pub fn spans(&self) -> impl Iterator<Item = (Range<usize>, usize, usize)> + '_ {
         let mut start = 0;
         self.across.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1).map(move |span| {

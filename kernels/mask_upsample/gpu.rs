@@ -1,6 +1,6 @@
 //! Bilinear mask upsampling on the GPU: one work item for each pixel of the picture.
 //!
-//! The output is f32, because the trimap reads it next on the device; it is rounded to eight bits only at the end.
+//! The output is f32 for the trimap on the device, and is rounded to eight bits only at the end.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -13,19 +13,19 @@ use cubecl::prelude::*;
 use super::cpu::Upsampled;
 use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar};
 
-/// Sizes of the grid and of the picture it is stretched over, and their ratios.
+/// Sizes of the grid and of the upsampled picture, and their ratios.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(crate) struct Stretch {
     pub(crate) columns: u32,
     pub(crate) rows: u32,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    // Divided on the host: a GPU need not round a quotient exactly, which could move a label across the trimap's threshold.
+    // Divided on the host: a GPU's inexact quotient could move a label across the trimap's threshold.
     across: f32,
     down: f32,
 }
 
-/// `columns` × `rows` cells over `width` × `height` pixels, as a kernel's argument.
+/// The argument of a kernel for `columns` × `rows` cells over `width` × `height` pixels.
 pub(crate) fn stretch((columns, rows): (usize, usize), (width, height): (usize, usize)) -> StretchLaunch {
     StretchLaunch::new(
         scalar(columns),
@@ -44,7 +44,6 @@ fn place(at: u32, cells: u32, step: f32) -> f32 {
     min(max(place, f32::new(0.0)), f32::cast_from(cells - 1))
 }
 
-/// The value of `grid` at pixel (`x`, `y`).
 #[cube]
 pub(crate) fn stretched(grid: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
     stretched_from(grid, 0u32, x, y, over)
@@ -59,7 +58,7 @@ pub(crate) fn stretched_from(grids: &[f32], first: u32, x: u32, y: u32, over: &S
     let above = u32::cast_from(down);
     let right = min(left + 1, over.columns - 1);
     let below = min(above + 1, over.rows - 1);
-    // Vertically first, as the CPU twin does: the same roundings.
+    // Vertically first, for the roundings of the CPU twin.
     let upper = first + above * over.columns;
     let lower = first + below * over.columns;
     let upper_left = grids[(upper + left) as usize];
@@ -118,7 +117,7 @@ impl MaskUpsample for CubeBackend {
     }
 }
 
-/// Stretches `mask` (f32 `[rows, columns]`) over a picture: f32 `[height, width]`, on its device.
+/// Upsamples `mask` (f32 `[rows, columns]`) to f32 `[height, width]`, on its device.
 #[must_use]
 pub fn mask_upsample(mask: Tensor<2>, height: usize, width: usize) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as MaskUpsample>::mask_upsample(mask.into_dispatch(), height, width))

@@ -1,8 +1,8 @@
 //! Bilinear upsampling of a mask from the network's grid to the pixels of the picture.
 //!
 //! The network sees the picture stretched to its square grid, so a pixel's centre `(x + ½, y + ½)` lies at
-//! `((x + ½) · columns / width, (y + ½) · rows / height)` on the grid; the value there is bilinear between the centres of
-//! the four nearest cells. Beyond the outermost centres the border cells are repeated (half-pixel centres, clamped).
+//! `((x + ½) · columns / width, (y + ½) · rows / height)` on the grid. The value there is bilinear between the centres
+//! of the four nearest cells. Beyond the outermost centres the border cells are repeated (half-pixel centres, clamped).
 //!
 //! Input: f32 `[rows, columns]` in 0..=1. Output: u8 `[height, width]`, 255 standing for 1, rounded to nearest.
 
@@ -10,7 +10,7 @@ pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 
-/// One axis: how many cells, how many pixels.
+/// One axis: numbers of cells and pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     scale: f32,
@@ -24,7 +24,7 @@ impl Axis {
         Self { scale: cells as f32 / pixels as f32, last: cells as f32 - 1.0 }
     }
 
-    /// The two cells beside pixel `at` and the weight of the second.
+    /// The two cells around pixel `at`, and the weight of the second.
     #[must_use]
     pub fn locate(self, at: usize) -> (usize, usize, f32) {
         let place = ((at as f32 + 0.5) * self.scale - 0.5).clamp(0.0, self.last);

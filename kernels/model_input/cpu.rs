@@ -1,8 +1,7 @@
 //! Resampling to the network's input on the CPU, in two passes.
 //!
-//! Rows first: whole source rows are summed as 16-bit integers, and only the two rows at the ends of a span, which
-//! have fractional weights, go through floats. Columns then have one row of floats to add up. The source is read
-//! once, in order.
+//! Rows first: whole source rows are summed as 16-bit integers, and only the two fractional rows at the ends of a span
+//! go through floats. Columns then add up one row of floats. The source is read once, in order.
 
 use multiversion::multiversion;
 use rayon::prelude::*;
@@ -10,19 +9,18 @@ use rayon::prelude::*;
 use super::{Span, spans};
 use crate::recycled::Recycled;
 
-/// Rows of 255 that a 16-bit sum holds.
+/// Maximum rows of 255 in a 16-bit sum.
 const MAX_SUMMED_ROWS: usize = 257;
 
-/// Target rows of one task.
 const TASK_ROWS: usize = 8;
 
 /// Stretches `pixels` (packed RGBA8, straight alpha, `width` × `height`) to `side` × `side` × 3 floats in -1..=1.
 ///
-/// `output` has `pad` pixels more at both ends of each row (not written), so that a convolution can read it
-/// directly: `side · (side + 2 · pad) · 3` values.
+/// `output` has `pad` more pixels at both ends of each row (not written), so that a convolution can read it directly:
+/// `side · (side + 2 · pad) · 3` values.
 ///
 /// # Panics
-/// When a slice has another length than its extent says, or the picture is empty.
+/// When a slice does not match its size, or the picture is empty.
 pub fn model_input(pixels: &[u8], width: usize, height: usize, side: usize, pad: usize, output: &mut [f32]) {
     let row = (side + 2 * pad) * 3;
     assert_eq!(output.len(), side * row, "an output of another extent");
@@ -37,15 +35,15 @@ pub fn model_input(pixels: &[u8], width: usize, height: usize, side: usize, pad:
 /// Size and memory layout of a resampled picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its pixels in a row.
+    /// Pixels in a row.
     pub width: usize,
-    /// Its rows.
+    /// Number of rows.
     pub height: usize,
-    /// The encoded grey level that transparent pixels are composited over.
+    /// The encoded grey level beneath transparent pixels.
     pub background: u8,
-    /// Values from the start of one row to the start of the next.
+    /// Values from row to row.
     pub row: usize,
-    /// Values of a row before its first pixel.
+    /// Values before the first pixel of a row.
     pub margin: usize,
 }
 
@@ -53,8 +51,7 @@ pub struct Target {
 /// -1..=1. Values outside the target are not written.
 ///
 /// # Panics
-/// When `pixels` has another length than its extent says, the target has no room in `output`, or the picture or the
-/// target is empty.
+/// When `pixels` does not match its size, the target does not fit into `output`, or picture or target is empty.
 pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, output: &mut [f32]) {
     let Target { row, margin, background, .. } = target;
     assert_eq!(pixels.len(), width * height * 4, "pixels of another extent");
@@ -88,7 +85,7 @@ pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, out
     });
 }
 
-/// Rows of a picture's width: a composited one, and the sums over a span. All that is read was written for the same span.
+/// Rows of a picture's width: a composited row, and the sums over a span. Both are written before they are read.
 #[derive(Default)]
 struct Rows {
     opaque: Vec<u8>,
@@ -96,7 +93,7 @@ struct Rows {
     sums: Vec<f32>,
 }
 
-/// The row itself where it is opaque, else a copy composited over grey.
+/// `row` if it is opaque, else a copy composited over grey.
 fn over<'a>(background: u8, row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
     if is_opaque(row) {
         return row;
@@ -110,9 +107,9 @@ fn composite_over(background: u8, row: &[u8], copy: &mut [u8]) {
     let background = u16::from(background);
     for (target, source) in copy.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
         let alpha = u16::from(source[3]);
-        // All four lanes, although alpha is unused: a pixel is then one vector.
+        // All four lanes, although alpha is unused, so that a pixel is one vector.
         *target = source.map(|value| {
-            // A rounded division by 255 that stays in sixteen bits: exact for every product of two bytes.
+            // A rounded division by 255 in sixteen bits, exact for every product of two bytes.
             let sum = u16::from(value) * alpha + background * (255 - alpha) + 128;
             ((sum + (sum >> 8)) >> 8) as u8
         });
@@ -153,11 +150,10 @@ fn add_weighed(row: &[u8], weight: f32, sums: &mut [f32]) {
     }
 }
 
-/// Adds up the columns of one row of RGBA sums.
 fn combine_columns(sums: &[f32], columns: &[Span], scale: f32, pixels: &mut [f32]) {
     let sums = sums.as_chunks::<4>().0;
     for (pixel, span) in pixels.as_chunks_mut::<3>().0.iter_mut().zip(columns) {
-        // All four lanes, although alpha is unused: a pixel is then one vector.
+        // All four lanes, although alpha is unused, so that a pixel is one vector.
         let mut total = sums[span.first].map(|value| value * span.first_weight);
         if span.last > span.first {
             for sum in &sums[span.first + 1..span.last] {

@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 
 use crate::device::{empty_like, host_tensor, host_words, launch_grid, scalar};
 
-/// First source index under output `index`. Exact: positions are fractions of whole numbers below 2^25.
+/// First source index of output `index`. Exact: positions are fractions of integers below 2^25.
 #[cube]
 fn first_tap(index: u32, from: u32, to: u32) -> u32 {
     let mut first = (index * from) / to;
@@ -22,7 +22,7 @@ fn first_tap(index: u32, from: u32, to: u32) -> u32 {
     first
 }
 
-/// One past the last source index under output `index`.
+/// End of the source indices of output `index`.
 #[cube]
 fn end_tap(index: u32, from: u32, to: u32) -> u32 {
     let mut end = ((index + 1) * from).div_ceil(to);
@@ -32,7 +32,7 @@ fn end_tap(index: u32, from: u32, to: u32) -> u32 {
     end
 }
 
-/// Share of source index `tap` in output `index`; the shares of one output add up to 1.
+/// Weight of source index `tap` in output `index`; the weights of one output add up to 1.
 #[cube]
 fn tap_weight(index: u32, tap: u32, from: u32, to: u32) -> f32 {
     // The overlap of [tap, tap + 1) with [index, index + 1) · from/to, in units of 1/to.
@@ -56,7 +56,6 @@ fn tap_weight(index: u32, tap: u32, from: u32, to: u32) -> f32 {
     weight
 }
 
-/// Composited over white and rounded to eight bits.
 #[cube]
 fn over_white(value: u32, alpha: u32) -> f32 {
     f32::cast_from((value * alpha + 255 * (255 - alpha) + 127) / 255)
@@ -128,8 +127,7 @@ impl ModelInput for CubeBackend {
     }
 }
 
-/// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to the network's grid: f32 `[side, side, 3]` in -1..=1, on the
-/// picture's device.
+/// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to f32 `[side, side, 3]` in -1..=1, on its device.
 #[must_use]
 pub fn model_input(picture: Tensor<2, Int>, side: usize) -> Tensor<3> {
     Tensor::from_dispatch(<Dispatch as ModelInput>::model_input(picture.into_dispatch(), side))

@@ -1,18 +1,18 @@
 //! The network's input: a picture of any size, resampled to a square of normalised floats.
 //!
-//! `y = resample(over_white(x)) / 127.5 - 1`, red, green, blue, in encoded sRGB (how the network was trained).
+//! `y = resample(over_white(x)) / 127.5 - 1`, red, green, blue, in encoded sRGB, as in training.
 //!
-//! Each axis on its own: where the picture is larger than the square, the mean over the area a target pixel covers
-//! (what OpenCV calls `INTER_AREA`); where it is smaller, linear interpolation between pixel centres (`INTER_LINEAR`:
-//! target `i` reads `(i + 0.5) · n / side - 0.5`, clamped to the picture). Nothing is rounded to eight bits on the
-//! way, so values differ from OpenCV's by up to half a level. Transparent pixels are composited over white first.
+//! Each axis separately: where the picture is larger than the square, the mean over the area of a target pixel
+//! (OpenCV's `INTER_AREA`); where it is smaller, linear interpolation between pixel centres (`INTER_LINEAR`: target `i`
+//! reads `(i + 0.5) · n / side - 0.5`, clamped to the picture). Nothing is rounded to eight bits before the end, so
+//! values differ from OpenCV's by up to half a level. Transparent pixels are composited over white first.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 
-/// Source pixels behind one target pixel along one axis: a first and a last one with weights, and between them any
-/// number with weight 1. The sum is multiplied by `scale`.
+/// Source pixels of one target pixel along one axis: a weighted first and last one, and any number between them with
+/// weight 1. Their sum is multiplied by `scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
     /// First source pixel.
@@ -21,7 +21,7 @@ pub struct Span {
     pub last: usize,
     /// Weight of the first.
     pub first_weight: f32,
-    /// Weight of the last; zero where it is the first.
+    /// Weight of the last; zero if it is the first.
     pub last_weight: f32,
     /// One over the sum of all weights.
     pub scale: f32,
@@ -38,7 +38,7 @@ pub fn spans(extent: usize, side: usize) -> Vec<Span> {
     (0..side)
         .map(|target| {
             if extent > side {
-                // In integers: source pixel boundaries in units of 1 / side.
+                // In integers: source pixel borders in units of 1 / side.
                 let (start, end) = (target * extent, (target + 1) * extent);
                 let (first, last) = (start / side, (end - 1) / side);
                 let first_end = ((first + 1) * side).min(end);

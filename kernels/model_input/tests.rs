@@ -9,7 +9,7 @@ fn run(pixels: &[u8], width: usize, height: usize, side: usize) -> Vec<f32> {
     output
 }
 
-/// The definition, in double precision: weights of every source pixel along each axis.
+/// The definition in double precision, with weights of every source pixel along each axis.
 fn naive(pixels: &[u8], width: usize, height: usize, side: usize) -> Vec<f64> {
     let weights = |extent: usize, target: usize| -> Vec<f64> {
         let ratio = extent as f64 / side as f64;
@@ -123,7 +123,7 @@ fn an_equal_extent_is_the_identity() {
     }
 }
 
-/// The same as `picture` in `record.py`, with alpha.
+/// As `picture` in `record.py`, with alpha.
 fn recorded_picture(width: usize, height: usize) -> Vec<u8> {
     let mut pixels = Vec::new();
     for y in 0..height {
@@ -135,7 +135,7 @@ fn recorded_picture(width: usize, height: usize) -> Vec<u8> {
     pixels
 }
 
-/// The largest difference from OpenCV's answer, in levels of 255.
+/// The largest difference from OpenCV's result, in levels of 255.
 fn levels_from_opencv(actual: &[f32], recorded: &[u8]) -> f64 {
     let expected: Vec<f64> = recorded.iter().map(|&value| f64::from(value) / 127.5 - 1.0).collect();
     assert_eq!(actual.len(), expected.len());
@@ -153,7 +153,7 @@ fn both_filters_agree_with_opencv_to_its_rounding() {
     for (width, height, recorded) in recorded {
         let actual = run(&recorded_picture(width, height), width, height, 16);
         let levels = levels_from_opencv(&actual, recorded);
-        // Half a level of rounding; OpenCV's linear filter also cuts bits off between columns and rows.
+        // Half a level of rounding; OpenCV's linear filter also drops bits between columns and rows.
         assert!(levels < 0.75, "{width}×{height}: {levels} levels");
         let mirrored = run(&recorded_picture(width, height), width, height, 16).into_iter().rev().collect::<Vec<_>>();
         assert!(

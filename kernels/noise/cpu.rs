@@ -1,19 +1,17 @@
-//! Gradient noise, fractal sums and cellular noise on the CPU, in lanes that the compiler turns into vector instructions.
+//! Gradient noise, fractal sums and cellular noise on the CPU, in lanes for vectorisation.
 
 use super::{ACROSS, AMPLITUDE, DOWN, Fbm, MIX, Mapping, NEXT_OCTAVE, PER_HALF, PER_NUMBER, TURN};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-/// Coordinates processed together.
 const LANES: usize = 16;
 /// Coordinates processed before the next octave.
 const BLOCK: usize = 256;
 
-/// A number in f32 of this magnitude has no fraction: adding it and taking it away rounds to a whole number, and leaves
-/// that number in the low bits.
+/// An f32 of this magnitude has no fraction: adding it rounds to an integer, which is left in the low bits.
 const WHOLE: f32 = 12_582_912.0;
 
-/// The largest whole number not above `value`, as f32 and as integer. Not `f32::floor`, which is a call on old machines.
+/// The largest integer not above `value`, as f32 and as integer. Not `f32::floor`, which is a call on old machines.
 #[inline(always)]
 fn floor(value: f32) -> (f32, u32) {
     let rounded = value + WHOLE;
@@ -39,7 +37,7 @@ pub fn random(x: i32, y: i32, seed: u32) -> f32 {
     (hash >> 8) as f32 * PER_NUMBER
 }
 
-/// -1..1 of the low and of the high half of a hash.
+/// The low and the high half of a hash, in -1..1.
 #[inline(always)]
 fn halves(hash: u32) -> (f32, f32) {
     let signed = |half: u32| (half.cast_signed() - 32768) as f32 * PER_HALF;
@@ -64,7 +62,7 @@ fn gradient_at(x: f32, y: f32, seed: u32) -> f32 {
     (upper + down * (lower - upper)) * AMPLITUDE
 }
 
-/// Adds `weight` times an octave to `out`; with `fold` its magnitude, which has creases.
+/// Adds `weight` times an octave to `out`; with `fold` times its magnitude, which has creases.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn add_octave(x: &[f32], y: &[f32], seed: u32, weight: f32, fold: bool, out: &mut [f32]) {
     let (xs, ys) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
@@ -115,18 +113,18 @@ fn sum(x: &[f32], y: &[f32], fbm: &Fbm, fold: bool, out: &mut [f32]) {
     }
 }
 
-/// The fractal sum at each pair of coordinates.
+/// The fractal sum at each position.
 ///
 /// # Panics
-/// When there are not as many coordinates as results.
+/// When the numbers of coordinates and results differ.
 pub fn fbm(x: &[f32], y: &[f32], fbm: &Fbm, out: &mut [f32]) {
     sum(x, y, fbm, false, out);
 }
 
-/// The same of the octaves' magnitudes, 0 and up: creased like cloth and smoke (Perlin's turbulence).
+/// The fractal sum of the octaves' magnitudes, 0 and up: creased like cloth and smoke (Perlin's turbulence).
 ///
 /// # Panics
-/// When there are not as many coordinates as results.
+/// When the numbers of coordinates and results differ.
 pub fn turbulence(x: &[f32], y: &[f32], fbm: &Fbm, out: &mut [f32]) {
     sum(x, y, fbm, true, out);
 }
@@ -136,16 +134,16 @@ pub fn turbulence(x: &[f32], y: &[f32], fbm: &Fbm, out: &mut [f32]) {
 pub struct Cells<'a> {
     /// Distance to the nearest point.
     pub nearest: &'a mut [f32],
-    /// Distance to the second nearest.
+    /// Distance to the second nearest point.
     pub second: &'a mut [f32],
-    /// The nearest point's own number, 0..1.
+    /// The nearest point's random number, 0..1.
     pub own: &'a mut [f32],
 }
 
-/// The cells around each pair of coordinates. `jitter`: how far the points are moved, 0 (a grid of squares) to 1.
+/// Cellular noise at each position. `jitter`: displacement of the points, 0 (a square grid) to 1.
 ///
 /// # Panics
-/// When there are not as many coordinates as results.
+/// When the numbers of coordinates and results differ.
 pub fn cells(x: &[f32], y: &[f32], seed: u32, jitter: f32, out: &mut Cells<'_>) {
     let length = x.len();
     assert!(y.len() == length, "as many coordinates across as down");
@@ -188,7 +186,7 @@ fn fill_cells(x: &[f32], y: &[f32], seed: u32, jitter: f32, out: (&mut [f32], &m
     }
 }
 
-/// Fills a plane (`width` a row) with the fractal sum over a surface in perspective.
+/// Fills a plane (`width` a row) with the fractal sum on a surface in perspective.
 ///
 /// # Panics
 /// When the plane is not whole rows.
@@ -259,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn other_seeds_are_other_noise() {
+    fn seeds_give_different_noise() {
         let (x, y) = grid(50, 0.3);
         let (mut one, mut other) = (vec![0.0; x.len()], vec![0.0; x.len()]);
         fbm(&x, &y, &octave(1), &mut one);
@@ -272,7 +270,7 @@ mod tests {
     #[test]
     fn octaves_finer_than_a_sample_are_left_out() {
         let fine = Fbm { octaves: 8, footprint: 0.04, ..octave(3) };
-        // Frequencies 1, 2, 4, 8 whole or fading, 16 at 0.64 fading, 32 gone.
+        // Frequencies 1, 2, 4, 8 are whole or fading, 16 at 0.64 is fading, 32 is omitted.
         assert_eq!(fine.weights().len(), 5);
         assert!(fine.weights()[4] < 0.5_f32.powi(4));
         assert_eq!(Fbm { footprint: 0.8, ..fine }.weights(), [0.0; 0]);
@@ -316,7 +314,7 @@ mod tests {
             let mut distances: Vec<f32> = points.iter().map(|(px, py)| (px - x[at]).hypot(py - y[at])).collect();
             distances.sort_by(f32::total_cmp);
             assert!((nearest[at] - distances[0]).abs() < 1e-4);
-            // The second nearest point may lie just beyond the 3 × 3 squares that are searched.
+            // The second nearest point may lie just outside of the 3 × 3 squares that are searched.
             assert!(second[at] >= distances[1] - 1e-4);
             assert!((0.0..1.0).contains(&own[at]));
         }

@@ -1,4 +1,4 @@
-//! Prolongation on the CPU, row by row: matting's own, and the reference of the GPU's.
+//! Prolongation on the CPU, row by row: used by matting, and the GPU's reference.
 
 use super::DECIDED;
 use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
@@ -6,17 +6,17 @@ use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
 /// The coverage of a coarser level.
 #[derive(Clone, Copy, Debug)]
 pub struct Coarser<'a> {
-    /// Its width and height.
+    /// Width and height.
     pub size: [usize; 2],
     /// A byte a pixel.
     pub coverage: &'a [u8],
 }
 
-/// What a row of the coarser level decides for the two rows beneath it. Reused for its memory.
+/// The labels that a row of the coarser level decides for the two rows beneath it. Its memory is reused.
 #[derive(Debug, Default)]
 pub struct Decisions {
     row: Option<usize>,
-    /// Least and largest coverage of three rows, with a column more on each side.
+    /// Minimum and maximum coverage over three rows, with one more column on each side.
     least: Vec<u8>,
     most: Vec<u8>,
     /// A label for each pixel of the row.
@@ -24,12 +24,12 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// Forgets the row: the next one is of another level.
+    /// Forgets the row, before another level.
     pub fn clear(&mut self) {
         self.row = None;
     }
 
-    /// Decides the middle one of three `rows`.
+    /// Decides labels for the middle one of three `rows`.
     fn fill(&mut self, rows: [&[u8]; 3]) {
         let [above, middle, below] = rows;
         let columns = || above.iter().zip(middle).zip(below);
@@ -59,13 +59,12 @@ impl Decisions {
 }
 
 impl Coarser<'_> {
-    /// Row `y` of the level, or its last one.
+    /// Row `y` of the level, limited to its last row.
     fn row(&self, y: usize) -> &[u8] {
         &self.coverage[y.min(self.size[1] - 1) * self.size[0]..][..self.size[0]]
     }
 
-    /// Writes 0 or 255 into the unknown `labels` of row `y` of the finer level whose parent and its eight neighbours are all of
-    /// (nearly) that coverage.
+    /// Writes 0 or 255 into the unknown `labels` of row `y` of the finer level where the nine parents (nearly) agree.
     pub fn decide(&self, y: usize, decisions: &mut Decisions, labels: &mut [u8]) {
         if !labels.contains(&UNKNOWN) {
             return;
@@ -85,9 +84,9 @@ impl Coarser<'_> {
         }
     }
 
-    /// Alpha where the pixels of the finer level from (`x`, `y`) on start, bilinear.
+    /// Initial alpha of the finer level's pixels from (`x`, `y`) on, bilinear.
     pub fn start(&self, y: usize, x: usize, values: &mut [f32]) {
-        // The nearest parent counts three times as much as the next one over.
+        // The nearest parent has three times the weight of the next one.
         let parent = y / 2;
         let near = self.row(parent);
         let far = self.row(if y.is_multiple_of(2) { parent.saturating_sub(1) } else { parent + 1 });

@@ -16,7 +16,7 @@ use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
 /// A sixteenth of a step of coverage.
 const SIXTEENTH: f32 = 1.0 / (16.0 * 255.0);
 
-/// The next nearest parent of pixel `at`, of `parents`.
+/// The second nearest parent of pixel `at`, of `parents` in all.
 #[cube]
 pub(crate) fn beside(at: u32, parents: u32) -> u32 {
     let parent = at / 2;
@@ -148,14 +148,14 @@ impl Prolongation for CubeBackend {
     }
 }
 
-/// Alpha where a level of `height` rows of `width` pixels starts, from the coverage of the `coarser` one (u32 `[rows, columns]`):
-/// f32 `[H, W]`, on its device.
+/// Initial alpha of a level of `height` rows of `width` pixels from the coverage of the `coarser` level (u32
+/// `[rows, columns]`): f32 `[H, W]`, on its device.
 #[must_use]
 pub fn start(coarser: Tensor<2, Int>, height: usize, width: usize) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as Prolongation>::start(coarser.into_dispatch(), height, width))
 }
 
-/// `labels` (u32 `[H, W]`) with what the coverage of the `coarser` level (u32 `[rows, columns]`) decides, on their device.
+/// `labels` (u32 `[H, W]`) after decisions by the `coarser` coverage (u32 `[rows, columns]`), on their device.
 #[must_use]
 pub fn decide(coarser: Tensor<2, Int>, labels: Tensor<2, Int>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Prolongation>::decide(coarser.into_dispatch(), labels.into_dispatch()))

@@ -1,13 +1,13 @@
-//! From a coarser level of closed-form matting to the next finer one: where it starts, and what is known already.
+//! Prolongation from a level of closed-form matting to the next finer one: initial alpha, and newly known pixels.
 //!
-//! A pixel's *parent* is the coarser pixel above it. A level starts from the coverage of the coarser one, bilinear: the nearest
-//! parent counts three times as much as the next one over, along each axis. An unknown pixel is decided where its parent and
-//! the eight around that are covered by no more than [`DECIDED`] of 255, or by all but that.
+//! A pixel's *parent* is the coarser pixel above it. Initial alpha is the coarser level's coverage, bilinear: along
+//! each axis the nearest parent has three times the weight of the next one. An unknown pixel is decided where the
+//! coverages of its parent and the eight parents around are all at most [`DECIDED`] of 255, or all within that of full.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 
-/// Coverage of 255 up to which a coarser neighbourhood decides that a pixel is not covered, and (from the other end) that it
-/// is (`thr_alpha` of Levin's implementation, which has 5).
+/// Maximum coverage of 255, and maximum distance from full coverage, of a coarser neighbourhood that decides a pixel
+/// (`thr_alpha` of Levin's implementation, which is 5).
 pub const DECIDED: u8 = 2;

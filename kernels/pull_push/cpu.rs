@@ -3,10 +3,10 @@
 use crate::recycled::Recycled;
 use rayon::prelude::*;
 
-/// Fills `samples` (row-major, `width` a row). In: colours multiplied by the weight, and the weight. Out: plain colours and
-/// weight 1. Needs a third of the samples' memory in addition.
+/// Fills `samples` (row-major, `width` a row). In: colours multiplied by their weight, and the weight. Out: plain
+/// colours and weight 1. Takes a third of the samples' memory in addition.
 ///
-/// Returns whether any weight is above 0; if none is, nothing changes.
+/// Returns whether any weight is above 0; else nothing changes.
 ///
 /// # Panics
 /// When the samples are not whole rows.
@@ -17,7 +17,7 @@ pub fn fill(samples: &mut [[f32; 4]], width: usize) -> bool {
     }
     assert_eq!(samples.len() % width, 0, "a plane is made of whole rows");
     samples.par_iter_mut().for_each(|sample| *sample = sample.map(|value| value / largest));
-    let mut pyramid: Vec<Level> = Vec::new();
+    let mut pyramid: Vec<PyramidLevel> = Vec::new();
     loop {
         let next = match pyramid.last() {
             Some(level) if level.samples.len() == 1 => break,
@@ -37,15 +37,14 @@ pub fn fill(samples: &mut [[f32; 4]], width: usize) -> bool {
     true
 }
 
-/// A pyramid level, at half the resolution of the one below.
-struct Level {
+struct PyramidLevel {
     samples: Recycled<Vec<[f32; 4]>>,
     width: usize,
 }
 
-fn pull(samples: &[[f32; 4]], width: usize) -> Level {
+fn pull(samples: &[[f32; 4]], width: usize) -> PyramidLevel {
     let (columns, rows) = (width.div_ceil(2), (samples.len() / width).div_ceil(2));
-    let mut level = Level { samples: Recycled::filled(columns * rows, [0.0; 4]), width: columns };
+    let mut level = PyramidLevel { samples: Recycled::filled(columns * rows, [0.0; 4]), width: columns };
     level.samples.par_chunks_mut(columns).zip(samples.par_chunks(2 * width)).for_each(|(row, below)| {
         for below in below.chunks(width) {
             for (sample, below) in row.iter_mut().zip(below.chunks(2)) {
@@ -62,8 +61,8 @@ fn pull(samples: &[[f32; 4]], width: usize) -> Level {
     level
 }
 
-/// Fills the missing weight of `samples` from `above`, which is filled already.
-fn push(samples: &mut [[f32; 4]], width: usize, above: &Level) {
+/// Fills the missing weight of `samples` from the level `above`, which is already filled.
+fn push(samples: &mut [[f32; 4]], width: usize, above: &PyramidLevel) {
     let rows = above.samples.len() / above.width;
     samples.par_chunks_mut(width).enumerate().for_each(|(y, row)| {
         let (near, far) = beside(y, rows);
@@ -83,8 +82,8 @@ fn push(samples: &mut [[f32; 4]], width: usize, above: &Level) {
     });
 }
 
-/// The sample of the level above that contains a sample, and its neighbour on the sample's side. Bilinear weights are 3/4
-/// and 1/4, because the centres are a quarter of a sample apart.
+/// The sample of the level above that contains a sample, and its neighbour on the sample's side. Bilinear weights are
+/// 3/4 and 1/4, because the centres are a quarter of a sample apart.
 fn beside(at: usize, above: usize) -> (usize, usize) {
     let first = at / 2;
     let second = if at.is_multiple_of(2) { first.saturating_sub(1) } else { (first + 1).min(above - 1) };
@@ -150,7 +149,7 @@ mod tests {
                 worst.1 = worst.1.max((value - samples[neighbour][0]).abs());
             }
         }
-        // The gradient goes over 0.2 across the hole, 0.005 a sample.
+        // Across the hole the gradient rises by 0.2, 0.005 a sample.
         assert!(worst.0 < 0.02, "{worst:?}");
         assert!(worst.1 < 0.01, "{worst:?}");
     }

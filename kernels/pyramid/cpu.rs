@@ -6,13 +6,13 @@ use crate::trimap::UNKNOWN;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rows of the finer level that one task halves.
+/// Rows of the finer level in one task.
 const ROWS: usize = 64;
 
-/// Writes each pixel of `halved`, mixed from the two by two of `plane` beneath it; at an odd border the last ones count twice.
+/// Writes each pixel of `halved`, mixed from two by two of `plane`; at an odd border the last pixels count twice.
 ///
 /// # Panics
-/// When `halved` has more or fewer pixels than half of the size.
+/// When `halved` has not half of the size.
 pub fn halve<T: Copy + Send + Sync>(
     plane: &[T],
     [width, height]: [usize; 2],
@@ -30,18 +30,18 @@ pub fn halve<T: Copy + Send + Sync>(
     });
 }
 
-/// The packed RGBA pixels of a level: stored, or halved from those of the next finer one as they are read, which costs less than
-/// storing and loading them where few are read.
+/// The packed RGBA pixels of a level: stored, or halved from the next finer level as they are read, which costs less
+/// than storing where few pixels are read.
 #[derive(Clone, Copy, Debug)]
 pub enum LevelPixels<'a> {
-    /// All of them, row after row.
+    /// All pixels, row after row.
     Stored(&'a [[u8; 4]]),
-    /// Those of the next finer level, row after row, and its width and height.
+    /// The pixels of the next finer level, row after row, with its width and height.
     Halved(&'a [[u8; 4]], [usize; 2]),
 }
 
 impl LevelPixels<'_> {
-    /// The pixels at `columns` of row `y` of a level of `width` pixels; `halved` is where they are put if they are not stored.
+    /// The pixels at `columns` of row `y` of a level of this width. `halved`: buffer of pixels that are not stored.
     ///
     /// # Panics
     /// When the level has no such pixels.
@@ -68,7 +68,7 @@ impl LevelPixels<'_> {
     /// Writes the half of a level of `size` to `half`.
     ///
     /// # Panics
-    /// When `half` has more or fewer pixels than half of the size.
+    /// When `half` has not half of the size.
     pub fn halve(&self, [width, height]: [usize; 2], half: &mut [[u8; 4]]) {
         let [half_width, half_height] = half_size([width, height]);
         assert_eq!(half.len(), half_width * half_height, "a pixel for each two by two");
@@ -87,7 +87,7 @@ impl LevelPixels<'_> {
     }
 }
 
-/// Writes each pixel of the row `halved`, mixed from the two by two of the two `rows` beneath it.
+/// Writes each pixel of the row `halved`, mixed from two by two of the two `rows`.
 pub fn halve_rows<T: Copy>([above, below]: [&[T]; 2], mix: impl Fn([T; 4]) -> T, halved: &mut [T]) {
     let ([above, last_above], [below, last_below]) = (split_odd(above), split_odd(below));
     for ((mixed, [a, b]), [c, d]) in halved.iter_mut().zip(above.as_chunks::<2>().0).zip(below.as_chunks::<2>().0) {
@@ -98,7 +98,7 @@ pub fn halve_rows<T: Copy>([above, below]: [&[T]; 2], mix: impl Fn([T; 4]) -> T,
     }
 }
 
-/// The pairs of a row, and what is left of it.
+/// The pairs of a row, and its odd last value.
 fn split_odd<T>(row: &[T]) -> [&[T]; 2] {
     let (pairs, last) = row.split_at(row.len() / 2 * 2);
     [pairs, last]
@@ -127,7 +127,7 @@ pub fn mean_coverage(four: [u8; 4]) -> u8 {
     ((sum + 2) / 4) as u8
 }
 
-/// The label of four pixels.
+/// The common label of four pixels, else unknown.
 #[must_use]
 #[inline]
 pub fn common_label([a, b, c, d]: [u8; 4]) -> u8 {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn pixels_that_are_halved_as_they_are_read_are_those_that_would_be_stored() {
+    fn pixels_halved_on_reading_match_stored_ones() {
         for size in [[1, 1], [2, 3], [7, 5], [150, 131]] {
             let pixels: Vec<[u8; 4]> =
                 (0..size[0] * size[1]).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()).collect();

@@ -1,11 +1,11 @@
-//! Lanczos resampling on the CPU, rows then columns: the reference of the GPU twin.
+//! Lanczos resampling on the CPU, rows, then columns: the GPU twin's reference.
 
 use rayon::prelude::*;
 
 use super::{Axis, Part};
 use crate::srgb::{encoded8_of_linear16, linear16_of_encoded8};
 
-/// `part` of `picture` (rows of `width` packed RGBA8 pixels) as `columns` × `rows` pixels.
+/// `part` of `picture` (rows of `width` packed RGBA8 pixels), resampled to `columns` × `rows` pixels.
 ///
 /// # Panics
 /// When the picture is not whole rows, or has no pixel.
@@ -45,13 +45,13 @@ pub fn resample(picture: &[u8], width: usize, part: Part, [columns, rows]: [usiz
     resampled
 }
 
-/// A sample in whole 65535ths: the filter's negative lobes may leave less than nothing or more than all.
+/// A sample in whole 65535ths, clamped: the filter's negative lobes can over- and undershoot.
 fn whole(sum: f32) -> u32 {
     (sum + 0.5).clamp(0.0, 65535.0) as u32
 }
 
-/// A straight sRGB pixel as premultiplied light, in 65535ths. `linear` is [`linear16_of_encoded8`], whose every access checks
-/// whether it is initialised.
+/// Converts a straight sRGB pixel to premultiplied light in 65535ths. `linear` is [`linear16_of_encoded8`], whose every
+/// access would check its initialisation.
 #[must_use]
 #[inline]
 pub fn premultiplied([red, green, blue, alpha]: [u8; 4], linear: &[u16; 256]) -> [u16; 4] {
@@ -59,7 +59,7 @@ pub fn premultiplied([red, green, blue, alpha]: [u8; 4], linear: &[u16; 256]) ->
     [light(red), light(green), light(blue), u16::from(alpha) * 257]
 }
 
-/// A pixel of premultiplied light, in 65535ths, as straight sRGB. `encoded` is [`encoded8_of_linear16`].
+/// Converts premultiplied light in 65535ths to straight sRGB. `encoded` is [`encoded8_of_linear16`].
 #[must_use]
 #[inline]
 pub fn straight([red, green, blue, alpha]: [u32; 4], encoded: &[u8; 65536]) -> [u8; 4] {
@@ -67,7 +67,7 @@ pub fn straight([red, green, blue, alpha]: [u32; 4], encoded: &[u8; 65536]) -> [
     if coverage == 0 {
         return [0; 4];
     }
-    // The filter's negative lobes may leave more colour than coverage: clamped to white.
+    // The filter's negative lobes can leave more colour than coverage: clamped to white.
     let value = |light: u32| encoded[((light * 65535 + alpha / 2) / alpha).min(65535) as usize];
     [value(red), value(green), value(blue), coverage]
 }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_size_gives_the_same_picture() {
+    fn an_equal_size_does_not_change_the_picture() {
         let picture: Vec<u8> = (0..7 * 5 * 4).map(|at| if at % 4 == 3 { 255 } else { (at * 37 % 256) as u8 }).collect();
         assert_eq!(whole_picture(&picture, 7, [7, 5]), picture);
     }

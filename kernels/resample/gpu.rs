@@ -173,7 +173,7 @@ impl Resample for CubeBackend {
     }
 }
 
-/// `part` of `picture` (u32 `[H, W]`, packed RGBA8) as u32 `[rows, columns]`, on its device.
+/// `part` of `picture` (u32 `[H, W]`, packed RGBA8), resampled to u32 `[rows, columns]`, on its device.
 #[must_use]
 pub fn resample(picture: Tensor<2, Int>, part: Part, rows: usize, columns: usize) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Resample>::resample(picture.into_dispatch(), part, rows, columns))

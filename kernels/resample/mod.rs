@@ -1,16 +1,16 @@
 //! Lanczos resampling in linear light with premultiplied alpha.
 //!
-//! Lanczos with three lobes (Duchon, "Lanczos Filtering in One and Two Dimensions", 1979), stretched by the factor
-//! when the picture shrinks. Two passes, along the rows, then along the columns: each output is the weighted mean of
-//! the inputs under it. Light adds up where it is linear, and colour counts by its coverage, so samples are decoded
-//! from sRGB and multiplied by alpha before the first pass; after the second they are divided and encoded. Between the
-//! passes samples are whole 65535ths of 0..=1, as `fast_image_resize` keeps them, which resamples pictures on the host.
+//! Lanczos with three lobes (Duchon, "Lanczos Filtering in One and Two Dimensions", 1979), stretched by the factor when
+//! the picture shrinks. Two passes, along the rows, then along the columns: each output is the weighted mean of its
+//! inputs. Light adds up where it is linear, and colour counts by its coverage, so samples are decoded from sRGB and
+//! multiplied by alpha before the first pass, and divided and encoded after the second. Between the passes samples are
+//! whole 65535ths of 0..=1, as in `fast_image_resize`, which resamples pictures on the host.
 //!
 //! Input and output: packed RGBA8, sRGB, straight alpha. A [`Part`] of the input, in fractional pixels, becomes the output;
 //! the filter also reads pixels around the part. Windows are clipped at the border of the picture and their weights are
 //! normalised to add up to 1. Colour under alpha 0 is 0. The twins differ by at most one step of 255.
 //!
-//! The CPU twin is the reference that the GPU twin is tested against.
+//! The CPU twin is the GPU twin's reference.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
@@ -22,29 +22,29 @@ pub const LOBES: f64 = 3.0;
 /// A part of a picture, in fractional pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// Where it begins.
+    /// First column.
     pub left: f64,
-    /// Where it begins.
+    /// First row.
     pub top: f64,
-    /// How wide it is, more than 0.
+    /// Columns, more than 0.
     pub width: f64,
-    /// How high it is, more than 0.
+    /// Rows, more than 0.
     pub height: f64,
 }
 
-/// Filter taps of each output along one axis, computed once and used by both twins.
+/// Filter taps of each output along one axis, used by both twins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Inputs under each output; shorter windows are padded with weight 0.
     pub taps: usize,
-    /// First input of each output; never less than that of the output before.
+    /// First input of each output, in ascending order.
     pub first: Vec<u32>,
     /// `taps` weights for each output, which add up to 1.
     pub weights: Vec<f32>,
 }
 
 impl Axis {
-    /// The plan for `to` outputs of `length` inputs from `start` on, of `from` inputs in all.
+    /// The taps of `to` outputs for `length` inputs from `start` on, of `from` inputs in all.
     ///
     /// # Panics
     /// When `from` or `to` is 0 or beyond 32 bits.
@@ -68,7 +68,7 @@ impl Axis {
         let taps = windows.iter().map(|(_, weights)| weights.len()).max().unwrap_or(0);
         let mut plan = Self { taps, first: Vec::with_capacity(to), weights: Vec::with_capacity(taps * to) };
         for (first, weights) in windows {
-            // Windows cut at the far border are shifted back, so that no padded tap reads beyond it.
+            // Windows cut at the far border are shifted back, so that no padding tap reads beyond it.
             let start = first.min(from.saturating_sub(taps));
             plan.first.push(u32::try_from(start).expect("pictures fit in 32 bits"));
             let before = std::iter::repeat_n(0.0, first - start);
@@ -78,7 +78,7 @@ impl Axis {
         plan
     }
 
-    /// The first input that any output needs, and how many there are from it on.
+    /// The first needed input, and the number of needed inputs.
     #[must_use]
     pub fn inputs(&self) -> (usize, usize) {
         let [first, last] = [self.first.first(), self.first.last()].map(|at| at.map_or(0, |&at| at as usize));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_size_changes_nothing() {
+    fn equal_lengths_change_nothing() {
         let axis = Axis::new(9, (0.0, 9.0), 9);
         for (output, weights) in axis.weights.chunks(axis.taps).enumerate() {
             let own = output - axis.first[output] as usize;

@@ -10,7 +10,7 @@ pub fn cells(covers: impl Fn(u32, u32) -> u8 + Sync, cells: &Cells) -> Vec<[f32;
     let [width, height] = cells.size();
     let squared = (cell * cell) as f32;
     let (columns, rows) = (width - 2 * border, height - 2 * border);
-    // Start and end, which may lie beyond the canvas, and the clamp to pixels with coverage of their own.
+    // Start and end, which may lie beyond the canvas, and the clamp to pixels inside the coverage's bounds.
     let axis = |low: usize| {
         let (first, end) = (i64::from(bounds[low]), i64::from(bounds[low + 2]));
         let clamped = move |at: i64| at.clamp(first, end - 1) as u32;
@@ -33,7 +33,7 @@ pub fn cells(covers: impl Fn(u32, u32) -> u8 + Sync, cells: &Cells) -> Vec<[f32;
     grid
 }
 
-/// The samples of a row of the canvas of `grid` (`width` cells a row): one a pixel, `None` when all are 0. `line` is scratch.
+/// The samples for a row of the canvas from `grid` (`width` cells a row); `None` when all are 0. `line` is scratch.
 pub fn row<'a>(
     (grid, width): (&[[f32; 1]], usize),
     Placement { cell, left, top }: Placement,
@@ -50,7 +50,6 @@ pub fn row<'a>(
     let share = at - above;
     let grid_row = |row: f32| {
         let start = row as usize * width;
-        // Zero outside of the grid.
         if row >= 0.0 && row < rows as f32 { &grid[start..start + width] } else { &[] }
     };
     let (first, second) = (grid_row(above), grid_row(above + 1.0));
@@ -70,7 +69,7 @@ pub fn row<'a>(
     for (x, sample) in samples.iter_mut().enumerate() {
         let at = start + x as f32 * step;
         *sample = if (0.0..end).contains(&at) {
-            // A cast instead of `floor`, which is a function call.
+            // A cast in place of `floor`, which is a function call.
             let left = at as u32;
             let share = at - left as f32;
             (1.0 - share) * line[left as usize] + share * line[left as usize + 1]

@@ -13,14 +13,14 @@ use crate::device::{empty_like, host_floats, host_tensor, host_words, launch_gri
 
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Squares {
-    // Of the coverage's plane.
+    // Length of a row of the coverage's plane.
     row: u32,
-    // Cells, with the border.
+    // Size in cells, with the border.
     columns: u32,
     rows: u32,
     border: u32,
     cell: u32,
-    // Where the first cell begins, where the extended coverage ends, and its own bounds.
+    // Start of the first cell, end of the extended coverage, and the coverage's bounds.
     left: i32,
     top: i32,
     right: i32,
@@ -29,7 +29,7 @@ struct Squares {
     last_column: i32,
     first_row: i32,
     last_row: i32,
-    // Bits below the coverage in a word.
+    // Position of the coverage in a word, in bits.
     shift: u32,
 }
 
@@ -77,7 +77,7 @@ struct Sampled {
     height: u32,
 }
 
-/// A cell, 0 outside of the grid.
+/// The value of a cell; 0 outside of the grid.
 #[cube]
 fn value(grid: &[f32], column: i32, row: i32, over: &Sampled) -> f32 {
     let mut value = f32::new(0.0);
@@ -97,7 +97,7 @@ fn samples_kernel(grid: &[f32], samples: &mut [f32], over: &Sampled) {
     let down = (f32::cast_from(y) + 0.5 - over.top) / over.cell - 0.5;
     let above = f32::floor(down);
     let share = down - above;
-    // Counted from one cell before the first.
+    // From one cell before the first.
     let step = f32::new(1.0) / over.cell;
     let across = (f32::new(0.5) - over.left) / over.cell + 0.5 + f32::cast_from(x) * step;
     let mut sample = f32::new(0.0);

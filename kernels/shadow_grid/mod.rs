@@ -6,8 +6,8 @@
 //! grid(column, row) = Σ coverage / (255 k²)       over the pixels of the cell
 //! ```
 //!
-//! Coverage counts inside of its bounds; beyond them it is 0, except for an [extension](Cells::extension), where it is that of
-//! the nearest pixel inside. A border of empty cells lies around the grid, for the blur. Sampled, the grid is 0 outside.
+//! Coverage outside of its bounds is 0, except in an [extension](Cells::extension), where the nearest pixel inside
+//! counts. A border of empty cells around the grid makes room for the blur. Samples outside of the grid are 0.
 //!
 //! Coverage: 0..=255. Grid and samples: f32 in 0..=1. The twins differ by rounding, at most 1e-5.
 
@@ -18,11 +18,11 @@ pub mod gpu;
 /// The cells of a grid, in pixels of the canvas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// Left, upper, right and lower bound of the coverage; the last two are exclusive. Not empty.
+    /// Left, upper, right and lower bound of the coverage; right and lower are exclusive. Not empty.
     pub bounds: [u32; 4],
-    /// Pixels by which it continues beyond them.
+    /// Pixels by which the coverage continues beyond its bounds.
     pub extension: [u32; 4],
-    /// Pixels on a side of a cell.
+    /// Side of a cell in pixels.
     pub cell: usize,
     /// Empty cells on each side of the grid.
     pub border: usize,
@@ -38,20 +38,20 @@ impl Cells {
         })
     }
 
-    /// The pixel with which the first column begins, or the first row: without the border, it may lie beyond the canvas.
+    /// First pixel of the first column and of the first row. Without the border it may lie outside of the canvas.
     #[must_use]
     pub fn start(&self) -> [i64; 2] {
         [0, 1].map(|low| i64::from(self.bounds[low]) - i64::from(self.extension[low]))
     }
 }
 
-/// Where a grid lies on the canvas.
+/// Position of a grid on the canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
-    /// Pixels on a side of a cell.
+    /// Side of a cell in pixels.
     pub cell: f32,
-    /// Position of the grid's corner, with its border, on the canvas.
+    /// Left edge of the grid, with its border, on the canvas.
     pub left: f32,
-    /// The same, downwards.
+    /// Upper edge of the grid, with its border, on the canvas.
     pub top: f32,
 }

@@ -18,15 +18,15 @@ pub struct Past<'a> {
     pub grid: (usize, usize),
     /// Motion to the right and down, in cells.
     pub flow: [&'a [f32]; 2],
-    /// Weight of the past, 0 to 1.
+    /// Weight of the previous matte, 0 to 1.
     pub share: &'a [f32],
 }
 
 impl Past<'_> {
-    /// Fills in the expected `coverage` and its `weight`, 0 to 255, where `labels` are unknown; the rest stays.
+    /// Writes the expected `coverage` and its `weight`, 0 to 255, where `labels` are unknown.
     ///
     /// # Panics
-    /// When a plane has another size.
+    /// When the sizes of the planes differ.
     pub fn warp(&self, labels: &[u8], coverage: &mut [u8], weight: &mut [u8]) {
         let Self { matte, size, grid, flow, share } = *self;
         let warp = Warp {
@@ -44,7 +44,6 @@ impl Past<'_> {
     }
 }
 
-/// Width and height of a cell in pixels.
 pub(super) fn cell(size: (usize, usize), grid: (usize, usize)) -> [f32; 2] {
     [size.0 as f32 / grid.0 as f32, size.1 as f32 / grid.1 as f32]
 }
@@ -56,7 +55,6 @@ struct Warp<'a> {
     cell: [f32; 2],
 }
 
-/// Warps the unknown pixels of row `y`.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn warp_row(warp: &Warp<'_>, y: usize, labels: &[u8], coverage: &mut [u8], weight: &mut [u8]) {
     let Warp { matte, flow: [right, down], share, cell } = warp;
@@ -69,13 +67,13 @@ fn warp_row(warp: &Warp<'_>, y: usize, labels: &[u8], coverage: &mut [u8], weigh
     }
 }
 
-/// `start`, in 0..=1, moved towards the `expected` coverage by its `weight`.
+/// Moves `start`, in 0..=1, towards the `expected` coverage by its `weight`.
 #[must_use]
 pub fn toward(start: f32, expected: u8, weight: u8) -> f32 {
     start + (f32::from(expected) / 255.0 - start) * (f32::from(weight) / 255.0)
 }
 
-/// The `solved` coverage, moved towards the `expected` one by its `weight`: less the further they are apart.
+/// Moves the `solved` coverage towards the `expected` one by its `weight`, less with a larger difference.
 #[must_use]
 pub fn blended(solved: u8, expected: u8, weight: u8) -> u8 {
     let near = UNRELATED.saturating_sub(solved.abs_diff(expected));
@@ -90,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_matte_that_moves_by_a_cell_arrives_there_and_known_pixels_stay() {
-        // Two pixels to a cell; everything was one cell to the left.
+        // Two pixels a cell; the previous frame was one cell further left.
         let (size, grid) = ((8, 2), (4, 1));
         let matte = [0, 0, 100, 100, 100, 200, 200, 200].repeat(2);
         let past = Past { matte: &matte, size, grid, flow: [&[-1.0; 4], &[0.0; 4]], share: &[1.0; 4] };
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_near_is_blended() {
+    fn only_similar_coverage_is_blended() {
         assert_eq!([blended(100, 110, 255), blended(100, 100 + UNRELATED, 255), blended(10, 20, 0)], [109, 100, 10]);
     }
 

@@ -1,6 +1,6 @@
 //! The temporal prior on the GPU: one work item for each pixel.
 //!
-//! A prior is a plane of words: the expected coverage in the low byte, its weight in the next.
+//! A prior is a plane of words: the expected coverage in the low byte, its weight in the next one.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -18,7 +18,7 @@ use crate::device::{
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 use crate::trimap::UNKNOWN;
 
-/// Pixels beyond the border from which on a position is as good as any further out: those of the cubic, and more.
+/// Distance beyond the border, in pixels, from which all positions are equivalent: at least the reach of the cubic.
 const OUTSIDE: f32 = 4.0;
 
 /// Catmull-Rom weights of the four values around a position.
@@ -42,7 +42,7 @@ fn catmull_rom(t: f32) -> Weights {
     }
 }
 
-/// The index on an axis of `length` pixels nearest to `at + step - 1`.
+/// The valid index nearest to `at + step - 1` on an axis of `length` pixels.
 #[cube]
 fn clamped(at: i32, step: i32, length: u32) -> u32 {
     u32::cast_from(min(max(at + step - 1, 0i32), i32::cast_from(length) - 1))
@@ -59,10 +59,10 @@ fn along(matte: &[u32], left: i32, y: u32, weights: &Weights, width: u32) -> f32
     before * weights.before + near * weights.near + next * weights.next + after * weights.after
 }
 
-/// The value of `matte` at a position in pixels from the centre of the first.
+/// The value of `matte` at a position in pixels from the centre of the first pixel.
 #[cube]
 fn cubic(matte: &[u32], x: f32, y: f32, width: u32, height: u32) -> f32 {
-    // Beyond the border all values are those of the border.
+    // Beyond the border all values are the border's.
     let x = min(max(x, f32::new(0.0 - OUTSIDE)), f32::cast_from(width) + OUTSIDE);
     let y = min(max(y, f32::new(0.0 - OUTSIDE)), f32::cast_from(height) + OUTSIDE);
     let left = f32::floor(x);
@@ -77,7 +77,6 @@ fn cubic(matte: &[u32], x: f32, y: f32, width: u32, height: u32) -> f32 {
         + along(matte, left, clamped(top, 3i32, height), &across, width) * down.after
 }
 
-/// A value rounded to a byte.
 #[cube]
 fn rounded(value: f32) -> u32 {
     u32::cast_from(min(max(value + 0.5, f32::new(0.0)), f32::new(255.0)))
@@ -273,9 +272,9 @@ impl TemporalPrior for CubeBackend {
     }
 }
 
-/// The prior of a frame with these `labels` (u32 `[H, W]`): the previous frame's `matte` (u32 `[H, W]`), moved by `flow` (to the
-/// right and down) with the weight `share` (each f32 `[rows, columns]`). On their device: u32 `[H, W]`, coverage in the low byte
-/// and weight in the next.
+/// The prior of a frame with these `labels` (u32 `[H, W]`): the previous frame's `matte` (u32 `[H, W]`), moved by
+/// `flow` (to the right and down) with the weight `share` (each f32 `[rows, columns]`). On their device: u32 `[H, W]`,
+/// coverage in the low byte and weight in the next one.
 #[must_use]
 pub fn warp(matte: Tensor<2, Int>, flow: [Tensor<2>; 2], share: Tensor<2>, labels: Tensor<2, Int>) -> Tensor<2, Int> {
     let ([right, down], share) = (flow.map(Tensor::into_dispatch), share.into_dispatch());
@@ -283,13 +282,13 @@ pub fn warp(matte: Tensor<2, Int>, flow: [Tensor<2>; 2], share: Tensor<2>, label
     Tensor::from_dispatch(<Dispatch as TemporalPrior>::warp(matte, right, down, share, labels))
 }
 
-/// `start` (f32 `[H, W]`) moved towards a `prior` made by [`warp`], on their device.
+/// Moves `start` (f32 `[H, W]`) towards a `prior` from [`warp`], on their device.
 #[must_use]
 pub fn toward(start: Tensor<2>, prior: Tensor<2, Int>) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as TemporalPrior>::toward(start.into_dispatch(), prior.into_dispatch()))
 }
 
-/// The `solved` coverage (u32 `[H, W]`) blended with a `prior` made by [`warp`], on their device.
+/// Blends the `solved` coverage (u32 `[H, W]`) with a `prior` from [`warp`], on their device.
 #[must_use]
 pub fn blended(solved: Tensor<2, Int>, prior: Tensor<2, Int>) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as TemporalPrior>::blended(solved.into_dispatch(), prior.into_dispatch()))

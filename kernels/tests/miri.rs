@@ -4,8 +4,8 @@
 //! cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
 //! ```
 //!
-//! Under Miri the strips of a plane are processed sequentially, and inverted residuals go through memory a strip at a time
-//! from a kilobyte on; otherwise the code is that of production. Without Miri these are ordinary tests.
+//! Under Miri the strips of a plane are processed sequentially, and inverted residuals go through memory a strip at a
+//! time from a kilobyte on; all other code is that of production. Without Miri these are ordinary tests.
 
 use backdrop_kernels::conv::{
     Activation, Cascade, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Layer, Plane, Residual, Separable,
@@ -47,7 +47,7 @@ impl Weights {
         Dense::new(Isa::Portable, size, stride, channels, outputs, self.filter(), Activation::Linear)
     }
 
-    /// The definition: each output of each pixel. An output of a `depthwise` convolution reads its own channel alone.
+    /// The definition: each output of each pixel. In a `depthwise` convolution an output reads its own channel alone.
     fn convolved(&self, input: &Plane, size: usize, stride: usize, depthwise: bool) -> Vec<f32> {
         let (Shape { height, width, channels, .. }, pixels) = (input.shape(), input.to_packed());
         let mut results = Vec::new();
@@ -85,7 +85,7 @@ fn miri_dense_matches_the_definition_at_every_border() {
     let mut values = Values(1);
     for (height, width) in [(1, 1), (1, 5), (4, 3)] {
         for (size, stride) in [(1, 1), (3, 1), (3, 2)] {
-            // One vector, in part, whole, and two of them.
+            // One vector in part, one whole, and two.
             for channels in [[3, 2], [2, 4], [1, 7]] {
                 let weights = values.weights(channels[0] * channels[1] * size * size, channels[1]);
                 let input = values.plane(height, width, channels[0], size / 2);
@@ -139,7 +139,7 @@ fn miri_depthwise_matches_the_definition_at_every_border() {
 #[test]
 fn miri_inverted_residuals_match_their_convolutions_stored_and_in_strips() {
     let mut values = Values(4);
-    // Larger than the bound for whole planes: a kilobyte under Miri, two megabytes otherwise.
+    // Above the bound for whole planes: a kilobyte under Miri, two megabytes otherwise.
     let large = if cfg!(miri) { (9, 7, 8) } else { (66, 64, 128) };
     for ((height, width, wide), size) in [((3, 2, 6), 3), (large, 3), (large, 5)] {
         let expand = values.weights(2 * wide, wide);
@@ -149,7 +149,7 @@ fn miri_inverted_residuals_match_their_convolutions_stored_and_in_strips() {
         let stored = Plane::from_packed(Shape::new(height, width, wide, 0), &expand.convolved(&input, 1, 1, false));
         let deep = Plane::from_packed(stored.shape(), &depthwise.convolved(&stored, size, 1, true));
         let sums = project.convolved(&deep, 1, 1, false).into_iter().zip(input.to_packed());
-        // The sums grow with the channels, and so does the rounding error.
+        // The rounding error of the sums grows with the channels.
         let scale = 1.0 / wide as f32;
         let expected: Vec<f32> = sums.map(|(sum, residual)| (sum + residual) * scale).collect();
         let filter = depthwise.filter();

@@ -1,4 +1,4 @@
-//! Compares every GPU twin with its CPU twin, at sizes that break kernels, on any available adapter.
+//! Compares every GPU twin with its CPU twin on any available adapter, at critical sizes.
 //!
 //! Without an adapter the test is skipped with a notice; with `BACKDROP_TEST_DEVICE=gpu` in the environment it fails.
 //! A software adapter (Mesa's lavapipe) is enough: results are tested, not speed.
@@ -7,7 +7,7 @@
 use backdrop_kernels::parity::{Scene, compare, kernels};
 use burn::tensor::{Device, DeviceKind};
 
-/// One pixel; a row; a column; odd; a multiple of the workgroup; just past one; wide; tall.
+/// One pixel; a row; a column; odd; a multiple of the workgroup; just above a multiple; wide; tall.
 const SIZES: [(usize, usize); 8] = [(1, 1), (97, 1), (1, 83), (33, 65), (64, 48), (81, 49), (4096, 19), (17, 4096)];
 
 fn device() -> Option<Device> {

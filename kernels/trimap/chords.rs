@@ -1,40 +1,40 @@
 //! Decomposes an elliptical structuring element into chords, for fast minimum and maximum filters.
 //!
 //! Urbach and Wilkinson, "Efficient 2-D Grayscale Morphological Transformations With Arbitrary Flat Structuring
-//! Elements", IEEE Trans. Image Processing 2008: a flat structuring element is a stack of chords, and the extremes over a
-//! chord are those over shorter windows that cover it. Three windows of `h` cells to either side of their middles make
-//! one of `3 h + 1`, so windows of 1, 3, 9, 27, … cells are enough for chords of any length, three for each:
+//! Elements", IEEE Trans. Image Processing 2008: a flat structuring element is a stack of chords, and the extremes over
+//! a chord are those over shorter windows that cover it. Three windows with `h` cells to either side of their middles
+//! cover one with `3 h + 1`, so windows of 1, 3, 9, 27, … cells are enough for any chord:
 //!
 //! ```text
 //! extremes over x - w ..= x + w = extremes of the windows around x - s, x and x + s,   s = w - h,   h ≤ w ≤ 3 h + 1
 //! ```
 //!
-//! Their middles lie at most `2 h + 1` cells apart, so they cover the chord without gaps. A middle outside the grid is
-//! clamped to the grid's border, which brings the middles closer and reaches no further.
+//! Their middles are at most `2 h + 1` cells apart, so they cover the chord without gaps. A middle outside the grid is
+//! clamped to the border, which moves it closer and reaches no further.
 
-/// The longest radius, in cells; a longer one counts as this. On a grid of 384 cells over 16 pixels it is the 1.5 pixels of
-/// the trimap; the band over fewer pixels is thinner.
+/// The largest radius in cells; larger ones are limited to it. On a grid of 384 cells over 16 pixels it is the trimap's
+/// 1.5 pixels; the band over fewer pixels is thinner.
 pub const MAX_RADIUS: f32 = 36.0;
 
 /// The chords of an ellipse, for one grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chords {
-    /// Whether the chords are vertical: they run along the longer axis, so that there are fewer of them.
+    /// Whether the chords are vertical: they run along the longer axis, so that there are fewer.
     pub down: bool,
-    /// Cells to either side of the middle of a window, for each level of windows: 0, 1, 4, 13, …
+    /// Cells to either side of a window's middle, for each level of windows: 0, 1, 4, 13, …
     pub half_widths: Vec<usize>,
-    /// From the outermost to the one through the centre, which have windows of rising levels.
+    /// From the outermost chord to the central one, with ascending levels of windows.
     pub chords: Vec<Chord>,
 }
 
 /// One chord, and its mirror image on the other side of the centre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chord {
-    /// The level of the windows that cover it.
+    /// The level of the covering windows.
     pub level: usize,
-    /// Lines (columns if the chords run down) from the ellipse's centre.
+    /// Distance in lines (columns if the chords run down) from the ellipse's centre.
     pub distance: usize,
-    /// Cells between the middles of the three windows that cover it; 0 when they are the same.
+    /// Cells between the middles of the three covering windows; 0 when the windows coincide.
     pub shift: usize,
 }
 
@@ -47,8 +47,7 @@ impl Chords {
         let reach = [0, 1].map(|axis| (radii[axis] as usize).min(cells[axis].saturating_sub(1)));
         let down = reach[1] > reach[0];
         let [along, across] = if down { [1, 0] } else { [0, 1] };
-        // (w / a)² + (d / b)² ≤ 1 without the quotients. In f64 it is as exact as the radii, so a circle's cells are
-        // those with w² + d² ≤ r².
+        // (w / a)² + (d / b)² ≤ 1 without quotients. In f64 it is as exact as the radii: for a circle, w² + d² ≤ r².
         let [long, short] = [along, across].map(|axis| radii[axis] * radii[axis]);
         let inside = |half_width: usize, distance: usize| {
             let [half_width, distance] = [half_width, distance].map(|cells| (cells * cells) as f64);
@@ -89,7 +88,6 @@ mod tests {
         cells
     }
 
-    /// The offsets for which `inside` holds.
     fn all(reach: i64, inside: impl Fn(i64, i64) -> bool) -> Vec<[i64; 2]> {
         let places = (-reach..=reach).flat_map(|x| (-reach..=reach).map(move |y| [x, y]));
         places.filter(|&[x, y]| inside(x, y)).collect()

@@ -5,10 +5,8 @@ use crate::mask_upsample::cpu::Upsampled;
 use crate::recycled::Recycled;
 use rayon::prelude::*;
 
-/// Rows that one task labels.
 const ROWS: usize = 32;
 
-/// A value for each cell of a grid.
 type Plane = Recycled<Vec<f32>>;
 
 /// Lowest and highest value of `values` (`rows` by `columns`) over the ellipse around each cell.
@@ -26,13 +24,13 @@ pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params
     }
 }
 
-/// The opening of `values` (`rows` by `columns`) by a disc: the highest of the lowest values within `radius` cells.
+/// The opening of `values` (`rows` by `columns`) by a disc of `radius` cells.
 #[must_use]
 pub fn opened(values: &[f32], (columns, rows): (usize, usize), radius: f32) -> Plane {
     if values.is_empty() {
         return Plane::copy_of(values);
     }
-    // The chords of a disc are the same along rows and columns.
+    // The chords of a disc are equal along rows and columns.
     let chords = Chords::new([radius; 2], [columns, rows]);
     let (length, lines) =
         if chords.down { (rows, transposed(values, columns)) } else { (columns, Plane::copy_of(values)) };
@@ -40,7 +38,7 @@ pub fn opened(values: &[f32], (columns, rows): (usize, usize), radius: f32) -> P
     if chords.down { transposed(&opened, rows) } else { opened }
 }
 
-/// The extreme that `pick` chooses (minimum or maximum) over the chords along the lines of `values`, each of `length` cells.
+/// The extreme by `pick` (minimum or maximum) over the chords along the lines of `values`, each of `length` cells.
 fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32) -> f32 + Sync) -> Plane {
     let lines = values.len() / length;
     let mut picked = Plane::copy_of(values);
@@ -71,8 +69,7 @@ fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32)
     picked
 }
 
-/// Updates each cell of `picked` with the extreme of itself and three cells of `line`: the one at its index, and those `shift`
-/// before and after it, clamped to the line.
+/// Updates each cell of `picked` with three cells of `line`: at its index, and `shift` before and after it (clamped).
 fn pick_three(picked: &mut [f32], line: &[f32], shift: usize, pick: impl Fn(f32, f32) -> f32) {
     let pick_each = |picked: &mut [f32], from: &[f32]| {
         picked.iter_mut().zip(from).for_each(|(picked, &value)| *picked = pick(*picked, value));
@@ -89,7 +86,6 @@ fn pick_three(picked: &mut [f32], line: &[f32], shift: usize, pick: impl Fn(f32,
     pick_one(&mut picked[length - shift..], line[length - 1]);
 }
 
-/// The columns of `values` (`columns` a row) as rows.
 fn transposed(values: &[f32], columns: usize) -> Plane {
     let rows = values.len() / columns;
     let mut transposed = Plane::for_overwrite(values.len());
@@ -99,12 +95,12 @@ fn transposed(values: &[f32], columns: usize) -> Plane {
     transposed
 }
 
-/// The labels of a picture, row by row: its extremes stretched over it.
+/// Computes the labels of a picture row by row, from the upsampled extremes.
 #[derive(Debug)]
 pub struct Labeller<'a> {
     /// The lowest value around each pixel.
     pub low: Upsampled<'a>,
-    /// The highest.
+    /// The highest value around each pixel.
     pub high: Upsampled<'a>,
     /// The thresholds.
     pub params: Params,
@@ -129,7 +125,7 @@ impl Labeller<'_> {
         }
     }
 
-    /// Fills `labels` with those of row `y`.
+    /// Writes the labels of row `y`.
     pub fn row(&self, y: usize, cells: &mut Cells, labels: &mut [u8]) {
         let Cells { low, high, classes } = cells;
         self.low.mix_rows(y, low);
@@ -137,7 +133,7 @@ impl Labeller<'_> {
         classes.clear();
         classes.extend(low.iter().zip(&*high).map(|(&low, &high)| self.class(low, high)));
         for (span, first, second) in self.low.spans() {
-            // Between two cells of one class a bilinear value cannot leave it.
+            // A bilinear value between two cells of one class stays in the class.
             if classes[first] == classes[second] {
                 labels[span].fill(classes[first]);
             } else {
@@ -149,7 +145,7 @@ impl Labeller<'_> {
     }
 }
 
-/// Fills `labels` (`width` a row) from the extremes, both stretched over the picture.
+/// Fills `labels` (`width` a row).
 pub fn label(labeller: &Labeller<'_>, labels: &mut [u8], width: usize) {
     labels.par_chunks_mut(width * ROWS).enumerate().for_each_init(Recycled::<Cells>::take, |cells, (chunk, rows)| {
         for (row, labels) in rows.chunks_mut(width).enumerate() {
@@ -170,7 +166,6 @@ mod tests {
         ((0..columns * rows).map(|at| if inside(at) { 1.0 } else { 0.0 }).collect(), columns, rows)
     }
 
-    /// The definition, cell by cell.
     fn by_search(values: &[f32], (columns, rows): (usize, usize), [across, down]: [f32; 2]) -> (Vec<f32>, Vec<f32>) {
         let [a, b] = [across, down].map(|radius| f64::from(radius.min(MAX_RADIUS)));
         let extreme = |at: usize| {
@@ -198,7 +193,7 @@ mod tests {
         for (values, grid) in [(values.clone(), (30, 20)), (transposed(&values, 30).to_vec(), (20, 30))] {
             let opened = opened(&values, grid, 2.0);
             let kept = opened.iter().filter(|&&value| value == 0.8).count();
-            // The disc rounds each corner by three cells.
+            // The disc cuts three cells off each corner.
             assert!((9 * 9 - 12..=9 * 9).contains(&kept), "{kept}");
             assert!(opened.iter().zip(&values).all(|(opened, value)| opened <= value));
         }
@@ -244,7 +239,7 @@ mod tests {
                 one.min(other)
             };
             let _ = along(&values, grid, &chords, counted);
-            // Three for each chord, and for each of the three levels of wider windows.
+            // Three for each chord and for each of the three levels of wider windows.
             let most = 3.0 * (2.0 * across.min(down).min(MAX_RADIUS) + 1.0 + 3.0);
             let reads = reads.into_inner() as f32 / values.len() as f32;
             assert!(reads <= most, "{across} by {down}: {reads} for each cell, not {most}");
@@ -265,7 +260,7 @@ mod tests {
             let Labeller { low, high, .. } = labeller;
             for (at, &label) in labels.iter().enumerate() {
                 let (low, high) = (low.at(at % width, at / width), high.at(at % width, at / width));
-                // Within rounding of a threshold either label is right.
+                // Within rounding of a threshold both labels are right.
                 match label {
                     FOREGROUND => assert!(low >= 0.9 - 1e-5),
                     BACKGROUND => assert!(high <= 0.1 + 1e-5),

@@ -1,7 +1,6 @@
-//! Trimaps on the GPU: two kernels for the minimum and maximum filters on the grid, one for the labels.
+//! Trimaps on the GPU: two kernels for the minimum and maximum filters on the grid, and one for the labels.
 //!
-//! The filters run over windows along the lines, then over the chords that the windows cover. Labels are u32 here, because a
-//! GPU has no smaller word.
+//! The filters run over windows along the lines, then over the chords that the windows cover. Labels are u32.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -17,20 +16,19 @@ use crate::device::{empty_like, everywhere, host_floats, host_int_tensor, launch
 use crate::mask_upsample::cpu::Upsampled;
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 
-/// Layout of the chords' lines on the grid.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Lines {
     columns: u32,
     rows: u32,
-    // Cells of a line, and values from one to the next.
+    // Cells of a line, and step from cell to cell.
     length: u32,
     step: u32,
-    // Lines, and values from one to the next.
+    // Number of lines, and step from line to line.
     lines: u32,
     stride: u32,
 }
 
-/// Lowest and highest value of the windows of each level around each cell: `levels` planes, one after the other.
+/// Lowest and highest value of the windows of each level around each cell: `levels` consecutive planes.
 #[cube(launch)]
 fn windows_kernel(mask: &[f32], half_widths: &[u32], low: &mut [f32], high: &mut [f32], over: &Lines, levels: u32) {
     let x = ABSOLUTE_POS_X;
@@ -46,7 +44,7 @@ fn windows_kernel(mask: &[f32], half_widths: &[u32], low: &mut [f32], high: &mut
     for level in 0..levels {
         let half_width = half_widths[level as usize];
         for distance in 0..half_width + 1 {
-            // Indices outside the grid are clamped to its border, which is in the window then.
+            // Indices outside the grid are clamped to its border, which is then in the window.
             let before = place - min(place, distance);
             let after = min(place + distance, over.length - 1);
             let one = mask[(line + before * over.step) as usize];
@@ -71,7 +69,7 @@ fn extremes_kernel(
     high: &mut [f32],
     over: &Lines,
     count: u32,
-    // 1, or 0 for a plane that is one value everywhere.
+    // 1, or 0 for a plane of a single value.
     raised_step: u32,
 ) {
     let x = ABSOLUTE_POS_X;
@@ -82,7 +80,7 @@ fn extremes_kernel(
     let at = y * over.columns + x;
     let place = at / over.step % over.length;
     let line = at / over.stride % over.lines;
-    // The windows of the first level are the cells themselves.
+    // The windows of the first level are single cells.
     let mut lowest = low_windows[at as usize];
     let mut highest = high_windows[at as usize];
     for chord in 0..count {
@@ -234,9 +232,9 @@ impl Trimap for CubeBackend {
     }
 }
 
-/// The trimap of a picture of `width` × `height` from its `mask` (f32 `[rows, columns]`): u32 `[height, width]`, on
-/// the mask's device. The highest value around a cell counts as at least `raised` (the same shape, or `[1, 1]`): background
-/// where that is above the threshold is unknown.
+/// The trimap of a picture of `width` × `height` from its `mask` (f32 `[rows, columns]`): u32 `[height, width]`, on the
+/// mask's device. The highest value around a cell counts as at least `raised` (the mask's shape, or `[1, 1]`): where
+/// that exceeds the threshold, background becomes unknown.
 #[must_use]
 pub fn trimap(mask: Tensor<2>, raised: Tensor<2>, height: usize, width: usize, params: Params) -> Tensor<2, Int> {
     let (mask, raised) = (mask.into_dispatch(), raised.into_dispatch());

@@ -6,16 +6,15 @@
 //! ```
 //!
 //! A pixel is foreground where `low`, read bilinearly at its centre, is at least [`Params::foreground`], background
-//! where `high` is at most [`Params::background`], else unknown. So the band is `rx` or `ry` cells to either side of a sharp
-//! edge, as wide as the ramp of a soft one, and empty over flat interiors. The radii are in cells of the grid because
-//! that is the resolution at which the network places edges; the band scales with the picture.
+//! where `high` is at most [`Params::background`], else unknown. So the band is `rx` or `ry` cells to either side of a
+//! sharp edge, as wide as the ramp of a soft edge, and empty over flat interiors. The radii are in cells of the grid,
+//! the resolution at which the network places edges; the band scales with the picture.
 //!
-//! The ellipse is taken chord by chord ([`Chords`]), and of each chord three cells, however long it is. So at most 228 cells are
-//! read for a cell, and 14 for the usual radii of two cells, instead of all in the ellipse. No radius is longer than
-//! [`MAX_RADIUS`].
+//! The ellipse is processed by chords ([`Chords`]), with three reads for any chord: at most 228 for a cell, and 14 for
+//! the usual radii of two cells. Radii are limited to [`MAX_RADIUS`].
 //!
-//! Input: f32 `[rows, columns]` in 0..=1. Output: u8 `[height, width]`, 0, 128 or 255. Border rule: the ellipse is
-//! clipped at the border of the grid.
+//! Input: f32 `[rows, columns]` in 0..=1. Output: u8 `[height, width]`: 0, 128, 255. Ellipses are clipped at the
+//! border.
 
 mod chords;
 pub mod cpu;
@@ -36,8 +35,8 @@ pub const FOREGROUND: u8 = 255;
 pub struct Params {
     /// Radii of the ellipse across and down, in cells, up to [`MAX_RADIUS`].
     pub radii: [f32; 2],
-    /// Least mask value over the whole ellipse for foreground.
+    /// Minimum mask value over the whole ellipse for foreground.
     pub foreground: f32,
-    /// Greatest mask value over the whole ellipse for background.
+    /// Maximum mask value over the whole ellipse for background.
     pub background: f32,
 }

@@ -1,4 +1,4 @@
-//! Face alignment: warps a face upright into the 256×256 crop that the restoration network takes.
+//! Face alignment: warps a face upright into the 256×256 crop of the restoration network.
 
 use super::Similarity;
 use crate::image::{Face, Frame};
@@ -8,11 +8,10 @@ use rayon::prelude::*;
 /// Landmarks of an aligned face: eyes, nose, corners of the mouth, left before right.
 const TEMPLATE: [[f32; 2]; 5] = [[100.0, 112.0], [156.0, 112.0], [128.0, 142.0], [106.0, 170.0], [150.0, 170.0]];
 
-/// Most samples along each axis of a pixel that covers several of the other grid: a face as large as the largest
-/// picture shrinks sixteenfold.
+/// Maximum samples along each axis of a crop's pixel: a face as large as the largest picture shrinks sixteenfold.
 const MAX_SAMPLES: usize = 16;
 
-/// Grey behind translucent pixels, the same as for the face detector.
+/// Grey behind translucent pixels, as in the face detector.
 const BACKGROUND: f32 = 0.5;
 
 /// The transform from a picture to the aligned crop of a face in it; `None` for degenerate landmarks.
@@ -21,8 +20,8 @@ pub fn to_template(face: &Face) -> Option<Similarity> {
     Similarity::between(&face.landmarks, &TEMPLATE)
 }
 
-/// The aligned face, warped by `to_crop`. Where the crop is coarser than the picture, each of its pixels is a mean over
-/// its area; beyond the border the picture is replicated.
+/// The aligned face, warped by `to_crop`. Where the crop is coarser than the picture, each pixel is a mean over its
+/// area. Outside the picture the border is repeated.
 #[must_use]
 pub fn aligned(frame: &Frame, to_crop: &Similarity) -> FaceCrop {
     let back = to_crop.inverse();
@@ -36,13 +35,12 @@ pub fn aligned(frame: &Frame, to_crop: &Similarity) -> FaceCrop {
     FaceCrop(crop)
 }
 
-/// Sample positions within a pixel, relative to its centre, for reading a grid that is `finer` times finer.
+/// Sample positions within a pixel, relative to its centre, on a grid that is `finer` times finer.
 pub(super) fn offsets(finer: f64) -> Vec<f64> {
     let samples = (finer.ceil() as usize).clamp(1, MAX_SAMPLES);
     (0..samples).map(|sample| (sample as f64 + 0.5) / samples as f64 - 0.5).collect()
 }
 
-/// The mean of `read` over the pixel around `centre`.
 pub(super) fn mean(offsets: &[f64], centre: [f64; 2], read: impl Fn([f64; 2]) -> [f32; 3]) -> [f32; 3] {
     let mut sum = [0.0; 3];
     for down in offsets {
@@ -55,8 +53,7 @@ pub(super) fn mean(offsets: &[f64], centre: [f64; 2], read: impl Fn([f64; 2]) ->
     sum.map(|sum| sum / count)
 }
 
-/// The four pixels around a point and their bilinear weights, on a grid of `columns` by `rows` whose first pixel's
-/// centre is at one half.
+/// The four pixels around a point, with bilinear weights. The first pixel's centre is at one half.
 pub(super) fn around([x, y]: [f64; 2], columns: usize, rows: usize) -> [([usize; 2], f32); 4] {
     let axis = |at: f64, side: usize| {
         let last = side.saturating_sub(1);
@@ -97,8 +94,7 @@ pub(super) mod tests {
         Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
     }
 
-    /// An upright face whose aligned crop is `scale` times as large as its region, with the region's corner at `left`,
-    /// `top`.
+    /// An upright face whose aligned crop has `scale` times the size of its region, which begins at `left`, `top`.
     pub(in super::super) fn face(left: f32, top: f32, scale: f32) -> Face {
         let at = |x: f32, y: f32| [left + x / scale, top + y / scale];
         Face {

@@ -7,7 +7,7 @@
 //! residual       → Frame        warped back and added, times strength and a feathered ellipse
 //! ```
 //!
-//! Only the residual is warped back: a pixel of the source is never resampled, so nothing is shifted, nothing outside
+//! Only the residual is warped back. Pixels of the source are never resampled, so nothing is shifted, nothing outside
 //! of the ellipse changes, and a zero residual leaves a face bit for bit.
 
 mod align;

@@ -7,24 +7,23 @@ use crate::image::{Face, Frame};
 use crate::model::{FACE_SIDE, FaceCrop, SegmentError};
 use rayon::prelude::*;
 
-/// The region of an aligned face: an ellipse around brow, cheeks and chin, by its centre and half axes in the crop,
-/// well inside of it.
+/// The region of an aligned face: an ellipse around brow, cheeks and chin, by centre and half axes in the crop.
 const CENTRE: [f64; 2] = [128.0, 136.0];
 const HALF_AXES: [f64; 2] = [92.0, 112.0];
-/// Share of the ellipse's radius up to which the full residual is added; feathered beyond.
+/// Share of the ellipse's radius within which the full residual is added.
 const FULL_RADIUS: f64 = 0.7;
-/// Shorter side in pixels from which a face is restored at full strength, fading to zero at [`MIN_FACE_SIDE`], where
-/// the network would hallucinate.
+/// Shorter side in pixels from which a face is restored at full strength. The strength fades to zero at
+/// [`MIN_FACE_SIDE`], where the network would hallucinate.
 const FULL_STRENGTH_SIDE: f32 = 32.0;
 
-/// Adds to a face of `frame` the residual that `network` computes from its aligned crop, times `strength` (0 to 1):
-/// feathered towards the edge of the face's region, and fading out for small faces.
+/// Adds to a face of `frame` the residual that `network` computes from its aligned crop, times `strength` (0 to 1),
+/// feathered towards the edge of the face's region and fading out for small faces.
 ///
 /// Alpha, everything outside of the region, and pixels with a zero residual stay bit for bit. Returns whether the face
-/// is [`usable`]; `network` is not called when the effective strength is zero.
+/// is [`usable`]. `network` is not called when the effective strength is zero.
 ///
 /// # Errors
-/// Those of `network`; also when its output has the wrong number of pixels.
+/// The errors of `network`, and an error when its output has the wrong number of pixels.
 pub fn restored(
     frame: &mut Frame,
     face: &Face,
@@ -47,7 +46,7 @@ pub fn restored(
     Ok(true)
 }
 
-/// Adds `residual`, which is in the crop's coordinates, warped back by the inverse of `to_crop`.
+/// Adds `residual`, in the crop's coordinates, warped back by the inverse of `to_crop`.
 fn add(frame: &mut Frame, residual: &FaceCrop, to_crop: &Similarity, strength: f32) {
     let size = frame.size();
     let [columns, rows] = region(to_crop, [size.width as usize, size.height as usize]);
@@ -77,7 +76,7 @@ fn add(frame: &mut Frame, residual: &FaceCrop, to_crop: &Similarity, strength: f
 fn region(to_crop: &Similarity, sides: [usize; 2]) -> [std::ops::Range<usize>; 2] {
     let back = to_crop.inverse();
     let middle = back.apply(CENTRE);
-    // At any rotation it is inside the circle of its longer half axis.
+    // At any rotation the region is inside the circle of its longer half axis.
     let reach = HALF_AXES[0].max(HALF_AXES[1]) * back.scale();
     [0, 1].map(|axis| {
         let side = sides[axis];
@@ -86,8 +85,7 @@ fn region(to_crop: &Similarity, sides: [usize; 2]) -> [std::ops::Range<usize>; 2
     })
 }
 
-/// Weight of the residual at a point of the crop, 0 to 1: full inside, zero from the ellipse's border on, smoothstep
-/// between.
+/// Weight of the residual at a point of the crop: 1 inside, 0 from the ellipse's border on, smoothstep between.
 fn feather([u, v]: [f64; 2]) -> f32 {
     let away = ((u - CENTRE[0]) / HALF_AXES[0]).hypot((v - CENTRE[1]) / HALF_AXES[1]);
     let left = ((1.0 - away) / (1.0 - FULL_RADIUS)).clamp(0.0, 1.0);
@@ -138,7 +136,7 @@ mod tests {
     fn the_residual_is_added_inside_the_region_only() {
         let before = frame(SIZE, |x, y| noise(x, y).map(|value| value / 2 + 40));
         let mut after = before.clone();
-        // Half the size of its crop: 128 wide, its corner at 60,50.
+        // Half the size of its crop: 128 wide, with its corner at 60, 50.
         let it = face(60.0, 50.0, 2.0);
         assert!(restored(&mut after, &it, 1.0, |_| Ok(flat(0.2))).unwrap());
         let touched = changed(&before, &after);
@@ -147,7 +145,7 @@ mod tests {
             let away = ((u - CENTRE[0]) / HALF_AXES[0]).hypot((v - CENTRE[1]) / HALF_AXES[1]);
             assert!(away < 1.0, "{x},{y} is outside");
         }
-        // The area of the ellipse, less a feathered rim of steps below one half.
+        // The area of the ellipse, less the feathered rim with steps below one half.
         let ellipse = std::f64::consts::PI * HALF_AXES[0] * HALF_AXES[1] / 4.0;
         assert!(touched.len() as f64 > 0.8 * ellipse, "{} of {ellipse}", touched.len());
         let (x, y) = (60 + 64, 50 + 68);

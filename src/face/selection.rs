@@ -4,10 +4,10 @@ use crate::image::{Face, Frame, RawMask, Size};
 
 /// Smallest usable shorter side of a face's box, in pixels.
 pub const MIN_FACE_SIDE: f32 = 16.0;
-/// Weight of a face in the corner of its picture, relative to one of the same size in the centre.
+/// Weight of a face in the corner of its picture, relative to an equally large face in the centre.
 const CORNER_WEIGHT: f32 = 0.5;
 
-/// Whether a face is usable in a picture of `size`: finite, at least [`MIN_FACE_SIDE`], with its centre in the picture.
+/// Whether a face is usable in a picture of `size`: finite, at least [`MIN_FACE_SIDE`], with its centre inside.
 #[must_use]
 pub fn usable(face: &Face, size: Size) -> bool {
     let Face { left, top, right, bottom, landmarks, .. } = face;
@@ -18,7 +18,7 @@ pub fn usable(face: &Face, size: Size) -> bool {
     is_finite && is_inside && shorter_side(face) >= MIN_FACE_SIDE
 }
 
-/// The main face: the largest area, weighted by `CORNER_WEIGHT` at the corners. The first of equal ones.
+/// The main face: the largest area, weighted down to `CORNER_WEIGHT` at the corners; the first of equal faces.
 #[must_use]
 pub fn main_face<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> Option<&'a Face> {
     let weight = |face: &Face| {
@@ -34,7 +34,7 @@ pub fn main_face<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> O
     faces.into_iter().filter(|face| usable(face, size)).fold(None, heaviest).map(|(face, _)| face)
 }
 
-/// The same face in a picture enlarged by `factor`.
+/// The face in a picture enlarged by `factor`.
 #[must_use]
 pub fn enlarged(face: &Face, factor: u32) -> Face {
     let by = factor as f32;
@@ -105,7 +105,6 @@ fn centre(face: &Face) -> [f32; 2] {
     [(face.left + face.right) / 2.0, (face.top + face.bottom) / 2.0]
 }
 
-/// The shorter side of a face's box, in pixels.
 pub(super) fn shorter_side(face: &Face) -> f32 {
     (face.right - face.left).min(face.bottom - face.top)
 }

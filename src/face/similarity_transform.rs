@@ -9,8 +9,8 @@ pub struct Similarity {
 }
 
 impl Similarity {
-    /// The least-squares fit of `from` to `to`: Umeyama, "Least-Squares Estimation of Transformation Parameters Between
-    /// Two Point Patterns", PAMI 1991. In the plane that is linear regression over complex numbers, which excludes
+    /// The least-squares fit of `from` to `to` (Umeyama, "Least-Squares Estimation of Transformation Parameters Between
+    /// Two Point Patterns", PAMI 1991), in the plane a linear regression over complex numbers, which excludes
     /// reflections.
     ///
     /// `None` for degenerate points: coincident on either side, or not finite.

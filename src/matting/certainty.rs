@@ -1,6 +1,6 @@
-//! Probabilities from which a cell of the mask is certain subject, and up to which it is certain background.
+//! Probabilities of certain subject and certain background in the mask.
 
-/// From this on a cell is certain subject.
+/// Minimum probability of certain subject.
 pub(super) const FOREGROUND: f32 = 0.95;
-/// Up to this a cell is certain background.
+/// Maximum probability of certain background.
 pub(super) const BACKGROUND: f32 = 0.1;

@@ -7,9 +7,9 @@
 pub(super) const STRAIGHT: u16 = 3;
 const DIAGONAL: u16 = 4;
 
-/// Propagates distances from the zeros in two sweeps, down and back up. Nothing lies outside of the grid.
+/// Propagates distances from the zeros in two sweeps, down and back up. Cells outside of the grid have no influence.
 pub(crate) fn chamfer(distance: &mut [u16], columns: usize) {
-    // The row done last, between two cells that are far from everything.
+    // The previous row of the sweep, with a cell far from everything at either end.
     let mut beside = vec![u16::MAX; columns + 2];
     for row in distance.chunks_exact_mut(columns) {
         across(row, &beside);
@@ -47,7 +47,7 @@ pub(super) fn edge_distance(
     distance
 }
 
-/// One step from the row beside; without a branch, for the sake of SIMD.
+/// One step from the previous row; without a branch, so that it is vectorised.
 fn across(row: &mut [u16], beside: &[u16]) {
     for (distance, near) in row.iter_mut().zip(beside.windows(3)) {
         let corner = near[0].min(near[2]).saturating_add(DIAGONAL);
@@ -55,7 +55,6 @@ fn across(row: &mut [u16], beside: &[u16]) {
     }
 }
 
-/// One step after the other along a row.
 fn along<'a>(row: impl Iterator<Item = &'a mut u16>) {
     let mut last = u16::MAX;
     for distance in row {

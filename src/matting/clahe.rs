@@ -4,31 +4,28 @@
 //! tiles; each tile's clipped cumulative histogram maps its grey values, and between tile centres the mapped values are
 //! interpolated bilinearly. Luminance alone is mapped; its gain is added to all three channels, so that hues stay.
 //!
-//! It works at the network's input size, a small square that the picture is stretched to, in floats. Means over many
-//! pixels keep fractions of a level there, which is the contrast that a flat picture has left; the cost does not grow with
-//! the picture; and the network does not have to resample the copy again, which would cost half a point of precision (on
-//! ECSSD, with a copy of a third more).
+//! It works in floats at the network's input size, a small square that the picture is stretched to. Means over many
+//! pixels keep fractions of a level there, the only contrast of a flat picture; the cost does not depend on the
+//! picture's size; and the network does not resample the copy again, which would cost half a point of precision (ECSSD,
+//! a copy larger by a third).
 
 use crate::image::{Buffer, Frame, Size};
 use backdrop_kernels::model_input::cpu::model_input;
 use rayon::prelude::*;
 
-/// Columns and rows of the copy where the network's input size is unknown.
+/// Side of the copy where the network's input size is unknown.
 pub const DEFAULT_SIDE: u32 = 384;
-/// Tiles along each axis.
 const TILES: usize = 4;
-/// How many times its even share a bin may hold; the steepest stretch is one more.
+/// Most that a bin may hold, as a multiple of an even share. The steepest stretch is `CLIP` + 1.
 const CLIP: f32 = 8.0;
-/// Levels of luminance.
 const BINS: usize = 256;
 
-/// The mapping of a tile: the ends of all bins, 0..=255.
+/// The mapping of a tile: its value at the ends of all bins, 0..=255.
 type Curve = [f32; BINS + 1];
 
-/// An equalised copy of `frame`, stretched to a square of `side` pixels (or one for each tile, if that is more),
-/// opaque (laid over white).
+/// An equalised copy of `frame`, laid over white, as a square of `side` pixels (at least one for each tile).
 ///
-/// `frame`: not empty. The same bytes whatever the number of threads.
+/// `frame`: not empty. The bytes do not depend on the number of threads.
 #[must_use]
 pub fn equalized(frame: &Frame, side: u32) -> Frame {
     let Size { width, height } = frame.size();
@@ -61,7 +58,6 @@ pub fn equalized(frame: &Frame, side: u32) -> Frame {
     Frame::new(Size::new(side, side), Buffer::from(pixels))
 }
 
-/// 0..=255 of -1..=1.
 fn level(value: f32) -> f32 {
     (value + 1.0) * 127.5
 }
@@ -71,10 +67,10 @@ fn luminance([red, green, blue]: &[f32; 3]) -> f32 {
     level(0.299 * red + 0.587 * green + 0.114 * blue).clamp(0.0, 255.0)
 }
 
-/// The bin of a luminance, and how far it lies in it, 0..=1.
+/// The bin of a luminance, and its position in the bin, 0..=1.
 ///
-/// Whole levels lie in the middle of their bins: at an end, rounding would put the same colour into one bin in one
-/// tile and into the next in another, and each moves it by eight levels.
+/// Whole levels lie in the middle of their bins: at an end, rounding would put one colour into different bins of two
+/// tiles, eight levels apart after mapping.
 fn bin_of(luminance: f32) -> (usize, f32) {
     let shifted = luminance + 0.5;
     let bin = (shifted as usize).min(BINS - 1);
@@ -85,15 +81,13 @@ fn mix(one: f32, other: f32, share: f32) -> f32 {
     one + (other - one) * share
 }
 
-/// The tile whose centre lies before this row or column, and the share of the one after it. Outside of the outermost
-/// centres their tile counts alone.
+/// The last tile centred before this row or column, and the share of the next tile. The outermost tiles are repeated.
 fn between_tiles(at: usize, side: usize) -> (usize, f32) {
     let place = ((at as f32 + 0.5) * TILES as f32 / side as f32 - 0.5).clamp(0.0, (TILES - 1) as f32);
     let before = (place as usize).min(TILES - 2);
     (before, place - before as f32)
 }
 
-/// The clipped, summed histogram of a tile.
 fn curve(luminances: &[f32], side: usize, tile: usize) -> Curve {
     let edge = |index: usize| index * side / TILES;
     let (row, column) = (tile / TILES, tile % TILES);

@@ -1,4 +1,4 @@
-//! From the masks of a clip's frames to their mattes, on the host or on the GPU that has a copy of the frame.
+//! Estimates the mattes of a clip's frames from their masks, on the host or on the GPU that has a copy of the frame.
 
 use super::clean::{self, CleanMask, CleanParams, Seeds};
 use super::closed_form;
@@ -15,19 +15,19 @@ use super::trimap;
 use crate::image::{Cutout, Frame, RawMask};
 use backdrop_kernels::temporal_prior::cpu::Past;
 
-/// The matte of a frame of a clip, and what the prior of the next frame is made of.
+/// The matte of a frame of a clip, with the input of the next frame's prior.
 #[derive(Clone, Debug)]
 pub struct TemporalMatte {
-    /// How much of each pixel the subject covers.
+    /// Coverage of each pixel by the subject.
     pub matte: FrameMatte,
-    /// The same before traces of coverage and specks were removed.
+    /// The matte before traces of coverage and specks were removed.
     pub unfiltered: FrameMatte,
 }
 
 /// [`estimate_matte`](super::estimate_matte) with the default options for a frame of a clip, on the GPU that has a copy of it.
 ///
 /// # Errors
-/// [`NoSubject`] when nothing would be covered anywhere.
+/// [`NoSubject`] when the matte would be empty.
 pub fn estimate_frame_matte(frame: &Frame, mask: &RawMask) -> Result<FrameMatte, NoSubject> {
     let (guide, options) = (Guide::from(mask), Options::default());
     let mask = guide.cleaned(frame, &options)?.ok_or(NoSubject)?;
@@ -40,8 +40,8 @@ pub fn estimate_frame_matte(frame: &Frame, mask: &RawMask) -> Result<FrameMatte,
     SolvedMatte::of_clean(frame, guide, mask, &options).finalized(frame, &options).map(FrameMatte::Host)
 }
 
-/// `mask` after cleaning by the colours of its `frame`: what a temporal filter averages over frames, so that a single frame that is
-/// labelled otherwise changes little. Zero without a subject.
+/// `mask` after cleaning by the colours of its `frame`: what a temporal filter averages over frames, so that a
+/// mislabelled frame has little influence. Zero without a subject.
 #[must_use]
 pub fn clean_frame_mask(frame: &Frame, mask: &RawMask) -> RawMask {
     let size = mask.size();
@@ -49,11 +49,11 @@ pub fn clean_frame_mask(frame: &Frame, mask: &RawMask) -> RawMask {
     clean::clean(frame, mask, &Seeds::default(), CleanParams::default()).map_or_else(nothing, RawMask::from)
 }
 
-/// The matte of a frame with the `previous` one as prior; where its weight is zero the matte is that of the frame alone. `mask` is an
-/// average of [cleaned masks](clean_frame_mask), and is labelled by its own values.
+/// The matte of a frame with the `previous` one as prior, which has no effect where its weight is zero. `mask`: an
+/// average of [cleaned masks](clean_frame_mask), labelled here by its own values.
 ///
 /// # Errors
-/// [`NoSubject`] when nothing would be covered anywhere.
+/// [`NoSubject`] when the matte would be empty.
 pub fn estimate_matte_with_prior(
     frame: &Frame,
     mask: &RawMask,
@@ -71,7 +71,7 @@ pub fn estimate_matte_with_prior(
 fn on_host(frame: &Frame, mask: &CleanMask, previous: Option<&PreviousFrame<'_>>) -> Result<TemporalMatte, NoSubject> {
     let trimap = trimap::from_mask(mask, frame.size(), None);
     let temporal = previous.and_then(|previous| {
-        // A device that failed takes the past with it.
+        // Without the previous matte, which is lost when its device has failed, the frame is matted alone.
         let matte = previous.unfiltered.downloaded().ok()?;
         let PreviousFrame { grid, flow, share, .. } = *previous;
         let [size, grid] = [frame.size(), grid].map(|size| (size.width as usize, size.height as usize));
@@ -89,8 +89,8 @@ fn on_host(frame: &Frame, mask: &CleanMask, previous: Option<&PreviousFrame<'_>>
     Ok(TemporalMatte { matte, unfiltered: FrameMatte::Host(unfiltered) })
 }
 
-/// Cuts out of `frame` what its `matte` covers, where that is: soft edge, unmixed colours, coverage in linear light. Works in the frame's
-/// own buffer; an empty matte leaves nothing.
+/// Cuts the subject of `matte` out of `frame`: soft edge, unmixed colours, coverage in linear light. Works in the
+/// frame's own buffer; an empty matte gives an empty cutout.
 ///
 /// # Panics
 /// When frame and matte differ in size.

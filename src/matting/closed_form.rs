@@ -1,18 +1,17 @@
 //! Closed-form alpha matting: solves for the alpha of the unknown band with conjugate gradients, coarse to fine.
 //!
-//! Solves `(L + Γ) α = Γ m` for the unknown band, where `L` is the matting Laplacian of Levin, Lischinski and Weiss
-//! ("A Closed-Form Solution to Natural Image Matting", PAMI 2008), assembled for the band alone
-//! ([`backdrop_kernels::laplacian`]), and `m` the network's mask. Its weight γ is a thousandth where colours discriminate, and one
-//! where they do not ([`MaskPrior`](super::prior::MaskPrior)): there alpha would follow noise, and tear outlines that the mask has smooth. Known pixels are
-//! eliminated, which is the paper's λ → ∞: they keep their value exactly.
+//! Solves `(L + Γ) α = Γ m` for the unknown band, where `L` is the matting Laplacian of Levin, Lischinski and Weiss ("A
+//! Closed-Form Solution to Natural Image Matting", PAMI 2008), assembled for the band alone
+//! ([`backdrop_kernels::laplacian`]), and `m` the network's mask. The mask's weight γ is a thousandth where colours
+//! discriminate, and one where they do not ([`MaskPrior`](super::prior::MaskPrior)): there alpha would follow noise,
+//! and tear outlines that the mask has smooth. Such alpha does not measure coverage, so its edge is sharpened. Known
+//! pixels are eliminated (the paper's λ → ∞) and keep their value exactly.
 //!
-//! Where colours do not discriminate, the solution measures no coverage either: there the edge is sharpened.
-//!
-//! From coarse to fine, as in the authors' own implementation: picture and trimap are halved down to a few thousand pixels;
-//! the solution of each level initialises the next finer one, and where it is 0 or 1 all around the finer one is known, so the
-//! band shrinks to what is partly covered. The number of steps depends on the size of the level alone. Levels are refined in
-//! strips that overlap (a restricted Schwarz method with one sweep), each the work of one thread and small enough for its
-//! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
+//! From coarse to fine, as in the authors' implementation: picture and trimap are halved down to a few thousand pixels.
+//! The solution of each level initialises the next finer one; where it is 0 or 1 all around, the finer level is known,
+//! so the band shrinks to the partly covered pixels. The number of steps depends on the size of the level alone. Levels
+//! are solved in overlapping strips (a restricted Schwarz method with one sweep), each on one thread and small enough
+//! for its cache. Nothing is factorised, so there is no failure: fewer steps give a coarser matte.
 
 use super::edge::sharpened;
 use super::prior::{Priors, TemporalPrior};
@@ -27,20 +26,20 @@ use backdrop_kernels::trimap::cpu::{Cells, Labeller};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Levels stop getting coarser when the shorter side would be less than this.
+/// Levels stop getting coarser before the shorter side falls below this.
 pub(super) const COARSEST_SIDE: usize = 32;
-/// Conjugate-gradient steps times pixels of a level, and the bounds on the steps.
+/// Conjugate-gradient steps of a level times its pixels, and the bounds of the steps.
 const STEP_PIXELS: usize = 20_000_000;
 const MIN_STEPS: usize = 8;
 const MAX_STEPS: usize = 256;
-/// Longer side from which a level decides: that of the network's grid. On coarser levels a strand of hair is no more than
-/// noise, and the bands of finer ones are small.
+/// Longer side of the coarsest level whose solution makes pixels known: that of the network's grid. On coarser levels a
+/// strand of hair is noise; on finer levels the bands are small.
 pub(super) const DECIDING_SIDE: usize = 384;
-/// Rows of a strip, and how many more it includes above and below at most: a step reaches one row further.
+/// Rows of a strip, and the most rows added above and below it: a step reaches one row further.
 const STRIP_ROWS: usize = 128;
 const MAX_MARGIN: usize = 32;
 
-/// Coverage of every pixel; known ones exactly as `trimap` says.
+/// Coverage of every pixel. Known pixels keep the value of `trimap` exactly.
 ///
 /// # Panics
 /// When frame, trimap and temporal prior differ in size.
@@ -50,7 +49,7 @@ pub fn estimate_alpha(frame: &Frame, trimap: &Trimap, priors: &Priors<'_>) -> Al
     estimate_with(frame, &Pyramid::of(frame), Labels::Plane(trimap.labels()), priors)
 }
 
-/// The same with the picture's own `pyramid`.
+/// [`estimate_alpha`] with a given `pyramid` of the picture.
 pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>, priors: &Priors<'_>) -> AlphaMatte {
     let size = frame.size();
     assert!(priors.temporal.is_none_or(|prior| prior.size() == size), "the prior is of another picture");
@@ -70,18 +69,15 @@ pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>
     }
 }
 
-/// The trimap of a level.
 pub(super) enum Labels<'a> {
-    /// Each label.
     Plane(&'a [u8]),
-    /// Those of a finer level, halved.
+    /// Labels of a finer level, halved.
     Halved(Buffer),
-    /// What they are made of: nothing is stored at the size of the picture.
+    /// The rows are computed as they are read: nothing is stored at the picture's size.
     Rows(Labeller<'a>),
 }
 
 impl Labels<'_> {
-    /// Fills `labels` with those of row `y`.
     fn row(&self, y: usize, cells: &mut Cells, labels: &mut [u8]) {
         match self {
             Self::Plane(plane) => labels.copy_from_slice(&plane[y * labels.len()..][..labels.len()]),
@@ -90,7 +86,7 @@ impl Labels<'_> {
         }
     }
 
-    /// The labels of half of `size`: those of two by two pixels where they agree, else unknown.
+    /// Labels at half of `size`: the common label of two by two pixels, unknown without one.
     fn halved(&self, size: [usize; 2], mut halved: Buffer) -> Buffer {
         let [width, height] = size;
         let half_width = width.div_ceil(2);
@@ -110,41 +106,40 @@ impl Labels<'_> {
     }
 }
 
-struct Level<'a> {
+struct MattingLevel<'a> {
     size: [usize; 2],
     pixels: LevelPixels<'a>,
     labels: Labels<'a>,
 }
 
-fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, labels: Labels<'a>) -> Vec<Level<'a>> {
+fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, labels: Labels<'a>) -> Vec<MattingLevel<'a>> {
     let size = [frame.size().width as usize, frame.size().height as usize];
-    let mut levels = vec![Level { size, pixels: LevelPixels::Stored(frame.pixels().as_chunks().0), labels }];
+    let mut levels = vec![MattingLevel { size, pixels: LevelPixels::Stored(frame.pixels().as_chunks().0), labels }];
     for coarser in &pyramid.levels {
         let Some(level) = levels.last().filter(|level| level.size[0].min(level.size[1]) >= 2 * COARSEST_SIDE) else {
             break;
         };
         let labels = Labels::Halved(level.labels.halved(level.size, frame.buffer(coarser.size[0] * coarser.size[1])));
-        levels.push(Level { size: coarser.size, pixels: coarser.pixels(frame), labels });
+        levels.push(MattingLevel { size: coarser.size, pixels: coarser.pixels(frame), labels });
     }
     levels
 }
 
-/// What one thread needs for a strip. Reused for its memory.
+/// Reused memory of one thread for a strip.
 #[derive(Default)]
 struct Scratch {
     band: Band,
     solver: Solver,
     alpha: Vec<f32>,
     cells: Cells,
-    /// Labels of the strip and two rows around it, which windows reach.
+    /// Labels of the strip and of two rows above and below, which windows reach.
     labels: Vec<u8>,
     decided: Vec<u8>,
     decisions: Decisions,
-    /// Rows of the expected alpha and of its weight.
     prior: [RowCache; 2],
 }
 
-/// A row of an upsampled plane, mixed from those of its grid once for all of its pixels.
+/// A row of an upsampled plane: the mixed rows of its grid, computed once for all of the row's pixels.
 #[derive(Default)]
 struct RowCache {
     y: Option<usize>,
@@ -161,17 +156,16 @@ impl RowCache {
     }
 }
 
-/// Steps on a level of `width` by `height` pixels.
 pub(super) fn steps([width, height]: [usize; 2]) -> usize {
     (STEP_PIXELS / (width * height)).clamp(MIN_STEPS, MAX_STEPS)
 }
 
-impl Level<'_> {
+impl MattingLevel<'_> {
     fn steps(&self) -> usize {
         steps(self.size)
     }
 
-    /// Coverage of the level, from where the coarser one ended.
+    /// Coverage of the level, initialised by the coarser level's solution.
     fn solved(&self, coarser: Option<Coarser<'_>>, priors: &Priors<'_>, mut coverage: Buffer) -> Buffer {
         let [width, height] = self.size;
         let mask = priors.mask.map(|prior| prior.expected(self.size));
@@ -187,7 +181,7 @@ impl Level<'_> {
         coverage
     }
 
-    /// Solves `rows`, and writes those of them that are the strip's `own` to `coverage`.
+    /// Solves `rows`, and writes the strip's `own` rows to `coverage`.
     fn solve_strip(
         &self,
         start: &Start<'_>,
@@ -256,10 +250,8 @@ impl Level<'_> {
     }
 }
 
-/// Where a level starts from.
 struct Start<'a> {
     coarser: Option<Coarser<'a>>,
-    /// Expected alpha and its weight.
     mask: Option<&'a [Upsampled<'a>; 2]>,
     temporal: Option<&'a TemporalPrior>,
 }

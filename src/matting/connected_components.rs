@@ -1,13 +1,12 @@
 //! Connected components (4-connected) of the cells of a grid or the pixels of a matte.
 //!
-//! Run-based labelling with union-find: runs along a row are joined with the runs above that they touch, so the cost is
-//! that of the edges.
+//! Run-based labelling with union-find: runs along a row are joined with the runs that touch them in the row above, so
+//! the cost is proportional to the length of edges.
 
 use super::union_find::Forest;
 use std::ops::Range;
 
-/// The components of one grid, numbered in the order of their first cells, as runs along the rows. Its arrays are kept
-/// for the next grid.
+/// The components of one grid as runs along the rows, in the order of their first cells. Its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Components {
     runs: Vec<Run>,
@@ -16,13 +15,13 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Finds the components of the `values` that are `inside`.
+    /// Finds the components of the cells whose value is `inside`.
     pub(crate) fn find<T: Copy>(&mut self, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
         let Self { runs, forest, count } = self;
         connect(runs, forest, values, columns, inside);
         *count = 0;
         for index in 0..runs.len() {
-            // A root comes before all others of its component, so it has its number first.
+            // The root is the first run of its component, so it has its number before the others.
             let root = forest.root(index);
             if root == index {
                 runs[index].component = *count as u32;
@@ -33,18 +32,17 @@ impl Components {
         }
     }
 
-    /// How many components there are.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
-    /// All runs in the order of their cells, each with the number of its component.
+    /// All runs in the order of their cells, each with its component's number.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (Range<usize>, usize)> + '_ {
         self.runs.iter().map(|run| (run.start as usize..run.end as usize, run.component as usize))
     }
 }
 
-/// The members of the largest component of `members`; of components of the same size the first.
+/// The largest component of `members`; the first one of equal size.
 pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
     let mut components = Components::default();
     components.find(members, columns, |member| member);
@@ -57,7 +55,7 @@ pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
     found
 }
 
-/// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
+/// The left, right, upper and lower neighbours of the cell `at` inside the grid.
 pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
     let x = at % columns;
     let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
@@ -65,16 +63,15 @@ pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterat
     across.into_iter().chain(down).flatten()
 }
 
-/// A run of cells and the number of its component.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The first cell, and the one after the last.
+    /// Indices of the first cell and after the last.
     start: u32,
     end: u32,
     component: u32,
 }
 
-/// The runs of the cells that are `inside`, in order, without their numbers; those of one component are joined.
+/// The runs of `inside` cells in order, not yet numbered, and the forest that joins the runs of a component.
 fn connect<T: Copy>(
     runs: &mut Vec<Run>,
     forest: &mut Forest,
@@ -96,7 +93,7 @@ fn connect<T: Copy>(
             let base = y * columns;
             runs.push(Run { start: (base + start) as u32, end: (base + end) as u32, component: 0 });
             forest.push();
-            // Runs above that end left of this one end left of all that follow.
+            // Runs above that end left of this run end left of all later ones.
             while candidate < above.end && runs[candidate].end as usize + columns <= base + start {
                 candidate += 1;
             }
@@ -118,7 +115,6 @@ fn connect<T: Copy>(
 mod tests {
     use super::*;
 
-    /// The cells of each component.
     fn components(cells: &[u8], columns: usize) -> Vec<Vec<usize>> {
         let mut components = Components::default();
         components.find(cells, columns, |cell| cell == 1);

@@ -1,4 +1,4 @@
-//! From a picture and its mask or matte to the cutout: matte, foreground colours, despill, on the CPU.
+//! Cuts the subject out of a picture by its mask or matte, on the CPU: matte, foreground colours, despill.
 
 use super::despill::{self, Surroundings};
 use super::error::NoSubject;
@@ -11,7 +11,7 @@ use crate::image::{AlphaMatte, Cutout, Frame};
 use backdrop_kernels::edge::cpu::unmixed_by;
 use rayon::prelude::*;
 
-/// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
+/// Cuts the subject of `guide` out of `frame`. Works in the frame's own buffer.
 ///
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
@@ -20,15 +20,13 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
     cut_out_by(frame, solved, options)
 }
 
-/// The cutout of `frame` by its `solved` matte.
 pub(super) fn cut_out_by(frame: Frame, mut solved: SolvedMatte<'_>, options: &Options) -> Result<Cutout, NoSubject> {
     let pyramid = solved.pyramid.take();
     if !options.opaque {
         let matte = solved.finalized(&frame, options)?;
         return Ok(composed(frame, pyramid, matte, None, options));
     }
-    // A hard edge still cuts through pixels that show some background: their colours are unmixed by the coverage that was
-    // solved before the edge was hardened.
+    // Pixels on a hard edge still show background: their colours are unmixed by the coverage before hardening.
     let mut soft = solved.matte.clone();
     let matte = solved.finalized(&frame, options)?;
     let pixels = soft.coverage_mut().par_iter_mut().zip(matte.coverage());
@@ -36,8 +34,8 @@ pub(super) fn cut_out_by(frame: Frame, mut solved: SolvedMatte<'_>, options: &Op
     Ok(composed(frame, pyramid, matte, Some(&soft), options))
 }
 
-/// Cuts out of `frame` what a given matte covers: soft edge, unmixed colours, coverage in linear light. Works in the frame's
-/// own buffer; an empty matte leaves nothing.
+/// Cuts the subject of `matte` out of `frame`: soft edge, unmixed colours, coverage in linear light. Works in the
+/// frame's own buffer; an empty matte gives an empty cutout.
 ///
 /// # Panics
 /// When frame and matte differ in size.
@@ -46,7 +44,7 @@ pub fn cut_out_with(frame: Frame, matte: &AlphaMatte) -> Cutout {
     composed(frame, None, matte.clone(), None, &Options::default())
 }
 
-/// The cutout that the picture's own alpha describes, for pictures that are cut out already.
+/// The cutout by the picture's own alpha, for a picture that is already cut out.
 ///
 /// # Errors
 /// [`NoSubject`] when all of it is transparent.
@@ -54,8 +52,7 @@ pub fn from_own_alpha(frame: Frame) -> Result<Cutout, NoSubject> {
     Cutout::from_alpha(frame).ok_or(NoSubject)
 }
 
-/// Puts matte and foreground colours together. Colours are unmixed by `unmix_by` where it is another matte; `pyramid` is the
-/// frame's, if it is there already.
+/// Composes matte and foreground colours, unmixed by `unmix_by` or else the matte. `pyramid`: the frame's, if computed.
 fn composed(
     frame: Frame,
     pyramid: Option<Pyramid>,
@@ -64,7 +61,7 @@ fn composed(
     options: &Options,
 ) -> Cutout {
     let surroundings = Surroundings::for_strength(&frame, &matte, options.despill);
-    // An upsampled mask does not measure how colours mix, so nothing can be unmixed by it.
+    // An upsampled mask does not measure how colours mix, so it cannot unmix them.
     let unmixed = match options.method {
         Method::ClosedForm => {
             let pyramid = pyramid.unwrap_or_else(|| Pyramid::of(&frame));

@@ -1,19 +1,19 @@
 //! Removes green or blue spill of the old background from the subject's edge.
 //!
-//! A green screen lights what is before it, and a matte that is a little too wide leaves some of it in the edge's
-//! own colours. Both show on a new background as a green rim. So near the edge, where the background beside it was green
-//! (or blue), pixels in which that channel is the largest lose so much of the background's colour that it no longer is.
-//! Skin (red is largest), white, grey and everything that is far from the edge or was before another background stay,
-//! bit for bit.
+//! A green screen lights the subject before it, and a matte that is slightly too wide leaves screen colour in the edge.
+//! Both show on a new background as a green rim. Near the edge, where the background next to it was green (or blue),
+//! pixels whose largest channel is green (or blue) lose background colour until that channel is no longer the largest.
+//! Other pixels stay, bit for bit: skin (red is largest), white, grey, and pixels far from the edge or before another
+//! background.
 //!
-//! With the mixing model `p = (1-t) f + t s` of a pixel `p` and the background `s` beside it, `t` is the least for which
-//! the channel does not exceed the larger of the other two in `f`. Subtracting `t s` and not only the channel's excess
-//! matters for screens that are not of one pure colour: else a blue one, which has some green, leaves a green rim. The
-//! remaining colour is made as bright as `f`, else a bright subject would get a dark rim; but no darker than `p` with
-//! the channel merely limited, and no brighter than `p`: spill may as well be light on top of the subject's own.
+//! With the mixing model `p = (1-t) f + t s` of a pixel `p` and the background `s` next to it, `t` is the smallest
+//! share at which the channel does not exceed the larger of the other two in `f`. Subtracting `t s`, instead of the
+//! channel's excess alone, keeps mixed screens from leaving a rim: a blue one with some green would leave a green rim.
+//! The remaining colour is made as bright as `f`, to avoid a dark rim of bright subjects; but no darker than `p` with
+//! the channel merely limited, and no brighter than `p`, because spill may also be light added to the subject's own.
 //!
-//! The background is stored on a reduced grid, from pixels without any coverage, and extrapolated beneath the subject
-//! (pull-push), so that every edge pixel has the colour that was beside it.
+//! The background is stored on a reduced grid, from pixels without coverage, and extrapolated beneath the subject
+//! (pull-push), so that every edge pixel has a background colour.
 
 use super::chamfer::chamfer;
 use crate::image::{AlphaMatte, Buffer, Frame, Size};
@@ -23,41 +23,38 @@ use rayon::prelude::*;
 
 /// Side of a cell of the grid, in pixels.
 const CELL: usize = 8;
-/// How far inside the subject spill is removed: a share of the longer side, and at least so many pixels.
+/// Depth inside the subject to which spill is removed: a share of the longer side, and a minimum in pixels.
 const REACH_SHARE: f32 = 0.006;
 const REACH_PX: f32 = 3.0;
-/// The part of the reach in which it is removed in full.
+/// Share of the reach in which spill is removed in full.
 const FULL: f32 = 0.25;
-/// By how much a channel dominates the background, as a share of its own value, from which despill starts and from which
-/// it is complete: a lawn and a screen are above, a greenish wall is not.
+/// Dominance of a channel in the background, as a share of its value, from which despill starts and is complete: a lawn
+/// and a screen are above, a greenish wall is not.
 const DOMINANCE: [f32; 2] = [0.1, 0.35];
-/// The same in encoded light of 0..=1: black has no hue to speak of.
+/// Dominance in encoded light, 0..=1, from which despill starts and is complete: black has no reliable hue.
 const EXCESS: [f32; 2] = [0.04, 0.12];
-/// No more of a pixel's light than this is put back as the subject's.
+/// Limit of `t`, the background's share of a pixel's light.
 const MOST_BACKGROUND: f32 = 0.9;
-/// The remaining colour of a pixel is scaled by no more than this; the rest of the brightness is grey, for its hue is noise.
+/// Limit of the gain of the remaining colour. Missing brightness beyond it is added as grey, because the hue is noise.
 const MOST_GAIN: f32 = 4.0;
 /// Rows that one task works on.
 const ROWS: usize = 128;
 
 const GREEN: usize = 1;
 const BLUE: usize = 2;
-/// Luma of encoded sRGB (Rec. 709).
 const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
 
-/// The background's colours around the subject; taken before the frame loses them.
+/// The background's colours around the subject, measured before the frame loses them.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Of the frame.
     size: Size,
-    /// Columns and rows of the grid.
     cells: [usize; 2],
     /// Encoded colour, 0..=1, row after row. Empty when no pixel is background.
     colours: Recycled<Vec<[f32; 4]>>,
 }
 
 impl Surroundings {
-    /// The background of the untouched `frame`.
+    /// Measures the background of the unmodified `frame`.
     ///
     /// # Panics
     /// When frame and matte differ in size.
@@ -79,14 +76,14 @@ impl Surroundings {
                     let cells = pixels.chunks(CELL).zip(coverage.chunks(CELL));
                     for (sum, (pixels, coverage)) in sums.iter_mut().zip(cells) {
                         for (pixel, _) in pixels.iter().zip(coverage).filter(|(_, coverage)| **coverage == 0) {
-                            // What was transparent already has no colour.
+                            // Pixels that were already transparent have no colour.
                             let weight = u32::from(pixel[3]);
                             (0..3).for_each(|channel| sum[channel] += u32::from(pixel[channel]) * weight);
                             sum[3] += weight;
                         }
                     }
                 }
-                // A cell that is all background has weight one.
+                // The weight of a cell of background alone is one.
                 let scale = 1.0 / (255 * CELL * CELL) as f32;
                 for (to, &[red, green, blue, weight]) in colours.iter_mut().zip(&**sums) {
                     let colour = |sum: u32| sum as f32 * scale / 255.0;
@@ -100,7 +97,7 @@ impl Surroundings {
         Self { size, cells: [columns, (size.height as usize).div_ceil(CELL)], colours }
     }
 
-    /// The same where spill is removed with this `strength`; nothing where none is.
+    /// [`Surroundings::of`] for despill of this `strength`; `None` when the strength is 0.
     ///
     /// # Panics
     /// As [`Surroundings::of`].
@@ -109,13 +106,13 @@ impl Surroundings {
         (strength > 0.0).then(|| Self::of(frame, matte))
     }
 
-    /// Whether any of it could have spilled onto the subject.
+    /// Whether any of the background could have spilled onto the subject.
     #[must_use]
     pub fn spill(&self) -> bool {
         self.colours.iter().any(|&[red, green, blue, _]| Screen::of([red, green, blue]).is_some())
     }
 
-    /// The colour that was around the pixel at (`x`, `y`), bilinear.
+    /// Background colour at the pixel (`x`, `y`), bilinear.
     fn at(&self, x: usize, y: usize) -> [f32; 3] {
         let between = |at: usize, len: usize| {
             let place = ((at as f32 + 0.5) / CELL as f32 - 0.5).clamp(0.0, (len - 1) as f32);
@@ -134,10 +131,10 @@ impl Surroundings {
     }
 }
 
-/// Removes green or blue light of the old background from the edge of `cutout`. `strength` is 0 to 1.
+/// Removes green or blue light of the old background from the edge of `cutout`. `strength`: 0 to 1.
 ///
 /// # Panics
-/// When the cutout has another size than the frame that the surroundings are of.
+/// When the cutout's size is not that of the frame in which the surroundings were measured.
 pub fn despill(cutout: &mut Frame, surroundings: &Surroundings, strength: f32) {
     let size = cutout.size();
     assert_eq!(size, surroundings.size, "the surroundings are of another picture");
@@ -152,7 +149,7 @@ pub fn despill(cutout: &mut Frame, surroundings: &Surroundings, strength: f32) {
     pixels.par_chunks_mut(width).zip(near.thirds.par_chunks(width)).enumerate().for_each(|(y, (pixels, thirds))| {
         for (x, (pixel, &thirds)) in pixels.iter_mut().zip(thirds).enumerate() {
             let weight = near.weights[usize::from(thirds)];
-            // Most pixels have no excess of either, whatever is around them.
+            // Most pixels have no excess of green or blue, whatever their background.
             if weight > 0.0 && pixel[3] > 0 && pixel[GREEN].max(pixel[BLUE]) > pixel[0] {
                 despill_pixel(pixel, surroundings.at(x, y), weight * strength);
             }
@@ -160,7 +157,7 @@ pub fn despill(cutout: &mut Frame, surroundings: &Surroundings, strength: f32) {
     });
 }
 
-/// Removes the light of `around` from one pixel, in part by `weight`.
+/// Removes the light of the background `around` from one pixel, weighted by `weight`.
 fn despill_pixel(pixel: &mut [u8; 4], around: [f32; 3], weight: f32) {
     let Some(screen) = Screen::of(around) else { return };
     let colour: [f32; 3] = std::array::from_fn(|channel| f32::from(pixel[channel]) / 255.0);
@@ -172,12 +169,10 @@ fn despill_pixel(pixel: &mut [u8; 4], around: [f32; 3], weight: f32) {
     }
 }
 
-/// A background that is dominated by green or blue.
 #[derive(Clone, Copy, Debug)]
 struct Screen {
     colour: [f32; 3],
     channel: usize,
-    /// 0 to 1: how strongly it dominates.
     force: f32,
 }
 
@@ -193,7 +188,7 @@ impl Screen {
         (force > 0.0).then_some(Self { colour, channel, force })
     }
 
-    /// `pixel` without this background's light; `None` when there is none on it.
+    /// `pixel` without this background's light; `None` when the pixel has no excess.
     fn removed_from(&self, pixel: [f32; 3]) -> Option<[f32; 3]> {
         let channel = self.channel;
         let [one, other] = others(channel);
@@ -203,7 +198,7 @@ impl Screen {
         }
         let share = |of: usize| (pixel[channel] - pixel[of]) / (self.colour[channel] - self.colour[of]);
         let share = share(one).min(share(other));
-        // Without the background's light the channel equals the larger of the others, by the choice of the share.
+        // By the choice of `share`, the channel now equals the larger of the other two.
         let rest: [f32; 3] = std::array::from_fn(|at| (pixel[at] - share * self.colour[at]).max(0.0));
         let mut limited = pixel;
         limited[channel] = limit;
@@ -224,29 +219,27 @@ fn luma(colour: [f32; 3]) -> f32 {
     colour.iter().zip(LUMA).map(|(value, weight)| value * weight).sum()
 }
 
-/// 0 below the first, 1 above the second, smooth between.
+/// Smooth step from 0 at `from` to 1 at `to`.
 fn smoothstep([from, to]: [f32; 2], value: f32) -> f32 {
     let at = ((value - from) / (to - from)).clamp(0.0, 1.0);
     at * at * (3.0 - 2.0 * at)
 }
 
-/// How near each pixel is to the subject's edge.
 struct Near {
     /// Chamfer distance to the nearest pixel that is not fully covered, in thirds of a pixel, up to 255.
     thirds: Buffer,
-    /// For each distance: 1 at the edge, falling smoothly to 0 within the reach.
+    /// Weight by distance: 1 at the edge, falling smoothly to 0 within the reach.
     weights: [f32; 256],
 }
 
 impl Near {
     fn of(cutout: &Frame, reach: f32) -> Self {
-        // Distances are counted in a byte. A side of 8192 pixels reaches 50 pixels, 150 thirds.
+        // A distance is a byte. A side of 8192 pixels reaches 50 pixels, 150 thirds.
         let reach = reach.min(80.0);
         let margin = reach.ceil() as usize + 1;
         let (width, height) = (cutout.size().width as usize, cutout.size().height as usize);
         let (pixels, _) = cutout.pixels().as_chunks::<4>();
         let mut thirds = cutout.buffer(pixels.len());
-        // Pixels further than the reach from a strip do not affect it.
         let strips = thirds.par_chunks_mut(ROWS * width).enumerate();
         strips.for_each_init(Recycled::<Vec<u16>>::take, |distances, (strip, out)| {
             let first = (strip * ROWS).saturating_sub(margin);
@@ -276,14 +269,14 @@ mod tests {
     const BLUE_SCREEN: [u8; 3] = [25, 60, 200];
     const WALL: [u8; 3] = [235, 233, 228];
 
-    /// A disc before a ground: the picture, its matte, and its cutout with the disc's own colours.
+    /// A disc before a background: the picture, its matte, and its cutout with the disc's own colours.
     struct Disc {
         frame: Frame,
         matte: AlphaMatte,
         cutout: Frame,
     }
 
-    /// `colour` has the disc's, by the distance to its edge in pixels, which is negative outside.
+    /// `colour`: the disc's, by the distance to its edge in pixels, negative outside.
     fn disc(ground: [u8; 3], colour: impl Fn(f32) -> [u8; 3]) -> Disc {
         let (mut frame, mut coverage, mut cutout) = (Vec::new(), Vec::new(), Vec::new());
         for (x, y) in (0..SIZE.height).flat_map(|y| (0..SIZE.width).map(move |x| (x as f32, y as f32))) {
@@ -315,14 +308,13 @@ mod tests {
         cutout
     }
 
-    /// By how much `channel` exceeds the others, over all pixels.
+    /// Sum over all pixels of the excess of `channel` over the others.
     fn excess(cutout: &Frame, channel: usize) -> f32 {
         let [one, other] = others(channel);
         let excess = |pixel: &[u8; 4]| f32::from(pixel[channel].saturating_sub(pixel[one].max(pixel[other])));
         cutout.pixels().as_chunks::<4>().0.iter().map(excess).sum()
     }
 
-    /// How many pixels differ.
     fn changed(before: &Frame, after: &Frame) -> usize {
         assert_eq!(before.size(), after.size());
         let pixels = |frame: &Frame| frame.pixels().as_chunks::<4>().0.to_vec();
@@ -384,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn green_before_anything_but_a_screen_stays() {
+    fn green_before_another_background_stays() {
         for ground in [WALL, [0, 0, 0], [128, 128, 128], [200, 60, 50], [120, 128, 118], [4, 9, 3], BLUE_SCREEN] {
             let disc = disc(ground, |_| [60, 140, 50]);
             assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0, "{ground:?}");
@@ -392,8 +384,8 @@ mod tests {
     }
 
     #[test]
-    fn each_edge_is_cleaned_of_what_was_beside_it() {
-        // The left half before a screen, the right half before a wall.
+    fn each_edge_loses_only_the_light_of_its_own_background() {
+        // The left half is before a screen, the right half before a wall.
         let mut disc = spilt(SCREEN, GREEN);
         let wall = spilt(WALL, GREEN).frame;
         for (at, pixel) in disc.frame.pixels_mut().as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -410,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_of_no_pure_colour_leaves_no_rim_of_another() {
+    fn a_mixed_screen_leaves_no_rim_of_its_second_colour() {
         for (ground, channel) in [([30, 70, 190], BLUE), ([80, 190, 60], GREEN), ([20, 170, 110], GREEN)] {
             let disc = disc(ground, |inside| {
                 let spill = (1.0 - inside.max(0.0) / 3.0).max(0.0) * 0.3;
@@ -427,13 +419,13 @@ mod tests {
 
     #[test]
     fn the_edge_of_a_bright_subject_stays_bright_and_that_of_a_dark_one_dark() {
-        // Half screen, half subject, as a matte leaves it that is too wide.
+        // Half screen, half subject, as a matte that is too wide leaves it.
         let half = |own: u8| SCREEN.map(|value| u8::midpoint(value, own));
         for own in [240_u8, 20] {
             let disc = disc(SCREEN, |inside| if inside < 1.0 { half(own) } else { [own; 3] });
             let [before, after] = [disc.cutout.pixel(47, 83), despilled(&disc, 1.0).pixel(47, 83)];
             let grey = (u16::from(after[0]) + u16::from(after[1]) + u16::from(after[2])) / 3;
-            // Between the mixture as it was and with its green limited: spill may as well be light on top.
+            // Between the mixture as it was and with its green limited: spill may be added light.
             let bounds =
                 [before[0].max(before[2]), before[1]].map(|green| luma([before[0], green, before[2]].map(f32::from)));
             let expected = f32::from(own).clamp(bounds[0], bounds[1]) as u16;
@@ -442,11 +434,11 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_background_nothing_changes() {
+    fn a_picture_without_background_does_not_change() {
         let mut disc = spilt(SCREEN, GREEN);
         disc.matte.coverage_mut().fill(255);
         assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0);
-        // What was cut out before has no background either, whatever its transparent pixels are filled with.
+        // A picture that was cut out before has no background, whatever the colour of its transparent pixels.
         let mut disc = spilt(SCREEN, GREEN);
         disc.frame.pixels_mut().as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| pixel[3] = 0);
         assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0);

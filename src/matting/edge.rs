@@ -1,11 +1,10 @@
-//! Finalizes the edge of a matte: soft or hard, without traces of coverage, specks and pinholes.
+//! Finalizes the edge of a matte: soft or hard, without faint coverage, specks and pinholes.
 //!
-//! *Soft* keeps partly covered pixels: hair and fur are partly covered. *Hard* is for products: the cutout ends on the line
-//! where coverage is one half, anti-aliased over one pixel and no more. It does so by distance: near that line
-//! `(α - ½) / |∇α|` is how many pixels away it lies, whether the ramp is two pixels wide or twenty, so
-//! `½ + (α - ½) / |∇α|`, clamped, is the coverage of a geometric edge.
+//! *Soft* keeps partly covered pixels, such as hair and fur. *Hard* is for products: the cutout ends on the line where
+//! coverage is one half, anti-aliased over one pixel. Near that line `(α - ½) / |∇α|` is the distance in pixels at any
+//! width of the ramp, so `½ + (α - ½) / |∇α|`, clamped, is the coverage of a geometric edge.
 //!
-//! Both remove artefacts of matting: coverage too faint to be anything but noise, and disconnected specks and pinholes.
+//! Both remove artefacts of matting: coverage too faint to be more than noise, disconnected specks, and pinholes.
 
 use super::specks::fill_small;
 use crate::image::AlphaMatte;
@@ -15,10 +14,10 @@ use rayon::prelude::*;
 
 /// Rows that one task works on.
 const ROWS: usize = 64;
-/// Pixels that are skipped at a time where none is partly covered.
+/// Pixels of a row that are tested together for partial coverage.
 const BLOCK: usize = 64;
 
-/// The matte without traces of coverage; the scale of what remains is stretched, so that there is no step.
+/// Removes traces of coverage. The remaining range is stretched, so that there is no step.
 #[must_use]
 pub fn without_traces(mut matte: AlphaMatte) -> AlphaMatte {
     let table = table_without_traces();
@@ -41,16 +40,15 @@ pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
     hardened_at(matte, 0.5)
 }
 
-/// The matte with a hard edge on the line where coverage is `crossing`, but no more than a pixel from the line where it is
-/// one half: further out are shadows, not edges.
+/// The matte with a hard edge where coverage is `crossing`, at most a pixel from one half: further out are shadows.
 #[must_use]
 pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
-    // Where the line lies further out, it is anti-aliased in pixels that were not covered.
+    // A line further out is anti-aliased in pixels without coverage.
     let is_edge = |value: u8| (value != 0 || crossing < 0.5) && value != 255;
     changed(matte, is_edge, |source, size, x, y| hard_coverage(source, size, x, y, crossing))
 }
 
-/// The matte with a `share` of a hard edge where coverage is one half, 0 to 1 at each pixel.
+/// The matte mixed with a hard edge at coverage one half, by `share` (0 to 1) at each pixel.
 #[must_use]
 pub(super) fn sharpened(matte: &AlphaMatte, share: &Upsampled<'_>) -> AlphaMatte {
     let is_partial = |value: u8| value != 0 && value != 255;
@@ -59,7 +57,7 @@ pub(super) fn sharpened(matte: &AlphaMatte, share: &Upsampled<'_>) -> AlphaMatte
     })
 }
 
-/// The matte with what `change` makes of the coverage and size of the picture at (`x`, `y`), for each pixel that `is_edge`.
+/// The matte with `change(coverage, x, y)` at each pixel that `is_edge`.
 fn changed(
     matte: &AlphaMatte,
     is_edge: impl Fn(u8) -> bool + Sync,
@@ -79,8 +77,8 @@ fn changed(
     changed
 }
 
-/// Removes specks (components that are covered at all but smaller than `pixels`) and fills pinholes (components that are not
-/// fully covered but smaller than `pixels`). Only size separates specks from small subjects.
+/// Removes specks (components of covered pixels smaller than `pixels`) and fills pinholes (components of not fully
+/// covered pixels smaller than `pixels`). Only size separates specks from small subjects.
 #[must_use]
 pub fn without_specks(mut matte: AlphaMatte, pixels: usize) -> AlphaMatte {
     let width = matte.size().width as usize;

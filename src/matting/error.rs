@@ -1,6 +1,6 @@
 //! The error of all of matting: a picture without a subject.
 
-/// A subject covers at least this share of the picture; less is a single cell of the network's grid.
+/// Minimum share of the picture that a subject covers; less is a single cell of the network's grid.
 pub(super) const MIN_AREA: f64 = 1e-4;
 
 /// The picture has no subject that can be separated from its background.
@@ -8,10 +8,10 @@ pub(super) const MIN_AREA: f64 = 1e-4;
 #[error("no subject can be separated from the background")]
 pub struct NoSubject;
 
-/// Whether enough `cells` of a mask are subject.
+/// Checks that enough of the `cells` of a mask are `subject`.
 ///
 /// # Errors
-/// [`NoSubject`] when they are less than [`MIN_AREA`] of it.
+/// [`NoSubject`] when the share is below [`MIN_AREA`].
 pub(super) fn check_area(subject: usize, cells: usize) -> Result<(), NoSubject> {
     if (subject as f64) < MIN_AREA * cells as f64 { Err(NoSubject) } else { Ok(()) }
 }

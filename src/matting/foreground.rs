@@ -1,9 +1,9 @@
 //! Estimates foreground colours where the subject covers a pixel only partly.
 //!
-//! A pixel of hair over a red wall is part red; on a new background it would glow. So inside the band, and only there,
-//! the colour is unmixed by multilevel foreground estimation (Germer et al. 2020, [`backdrop_kernels::foreground`]): from
-//! a picture of one pixel up to full size, each level starting from the one below. Only tiles that the band needs are
-//! computed and stored. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
+//! A pixel of hair before a red wall is part red, and would glow on a new background. So inside the band the colour is
+//! unmixed by multilevel foreground estimation (Germer et al. 2020, [`backdrop_kernels::foreground`]): from a picture
+//! of one pixel up to full size, each level initialised by the coarser one. Only tiles that the band needs are computed
+//! and stored. Pixels of full coverage keep the source's colour, bit for bit; pixels of zero coverage become zero.
 
 use super::edge::is_partial;
 use super::pyramid::{self, LevelPixels, Pyramid};
@@ -17,13 +17,12 @@ use std::ops::Range;
 
 /// Side of a tile in pixels.
 pub(super) const TILE: usize = 32;
-/// Pixels of a tile.
 const AREA: usize = TILE * TILE;
-/// Colours of a pixel: three planes of the foreground, three of the background.
+/// Planes of a tile: three of the foreground's colour, three of the background's.
 const PLANES: usize = 6;
 
 /// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Returns the matte with
-/// coverage in linear light, now that the colours on both sides of the edge are known.
+/// coverage in linear light, which requires the colours on both sides of the edge.
 ///
 /// # Panics
 /// When frame and matte differ in size.
@@ -49,15 +48,14 @@ pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) -> AlphaMatte {
 
 /// Colour of the subject and coverage in linear light of the partly covered pixels.
 pub(super) struct Unmixed {
-    /// Of the picture.
     width: usize,
     tiles: Tiles,
-    /// The pixels of each needed tile; those that are not partly covered are zero.
+    /// The pixels of each needed tile; fully covered and uncovered ones are zero.
     pixels: Buffer,
 }
 
 impl Unmixed {
-    /// Calls `write` with each partly covered pixel of a strip of [`TILE`] rows: where it is in the strip, its colour and coverage.
+    /// Calls `write` with index, colour and coverage of each partly covered pixel of a strip of [`TILE`] rows.
     pub(super) fn each(&self, strip: usize, mut write: impl FnMut(usize, [u8; 4])) {
         let (tiles, _) = self.pixels.as_chunks::<{ 4 * AREA }>();
         for column in 0..self.tiles.columns {
@@ -72,14 +70,15 @@ impl Unmixed {
     }
 }
 
-/// Unmixes the partly covered pixels of `frame`, of which `pyramid` is.
+/// Unmixes the partly covered pixels of `frame`. `pyramid`: the frame's.
 ///
 /// # Panics
 /// When frame and matte differ in size.
 pub(super) fn unmix(frame: &Frame, mut pyramid: Pyramid, matte: &AlphaMatte) -> Unmixed {
     assert_eq!(frame.size(), matte.size(), "the matte is of another picture");
     let size = [matte.size().width as usize, matte.size().height as usize];
-    let picture = Level { size, pixels: LevelPixels::Stored(frame.pixels().as_chunks().0), coverage: matte.coverage() };
+    let picture =
+        ColourLevel { size, pixels: LevelPixels::Stored(frame.pixels().as_chunks().0), coverage: matte.coverage() };
     let (mut needed, mut coverages) = (vec![picture.tiles_of_band()], Vec::<Buffer>::new());
     let mut finer = size;
     for coarser in &pyramid.levels {
@@ -90,10 +89,10 @@ pub(super) fn unmix(frame: &Frame, mut pyramid: Pyramid, matte: &AlphaMatte) -> 
         coverages.push(coverage);
         finer = coarser.size;
     }
-    // A level is free as soon as the next finer one is there.
+    // A level's memory is freed when the next finer one is computed.
     let mut coarser: Option<Colours> = None;
     while let (Some(level), Some(coverage)) = (pyramid.levels.pop(), coverages.pop()) {
-        let level = Level { size: level.size, pixels: level.pixels(frame), coverage: &coverage };
+        let level = ColourLevel { size: level.size, pixels: level.pixels(frame), coverage: &coverage };
         let tiles = needed.pop().expect("tiles of each level");
         let planes = frame.buffer(tiles.places.len() * PLANES * AREA);
         coarser = Some(level.colours(tiles, planes, coarser.as_ref()));
@@ -120,20 +119,19 @@ pub(super) fn unmix(frame: &Frame, mut pyramid: Pyramid, matte: &AlphaMatte) -> 
     Unmixed { width: size[0], tiles, pixels }
 }
 
-/// The tiles of a level that are needed.
 struct Tiles {
-    /// Tiles along a row of all.
+    /// Tiles in a row, needed or not.
     columns: usize,
-    /// For each tile, row after row, its number among the needed ones, or `NOT_NEEDED`.
+    /// Number of each tile among the needed ones, row after row, or `NOT_NEEDED`.
     numbers: Recycled<Vec<u32>>,
-    /// Column and strip of the needed ones.
+    /// Column and strip of each needed tile.
     places: Recycled<Vec<[usize; 2]>>,
 }
 
 const NOT_NEEDED: u32 = u32::MAX;
 
 impl Tiles {
-    /// Numbers the tiles that are not marked as not needed.
+    /// Numbers the tiles that are not marked `NOT_NEEDED`.
     fn new(columns: usize, mut numbers: Recycled<Vec<u32>>) -> Self {
         let mut places = Recycled::<Vec<_>>::take();
         places.clear();
@@ -144,19 +142,18 @@ impl Tiles {
         Self { columns, numbers, places }
     }
 
-    /// The number of a tile, if it is needed.
     fn index(&self, column: usize, strip: usize) -> Option<usize> {
         let number = self.numbers[strip * self.columns + column];
         (number != NOT_NEEDED).then_some(number as usize)
     }
 
-    /// The tiles of the next coarser level, of `coarser` pixels, that these, of a level of `size`, start from.
+    /// The tiles that these tiles of a level of `size` start from, in the next coarser level of `coarser` pixels.
     fn beneath(&self, size: [usize; 2], coarser: [usize; 2]) -> Self {
         let columns = coarser[0].div_ceil(TILE);
         let mut beneath = Recycled::filled(columns * coarser[1].div_ceil(TILE), NOT_NEEDED);
         for &place in &*self.places {
             let [across, down] = reach(size, place);
-            // Bilinear: a pixel further to either side.
+            // Bilinear interpolation reads one more pixel on either side.
             let tiles = |range: Range<usize>, len: usize| {
                 (range.start / 2).saturating_sub(1) / TILE..=(range.end / 2 + 1).min(len - 1) / TILE
             };
@@ -174,34 +171,32 @@ const fn steps([width, height]: [usize; 2]) -> usize {
     if width <= SMALL && height <= SMALL { STEPS_SMALL } else { STEPS }
 }
 
-/// The part of a level of `size` that a tile's pixels depend on: each step reaches one pixel further. It begins at an even
-/// pixel: tiles and steps are even.
+/// The part of a level of `size` on which a tile depends: each step reaches one pixel further. It begins at an even
+/// pixel, because `TILE` and the numbers of steps are even.
 fn reach(size: [usize; 2], [column, strip]: [usize; 2]) -> [Range<usize>; 2] {
     let steps = steps(size);
     let grown = |tile: usize, len: usize| (tile * TILE).saturating_sub(steps)..((tile + 1) * TILE + steps).min(len);
     [grown(column, size[0]), grown(strip, size[1])]
 }
 
-/// A level of the pyramids of picture and matte.
-struct Level<'a> {
+struct ColourLevel<'a> {
     size: [usize; 2],
     pixels: LevelPixels<'a>,
     coverage: &'a [u8],
 }
 
-/// What one thread needs for a tile.
+/// Reused memory of one thread for a tile.
 #[derive(Default)]
 struct Scratch {
     tile: Tile,
     /// Parts of two rows of a plane.
     near: Vec<u8>,
     far: Vec<u8>,
-    /// Pixels of a row that are not stored.
+    /// Pixels of a row of a level that is not stored.
     halved: Vec<[u8; 4]>,
 }
 
-impl Level<'_> {
-    /// The tiles with partly covered pixels.
+impl ColourLevel<'_> {
     fn tiles_of_band(&self) -> Tiles {
         let [width, height] = self.size;
         let columns = width.div_ceil(TILE);
@@ -218,12 +213,11 @@ impl Level<'_> {
         Tiles::new(columns, numbers)
     }
 
-    /// The pixels of a tile.
     fn own(&self, place: [usize; 2]) -> [Range<usize>; 2] {
         std::array::from_fn(|axis| place[axis] * TILE..((place[axis] + 1) * TILE).min(self.size[axis]))
     }
 
-    /// The colours of the level's needed `tiles`, from where the coarser one ended, in `planes`.
+    /// Estimates the colours of the level's needed `tiles` into `planes`, starting from the coarser level's colours.
     fn colours(&self, tiles: Tiles, mut planes: Buffer, coarser: Option<&Colours>) -> Colours {
         let each = planes.par_chunks_exact_mut(PLANES * AREA).zip(&*tiles.places);
         each.for_each_init(Recycled::<Scratch>::take, |scratch, (planes, &place)| {
@@ -238,7 +232,7 @@ impl Level<'_> {
         Colours { size: self.size, tiles, planes }
     }
 
-    /// Estimates one tile, in `scratch.tile`, whose origin is returned.
+    /// Estimates one tile in `scratch.tile`. Returns the tile's origin.
     fn relax(&self, place: [usize; 2], coarser: Option<&Colours>, scratch: &mut Scratch) -> [usize; 2] {
         let width = self.size[0];
         let [across, down] = reach(self.size, place);
@@ -256,16 +250,14 @@ impl Level<'_> {
     }
 }
 
-/// Colours of the needed tiles of a level.
 struct Colours {
     size: [usize; 2],
     tiles: Tiles,
-    /// For each tile its six planes.
     planes: Buffer,
 }
 
 impl Colours {
-    /// Starts row `row` of a tile, which is row `y` of the finer level at the columns `across`.
+    /// Initialises row `row` of a tile, which is row `y` of the finer level at the columns `across`.
     fn start(&self, scratch: &mut Scratch, row: usize, across: Range<usize>, y: usize) {
         let [width, height] = self.size;
         let near = y / 2;
@@ -280,7 +272,7 @@ impl Colours {
         }
     }
 
-    /// Reads a part of row `y` of a plane, across tiles.
+    /// Reads a part of row `y` of a plane, which may span tiles.
     fn read(&self, plane: usize, y: usize, columns: Range<usize>, row: &mut Vec<u8>) {
         row.clear();
         let mut x = columns.start;

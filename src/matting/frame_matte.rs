@@ -1,15 +1,15 @@
-//! The matte of a clip's frame, on the host or on the device that has the frame.
+//! The matte of a clip's frame, on the host or on the device that has a copy of the frame.
 
 #[cfg(feature = "gpu")]
 use super::gpu::device_matte::DeviceMatte;
 use crate::image::{AlphaMatte, Size};
 
-/// How much of each pixel of a frame the subject covers.
+/// Coverage of each pixel of a frame by the subject.
 #[derive(Clone, Debug)]
 pub enum FrameMatte {
     /// On the host.
     Host(AlphaMatte),
-    /// On the device that has the frame; traces of coverage and specks are removed when the frame is cut out.
+    /// On the device; traces of coverage and specks are removed when the frame is cut out.
     #[cfg(feature = "gpu")]
     Device(DeviceMatte),
 }
@@ -18,7 +18,7 @@ impl FrameMatte {
     /// The matte on the host.
     ///
     /// # Errors
-    /// Why the device failed.
+    /// The device's failure.
     pub fn downloaded(&self) -> Result<AlphaMatte, String> {
         match self {
             Self::Host(matte) => Ok(matte.clone()),
@@ -28,15 +28,15 @@ impl FrameMatte {
     }
 }
 
-/// The frame before, and the motion from the current one back to it.
+/// A clip's previous frame, and the motion from the current one back to it.
 #[derive(Clone, Copy, Debug)]
 pub struct PreviousFrame<'a> {
     /// Its matte before traces of coverage and specks were removed.
     pub unfiltered: &'a FrameMatte,
-    /// Columns and rows of the grid on which the motion is known.
+    /// Columns and rows of the motion's grid.
     pub grid: Size,
     /// Motion to the right and down, in cells of the grid, row after row.
     pub flow: [&'a [f32]; 2],
-    /// Its weight in the current matte, 0 to 1, row after row.
+    /// Weight of the previous matte in the current one, 0 to 1, row after row.
     pub share: &'a [f32],
 }

@@ -1,26 +1,25 @@
-//! Fuzz target of cutting out: any shape of picture, any mask, any options.
+//! Fuzz target of the cutout: any size of picture, any mask, any options.
 
 use super::{Edge, Hair, Method, Options, cut_out};
 use crate::image::{Buffer, Frame, RawMask, Rect, Size};
 use arbitrary::{Result, Unstructured};
 use std::time::Duration;
 
-/// Pixels of the largest picture.
 const MAX_PIXELS: u32 = 1 << 14;
-/// The longest side, as the API's.
+/// Longest side, as in the API.
 const MAX_SIDE: u32 = 4096;
-/// Sides of the mask's grid: the network's, and smaller ones, which take less time.
+/// Sides of the mask's grid: the network's, and smaller ones for speed.
 const GRIDS: [u32; 4] = [48, 96, 96, 384];
-/// CPU time whatever the pixels: little beside that of the largest picture and mask, so that it hides no slow shape.
+/// Constant part of the allowed CPU time, too small to hide a slow input.
 const BASE: Duration = Duration::from_millis(200);
-/// CPU time for each pixel of picture and mask, which takes about a microsecond on the build of `fuzz/`.
+/// Allowed CPU time for each pixel of picture and mask, which takes about a microsecond in the build of `fuzz/`.
 const PER_PIXEL: Duration = Duration::from_micros(10);
 
-/// Cuts out of the picture that `bytes` describe. Returns the CPU time that this may take: a fifth of a second,
-/// and in proportion to the pixels of picture and mask.
+/// Cuts out of the picture that `bytes` describe. Returns the allowed CPU time: a fifth of a second, and a part in
+/// proportion to the pixels of picture and mask.
 ///
 /// # Panics
-/// When the cutout has another size than the picture.
+/// When the sizes of cutout and picture differ.
 #[must_use]
 pub fn cutting_out(bytes: &[u8]) -> Duration {
     let Ok((frame, mask, options)) = case(&mut Unstructured::new(bytes)) else { return BASE };
@@ -44,7 +43,7 @@ fn case(input: &mut Unstructured<'_>) -> Result<(Frame, RawMask, Options)> {
         hair: if input.ratio(1, 4)? { Some(hair(input)?) } else { None },
     };
     let grid = *input.choose(&GRIDS)?;
-    // Mask and picture are made of blocks, as many as there are bytes for.
+    // Mask and picture consist of blocks; `bytes` determine how many.
     let side = input.int_in_range(1..=24_u32)?;
     let noise: u8 = input.int_in_range(0..=64)?;
     let blocks = (0..side * side).map(|_| input.arbitrary::<[u8; 4]>().unwrap_or_default()).collect::<Vec<_>>();

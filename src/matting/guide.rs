@@ -1,4 +1,4 @@
-//! Where matting takes the subject from: the network's mask with the caller's seeds, or a mask or trimap of the caller's.
+//! The subject's source for matting: the network's mask with the caller's seeds, or the caller's mask or trimap.
 
 use super::clean::{self, CleanMask, Seeds};
 use super::error::{NoSubject, check_area};
@@ -15,14 +15,14 @@ pub enum Guide<'a> {
     Network {
         /// The mask.
         mask: &'a RawMask,
-        /// The standard mask beside one of high recall: of what its clean-up keeps nothing is lost.
+        /// A standard mask in addition to a mask of high recall. Matting starts from the union of both clean masks.
         standard: Option<&'a RawMask>,
-        /// What the caller has marked.
+        /// The caller's marks.
         seeds: &'a Seeds,
     },
-    /// A mask of the caller's, of the picture's size: taken as it is, and its edge refined.
+    /// The caller's mask, of the picture's size; its edge is refined.
     Mask(&'a AlphaMatte),
-    /// A trimap of the caller's: its unknown pixels are solved, and the others kept exactly.
+    /// The caller's trimap: unknown pixels are solved, known ones kept exactly.
     Trimap(&'a Trimap),
 }
 
@@ -33,14 +33,14 @@ impl<'a> From<&'a RawMask> for Guide<'a> {
     }
 }
 
-/// Cells along the longer side of the grid that a caller's mask is reduced to: twice the network's, so that the unknown band is
-/// half as wide as that of the network's own mask, but wider than a brush misses an edge by.
+/// Longest side of the grid to which a caller's mask is reduced: twice the network's. The unknown band is then half as
+/// wide as with the network's mask, and still wider than the error of a brush.
 const LONGEST: u32 = 768;
 
-/// `mask`, the mean of each cell of a coarser grid, as matting takes it. Pixels that a border of cells divides count in parts.
+/// The clean mask of a caller's `mask`: its means over the cells of a coarser grid.
 ///
 /// # Errors
-/// [`NoSubject`] when too little of it is subject.
+/// [`NoSubject`] when too little of the mask is subject.
 pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
     let size = mask.size();
     let grid = if size.longest() > LONGEST { size.fitted(Size::new(LONGEST, LONGEST)) } else { size };
@@ -61,9 +61,9 @@ pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
     Ok(CleanMask::new(grid, values))
 }
 
-/// The pixels of a side that one of its `cells` equal cells covers, and how much of each.
+/// The pixels of a side that one of `cells` equal cells covers, with the covered share of each.
 fn parts(cell: u32, cells: u32, side: u32) -> impl Iterator<Item = (usize, f64)> {
-    // In units of a pixel's part, `cells` to a pixel, which are whole.
+    // Integers, in units of 1/`cells` of a pixel.
     let (cells, side) = (u64::from(cells), u64::from(side));
     let (start, end) = (u64::from(cell) * side, (u64::from(cell) + 1) * side);
     (start / cells..end.div_ceil(cells)).map(move |pixel| {
@@ -73,7 +73,7 @@ fn parts(cell: u32, cells: u32, side: u32) -> impl Iterator<Item = (usize, f64)>
 }
 
 impl<'a> Guide<'a> {
-    /// The matte that a network made; nothing where the caller has marked something in it, which it then is a mask for.
+    /// The network's matte. `None` with seeds of the caller's: the matte is then used as a mask.
     pub(super) fn matte(self) -> Option<&'a RawMask> {
         match self {
             Self::Network { mask, seeds, .. } => Some(mask).filter(|mask| mask.is_matte() && seeds.is_empty()),
@@ -81,7 +81,7 @@ impl<'a> Guide<'a> {
         }
     }
 
-    /// The mask that matting of `frame` starts from; nothing for a trimap.
+    /// The mask from which matting of `frame` starts; `None` for a trimap.
     pub(super) fn cleaned(self, frame: &Frame, options: &Options) -> Result<Option<CleanMask>, NoSubject> {
         if let Some(matte) = self.matte() {
             return CleanMask::of_matte(matte).map(Some);
@@ -101,10 +101,10 @@ impl<'a> Guide<'a> {
     }
 }
 
-/// The clean mask of `frame` at the picture's size. A trimap has none.
+/// The clean mask of `frame` at the picture's size.
 ///
 /// # Errors
-/// [`NoSubject`] when too little of it is subject.
+/// [`NoSubject`] when too little of the mask is subject, and for a trimap.
 pub fn clean_mask(frame: &Frame, guide: Guide<'_>, options: &Options) -> Result<AlphaMatte, NoSubject> {
     let mask = guide.cleaned(frame, options)?.ok_or(NoSubject)?;
     Ok(upsampled(mask.values(), mask.size(), frame))
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduced_mask_stays_where_it_is() {
+    fn reducing_a_mask_does_not_shift_it() {
         for side in [769_u32, 1000, 1500, 1536, 4000] {
             let size = Size::new(side, 3);
             let inside = |at: usize| (side as usize / 5..side as usize / 2).contains(&(at % side as usize));

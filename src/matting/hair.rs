@@ -1,35 +1,34 @@
 //! Widens the trimap's unknown band outwards around a head, for hair.
 //!
-//! The network's mask ends well before strands of hair do, and certain background is never solved. Where a head is known to
-//! be, the band therefore grows outwards by as much as hair stands off, and not inwards: skin that is certain subject stays
-//! so.
+//! The network's mask ends well before strands of hair do, and certain background is never solved. Around a head the
+//! band therefore grows outwards by the reach of hair, and not inwards, where skin is certain subject.
 
 use crate::image::{Rect, Size};
 use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::{Params, cpu};
 
-/// The band is not widened by more cells of the mask's grid than this. A wider band is not determined by its colours:
-/// with 12 cells plain backgrounds showed grey haze around the hair of portraits, with 5 they do not.
+/// Limit of the widening in cells of the mask's grid. Colours do not determine a wider band: with 12 cells, portraits
+/// before plain backgrounds had grey haze around the hair, with 5 they do not.
 const MOST_CELLS: f32 = 5.0;
 
 /// A region with hair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hair {
-    /// The head and what is around it, in pixels of the picture.
+    /// The head and its surroundings, in pixels of the picture.
     pub region: Rect,
-    /// How far from certain subject it may stand off, in pixels of the picture.
+    /// Distance that hair can stand off from certain subject, in pixels of the picture.
     pub reach: f32,
 }
 
-/// The columns and rows of a grid from the first to before the last of each.
+/// Ranges of columns and rows of a grid, without their ends.
 type Part = [(usize, usize); 2];
 
 impl Hair {
-    /// Raises `high`, the highest value of `values` around each cell of `grid` over a picture of `size`, inside the region to
-    /// the highest within reach. `cell_px`: the shorter side of a cell in pixels of the picture.
+    /// Raises `high` (the highest value of `values` around each cell of `grid`) inside the region to the highest value
+    /// within reach. `size`: of the picture. `cell_px`: the shorter side of a cell, in pixels of the picture.
     pub(super) fn widen(&self, values: &[f32], grid: (usize, usize), size: Size, cell_px: f32, high: &mut [f32]) {
         let radius = self.reach / cell_px;
-        // A reach of NaN widens nothing; `min` alone would make it the most.
+        // `min` would turn a reach of NaN into the limit.
         if radius.is_nan() || radius < 1.0 {
             return;
         }
@@ -52,7 +51,6 @@ impl Hair {
         }
     }
 
-    /// The cells that the region covers.
     fn cells(&self, grid: (usize, usize), size: Size) -> Part {
         let axis = |first: u32, length: u32, of: u32, cells: usize| {
             let cell = |at: u64, up: u64| ((at * cells as u64 + up) / u64::from(of.max(1))) as usize;
@@ -76,14 +74,12 @@ mod tests {
 
     const SIZE: Size = Size::new(400, 400);
 
-    /// Subject in the left half.
     fn mask() -> CleanMask {
         let size = Size::new(100, 100);
         let values = (0..size.area()).map(|at| if at % 100 < 50 { 1.0 } else { 0.0 }).collect::<Vec<f32>>();
         clean_without_colors(&RawMask::new(size, values).expect("probabilities")).expect("a subject")
     }
 
-    /// Unknown columns of a row.
     fn band(hair: Option<Hair>, row: usize) -> (usize, usize) {
         let trimap = from_mask(&mask(), SIZE, hair.as_ref());
         let unknown = |x: &usize| trimap.labels()[row * 400 + x] == Trimap::UNKNOWN;

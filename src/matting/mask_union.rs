@@ -2,15 +2,15 @@
 
 use crate::image::RawMask;
 
-/// The odds of the second mask are divided by this.
+/// Divisor of the second mask's odds.
 ///
-/// The stretched copy shows texture and noise as well, and the network finds objects in them; regions of high probability are
-/// mostly real. On photos with 40, 20 and 10 % of their contrast left this adds 1.3 points of recall with version 7 of the network,
-/// at half a point of precision, and 0.9 where it costs most (`benches/recall.rs`); with 12 it would be 1.5 points, at 0.7 and 1.1.
+/// The equalised copy also shows texture and noise, in which the network finds objects; regions of high probability are
+/// mostly real. On photos with 40, 20 and 10 % of their contrast left this adds 1.3 points of recall with version 7 of
+/// the network at half a point of precision, 0.9 where it costs most (`benches/recall.rs`). 12 would add 1.5 points, at
+/// 0.7 and 1.1.
 const DISCOUNT: f32 = 20.0;
 
-/// The larger probability of `mask` and of `second`, with the odds of the latter divided by `DISCOUNT`. Only adds. A
-/// second mask on another grid adds nothing.
+/// The larger of both probabilities, after discounting `second`. A second mask on another grid is ignored.
 #[must_use]
 pub fn union(mask: RawMask, second: &RawMask) -> RawMask {
     if mask.size() != second.size() {
@@ -23,7 +23,7 @@ pub fn union(mask: RawMask, second: &RawMask) -> RawMask {
     })
 }
 
-/// The probability of `1 / DISCOUNT` of the odds of `probability`, 0..=1.
+/// Probability of `1 / DISCOUNT` of the odds of `probability`, 0..=1.
 fn discounted(probability: f32) -> f32 {
     let probability = probability.clamp(0.0, 1.0);
     probability / (probability + DISCOUNT * (1.0 - probability))

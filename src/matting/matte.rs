@@ -13,10 +13,10 @@ use super::upsample::upsampled;
 use crate::image::{AlphaMatte, Frame, Size, Trimap};
 use rayon::prelude::*;
 
-/// How much of each pixel of `frame` the subject covers, which is where `guide` says.
+/// Coverage of each pixel of `frame` by the subject of `guide`.
 ///
 /// # Errors
-/// [`NoSubject`] when that would be nothing anywhere.
+/// [`NoSubject`] when the matte would be empty.
 pub fn estimate_matte<'a>(
     frame: &Frame,
     guide: impl Into<Guide<'a>>,
@@ -25,16 +25,15 @@ pub fn estimate_matte<'a>(
     SolvedMatte::of(frame, guide.into(), options)?.finalized(frame, options)
 }
 
-/// A matte before its edge is finalized.
 pub(super) struct SolvedMatte<'a> {
     pub(super) matte: AlphaMatte,
-    /// The frame's, where it was needed.
+    /// The frame's, if it was computed.
     pub(super) pyramid: Option<Pyramid>,
-    /// Components smaller than so many pixels are specks.
+    /// Components with fewer pixels are specks.
     speck_pixels: usize,
-    /// Pixels that the caller knows: nothing changes them.
+    /// The caller's trimap, whose known pixels stay unchanged.
     known: Option<&'a Trimap>,
-    /// Whether it is the caller's mask as it was sent, or a network's matte, which has no traces of matting: only a hard edge changes it.
+    /// Whether it is the caller's mask or a network's matte, without traces of matting: only a hard edge changes it.
     as_sent: bool,
 }
 
@@ -46,7 +45,7 @@ impl<'a> SolvedMatte<'a> {
         }
     }
 
-    /// The same with the clean `mask` of `guide`, which is no trimap.
+    /// The matte by the clean `mask` of `guide`, which is no trimap.
     pub(super) fn of_clean(frame: &Frame, guide: Guide<'a>, mask: CleanMask, options: &Options) -> Self {
         if guide.matte().is_some() {
             return Self { as_sent: true, ..Self::of_caller(upsampled(mask.values(), mask.size(), frame)) };
@@ -72,12 +71,12 @@ impl<'a> SolvedMatte<'a> {
         Self { pyramid: Some(pyramid), ..Self::of_matte(matte, mask, size) }
     }
 
-    /// A `matte` of a picture of `size` that was made of the clean `mask`.
+    /// A `matte` of a picture of `size`, made from the clean `mask`.
     pub(super) fn of_matte(matte: AlphaMatte, mask: &CleanMask, size: Size) -> Self {
         Self { matte, pyramid: None, speck_pixels: speck_pixels(mask, size), known: None, as_sent: false }
     }
 
-    /// A `matte` that the caller's mask or trimap determines: whatever is in it was meant, so that it has no specks.
+    /// A `matte` from the caller's mask or trimap: everything in it is intended, so nothing is a speck.
     fn of_caller(matte: AlphaMatte) -> Self {
         Self { matte, pyramid: None, speck_pixels: 0, known: None, as_sent: false }
     }
@@ -107,7 +106,7 @@ impl<'a> SolvedMatte<'a> {
     }
 }
 
-/// Whether at least [`MIN_AREA`] of it is covered: with any subject, few rows show that.
+/// Whether at least [`MIN_AREA`] of the matte is covered. With a subject, few rows are enough to tell.
 pub(super) fn is_covered(matte: &AlphaMatte) -> bool {
     let least = MIN_AREA * 255.0 * matte.size().area() as f64;
     let mut covered = 0u64;
@@ -117,8 +116,8 @@ pub(super) fn is_covered(matte: &AlphaMatte) -> bool {
     })
 }
 
-/// Components smaller than so many pixels are specks: half a cell of the network's grid, but at least a few pixels on small
-/// pictures, never a visible detail on large ones, and never what could be a subject of its own.
+/// Components with fewer pixels are specks: half a cell of the network's grid; at least a few pixels on small pictures,
+/// never a visible detail on large ones, and never as large as the smallest subject.
 pub(super) fn speck_pixels(mask: &CleanMask, size: Size) -> usize {
     let cell = size.area() / mask.values().len().max(1);
     (cell / 2).clamp(8, 64).min(size.area() / 1000)
@@ -131,7 +130,7 @@ mod tests {
     use crate::matting::Seeds;
 
     #[test]
-    fn a_networks_matte_is_the_coverage_unless_something_is_marked_in_it() {
+    fn a_networks_matte_is_the_coverage_unless_the_caller_marks_seeds() {
         let size = Size::new(16, 16);
         let values: Vec<f32> = (0..256u16).map(|at| f32::from(at) / 255.0).collect();
         let pixels = (0..=255u8).flat_map(|at| [at, 90, 200, 255]).collect::<Vec<_>>();

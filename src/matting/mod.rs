@@ -1,8 +1,8 @@
 //! Matting: from the network's mask to a cutout at source size.
 //!
-//! `RawMask` → [`CleanMask`] (component filtering, hole filling, colour random walker) → `Trimap` → `AlphaMatte` (closed-form
-//! matting of the unknown band) → `Cutout` (unmixed foreground colours). [`refine`] and [`mask_union`] improve the mask before
-//! that; [`uncertainty()`] predicts from the mask alone how likely the cutout is to be bad.
+//! `RawMask` → [`CleanMask`] (colour random walker, component rules) → `Trimap` → `AlphaMatte` (closed-form matting of
+//! the unknown band) → `Cutout` (unmixed foreground colours). [`refine`] and [`mask_union`] improve the mask before
+//! cleaning; [`uncertainty()`] predicts from the mask alone how likely the cutout is to be bad.
 
 mod certainty;
 pub(crate) mod chamfer;

@@ -4,33 +4,33 @@ use super::clean::CleanParams;
 use super::hair::Hair;
 use crate::image::EdgeKinds;
 
-/// A subject is matted as opaque where hair and glass, which a hard edge loses, are together at most so probable, and thin parts
-/// less than an opaque outline. Of held-out classes 48 % of the opaque pictures pass and 1.2 % of those with hair
-/// (`weights/train/edge_kinds.py`).
+/// A subject is matted as opaque when hair and glass, which a hard edge would lose, have at most this total
+/// probability, and thin parts are less probable than an opaque outline. Of held-out classes 48 % of the opaque
+/// pictures pass, and 1.2 % of those with hair (`weights/train/edge_kinds.py`).
 const MOST_LOST: f32 = 0.2;
 
-/// How the unknown band is solved.
+/// Method for the unknown band.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Closed-form matting.
     #[default]
     ClosedForm,
-    /// The upsampled mask as it is.
+    /// The upsampled mask, unchanged.
     None,
 }
 
-/// How partly covered pixels are finalized.
+/// Treatment of partly covered pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Edge {
     /// They stay partly covered (hair, fur).
     #[default]
     Soft,
-    /// They become an edge that is anti-aliased over one pixel (products).
+    /// They become an edge anti-aliased over one pixel (products).
     Hard,
 }
 
 impl Edge {
-    /// Its name in the API.
+    /// Name in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,39 +40,39 @@ impl Edge {
     }
 }
 
-/// How to cut out.
+/// Options of the cutout.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// How the unknown band is solved.
+    /// Method for the unknown band.
     pub method: Method,
-    /// How partly covered pixels are finalized.
+    /// Treatment of partly covered pixels.
     pub edge: Edge,
-    /// How much green or blue light of the background is removed from the edge, 0 to 1.
+    /// Strength of the removal of green or blue background light from the edge, 0 to 1.
     pub despill: f32,
     /// Whether background that the mask includes near its edge is removed by colour likelihood.
     pub decontaminate: bool,
-    /// Whether the subject is known to be opaque all over, as products are: holes are closed unless they show background,
-    /// and the edge is hard, whatever `edge` says.
+    /// Whether the subject is opaque all over, as products are: holes are closed unless they show background, and the
+    /// edge is hard, whatever `edge` says.
     pub opaque: bool,
-    /// Where the unknown band reaches further out, for hair.
+    /// Region in which the unknown band reaches further out, for hair.
     pub hair: Option<Hair>,
 }
 
 impl Options {
-    /// The same for a subject whose outline has these kinds: opaque where that is probable, else with a soft edge.
+    /// Adapts the options to the kinds of a subject's outline: opaque where that is probable, else with a soft edge.
     #[must_use]
     pub fn by_kind(self, kinds: EdgeKinds) -> Self {
         let is_opaque = kinds.hair + kinds.transparent <= MOST_LOST && kinds.opaque > kinds.thin;
         Self { opaque: self.opaque || is_opaque, edge: Edge::Soft, ..self }
     }
 
-    /// The edge that a matte by these options has.
+    /// The edge that is applied.
     #[must_use]
     pub const fn finalized_edge(&self) -> Edge {
         if self.opaque { Edge::Hard } else { self.edge }
     }
 
-    /// What decides in the clean-up of the mask.
+    /// Parameters of the clean-up of the mask.
     pub(super) const fn cleaning(&self) -> CleanParams {
         CleanParams { decontaminate: self.decontaminate, opaque: self.opaque }
     }
@@ -99,7 +99,7 @@ mod tests {
         ] {
             assert_eq!(plain.by_kind(kinds(soft)), plain);
         }
-        // `product-v1` stays what it is.
+        // `product-v1` does not change.
         let product = Options { opaque: true, ..plain };
         assert_eq!(product.by_kind(kinds([0.0, 1.0, 0.0, 0.0])), product);
         assert_eq!([plain.finalized_edge(), product.finalized_edge()], [Edge::Soft, Edge::Hard]);

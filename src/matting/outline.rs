@@ -1,10 +1,10 @@
-//! How well a matte's outline and thin parts are kept, which areas and means hide.
+//! Measures the outline and the thin parts of a matte against a true matte; errors there hardly change areas and means.
 //!
-//! *Raggedness*: the length of the ½ contour divided by the length of the ½ contour of the same matte after a Gaussian blur (σ = 2 px), less one.
-//! Contours under 30 px are left out, and so is what lies near thin parts of the truth, which the blur would remove.
-//! *Edge width*: pixels between coverage of a tenth and of nine tenths along the normal of the truth's contour, where the truth
-//! itself takes at most 2 px. *Thin parts*: what an opening of the truth by a disc of 0.7 % of the diagonal removes; the mean
-//! coverage on them, and on background within that distance of them.
+//! *Raggedness*: the length of the ½ contour divided by its length after a Gaussian blur (σ = 2 px) of the matte, less
+//! one. Contours under 30 px are left out, and so are surroundings of thin parts of the truth, which the blur would
+//! remove. *Edge width*: pixels between coverage of a tenth and of nine tenths along the normal of the truth's contour,
+//! where the truth itself takes at most 2 px. *Thin parts*: what an opening of the truth by a disc of 0.7 % of the
+//! diagonal removes. Measured is the mean coverage on them, and on background within that distance of them.
 
 use super::connected_components::Components;
 use super::union_find::Forest;
@@ -14,50 +14,49 @@ use std::collections::HashMap;
 
 /// Standard deviation of the blur, in pixels.
 const SIGMA: f32 = 2.0;
-/// Contours shorter than this, in pixels, are left out.
+/// Contours shorter than this, in pixels, are ignored.
 const SHORTEST: f32 = 30.0;
-/// Truth thinner than this, in pixels, vanishes in the blur.
+/// Parts of the truth thinner than this, in pixels, vanish in the blur.
 const VANISHING: f32 = 4.0;
 /// Radius of the opening that removes thin parts, as a share of the diagonal.
 const THIN: f64 = 0.007;
 /// Profiles along a normal: pixels to either side, and samples for a pixel.
 const PROFILE: usize = 10;
 const SAMPLES: usize = 4;
-/// Widest truth, in pixels, that counts as sharp.
+/// Widest edge of the truth, in pixels, that counts as sharp.
 const SHARP: f32 = 2.0;
 
 /// Lengths, widths and means of one matte.
 #[derive(Clone, Debug)]
 pub struct Outline {
-    /// Relative excess length of the contour; nothing without a contour.
+    /// Relative excess length of the contour; `None` without a contour.
     pub raggedness: Option<f64>,
     /// Widths of the edge at points of a sharp truth's contour, in quarters of a pixel, ascending.
     pub widths: Vec<u8>,
-    /// Mean coverage of thin parts, and of the background beside them; nothing where the truth has none.
+    /// Mean coverage of thin parts, and of the background next to them; `None` without thin parts in the truth.
     pub thin: Option<(f64, f64)>,
 }
 
-/// The width that `percent` of the ascending `widths` do not exceed, in pixels.
+/// The percentile `percent` of the ascending `widths`, in pixels.
 #[must_use]
 pub fn width_percentile(widths: &[u8], percent: usize) -> Option<f64> {
     let last = widths.len().checked_sub(1)?;
     Some(f64::from(widths[last * percent / 100]) / SAMPLES as f64)
 }
 
-/// What the outlines of several mattes are compared with, from one truth.
+/// Measurements of one truth, for the comparison of several mattes.
 #[derive(Debug)]
 pub struct Reference {
     size: [usize; 2],
-    /// Whether a pixel is near truth that vanishes in the blur.
+    /// Whether a pixel is near a part of the truth that vanishes in the blur.
     vanishing: Vec<bool>,
-    /// Points of the truth's contour and its normals, where it is sharp.
     normals: Vec<[f32; 4]>,
-    /// Pixels of thin parts, and of background beside them.
+    /// Pixels of thin parts, and of background next to them.
     thin: [Vec<usize>; 2],
 }
 
 impl Reference {
-    /// Of a truth of 0 to 255, row after row, `width` pixels a row.
+    /// Measures a truth of 0 to 255, row after row, `width` pixels a row.
     #[must_use]
     pub fn of(truth: &[u8], width: usize) -> Self {
         let size = [width, truth.len() / width];
@@ -69,7 +68,7 @@ impl Reference {
         };
         let vanishing = dilated(&removed(VANISHING / 2.0), size, (gaussian::reach(SIGMA) + 2) as f32);
         let thin = removed(radius);
-        // Corners lose a few pixels to the opening; a thin part is longer than it is wide.
+        // An opening removes a few pixels at corners too; a thin part is longer than it is wide.
         let thin = opened_by_area(&thin, width, (radius * radius * 2.0) as usize);
         let near = dilated(&thin, size, radius);
         let background = |at: &usize| near[*at] && truth[*at] == 0;
@@ -78,7 +77,7 @@ impl Reference {
         Self { size, vanishing, normals: normals(truth, size), thin: [thin, beside] }
     }
 
-    /// Measures a matte of 0 to 255.
+    /// Measures a matte of 0 to 255, row after row.
     ///
     /// # Panics
     /// When the matte is smaller than the truth.
@@ -109,7 +108,7 @@ fn blurred(values: &[f32], width: usize, sigma: f32) -> Vec<f32> {
     samples.into_flattened()
 }
 
-/// Total length of the ½ contours by marching squares, without short ones and segments where `excluded`.
+/// Total length of the ½ contours by marching squares, without short contours and `excluded` segments.
 fn contour_length(plane: Plane<'_, f32>, excluded: &[bool]) -> f32 {
     let [width, height] = plane.size;
     let plane = |x: usize, y: usize| plane.values[y * width + x];
@@ -124,7 +123,7 @@ fn contour_length(plane: Plane<'_, f32>, excluded: &[bool]) -> f32 {
             if is_in == [is_in[0]; 4] {
                 continue;
             }
-            // Crossings of the four sides in turn, each with the index of the side in the picture.
+            // Crossings of the four sides, each with the index of the side in the picture.
             let here = 2 * (y * width + x);
             let sides = [here, here + 3, here + 2 * width, here + 1];
             let point = |side: usize| {
@@ -167,7 +166,7 @@ fn contour_length(plane: Plane<'_, f32>, excluded: &[bool]) -> f32 {
     lengths.iter().filter(|[all, _]| *all >= SHORTEST).map(|[_, counted]| counted).sum()
 }
 
-/// Points where a sharp truth crosses one half, and the directions of its gradient there.
+/// Points where a sharp truth crosses one half, with the direction of its gradient.
 fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
     let values: Vec<f32> = truth.iter().map(|&value| f32::from(value) / 255.0).collect();
     let [width, height] = size;
@@ -192,7 +191,7 @@ fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
                 continue;
             }
             let normal = [x as f32, y as f32, gradient[0] / norm, gradient[1] / norm];
-            // The picture shows one edge there: outside on one side, inside on the other.
+            // Only one edge: outside at one end, inside at the other.
             let ends = [-4.0, 4.0].map(|d| sharp.linear(normal[0] + d * normal[2], normal[1] + d * normal[3]));
             if ends[0] <= 0.05
                 && ends[1] >= 0.95
@@ -205,8 +204,8 @@ fn normals(truth: &[u8], size: [usize; 2]) -> Vec<[f32; 4]> {
     normals
 }
 
-/// Distance between the last sample of at most a tenth and the first of at least nine tenths around the crossing that is nearest to the
-/// middle of the profile, in quarters of a pixel; at most the whole profile.
+/// Distance between the last sample of at most a tenth and the first of at least nine tenths around the crossing
+/// nearest to the profile's middle, in quarters of a pixel; at most the whole profile.
 fn width_along(plane: Plane<'_, f32>, &[x, y, along, down]: &[f32; 4]) -> Option<u8> {
     let count = 2 * PROFILE * SAMPLES;
     let profile: Vec<f32> = (0..=count)
@@ -220,13 +219,13 @@ fn width_along(plane: Plane<'_, f32>, &[x, y, along, down]: &[f32; 4]) -> Option
     Some((high - low) as u8)
 }
 
-/// The set without what lies within `radius` of its complement; beyond the border is as inside.
+/// Erosion of the set by a disc of `radius`; beyond the border counts as inside.
 fn eroded(members: &[bool], size: [usize; 2], radius: f32) -> Vec<bool> {
     let complement: Vec<bool> = members.iter().map(|member| !member).collect();
     dilated(&complement, size, radius).into_iter().map(|near| !near).collect()
 }
 
-/// All pixels within `radius` of the set: discs around its border.
+/// Dilation of the set by a disc of `radius`, by discs around its border.
 fn dilated(members: &[bool], [width, height]: [usize; 2], radius: f32) -> Vec<bool> {
     let mut all = members.to_vec();
     let reach = radius as isize;
@@ -256,7 +255,6 @@ fn dilated(members: &[bool], [width, height]: [usize; 2], radius: f32) -> Vec<bo
     all
 }
 
-/// The set without components of fewer than `least` pixels.
 fn opened_by_area(members: &[bool], width: usize, least: usize) -> Vec<bool> {
     let mut components = Components::default();
     components.find(members, width, |member| member);
@@ -301,14 +299,14 @@ mod tests {
             let widths = reference.measure(&disc(width, |_, _| 0.0)).widths;
             assert!(widths.len() > 100);
             let median = width_percentile(&widths, 50).expect("widths");
-            // Bilinear sampling widens the narrowest, and ends fall on quarters of a pixel.
+            // Bilinear sampling widens the narrowest edge, and widths are rounded to quarters of a pixel.
             let least = 0.8 * f64::from(width);
             assert!((least..least + 1.0).contains(&median), "{width}: {median}");
         }
     }
 
     #[test]
-    fn thin_parts_are_measured_apart_from_what_carries_them() {
+    fn thin_parts_are_measured_separately() {
         let draw = |rod: u8| {
             let mut drawn = disc(1.0, |_, _| 0.0);
             (0..18).for_each(|y| drawn[y * SIDE + 60] = rod);

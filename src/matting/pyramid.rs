@@ -5,24 +5,22 @@ use crate::image::{Buffer, Frame};
 pub(super) use backdrop_kernels::pyramid::cpu::{LevelPixels, common_label, halve, halve_rows, mean_coverage};
 pub(super) use backdrop_kernels::pyramid::half_size;
 
-/// A picture halved again and again, down to one pixel: what the coarser levels of matting and of foreground estimation read.
+/// A picture halved down to one pixel: the coarser levels of matting and of foreground estimation.
 #[derive(Clone, Debug)]
 pub(super) struct Pyramid {
-    /// From half of the picture's size on.
-    pub(super) levels: Vec<Level>,
+    /// The halves, from half of the picture's size.
+    pub(super) levels: Vec<PyramidLevel>,
 }
 
-/// A picture of a pyramid.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
+pub(super) struct PyramidLevel {
     pub(super) size: [usize; 2],
-    /// Packed RGBA, row after row, in a buffer of the pool of the frame. The half of the picture is not stored: at the band its
-    /// pixels are computed as they are read.
+    /// Packed RGBA, row after row, in a buffer of the frame's pool. The first half is not stored: its pixels at the
+    /// band are computed when they are read.
     stored: Option<Buffer>,
 }
 
-impl Level {
-    /// The pixels of this level of the pyramid of `frame`.
+impl PyramidLevel {
     pub(super) fn pixels<'a>(&'a self, frame: &'a Frame) -> LevelPixels<'a> {
         match &self.stored {
             Some(buffer) => LevelPixels::Stored(buffer.as_chunks().0),
@@ -38,7 +36,7 @@ fn size_of(frame: &Frame) -> [usize; 2] {
 impl Pyramid {
     pub(super) fn of(frame: &Frame) -> Self {
         let mut size = size_of(frame);
-        let mut levels: Vec<Level> = Vec::new();
+        let mut levels: Vec<PyramidLevel> = Vec::new();
         while size[0].max(size[1]) > 1 {
             let half = half_size(size);
             let stored = levels.last().map(|finer| {
@@ -47,7 +45,7 @@ impl Pyramid {
                 pixels
             });
             size = half;
-            levels.push(Level { size, stored });
+            levels.push(PyramidLevel { size, stored });
         }
         Self { levels }
     }

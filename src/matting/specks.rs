@@ -1,18 +1,18 @@
 //! Fills the small 4-connected components of a matte: specks and pinholes.
 //!
-//! Runs along the rows are found in parallel, sixty-four pixels at a time where all are alike, and joined with union-find, so
-//! that the cost is that of reading the matte once and of its edges.
+//! Runs along the rows are found in parallel, sixty-four pixels at a time where all are alike, and joined with
+//! union-find. The cost is one pass over the matte, plus the length of its edges.
 
 use super::union_find::Forest;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
-/// Rows in which one task finds runs.
+/// Rows of a parallel task.
 const ROWS: usize = 64;
-/// Pixels that are compared at a time.
+/// Pixels that are compared together.
 const BLOCK: usize = 64;
 
-/// A run of pixels, and for the root of a component how many pixels it has.
+/// A run of pixels. A root's count is its component's.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
@@ -20,7 +20,7 @@ struct Run {
     size: u32,
 }
 
-/// Sets every component of fewer than `least` of the pixels that are `inside` to `fill`. `width` pixels are a row.
+/// Sets every component of fewer than `least` pixels that are `inside` to `fill`.
 pub(super) fn fill_small(
     coverage: &mut [u8],
     width: usize,
@@ -60,7 +60,7 @@ pub(super) fn fill_small(
     }
 }
 
-/// Appends the runs of a row whose first pixel is the `base`th of the picture.
+/// Appends the runs of a row, which starts at pixel `base` of the picture.
 fn find_runs(row: &[u8], base: u32, inside: impl Fn(u8) -> bool, runs: &mut Vec<(u32, u32)>) {
     let mut open = None;
     let mut x = base;
@@ -84,12 +84,11 @@ fn find_runs(row: &[u8], base: u32, inside: impl Fn(u8) -> bool, runs: &mut Vec<
     runs.extend(open.map(|start| (start, x)));
 }
 
-/// Joins the runs that touch one of the row above.
 fn join_rows(runs: &[Run], forest: &mut Forest, width: u32) {
     let mut above = 0;
     for index in 0..runs.len() {
         let Run { start, end, .. } = runs[index];
-        // Runs that end left of this one's start in the row above touch neither it nor any later one.
+        // Runs above that end left of this run touch neither it nor any later one.
         while runs[above].end + width <= start {
             above += 1;
         }
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn small_components_are_those_that_labelling_finds() {
+    fn small_components_match_labelled_components() {
         for (width, height) in [(1, 1), (1, 200), (200, 1), (63, 70), (64, 130), (130, 129), (257, 66)] {
             for least in [0, 1, 3, 9, 40] {
                 let before = scattered(width * height, width as u32);

@@ -1,8 +1,9 @@
 //! Bounds of the subject from the clean mask alone, for crops that need no matte.
 //!
-//! Along every row and column of the network's grid the mask is read bilinearly at the centres of pixels; the bounds are those
-//! of the pixels that are not certain background, and a cell more to each side. Of the sides of 82 development photos half lie
-//! no more than 0.1 cells inside of the matte's bounds, a tenth more than 1.2 cells inside, and a tenth a cell or more outside.
+//! The mask is read bilinearly at the centres of pixels along every row and column of the network's grid. The bounds
+//! hold the pixels that are not certain background, and one more cell to each side. On 82 development photos half of
+//! the sides lie at most 0.1 cells inside of the matte's bounds, a tenth more than 1.2 cells inside, and a tenth a cell
+//! or more outside.
 
 use super::certainty::BACKGROUND;
 use super::error::NoSubject;
@@ -11,10 +12,10 @@ use super::options::Options;
 use crate::image::{Frame, Rect};
 use backdrop_kernels::mask_upsample::Axis;
 
-/// The bounds of the subject of `frame`, without a matte: of the mask that matting would start from. A trimap has none.
+/// The bounds of the subject of `frame`, from its clean mask.
 ///
 /// # Errors
-/// [`NoSubject`] when too little of the mask is likely subject.
+/// [`NoSubject`] when too little of the mask is likely subject, and for a trimap.
 pub fn subject_bounds<'a>(frame: &Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Rect, NoSubject> {
     let mask = guide.into().cleaned(frame, options)?.ok_or(NoSubject)?;
     let size = frame.size();
@@ -32,7 +33,7 @@ pub fn subject_bounds<'a>(frame: &Frame, guide: impl Into<Guide<'a>>, options: &
     Ok(Rect { left, top, width: right + 1 - left, height: bottom + 1 - top })
 }
 
-/// The first and the last of `pixels` at which the line through `cells` values is above [`BACKGROUND`].
+/// The first and last of `pixels` at which the interpolated `value`s of the `cells` are above [`BACKGROUND`].
 fn possible(cells: usize, pixels: u32, value: impl Fn(usize) -> f32) -> Option<[u32; 2]> {
     if (0..cells).all(|cell| value(cell) <= BACKGROUND) {
         return None;
@@ -52,7 +53,7 @@ mod tests {
     #[test]
     fn bounds_lie_where_the_line_between_two_cells_leaves_the_background() {
         let cells = [0.0, 0.0, 1.0, 1.0, 0.6, 0.0];
-        // Eight pixels a cell: a tenth is passed between the centres 11.5 and 19.5, and again before 43.5.
+        // Eight pixels a cell: a tenth is crossed between the centres 11.5 and 19.5, and again before 43.5.
         assert_eq!(possible(6, 48, |cell| cells[cell]), Some([13, 42]));
         assert_eq!(possible(6, 6, |cell| cells[cell]), Some([2, 4]));
         assert_eq!(possible(6, 48, |_| 0.1), None);

@@ -1,4 +1,4 @@
-//! From the cleaned mask to a trimap: what is certain, and the unknown band between ([`backdrop_kernels::trimap`]).
+//! Computes a trimap from the cleaned mask: certain pixels, and the unknown band ([`backdrop_kernels::trimap`]).
 
 use super::certainty::{BACKGROUND, FOREGROUND};
 use super::clean::CleanMask;
@@ -9,8 +9,7 @@ use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::Params;
 use backdrop_kernels::trimap::cpu::{self, Labeller};
 
-/// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels, each
-/// along its own axis.
+/// Half-width of the band at a sharp edge along an axis: in cells of the network's grid, and a minimum in pixels.
 const RADIUS_CELLS: f32 = 2.0;
 const RADIUS_PX: f32 = 1.5;
 
@@ -23,18 +22,17 @@ pub fn from_mask(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Trimap {
     Trimap::new(size, labels)
 }
 
-/// Width and height in pixels of a cell of `grid`, stretched over a picture of `size`.
+/// Width and height of a cell of `grid` in pixels of a picture of `size`.
 fn cell_px((columns, rows): (usize, usize), size: Size) -> [f32; 2] {
     [size.width as f32 / columns as f32, size.height as f32 / rows as f32]
 }
 
-/// The radii of the band and the thresholds.
 pub(super) fn params(grid: (usize, usize), size: Size) -> Params {
     let radii = cell_px(grid, size).map(|cell_px| f32::max(RADIUS_CELLS, RADIUS_PX / cell_px));
     Params { radii, foreground: FOREGROUND, background: BACKGROUND }
 }
 
-/// What the highest values around the cells of `mask` are raised to where there may be `hair`, on its grid; 0 elsewhere.
+/// The mask around each cell raised for `hair`, on its grid; 0 elsewhere.
 #[cfg(feature = "gpu")]
 pub(super) fn raised_by(hair: &Hair, mask: &CleanMask, size: Size) -> Vec<f32> {
     let grid = (mask.size().width as usize, mask.size().height as usize);
@@ -44,7 +42,7 @@ pub(super) fn raised_by(hair: &Hair, mask: &CleanMask, size: Size) -> Vec<f32> {
     raised
 }
 
-/// What a trimap is made of: the lowest and the highest value of the mask around each cell of its grid.
+/// Lowest and highest value of the mask around each cell of its grid.
 pub(super) struct Extremes {
     grid: (usize, usize),
     low: Recycled<Vec<f32>>,
@@ -64,7 +62,6 @@ impl Extremes {
         Self { grid, low, high, params }
     }
 
-    /// The trimap's rows at `size`.
     pub(super) fn labeller(&self, size: Size) -> Labeller<'_> {
         let picture = (size.width as usize, size.height as usize);
         let [low, high] = [&self.low, &self.high].map(|values| Upsampled::new(values, self.grid, picture));

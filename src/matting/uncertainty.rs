@@ -1,38 +1,38 @@
 //! Predicts the probability that a cutout is bad, from its mask alone.
 //!
-//! If the mask's probabilities are calibrated, they predict their own errors once cells are classified at one half: the
-//! *picture's error*, the mean of min(p, 1 − p), is the expected mean absolute error, and the *subject's error* is the expected
-//! shortfall of the intersection over union from 1. The first underrates a small subject, the second overrates the edge of
-//! one; their geometric mean ranks real errors better than either. A logistic curve over its logarithm, with its
-//! middle at the error that counts as bad, makes a probability of it.
+//! If the mask's probabilities are calibrated, they predict their own errors after classification at one half: the
+//! *picture's error*, the mean of min(p, 1 − p), is the expected mean absolute error, and the *subject's error* is the
+//! expected shortfall of the intersection over union from 1. The first underrates small subjects, the second overrates
+//! their edges; the geometric mean ranks real errors better than either. A logistic curve over its logarithm, with its
+//! middle at the error that counts as bad, turns it into a probability.
 //!
-//! Neither the middle nor the slope is fitted to particular weights. On the 178 pictures of the development set and with version 1
-//! of fgnet-384, a fit of both to all sets but the one it is evaluated on did worse (log loss 0.230) than the curve as it is
-//! (0.225): of the cutouts with predictions below 0.05, 0.05 to 0.2, to 0.5, to 0.8 and above, 0, 5, 30, 55 and 100 % were bad.
-//! For version 7 the predictions were a little too high (0.08 on average, 7 % were bad; versions 8 to 10: 0.10), for U²-Netp's less certain masks far too
-//! high (0.36 on average over 700 photos, 25 % were bad), but they rank as well. `backdrop eval` measures the calibration for
-//! other weights and pictures.
+//! Middle and slope are not fitted to particular weights. On the 178 pictures of the development set with version 1 of
+//! fgnet-384, a fit of both to all sets but the evaluated one was worse (log loss 0.230) than the fixed curve (0.225):
+//! of the cutouts with predictions below 0.05, 0.05 to 0.2, to 0.5, to 0.8 and above, 0, 5, 30, 55 and 100 % were bad.
+//! For version 7 the predictions were slightly too high (0.08 on average, 7 % were bad; versions 8 to 10: 0.10), for
+//! U²-Netp's less certain masks far too high (0.36 on average over 700 photos, 25 % were bad), with equally good
+//! ranking. `backdrop eval` measures the calibration for other weights and pictures.
 
 use crate::image::RawMask;
 
-/// A cutout whose mean absolute error is above this is bad: one pixel of the picture in twenty.
+/// Mean absolute error above which a cutout is bad: one pixel of the picture in twenty.
 pub const BAD_MAE: f64 = 0.05;
 
-/// How sharply the expected error separates good from bad: twice the expected error has 2³ times the odds.
+/// Slope of the logistic curve: twice the expected error has 2³ times the odds.
 const SLOPE: i32 = 3;
 
-/// The probability that a cutout made from `mask` is bad: that its mean absolute error is above [`BAD_MAE`].
+/// Probability that a cutout from `mask` is bad: that its mean absolute error is above [`BAD_MAE`].
 ///
-/// 0 when all of the mask is certain, also when it has no subject. It never falls when any cell becomes less certain.
+/// 0 for a mask that is certain everywhere, with or without a subject. Never falls when a cell becomes less certain.
 #[must_use]
 pub fn uncertainty(mask: &RawMask) -> f32 {
     let odds = (expected_error(mask) / BAD_MAE).powi(SLOPE);
     (odds / (1.0 + odds)) as f32
 }
 
-/// The expected error by the mask itself: the geometric mean of the picture's and the subject's.
+/// Expected error: the geometric mean of the picture's and the subject's error.
 fn expected_error(mask: &RawMask) -> f64 {
-    // Cells more likely subject than not, how many of them are expected to be, and how many of the others.
+    // Number of cells more likely subject than not, expected number of subject cells among them, and among the others.
     let (mut inside, mut kept, mut missed) = (0.0, 0.0, 0.0);
     for value in mask.values().iter().map(|&value| f64::from(value)) {
         if value >= 0.5 {
@@ -83,10 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_error_is_that_of_a_calibrated_mask() {
-        // A quarter of the picture is subject with probability 0.9: 40 cells of 1600 will be wrong, 40 of 400 of the union.
+    fn the_expected_error_assumes_a_calibrated_mask() {
+        // A quarter is subject with probability 0.9: an error of 40 cells of 1600, and of 40 of 400 of the union.
         assert!((expected_error(&square(0.9, 0.0)) - (0.025 * 0.1_f64).sqrt()).abs() < 1e-7);
-        // 12 of the 1200 others are subject too: 52 of 1600, 52 of 412.
+        // 12 of the 1200 other cells are subject too: 52 of 1600, 52 of 412.
         assert!((expected_error(&square(0.9, 0.01)) - (52.0 / 1600.0 * 52.0 / 412.0_f64).sqrt()).abs() < 1e-7);
     }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_uncertain_cells_count_more_for_a_smaller_subject() {
+    fn uncertain_cells_count_more_for_a_smaller_subject() {
         let mut small = values(0.0, 0.0);
         small[..100].fill(0.8);
         let mut large = small.clone();

@@ -1,23 +1,21 @@
 //! Disjoint sets of runs, as a forest with path halving (Tarjan and van Leeuwen, J. ACM 1984).
 
-/// For each run its parent: itself for the root of a set.
+/// The parent of each run; a root is its own parent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forest {
     parents: Vec<u32>,
 }
 
 impl Forest {
-    /// Removes all runs.
     pub(crate) fn clear(&mut self) {
         self.parents.clear();
     }
 
-    /// Adds a run as a set of its own.
     pub(crate) fn push(&mut self) {
         self.parents.push(self.parents.len() as u32);
     }
 
-    /// The first run of the set that `index` is in.
+    /// The first run of the set of `index`.
     pub(crate) fn root(&mut self, mut index: usize) -> usize {
         while self.parents[index] as usize != index {
             let parent = self.parents[index] as usize;
@@ -27,7 +25,7 @@ impl Forest {
         index
     }
 
-    /// Joins the sets of two runs. The earlier root is the root of both: the forest depends on nothing but the picture.
+    /// Joins the sets of two runs under the earlier root, so that the forest depends on the picture alone.
     pub(crate) fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         self.parents[a.max(b)] = a.min(b) as u32;

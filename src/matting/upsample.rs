@@ -1,9 +1,8 @@
-//! The mask itself as a matte: bilinear upsampling from the network's grid to source size.
+//! Uses the mask as a matte: bilinear upsampling from the network's grid to source size.
 
 use crate::image::{AlphaMatte, Frame, Size};
 use backdrop_kernels::mask_upsample::cpu::{Upsampled, fill};
 
-/// The mask with `values` on `grid` at the size of `frame`.
 pub(crate) fn upsampled(values: &[f32], grid: Size, frame: &Frame) -> AlphaMatte {
     let size = frame.size();
     let grid = (grid.width as usize, grid.height as usize);

@@ -4,7 +4,6 @@ use backdrop_kernels::conv::{Activation, Dense, Depthwise, Filter, Isa, Separabl
 
 use super::weights::{Weights, WeightsError};
 
-/// Reads the convolutions of a network.
 #[derive(Clone, Copy)]
 pub(super) struct Packer<'a> {
     pub(super) isa: Isa,
@@ -12,7 +11,7 @@ pub(super) struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    /// The parameters of the convolution `name`, and its channels, in and out.
+    /// The parameters of the convolution `name`, and its input and output channels.
     pub(super) fn filter(&self, name: &str) -> Result<(Filter<'a>, [usize; 2]), WeightsError> {
         let weights = self.weights.tensor(&format!("{name}.weight"))?;
         let bias = self.weights.tensor(&format!("{name}.bias"))?;
@@ -20,7 +19,6 @@ impl<'a> Packer<'a> {
         Ok((Filter { weights: &weights.values, bias: &bias.values }, channels))
     }
 
-    /// A dense convolution of `size`×`size`.
     pub(super) fn dense(
         &self,
         name: &str,
@@ -32,7 +30,6 @@ impl<'a> Packer<'a> {
         Ok(Dense::new(self.isa, size, stride, channels_in, channels_out, filter, activation))
     }
 
-    /// A depthwise convolution.
     pub(super) fn depthwise(
         &self,
         name: &str,
@@ -45,14 +42,14 @@ impl<'a> Packer<'a> {
         Ok(Depthwise::new(self.isa, size, channels, stride, dilation, filter, activation))
     }
 
-    /// The residual unit of decoders, of the convolutions with these names: `max(x + pointwise(max(depthwise(x), 0)), 0)`.
+    /// The decoders' residual unit of two convolutions: `max(x + pointwise(max(depthwise(x), 0)), 0)`.
     pub(super) fn refinement(
         &self,
         [depthwise, pointwise]: [&str; 2],
         dilation: usize,
     ) -> Result<Separable, WeightsError> {
         let depthwise = self.depthwise(depthwise, 1, dilation, Activation::Relu)?;
-        // The sum with the input goes through the projection's activation.
+        // The projection's activation is applied after the sum with the input.
         Ok(Separable::new(depthwise, self.dense(pointwise, 1, 1, Activation::Relu)?))
     }
 }

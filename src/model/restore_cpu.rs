@@ -1,4 +1,4 @@
-//! The face restoration network "restore" on the CPU kernels: an aligned face in, the residual to add to it out.
+//! The face restoration network "restore" on the CPU kernels: from an aligned face to the residual to add.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,15 +10,14 @@ use super::weights::architecture::Architecture;
 use super::weights::architecture::restore::{CHANNELS, encoder_pairs};
 use super::weights::{Weights, WeightsError};
 
-/// The network, packed for one instruction set.
 #[derive(Debug)]
 pub(super) struct CpuRestorer {
-    /// From the whole face to 1/2, 1/4 and 1/8 of its side.
+    /// Down to 1/2, 1/4 and 1/8 of the face's side.
     encoder: [Stage; 3],
-    /// Back to 1/4, then 1/2.
+    /// Up to 1/4 and 1/2.
     decoder: [Fusion; 2],
     out: Dense,
-    /// Working memory of no current face. At most as many as faces were processed at the same time.
+    /// Unused working memory. Never more than the number of faces that were processed simultaneously.
     idle: Mutex<Vec<Arena>>,
 }
 
@@ -44,25 +43,24 @@ struct Pair {
     b: Dense,
 }
 
-/// All activations of one face.
 #[derive(Debug)]
 struct Arena {
     input: Plane,
-    levels: [Level; 3],
-    /// The coarser level of the channels of the finer one, at 1/4 and 1/8.
+    levels: [ScaleBuffers; 3],
+    /// The coarser level with the finer level's number of channels, at 1/4 and 1/8.
     lifted: [Plane; 2],
     output: Plane,
 }
 
-/// At one scale: the result so far, and room for the next.
+/// At one scale: the current result, and memory for the next.
 #[derive(Debug)]
-struct Level {
+struct ScaleBuffers {
     now: Plane,
     hidden: Plane,
     next: Plane,
 }
 
-impl Level {
+impl ScaleBuffers {
     fn refine(&mut self, pair: &Pair) {
         pair.a.run(&self.now, Residual::None, &mut self.hidden);
         pair.b.run(&self.hidden, Residual::Same(&self.now), &mut self.next);
@@ -79,7 +77,7 @@ impl Arena {
         let level = |index: usize| {
             let side = FACE_SIDE >> (index + 1);
             let plane = || Plane::new(Shape::new(side, side, CHANNELS[index], 1));
-            Level { now: plane(), hidden: plane(), next: plane() }
+            ScaleBuffers { now: plane(), hidden: plane(), next: plane() }
         };
         let lifted = |index: usize| {
             let side = FACE_SIDE >> (index + 2);
@@ -99,10 +97,10 @@ impl CpuRestorer {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When they are another network's.
+    /// When they are for another network.
     ///
     /// # Panics
-    /// When this machine does not have `isa`.
+    /// When this machine lacks `isa`.
     pub(super) fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         weights.card().require(Architecture::Restore)?;
         let pack = Packer { isa, weights };
@@ -119,7 +117,7 @@ impl CpuRestorer {
         };
         let fusion = |scale: usize| {
             Ok::<_, WeightsError>(Fusion {
-                // The sum of the two goes through this one's activation.
+                // The sum of both is activated together with this output.
                 lateral: pack.dense(&format!("lat{scale}"), 1, 1, Activation::Relu)?,
                 up: pack.dense(&format!("up{}", scale + 1), 1, 1, Activation::Linear)?,
                 pair: pair(&format!("dec{scale}"))?,
@@ -136,7 +134,7 @@ impl CpuRestorer {
     /// The residual to add to `face`, `FACE_SIDE` rows of `FACE_SIDE` pixels.
     ///
     /// # Panics
-    /// When there are more or fewer.
+    /// When `face` has another number of pixels.
     #[must_use]
     pub(super) fn run(&self, face: &[[f32; 3]]) -> Vec<[f32; 3]> {
         assert_eq!(face.len(), FACE_SIDE * FACE_SIDE, "a face of another size");

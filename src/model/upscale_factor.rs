@@ -1,6 +1,6 @@
 //! The factors that pictures can be upscaled by.
 
-/// How much larger an upscaled picture is.
+/// Ratio of an upscaled picture's sides to the source's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// Twice as wide and high.
@@ -10,7 +10,7 @@ pub enum Factor {
 }
 
 impl Factor {
-    /// All of them, the smaller first.
+    /// All factors, ascending.
     pub const ALL: [Self; 2] = [Self::Two, Self::Four];
 
     /// 2 or 4.

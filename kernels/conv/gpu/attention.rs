@@ -1,6 +1,6 @@
-//! Multi-head self-attention on a GPU. The planes are small (12×12): a work item computes one head at one position, in one pass over
-//! the positions that rescales its sums when it finds a larger score (Milakov and Gimelshein, "Online normalizer calculation for
-//! softmax", 2018).
+//! Multi-head self-attention on a GPU. The planes are small (12×12): a work item computes one head at one position, in
+//! one pass over the positions that rescales its sums when it finds a larger score (Milakov and Gimelshein, "Online
+//! normalizer calculation for softmax", 2018).
 
 use super::work::{Four, grid};
 use super::{VECTOR, host};
@@ -98,8 +98,8 @@ impl SelfAttention for CubeBackend {
     }
 }
 
-/// Self-attention over all positions of each picture, on the tensor's device. `qkv`: `[N, H, W, 3·C]`, at each position the queries,
-/// the keys and the values, head after head; C a multiple of four times `heads`. Returns f32 `[N, H, W, C]`.
+/// Self-attention over all positions of each picture, on the tensor's device. `qkv`: `[N, H, W, 3·C]`: queries, keys
+/// and values, head after head; C is a multiple of four times `heads`. Returns f32 `[N, H, W, C]`.
 #[must_use]
 pub fn attention(qkv: Tensor<4>, heads: usize) -> Tensor<4> {
     Tensor::from_dispatch(<Dispatch as SelfAttention>::self_attention(qkv.into_dispatch(), heads))

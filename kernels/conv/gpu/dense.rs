@@ -77,7 +77,7 @@ fn dense_kernel(
                 sum += residual[(pixel * sizes.vectors_out + vector) as usize];
             } else if comptime!(window.added == Added::Upsampled) {
                 let row = pixel / sizes.columns;
-                // Of all pictures together: each has an even number of rows.
+                // Row of all pictures together: each picture has an even number of rows.
                 let below = row / 2 * (sizes.columns / 2) + pixel % sizes.columns / 2;
                 sum += residual[(below * sizes.vectors_out + vector) as usize];
             }
@@ -140,7 +140,6 @@ impl DenseConvolution for CubeBackend {
     }
 }
 
-/// The operation on the tensors' device.
 pub(super) fn dense(
     input: Tensor<4>,
     weights: Tensor<2>,

@@ -104,7 +104,6 @@ impl DepthwiseConvolution for CubeBackend {
     }
 }
 
-/// The operation on the tensors' device.
 pub(super) fn depthwise(input: Tensor<4>, weights: Tensor<2>, bias: Tensor<1>, window: Window) -> Tensor<4> {
     Tensor::from_dispatch(<Dispatch as DepthwiseConvolution>::depthwise_convolution(
         input.into_dispatch(),

@@ -1,12 +1,10 @@
-//! The convolutions of this folder on a GPU: dense 1×1 and 3×3, depthwise 3×3 and 5×5, global pooling and attention, on planes
-//! of f32 `[N, H, W, C]`.
+//! The convolutions of this folder on a GPU, and global pooling and attention, on planes of f32 `[N, H, W, C]`.
 //!
-//! A work item computes four channels of four pixels, whose sums stay in registers. Its neighbours compute other channels of the
-//! same pixels, so that one load of an input value serves all of them, and consecutive ones read consecutive weights. No
-//! memory is shared and nothing waits for others, so there is nothing to be tuned to a device.
+//! A work item computes four channels of four pixels, whose sums stay in registers. Neighbouring work items compute
+//! other channels of these pixels, so one load of an input value serves all of them, and consecutive items read
+//! consecutive weights. Without shared memory and barriers, nothing has to be tuned to a device.
 //!
-//! Every output value of a convolution is the same chain of operations as on the CPU (bias, then rows, columns and channels in order), whatever
-//! the size of the batch.
+//! Every output value is the CPU's chain of operations (bias, then rows, columns and channels in order).
 
 mod attention;
 mod dense;
@@ -26,12 +24,11 @@ use depthwise::depthwise;
 /// Channels of a vector, and pixels of a work item.
 const VECTOR: usize = 4;
 
-/// A convolution's window, and what follows its sum.
+/// A convolution's window, with the operations after its sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Side of the kernel; it reads zeros outside the picture, `dilation * (size / 2)` pixels on each side.
     size: usize,
-    /// Input pixels from one output pixel to the next.
     stride: usize,
     /// Input pixels from one tap to the next; 1 for dense convolutions.
     dilation: usize,
@@ -39,30 +36,27 @@ pub struct Window {
     added: Added,
 }
 
-/// Which pixel of a further plane is added to a sum before the activation.
+/// The plane whose pixel is added to a sum before the activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Added {
-    /// None.
     Nothing,
-    /// The one at the same place.
     Same,
-    /// The one of a plane of half the size that is upsampled by repetition.
+    /// A plane of half the size, upsampled by repetition.
     Upsampled,
 }
 
 impl Window {
-    /// Output rows or columns for `extent` input rows or columns.
     const fn output_extent(self, extent: usize) -> usize {
         extent.div_ceil(self.stride)
     }
 
-    /// The shape of the output, of `channels`, for an input `[N, H, W, C]`.
+    /// Shape of the output with `channels`, for an input `[N, H, W, C]`.
     fn output_shape(self, input: Shape, channels: usize) -> Shape {
         let [batch, height, width, _] = input.dims();
         Shape::new([batch, self.output_extent(height), self.output_extent(width), channels])
     }
 
-    /// Pixels outside the picture that the first output pixel's window begins with.
+    /// Pixels of the first output pixel's window that lie outside the picture.
     const fn overhang(self) -> usize {
         self.dilation * (self.size / 2)
     }
@@ -73,9 +67,9 @@ impl Window {
 pub enum Residual {
     /// No plane.
     None,
-    /// The plane's pixel at the same place.
+    /// The plane's pixel at the output's position.
     Same(Tensor<4>),
-    /// A plane of half the size, each pixel standing for two by two (nearest-neighbour upsampling).
+    /// A plane of half the size, whose pixels are repeated two by two (nearest-neighbour upsampling).
     Upsampled(Tensor<4>),
 }
 
@@ -86,7 +80,7 @@ pub struct Dense {
     weights: Tensor<2>,
     /// `[channels out]`.
     bias: Tensor<1>,
-    /// What stands for no residual.
+    /// Placeholder of an absent residual.
     nothing: Tensor<4>,
     window: Window,
     channels_in: usize,
@@ -129,7 +123,7 @@ impl Dense {
     /// `input`: f32 `[N, H, W, channels in]`. Returns f32 `[N, H / stride, W / stride, channels out]`, rounded up.
     ///
     /// # Panics
-    /// When the channels or the residual's shape are others.
+    /// When the input's channels or the residual's shape do not fit.
     #[must_use]
     pub fn run(&self, input: Tensor<4>, residual: Residual) -> Tensor<4> {
         let [batch, height, width, channels] = input.dims();
@@ -196,7 +190,7 @@ impl Depthwise {
     /// `input`: f32 `[N, H, W, C]`. Returns f32 `[N, H / stride, W / stride, C]`, rounded up.
     ///
     /// # Panics
-    /// When the channels are others.
+    /// When the input's channels do not fit.
     #[must_use]
     pub fn run(&self, input: Tensor<4>) -> Tensor<4> {
         assert_eq!(input.dims()[3..], self.bias.dims(), "a convolution of other channels");
@@ -211,7 +205,7 @@ fn vector(values: &[f32], length: usize, device: &Device) -> Tensor<1> {
     Tensor::from_data(TensorData::new(values, [length]), device)
 }
 
-/// `plane` with zeros as further channels, up to whole vectors.
+/// `plane` with channels of zeros up to whole vectors.
 fn in_vectors(plane: Tensor<4>) -> Tensor<4> {
     let [batch, height, width, channels] = plane.dims();
     let missing = channels.next_multiple_of(VECTOR) - channels;

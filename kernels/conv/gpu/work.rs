@@ -1,4 +1,4 @@
-//! What the kernels of convolutions share: the places of a work item's pixels, the taps there, and the stored values.
+//! Shared parts of the convolutions' kernels: the positions of a work item's pixels, their taps, and the stored values.
 
 use super::super::Activation;
 use super::{VECTOR, Window};
@@ -7,13 +7,11 @@ use burn::backend::TensorMetadata;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-/// Four values of neighbouring channels.
 pub(super) type Four = Vector<f32, Const<4>>;
 
 /// Work items of a cube.
 const CUBE: usize = 64;
 
-/// Sizes of a convolution's planes.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Sizes {
     /// Input pixels in a row, and rows.
@@ -28,7 +26,7 @@ pub(super) struct Sizes {
     pub(super) vectors_out: u32,
 }
 
-/// Those of a convolution of `input` into `output`, both `[N, H, W, C]`, and its launch grid.
+/// The sizes of a convolution of `input` to `output`, both `[N, H, W, C]`, and its launch grid.
 pub(super) fn sizes(input: &CubeTensor, output: &CubeTensor) -> (SizesLaunch, (CubeCount, CubeDim)) {
     let [_, height, width, channels_in] = input.shape().dims();
     let [batch, rows, columns, channels_out] = output.shape().dims();
@@ -45,16 +43,16 @@ pub(super) fn sizes(input: &CubeTensor, output: &CubeTensor) -> (SizesLaunch, (C
     (sizes, grid(pixels, vectors_out))
 }
 
-/// The launch grid of a work item for each vector of each four of `pixels`.
+/// The launch grid with one work item for each vector of each four of `pixels`.
 pub(super) fn grid(pixels: usize, vectors: usize) -> (CubeCount, CubeDim) {
     let cubes = (pixels.div_ceil(VECTOR) * vectors).div_ceil(CUBE);
-    // Two dimensions, because one may have no more than 65 535 cubes.
+    // Two dimensions, because one is limited to 65 535 cubes.
     let rows = cubes.div_ceil(1 << 15);
     let count = |cubes: usize| u32::try_from(cubes).expect("a batch fits in 32 bits");
     (CubeCount::Static(count(cubes.div_ceil(rows)), count(rows), 1), CubeDim::new_1d(CUBE as u32))
 }
 
-/// Where the window of an output pixel begins: column and row, which may be outside of the picture, and the picture's first pixel.
+/// Start of a window: column and row, which may be outside of the picture, and the picture's first pixel.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Corner {
     left: i32,
@@ -62,7 +60,7 @@ pub(super) struct Corner {
     picture: u32,
 }
 
-/// The input pixel under a tap: its index, and 1, or 0 where it is outside of the picture.
+/// The input pixel under a tap: its index, and 1 inside or 0 outside of the picture.
 #[derive(CubeType, Clone, Copy)]
 pub(super) struct Tap {
     pub(super) pixel: u32,
@@ -71,7 +69,7 @@ pub(super) struct Tap {
 
 #[cube]
 impl Corner {
-    /// That of output `pixel` of the batch; past the last pixel, the last one's.
+    /// The corner of output `pixel` of the batch; past the last pixel, the last pixel's corner.
     pub(super) fn of(pixel: u32, sizes: &Sizes, #[comptime] window: Window) -> Corner {
         let pixel = min(pixel, sizes.pixels - 1);
         let column = pixel % sizes.columns;
@@ -85,7 +83,7 @@ impl Corner {
         }
     }
 
-    /// The tap that is `right` columns right of this and `down` rows below.
+    /// The tap `right` columns right of this corner and `down` rows below.
     pub(super) fn tap(&self, right: u32, down: u32, sizes: &Sizes) -> Tap {
         let x = self.left + i32::cast_from(right);
         let y = self.top + i32::cast_from(down);
@@ -96,7 +94,6 @@ impl Corner {
     }
 }
 
-/// `sum` after the activation.
 #[cube]
 pub(super) fn activated(sum: Four, #[comptime] activation: Activation) -> Four {
     if comptime!(activation == Activation::Linear) {

@@ -3,11 +3,10 @@
 use crate::image::{Frame, Size};
 use rayon::prelude::*;
 
-/// Pixels sampled of a cell, along each side.
+/// Samples of a cell along each side.
 const SAMPLES: usize = 4;
 
-/// Writes the mean colour of every `wanted` cell. The samples are spread evenly over the cell, so that the mean is that of its area,
-/// also where cells and pixels are of similar size.
+/// Writes the mean colour of every `wanted` cell, from samples spread evenly over its area.
 pub(super) fn sample(frame: &Frame, grid: Size, wanted: impl Fn(usize) -> bool + Sync, colors: &mut [[u8; 3]]) {
     let [width, height] = [frame.size().width as usize, frame.size().height as usize];
     let [columns, rows] = [grid.width as usize, grid.height as usize];
@@ -32,12 +31,11 @@ pub(super) fn sample(frame: &Frame, grid: Size, wanted: impl Fn(usize) -> bool +
     });
 }
 
-/// The pixels beneath the samples of a cell along one axis.
 fn places(cell: usize, cells: usize, pixels: usize) -> [u32; SAMPLES] {
     std::array::from_fn(|sample| ((2 * (cell * SAMPLES + sample) + 1) * pixels / (2 * SAMPLES * cells)) as u32)
 }
 
-/// Square of the distance between two colours, in steps of 255.
+/// Squared distance between two colours, in steps of 255.
 pub(super) fn difference(one: [u8; 3], other: [u8; 3]) -> f32 {
     let squares = one.iter().zip(other).map(|(&one, other)| i32::from(one) - i32::from(other)).map(|d| d * d);
     squares.sum::<i32>() as f32

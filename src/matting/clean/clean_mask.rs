@@ -1,10 +1,10 @@
-//! The mask that matting takes: what cleaning has made of the network's mask.
+//! The cleaned mask, from which matting starts.
 
 use crate::image::{RawMask, Size, check_probabilities};
 use crate::matting::error::{NoSubject, check_area};
 use backdrop_kernels::recycled::Recycled;
 
-/// Probability of subject on the network's grid, after cleaning. Only [`clean`](super::clean()) makes one.
+/// Probability of subject on the network's grid, after cleaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CleanMask {
     size: Size,
@@ -13,7 +13,7 @@ pub struct CleanMask {
 
 impl CleanMask {
     /// # Panics
-    /// When these are no probabilities for each cell. Cleaning moves probabilities only within 0..=1.
+    /// Unless `values` holds a probability for each cell. Cleaning moves probabilities only within 0..=1.
     pub(in crate::matting) fn new(size: Size, values: Recycled<Vec<f32>>) -> Self {
         if let Err(error) = check_probabilities(size, &values) {
             panic!("cleaning made {error}");
@@ -31,10 +31,10 @@ impl CleanMask {
         Ok(Self::new(matte.size(), Recycled::collected(matte.values().iter().copied())))
     }
 
-    /// The larger value of both in each cell.
+    /// The larger of both values in each cell.
     ///
     /// # Panics
-    /// When the other is on another grid.
+    /// When `other` is on another grid.
     pub(in crate::matting) fn union(mut self, other: &Self) -> Self {
         assert_eq!(self.size, other.size, "masks of two grids");
         self.values.iter_mut().zip(&*other.values).for_each(|(value, other)| *value = value.max(*other));

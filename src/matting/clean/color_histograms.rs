@@ -1,22 +1,19 @@
-//! Log likelihood ratio of colours under two histograms of the picture: that of its certain subject and of its certain background.
+//! Log likelihood ratio of a colour under two histograms of the picture: certain subject and certain background.
 //!
-//! Boykov and Jolly, "Interactive Graph Cuts", ICCV 2001, take histograms for such likelihoods; these are smoothed, as a kernel
-//! density estimate, and share a faint uniform component, so that a colour that neither side has says nothing.
+//! Likelihoods from histograms: Boykov and Jolly, "Interactive Graph Cuts", ICCV 2001. These are smoothed, as a kernel
+//! density estimate, and mixed with a uniform component: a colour that neither holds has a log ratio near 0.
 
 use crate::image::Size;
 
-/// Bins along each channel.
 const BINS: usize = 32;
-/// Standard deviation of the smoothing: one bin, eight steps of 255. Its weights at 0 to 3 bins.
+/// Weights of a Gaussian at 0 to 3 bins. Its standard deviation is one bin, eight steps of 255.
 const SMOOTHING: [f32; 4] = [0.399_05, 0.242_04, 0.054_01, 0.004_43];
-/// Share of the uniform component.
 const UNIFORM: f32 = 0.03;
-/// With fewer samples of either side there are no likelihoods.
+/// Minimum number of samples of subject and of background.
 const FEWEST: usize = 64;
-/// Every such cell along both axes is a sample: there are many, and they are alike.
+/// Step between samples along both axes: neighbouring cells are alike.
 pub(super) const STEP: usize = 2;
 
-/// The two histograms, and room for their smoothing.
 #[derive(Debug, Default)]
 pub(super) struct Histograms {
     subject: Vec<f32>,
@@ -25,8 +22,7 @@ pub(super) struct Histograms {
 }
 
 impl Histograms {
-    /// Fits to the colours of those samples whose mask is `certain`: subject, background, or neither. Whether there are enough of
-    /// both sides.
+    /// Fits to the samples, subject or background by `certain`. False with too few samples of either.
     pub(super) fn fit(&mut self, colors: &[[u8; 3]], grid: Size, certain: impl Fn(usize) -> Option<bool>) -> bool {
         let columns = grid.width as usize;
         for histogram in [&mut self.subject, &mut self.background] {
@@ -54,7 +50,7 @@ impl Histograms {
         true
     }
 
-    /// The natural logarithm of the likelihood ratio; above 0: subject.
+    /// Natural logarithm of the likelihood ratio; positive for subject.
     pub(super) fn log_ratio(&self, color: [u8; 3]) -> f32 {
         let bin = bin(color);
         (self.subject[bin] / self.background[bin]).ln()
@@ -66,12 +62,11 @@ fn bin(color: [u8; 3]) -> usize {
     (red * BINS + green) * BINS + blue
 }
 
-/// Convolves along the three axes; what would fall outside of the cube falls on its border.
+/// Convolves along the three axes; values beyond the cube are added to its border.
 fn smooth(histogram: &mut Vec<f32>, smoothed: &mut Vec<f32>) {
     for stride in [1, BINS, BINS * BINS] {
         smoothed.clear();
         smoothed.resize(histogram.len(), 0.0);
-        // Most of the cube is empty.
         for (at, &value) in histogram.iter().enumerate().filter(|(_, value)| **value > 0.0) {
             let place = at / stride % BINS;
             for (reach, weight) in SMOOTHING.iter().enumerate() {

@@ -1,41 +1,37 @@
-//! Merges connected components of which the mask is certain nowhere with what surrounds them.
+//! Merges connected components without a certain cell into their surroundings.
 //!
-//! A part of the subject that is far smaller than the largest one is a reed, a passer-by's leg or a reflection, unless the mask is
-//! certain of it somewhere. A small hole, and every hole of an opaque subject, is an eye, a logo or a highlight unless mask and colours
-//! both say that it shows the background.
+//! A part far smaller than the largest one stays only with a cell of certain subject: else it is a reed, a passer-by's
+//! leg or a reflection. A small hole, and every hole of an opaque subject, is filled as an eye, a logo or a highlight
+//! unless mask and colours both say background.
 
 use super::workspace::Workspace;
 use crate::matting::connected_components::Components;
 use backdrop_kernels::recycled::Recycled;
 
-/// Parts and holes are small when they have less than one in so many of the largest part's cells.
+/// Parts and holes with less than one `SMALL`th of the largest part's cells are small.
 const SMALL: usize = 10;
-/// From this probability on the mask is certain; log odds of 5.
+/// Probability from which the mask is certain: log odds of 5.
 const CERTAIN: f32 = 0.9933;
-/// A hole is background where the mask is this certain of it somewhere and its mean log likelihood ratio, each cell counting at most so
-/// much, says so too.
+/// A hole is background where its highest probability of background reaches this and its mean log likelihood ratio is
+/// negative, with each cell limited to `MOST_RATIO`.
 const CERTAIN_OF_HOLE: f32 = 0.8;
 const MOST_RATIO: f32 = 4.0;
 
-/// What is known of one component.
 #[derive(Clone, Copy, Debug, Default)]
 struct Component {
     cells: usize,
-    /// The highest probability of its label in it.
+    /// Highest probability of the component's label.
     certainty: f32,
-    /// Whether it touches the border of the grid.
     on_border: bool,
-    /// The sum of its log likelihood ratios.
     ratio: f32,
 }
 
-/// Merges parts, then holes.
 pub(super) fn apply(workspace: &mut Workspace, opaque: bool) {
     let columns = workspace.columns();
     let Workspace { mask, marked, labels, components, likelihood, .. } = workspace;
     clear_parts(mask, labels, columns, components);
     let subject = labels.iter().filter(|&&label| label).count();
-    // What the caller has marked as background is.
+    // Cells that the caller marked as background stay background.
     let ratio = |at: usize| if marked[at] { -MOST_RATIO } else { likelihood[at] };
     let holes = measured(components, labels, columns, false, |at| (1.0 - mask[at], ratio(at)));
     relabel(components, labels, true, |component| {
@@ -45,7 +41,7 @@ pub(super) fn apply(workspace: &mut Workspace, opaque: bool) {
     });
 }
 
-/// Whether each cell is of a hole: background that does not reach the border.
+/// For each cell whether it is in a hole: background that does not reach the border.
 pub(super) fn holes(workspace: &mut Workspace) -> Recycled<Vec<bool>> {
     let columns = workspace.columns();
     let Workspace { labels, components, .. } = workspace;
@@ -55,7 +51,7 @@ pub(super) fn holes(workspace: &mut Workspace) -> Recycled<Vec<bool>> {
     holes
 }
 
-/// `values` of a mask without the small parts of which it is certain nowhere.
+/// Sets small parts of a mask without a certain cell to 0.
 pub(in crate::matting) fn clear_uncertain_parts(values: &mut [f32], columns: usize) {
     let mut labels = Recycled::collected(values.iter().map(|&value| value >= 0.5));
     clear_parts(values, &mut labels, columns, &mut Recycled::<Components>::take());
@@ -69,7 +65,7 @@ fn clear_parts(mask: &[f32], labels: &mut [bool], columns: usize, components: &m
     relabel(components, labels, false, |part| parts[part].cells * SMALL < largest && parts[part].certainty < CERTAIN);
 }
 
-/// The components of the cells with this `label`; `evidence` gives probability of the label and log likelihood ratio of a cell.
+/// The components of the cells with this `label`. `evidence`: a cell's probability of it, and log likelihood ratio.
 fn measured(
     components: &mut Components,
     labels: &[bool],
@@ -95,7 +91,6 @@ fn measured(
     measured
 }
 
-/// Gives the cells of the components that are `merged` this `label`.
 fn relabel(components: &Components, labels: &mut [bool], label: bool, merged: impl Fn(usize) -> bool) {
     components.runs().filter(|(_, component)| merged(*component)).for_each(|(run, _)| labels[run].fill(label));
 }

@@ -1,65 +1,58 @@
 //! Minimises the energy of [`clean`](super::clean()) over the open cells, by Chebyshev's semi-iteration.
 //!
-//! `x_{k+1} = x_{k−1} + ω_{k+1} (J x_k − x_{k−1})`, with Jacobi's step `J` of the linear system (Golub and Varga, "Chebyshev
-//! Semi-Iterative Methods", Numer. Math. 1961). The spectral radius of `J` is bounded by the largest share that neighbours have in a
-//! cell, so ω is known beforehand, the steps need no sums over the grid, and the result does not depend on the
-//! number of threads.
+//! `x_{k+1} = x_{k−1} + ω_{k+1} (J x_k − x_{k−1})`, with Jacobi's step `J` of the linear system (Golub and Varga,
+//! "Chebyshev Semi-Iterative Methods", Numer. Math. 1961). The largest total weight of a cell's neighbours bounds the
+//! spectral radius of `J`. So ω needs no sums over the grid, and the result does not depend on the number of threads.
 
 use super::cell_colors::difference;
 use crate::image::Size;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The mask's probabilities are taken as at least this far from 0 and 1.
+/// Minimum distance of the mask's probabilities from 0 and 1.
 pub(super) const LEAST: f32 = 1e-3;
-/// λ: weight of a cell's own probability beside its neighbours'. With it a cell influences others some five cells on.
+/// λ: weight of a cell's own probability relative to its neighbours'. Its influence reaches about five cells.
 const LAMBDA: f32 = 0.15;
-/// Standard deviation σ of the steps of colour within a surface, in steps of 255, and the coupling that is left whatever the
-/// step: specks belong to what is around them. `w = exp(−d² / 2σ²) + least`.
+/// Standard deviation σ of colour steps within a surface, in steps of 255, and the coupling that remains at any step,
+/// which gives specks the label of their surroundings: `w = exp(−d² / 2σ²) + LEAST_COUPLING`.
 const SIGMA: f32 = 30.0;
 const LEAST_COUPLING: f32 = 0.1;
-/// Steps of the iteration: the error falls to a thirtieth at least.
+/// Steps of the iteration. The error falls to a thirtieth or less.
 const STEPS: usize = 16;
 /// Rows that are one task.
 const TASK: usize = 16;
 /// Cells that are solved together when one of them is open.
 const BLOCK: usize = 16;
 
-/// The evidence for each cell of a grid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence<'a> {
-    /// The mask.
     pub(super) mask: &'a [f32],
-    /// Whether the cell is labelled by the solution; the others keep their label.
+    /// Whether the solution labels the cell. Other cells keep their label.
     pub(super) open: &'a [bool],
-    /// Labels by the mask.
     pub(super) labels: &'a [bool],
     /// Mean colours of the open cells and their neighbours.
     pub(super) colors: &'a [[u8; 3]],
-    /// Log likelihood ratios of the colours of the open cells, and how much one counts at most.
+    /// Log likelihood ratios of the colours of open cells, and the limit of their absolute value.
     pub(super) likelihood: &'a [f32],
     pub(super) most_likelihood: f32,
 }
 
-/// Jacobi's step for every cell of a grid with a border of one cell: `x = own + Σ weight · neighbour`. Of fixed cells `own` is the
-/// label, and of the border nothing.
+/// Jacobi's step for every cell of a grid with a border of one cell: `x = own + Σ weight · neighbour`. `own` of a fixed
+/// cell is its label; the border is 0.
 #[derive(Debug, Default)]
 pub(super) struct System {
     own: Vec<f32>,
-    /// Weights of the neighbours left, right, above and below.
     weights: [Vec<f32>; 4],
-    /// The last two iterates.
     now: Vec<f32>,
     before: Vec<f32>,
-    /// The spans of columns with open cells, row after row, and where each row's begin.
+    /// Column ranges with open cells, row after row, and the index of each row's first range.
     spans: Vec<Range<usize>>,
     rows: Vec<usize>,
-    /// The bound of the spectral radius.
     radius: f32,
 }
 
 impl System {
-    /// Sets the system up; a cell of the reference grid is `unit` cells wide.
+    /// Builds the system. `unit`: width of a reference cell in cells of the grid.
     pub(super) fn build(&mut self, evidence: Evidence<'_>, grid: Size, unit: f32) {
         let [columns, rows] = [grid.width as usize, grid.height as usize];
         let stride = columns + 2;
@@ -102,14 +95,13 @@ impl System {
                 ];
                 let of_mask = mask[at].clamp(LEAST, 1.0 - LEAST);
                 let of_color = likelihood[at].clamp(-most_likelihood, most_likelihood).exp();
-                // The product of both odds.
                 let odds = of_mask / (1.0 - of_mask) * of_color;
                 let share = 1.0 / (lambda + beside.iter().sum::<f32>());
                 own[x + 1] = lambda * share * (odds / (1.0 + odds));
                 [left[x + 1], right[x + 1], above[x + 1], below[x + 1]] = beside.map(|weight| weight * share);
             }
         });
-        // From the labels that the mask alone gives; ω starts at 1, so that the first step needs no iterate before.
+        // Starts from the mask's labels. ω starts at 1, so the first step needs no earlier iterate.
         for (y, row) in labels.chunks_exact(columns).enumerate() {
             let now = &mut now[(y + 1) * stride..][..stride];
             [now[0], now[stride - 1]] = [0.0; 2];
@@ -118,7 +110,6 @@ impl System {
         before.copy_from_slice(now);
     }
 
-    /// Iterates a fixed number of times.
     pub(super) fn solve(&mut self, columns: usize) {
         let stride = columns + 2;
         let squared = self.radius * self.radius;
@@ -159,7 +150,7 @@ impl System {
     }
 }
 
-/// The blocks that have an open cell, neighbouring ones as one span.
+/// Column ranges of the blocks with an open cell; neighbouring blocks are joined.
 fn find_spans(open: &[bool], columns: usize, spans: &mut Vec<Range<usize>>, rows: &mut Vec<usize>) {
     spans.clear();
     rows.clear();

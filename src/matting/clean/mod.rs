@@ -5,16 +5,16 @@
 //! logit p = logit of the mask + log likelihood ratio of the cell's colour
 //! ```
 //!
-//! Fixed are cells of which the mask is certain, cells of subject on thin ridges of the mask, whose mean colours are mixtures, and cells
-//! that the caller has marked ([`Seeds`]). The others are subject where
-//! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
-//! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
-//! of the picture itself (`color_histograms`), the weights fall with the step of colour between two cells
-//! (`linear_system`). One pass of connected components then merges parts and holes of which the mask is certain
-//! nowhere with what surrounds them (`component_rules`), and the caller's points change that labelling around them (`points`). The mask's values stay where they belong to an edge between the
-//! labels (`soft_edge`), for matting; everywhere else a cell is 0 or 1.
+//! Fixed are cells of which the mask is certain, cells of subject on thin ridges of the mask, whose mean colours are
+//! mixtures, and cells that the caller has marked ([`Seeds`]). The others are subject where the solution is above one
+//! half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady, "Multilabel Random Walker Image
+//! Segmentation Using Prior Models", CVPR 2005). The likelihoods come from two colour histograms of the picture
+//! (`color_histograms`); the weights fall with the colour step between two cells (`linear_system`). Then components
+//! without a certain cell are merged into their surroundings (`component_rules`), and the caller's points relabel the
+//! cells around them (`points`). Cells at an edge between the labels keep the mask's value for matting (`soft_edge`);
+//! every other cell becomes 0 or 1.
 //!
-//! Grids finer than `FINEST_SIDE` are labelled on a coarser one: colours are no better known there, and the time is bounded.
+//! Grids finer than `FINEST_SIDE` are labelled on a coarser one: finer colours are no more reliable, and take time.
 
 mod cell_colors;
 mod clean_mask;
@@ -43,21 +43,20 @@ use rayon::prelude::*;
 use std::borrow::Cow;
 use workspace::Workspace;
 
-/// The grid that lengths in cells refer to; on finer ones they grow, so that they are shares of the picture.
+/// Side of the grid to which lengths in cells refer; on finer grids they grow in proportion.
 const REFERENCE_SIDE: f32 = 384.0;
-/// The longest side of a grid that is labelled.
 const FINEST_SIDE: usize = 768;
 
-/// Half the width of the widest ridge, in cells, and the least height of a ridge above its surroundings.
+/// Half the width of the widest ridge, in cells, and the minimum height of a ridge above its surroundings.
 const RIDGE_RADIUS: f32 = 3.0;
 const LEAST_RIDGE: f32 = 0.25;
 
-/// How far colours decide.
+/// Influence of colours on the labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanParams {
-    /// Whether colours may overrule the mask near its edge also where it is certain of subject.
+    /// Whether colours may overrule a mask that is certain of subject, near the mask's edge.
     pub decontaminate: bool,
-    /// Whether the subject is known to be opaque all over: holes are closed unless they have the background's colours.
+    /// Whether the subject is opaque all over: holes are closed unless they have the background's colours.
     pub opaque: bool,
 }
 
@@ -72,13 +71,13 @@ pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) 
         component_rules::apply(workspace, params.opaque);
         if !(seeds.subject.is_empty() && seeds.background.is_empty()) {
             seed_cells::mark_points(workspace, frame, seeds);
-            // What points add has holes too, such as reflections.
+            // After the points: what they add can have holes, such as reflections.
             component_rules::apply(workspace, params.opaque);
         }
     })
 }
 
-/// `mask` after labelling by its own values: for an average over the frames of a clip, each of which was labelled by its colours.
+/// `mask` after labelling by its own values: for an average over a clip's frames, each labelled by its colours before.
 ///
 /// # Errors
 /// [`NoSubject`] when less than a ten-thousandth of the grid is subject.
@@ -89,7 +88,6 @@ pub fn clean_without_colors(mask: &RawMask) -> Result<CleanMask, NoSubject> {
     })
 }
 
-/// `mask` with its cells labelled by `label`.
 fn labelled(mask: &RawMask, label: impl FnOnce(&mut Workspace)) -> Result<CleanMask, NoSubject> {
     let mut workspace = Recycled::<Workspace>::take();
     let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
@@ -114,7 +112,7 @@ fn labelled(mask: &RawMask, label: impl FnOnce(&mut Workspace)) -> Result<CleanM
     Ok(CleanMask::new(mask.size(), values))
 }
 
-/// Marks the cells of subject that an opening of the mask by a disc lowers: ridges, such as legs of chairs and laces.
+/// Marks ridges, such as legs of chairs and laces: cells of subject that an opening of the mask by a disc lowers.
 fn mark_ridges(workspace: &mut Workspace) {
     let grid = (workspace.grid.width as usize, workspace.grid.height as usize);
     let opened = opened(&workspace.mask, grid, RIDGE_RADIUS * workspace.unit());
@@ -122,7 +120,6 @@ fn mark_ridges(workspace: &mut Workspace) {
     cells.for_each(|((ridge, &mask), opened)| *ridge = mask >= 0.5 && mask - opened >= LEAST_RIDGE);
 }
 
-/// The means of `factor` by `factor` cells.
 fn reduced(mask: &RawMask, factor: usize) -> RawMask {
     let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
     let [width, height] = [columns.div_ceil(factor), rows.div_ceil(factor)];

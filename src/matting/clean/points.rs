@@ -1,11 +1,12 @@
-//! From points to the cells around them, after the mask was labelled.
+//! Relabels the cells around the caller's points, after the mask was labelled.
 //!
 //! - A subject point inside a part selects it: parts without a point become background.
-//! - A part other than the largest, of which background points take half, becomes background.
-//! - Every point gives its label to the cells that it reaches. How far it reaches is three times its distance to what has its label already,
-//!   so that a point in the middle of something missing adds about that, and one on something superfluous leaves the subject behind it.
-//!   Steps of colour are longer ways, and where the ways of two points meet the one that has more of its reach left decides: a watershed
-//!   with markers (Meyer, "Topographic distance and watershed lines", Signal Processing 1994) of bounded extent.
+//! - A part other than the largest, half of which background points take, becomes background.
+//! - Every point gives its label to the cells within its reach: three times its distance to the nearest cell that
+//!   already has the label. So a point in the middle of a missing part adds about that part, and a point on a
+//!   superfluous part leaves the subject behind it. Colour steps lengthen the way. Where the reaches of two points
+//!   meet, the longer remaining reach decides: a marker-based watershed (Meyer, "Topographic distance and watershed
+//!   lines", Signal Processing 1994) of bounded extent.
 
 use super::cell_colors::{difference, sample};
 use super::workspace::Workspace;
@@ -16,20 +17,20 @@ use backdrop_kernels::recycled::Recycled;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How far a point reaches, as a multiple of its distance to the nearest cell with its label; at least `LEAST_CELLS` cells, at most
-/// `MOST_SHARE` of the grid's longer side.
+/// Reach of a point as a multiple of its distance to the nearest cell with its label; at least `LEAST_CELLS` cells, at
+/// most `MOST_SHARE` of the grid's longer side.
 const REACH: f32 = 3.0;
 const LEAST_CELLS: f32 = 6.0;
 const MOST_SHARE: f32 = 0.25;
-/// The way from one cell to the next is `1 + d² / σ²` cells long, where their colours differ by `d`, in steps of 255.
+/// Length of the way to a neighbour is `1 + d² / σ²` cells, with `d` the difference of their colours in steps of 255.
 const SIGMA: f32 = 10.0;
-/// The cells within so many of a point have its label, whatever their colours: a matte of them is not empty. A point that is as deep in a
-/// part selects it.
+/// Cells within this distance of a point get its label whatever their colours, so that its matte is not empty. A point
+/// this deep inside a part selects the part.
 const DISC_CELLS: f32 = 4.0;
-/// Ways are measured in thousandths of a cell, so that their order is exact.
+/// Ways are integers, in thousandths of a cell, so that their order is exact.
 const UNIT: f32 = 1000.0;
 
-/// Gives the cells that the points at the cells `subject` and `background` decide their label.
+/// Relabels the cells that the points at the cells `subject` and `background` reach.
 pub(super) fn mark(workspace: &mut Workspace, frame: &Frame, subject: &[usize], background: &[usize]) {
     sample(frame, workspace.grid, |_| true, &mut workspace.colors);
     let [to_subject, to_background] = [true, false].map(|label| distance_to(workspace, label));
@@ -38,7 +39,7 @@ pub(super) fn mark(workspace: &mut Workspace, frame: &Frame, subject: &[usize], 
         cells.iter().map(|&at| Point { at, label, reach: reach(workspace, to_own[at]) }).collect()
     };
     let (subject, background) = (points(subject, &to_subject, true), points(background, &to_background, false));
-    // One that no point of the background could reach, and that is no correction of the outline.
+    // Too deep for any background point to reach, and no correction of the outline.
     let deep = (DISC_CELLS * workspace.unit() * f32::from(STRAIGHT)) as u16;
     let is_reached = |point: &Point| background.iter().any(|other| workspace.away(point.at, other.at) < other.reach);
     let selects = subject.iter().any(|point| to_background[point.at] > deep && !is_reached(point));
@@ -46,14 +47,13 @@ pub(super) fn mark(workspace: &mut Workspace, frame: &Frame, subject: &[usize], 
     remove_parts(workspace, &before, &subject, selects);
 }
 
-/// A point, and how far it reaches in cells.
 struct Point {
     at: usize,
     label: bool,
     reach: f32,
 }
 
-/// How far a point reaches that is so far from what has its label, in the chamfer's thirds of a cell.
+/// Reach in cells of a point at distance `to_own` (thirds of a cell) from the nearest cell with its label.
 fn reach(workspace: &Workspace, to_own: u16) -> f32 {
     let most = MOST_SHARE * workspace.grid.longest() as f32;
     (REACH * f32::from(to_own) / f32::from(STRAIGHT)).min(most).max(LEAST_CELLS * workspace.unit())
@@ -67,7 +67,7 @@ fn distance_to(workspace: &Workspace, label: bool) -> Recycled<Vec<u16>> {
     distance
 }
 
-/// Spreads the labels of the points from cell to cell, those with the most reach left first.
+/// Spreads the labels of the points from cell to cell, longest remaining reach first.
 fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>) {
     let (columns, cells) = (workspace.columns(), workspace.labels.len());
     let mut front = BinaryHeap::new();
@@ -77,7 +77,7 @@ fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>
     }
     let mut is_reached = Recycled::filled(cells, false);
     while let Some((left, Reverse(at), label)) = front.pop() {
-        // Strokes are more exact than points.
+        // Strokes override points.
         if std::mem::replace(&mut is_reached[at], true) || workspace.marked[at] {
             continue;
         }
@@ -91,7 +91,7 @@ fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>
     }
 }
 
-/// The cells around the cell `center` that have its label in any case, and how far away they are.
+/// The cells around `center` that get its label unconditionally, with their distances.
 fn disc(workspace: &Workspace, center: usize) -> impl Iterator<Item = (usize, f32)> {
     let (columns, rows, radius) = (workspace.columns(), workspace.grid.height as usize, DISC_CELLS * workspace.unit());
     let span = |at: usize, end: usize| at.saturating_sub(radius as usize)..end.min(at + radius as usize + 1);
@@ -100,8 +100,8 @@ fn disc(workspace: &Workspace, center: usize) -> impl Iterator<Item = (usize, f3
     cells.map(move |at| (at, workspace.away(center, at))).filter(move |(_, away)| *away <= radius)
 }
 
-/// Makes parts of `before` background that hold none of the `subject`'s points, but for marked cells: all of them where these select,
-/// else those other than the largest of which half is background already.
+/// Makes parts of `before` background that hold no point of `subject`, except marked cells: all such parts where the
+/// points select, else those other than the largest of which half is background already.
 fn remove_parts(workspace: &mut Workspace, before: &[bool], subject: &[Point], selects: bool) {
     let columns = workspace.columns();
     workspace.components.find(before, columns, |label| label);
@@ -122,12 +122,10 @@ fn remove_parts(workspace: &mut Workspace, before: &[bool], subject: &[Point], s
     }
 }
 
-/// A part of the mask.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     cells: usize,
     /// Cells that points made background.
     lost: usize,
-    /// Whether it holds a point of the subject.
     is_held: bool,
 }

@@ -1,4 +1,4 @@
-//! Labels the uncertain cells: opens them, weighs their colours, and solves the random walker's linear system.
+//! Labels the uncertain cells of a mask by a random walker, with colour likelihoods.
 
 use super::CleanParams;
 use super::cell_colors::sample;
@@ -10,17 +10,15 @@ use crate::image::Frame;
 use crate::matting::chamfer::{STRAIGHT, chamfer};
 use backdrop_kernels::recycled::Recycled;
 
-/// Outside of this the mask is certain, and the cell is fixed.
+/// Probabilities of an uncertain cell. Other cells are fixed.
 pub(super) const UNCERTAIN: std::ops::Range<f32> = 0.05..0.95;
-/// Samples of the histograms are at least this certain.
+/// Minimum certainty of a histogram's samples.
 const SAMPLE: f32 = 0.98;
-/// The log likelihood ratio counts at most so much: no colour overrules a mask that is certain. With `decontaminate` it counts twice
-/// as much near the edge.
+/// Limit of a log likelihood ratio: no colour overrules a certain mask. Doubled near the edge with `decontaminate`.
 const MOST_LIKELIHOOD: f32 = 3.0;
-/// How far from the mask's edge `decontaminate` reaches, as a share of the longer side.
+/// Distance from the mask's edge that `decontaminate` reaches, as a share of the longer side.
 const REACH: f32 = 0.04;
 
-/// Labels every cell of the grid.
 pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParams) {
     workspace.label_by_mask();
     let Workspace { mask, marked, ridge, open, .. } = workspace;
@@ -42,7 +40,7 @@ pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParam
     system.read(columns, labels);
 }
 
-/// Opens also what the mask is certain is subject, near its edge.
+/// Opens also cells of certain subject near the mask's edge.
 fn open_near_edge(workspace: &mut Workspace) {
     let columns = workspace.columns();
     let depth = workspace.mask.iter().map(|&mask| if mask < 0.5 { 0 } else { u16::MAX });
@@ -54,7 +52,7 @@ fn open_near_edge(workspace: &mut Workspace) {
     }
 }
 
-/// Fixes again what mask and colours together are certain is subject: only there would the walker wear off the edge.
+/// Closes cells that mask and colours together make certain subject: the walker would only wear off the edge there.
 fn close_where_colors_agree(workspace: &mut Workspace, most: f32) {
     let certain = (UNCERTAIN.end / (1.0 - UNCERTAIN.end)).ln();
     let Workspace { mask, open, likelihood, .. } = workspace;

@@ -1,11 +1,11 @@
-//! From the caller's strokes and points to marked cells of the grid.
+//! Converts the caller's strokes and points to marked cells of the grid.
 
 use super::points;
 use super::seeds::Seeds;
 use super::workspace::Workspace;
 use crate::image::{Frame, Size, Trimap};
 
-/// Marks every cell with the label that most of its stroked pixels have; its mask becomes 0 or 1.
+/// Marks every stroked cell with the label of most of its stroked pixels; its mask becomes 0 or 1.
 pub(super) fn mark_strokes(workspace: &mut Workspace, seeds: &Seeds) {
     let Some(strokes) = &seeds.strokes else { return };
     let (grid, size) = (workspace.grid, strokes.size());
@@ -23,7 +23,6 @@ pub(super) fn mark_strokes(workspace: &mut Workspace, seeds: &Seeds) {
     }
 }
 
-/// Marks the cells that points decide, and gives them their label.
 pub(super) fn mark_points(workspace: &mut Workspace, frame: &Frame, seeds: &Seeds) {
     let grid = workspace.grid;
     let cells =
@@ -39,13 +38,12 @@ const fn vote(label: u8) -> i64 {
     }
 }
 
-/// The pixels of a cell along one axis; of a cell smaller than a pixel the one beneath.
+/// The pixels of a cell along one axis; for a cell smaller than a pixel that pixel.
 fn span(cell: u32, cells: u32, pixels: u32) -> std::ops::Range<usize> {
     let edge = |cell: u32| (u64::from(cell) * u64::from(pixels) / u64::from(cells)) as usize;
     edge(cell)..edge(cell + 1).max(edge(cell) + 1)
 }
 
-/// The cell that holds a pixel.
 fn cell_of([x, y]: [u32; 2], size: Size, grid: Size) -> usize {
     let cell = |at: u32, pixels: u32, cells: u32| {
         let centre = 2 * u64::from(at.min(pixels - 1)) + 1;

@@ -2,14 +2,14 @@
 
 use crate::image::Trimap;
 
-/// What the caller has marked, in pixels of the upright picture. Nothing by default.
+/// The caller's marks, in pixels of the upright picture. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seeds {
-    /// Strokes of a brush, of the picture's size: foreground stays, background goes, unknown is left to the mask.
+    /// Strokes of a brush, at the picture's size: foreground becomes subject, unknown is left to the mask.
     pub strokes: Option<Trimap>,
-    /// Pixels, as column and row, that are subject with what is around them.
+    /// Column and row of points on the subject.
     pub subject: Vec<[u32; 2]>,
-    /// Pixels that are background with what is around them.
+    /// Column and row of points on the background.
     pub background: Vec<[u32; 2]>,
 }
 

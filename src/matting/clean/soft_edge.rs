@@ -1,23 +1,23 @@
-//! Marks the cells that keep the mask's value: those of the edge between the labels.
+//! Marks the cells that keep the mask's value for matting: the edge between the labels.
 //!
-//! They are reached from a change of the label through cells of which the mask is uncertain: where these are a thin region, as strands
-//! of hair are, at any distance, and elsewhere within [`REACH_CELLS`] steps. So the ramp of an edge and the strands that leave it stay
-//! for matting, and haze, dents and the fringes of what was relabelled do not. A cell that was relabelled
-//! is among them only where the relabelled region is no more than two cells wide: the edge passes through such cells, their mean
-//! colours are mixtures that neither side has, and matting sees the pixels in them. Wider ones (opening by a cell and
-//! its four neighbours keeps them) have colours of their own.
+//! They are reached from a change of the label through uncertain cells: at any distance through a thin uncertain
+//! region, such as strands of hair, elsewhere within [`REACH_CELLS`] steps. So edges' ramps and strands are kept for
+//! matting; haze, dents and fringes of relabelled regions are not. A relabelled cell is kept only in a region at most
+//! two cells wide: the edge passes through such cells, their mean colours are mixtures that neither histogram holds,
+//! and matting sees their pixels. Wider relabelled regions (kept by an opening with a cell and its four neighbours)
+//! have unmixed colours.
 
 use super::random_walker::UNCERTAIN;
 use super::workspace::Workspace;
 use crate::matting::chamfer::{STRAIGHT, chamfer};
 use crate::matting::connected_components::neighbours;
 
-/// How far a ramp reaches from the edge into a wide uncertain region, in cells.
+/// Steps from the edge into a wide uncertain region, in cells.
 const REACH_CELLS: f32 = 3.0;
-/// A region is wide where a disc of this radius fits into it, in cells.
+/// Radius in cells of the disc that fits into a wide region.
 const WIDE_RADIUS: f32 = 4.0;
 
-/// Marks them in `workspace.soft`.
+/// Sets `workspace.soft`.
 pub(super) fn mark(workspace: &mut Workspace) {
     let (columns, unit) = (workspace.columns(), workspace.unit());
     let steps = (REACH_CELLS * unit).round() as usize;
@@ -43,7 +43,7 @@ pub(super) fn mark(workspace: &mut Workspace) {
             }
         }
     }
-    // Cells of thin regions join the step that they are reached in, others the next one.
+    // Cells of thin regions are visited in the current step, others in the next.
     let mut ahead = Vec::new();
     for step in 0..=steps {
         let mut next = 0;
@@ -67,8 +67,8 @@ pub(super) fn mark(workspace: &mut Workspace) {
     }
 }
 
-/// Distance of each cell to those around which a disc of `radius` is uncertain all over, in the chamfer's thirds of a cell: up to `radius`
-/// it is in the opening of the uncertain cells by the disc.
+/// Distance of each cell to the nearest centre of an entirely uncertain disc of `radius`, in the chamfer's thirds of a
+/// cell. Up to `radius` the cell is in the opening of the uncertain cells by the disc.
 fn distance_to_wide(mask: &[f32], columns: usize, radius: u16, distance: &mut Vec<u16>) {
     distance.clear();
     distance.extend(mask.iter().map(|mask| if UNCERTAIN.contains(mask) { u16::MAX } else { 0 }));

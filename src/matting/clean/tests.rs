@@ -9,7 +9,7 @@ const RED: [u8; 3] = [190, 50, 40];
 const GREEN: [u8; 3] = [60, 160, 60];
 const WHITE: [u8; 3] = [244, 244, 242];
 const PICTURE: Size = Size::new(300, 240);
-/// Across and down, in pixels: a block, a bar from it to the right border, and a block apart from both.
+/// Columns and rows in pixels: a block, a bar from it to the right border, and a separate block.
 const BLOCK: [Range<f32>; 2] = [60.0..150.0, 40.0..200.0];
 const BAR: [Range<f32>; 2] = [150.0..300.0, 90.0..150.0];
 const APART: [Range<f32>; 2] = [220.0..260.0, 170.0..220.0];
@@ -18,7 +18,6 @@ fn is_in([across, down]: &[Range<f32>; 2], x: f32, y: f32) -> bool {
     across.contains(&x) && down.contains(&y)
 }
 
-/// A grainy picture of [`PICTURE`]'s size.
 fn picture(color: impl Fn(f32, f32) -> [u8; 3]) -> Frame {
     let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) % 9;
     let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)));
@@ -31,7 +30,7 @@ fn picture(color: impl Fn(f32, f32) -> [u8; 3]) -> Frame {
     Frame::new(PICTURE, Buffer::from(pixels))
 }
 
-/// A mask of `side` by `side` cells: `value` at the centres of its cells, in pixels.
+/// A mask of `side` by `side` cells, with `value` at their centres in pixels.
 fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> RawMask {
     let place = |cell: u32, pixels: u32| (cell as f32 + 0.5) * pixels as f32 / side as f32;
     let cells = (0..side).flat_map(|row| (0..side).map(move |column| (column, row)));
@@ -47,7 +46,7 @@ fn cleaned(frame: &Frame, mask: &RawMask) -> CleanMask {
     clean(frame, mask, &Seeds::default(), CleanParams::default()).expect("a subject")
 }
 
-/// How many cells are not 1 where `is_subject` holds and 0 elsewhere, `margin` pixels around its outline aside.
+/// Number of cells that are not 1 inside and 0 outside of `is_subject`, except within `margin` pixels of its outline.
 fn wrong(mask: &CleanMask, margin: f32, is_subject: impl Fn(f32, f32) -> bool) -> usize {
     let (columns, rows) = (mask.size().width as f32, mask.size().height as f32);
     let expected = |at: usize| {
@@ -75,7 +74,7 @@ fn in_both(x: f32, y: f32) -> bool {
     in_block(x, y) || is_in(&BAR, x, y)
 }
 
-/// Certain of the block and of the background, with `probability` in the bar.
+/// Certain block and background, with `probability` in the bar.
 fn uncertain_bar(side: u32, probability: f32) -> RawMask {
     mask(side, |x, y| if is_in(&BAR, x, y) { probability } else { certain(in_block(x, y)) })
 }
@@ -99,7 +98,7 @@ fn an_uncertain_region_gets_the_label_that_its_colors_have_elsewhere() {
 }
 
 #[test]
-fn where_colors_say_nothing_the_mask_decides() {
+fn without_discriminating_colors_cells_keep_the_masks_label() {
     for frame in [block_and_bar(BLUE, GREEN, RED), block_and_bar(WHITE, WHITE, WHITE)] {
         assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.6)), 9.0, in_both), 0);
         assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.4)), 9.0, in_block), 0);
@@ -110,19 +109,19 @@ fn where_colors_say_nothing_the_mask_decides() {
 fn the_label_changes_where_the_color_does() {
     let half = |x: f32, y: f32| in_block(x, y) || is_in(&BAR, x, y) && x < 220.0;
     let frame = picture(|x, y| if half(x, y) { BLUE } else { RED });
-    // Corners of an uncertain region, into which no wide disc reaches, keep the mask's values.
+    // Corners of an uncertain region, which a wide disc does not reach, keep the mask's values.
     assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.5)), 5.0, half), 0);
 }
 
 #[test]
-fn specks_are_labelled_with_what_surrounds_them() {
+fn specks_get_the_label_of_their_surroundings() {
     let speck = |x: f32, y: f32| (x as u32).is_multiple_of(4) && (y as u32).is_multiple_of(4);
     let frame = picture(|x, y| if in_both(x, y) != (is_in(&BAR, x, y) && speck(x, y)) { BLUE } else { RED });
     assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.5)), 5.0, in_both), 0);
 }
 
 #[test]
-fn a_mask_that_is_certain_of_something_elsewhere_keeps_it_against_its_colors() {
+fn certain_cells_keep_their_label_against_their_colors() {
     let frame = block_and_bar(BLUE, RED, RED);
     let sure = mask(384, |x, y| certain(in_both(x, y)));
     assert_eq!(wrong(&cleaned(&frame, &sure), 0.0, in_both), 0);
@@ -136,14 +135,13 @@ fn an_edge_keeps_the_values_of_its_ramp() {
     });
     let flat = picture(|_, _| WHITE);
     let after = cleaned(&flat, &ramp);
-    // The corners become rounder.
     let moved = after.values().iter().zip(ramp.values()).filter(|(after, before)| (*after - *before).abs() > 0.06);
     assert!(moved.count() < 60);
     assert!(after.values().iter().any(|value| (0.2..0.8).contains(value)));
 }
 
 #[test]
-fn relabelled_cells_keep_the_masks_value_in_a_strip_at_the_edge_and_not_in_a_wider_one() {
+fn relabelled_cells_keep_the_masks_value_only_in_a_thin_strip_at_the_edge() {
     let value = |width: f32| {
         let in_strip = |x: f32, y: f32| is_in(&[150.0..150.0 + width, 40.0..200.0], x, y);
         let mask = mask(384, |x, y| if in_strip(x, y) { 0.6 } else { certain(in_block(x, y)) });
@@ -154,7 +152,7 @@ fn relabelled_cells_keep_the_masks_value_in_a_strip_at_the_edge_and_not_in_a_wid
 }
 
 #[test]
-fn thin_uncertain_regions_keep_the_masks_values_at_any_distance_from_the_edge_and_wide_ones_do_not() {
+fn only_thin_uncertain_regions_keep_the_masks_values_far_from_the_edge() {
     let value = |width: f32| {
         let in_strand = |x: f32, y: f32| is_in(&[150.0..200.0, 100.0..100.0 + width], x, y);
         let mask = mask(384, |x, y| if in_strand(x, y) { 0.3 } else { certain(in_block(x, y)) });
@@ -164,7 +162,7 @@ fn thin_uncertain_regions_keep_the_masks_values_at_any_distance_from_the_edge_an
     assert_eq!([value(3.0), value(15.0)], [0.3, 0.0]);
 }
 
-/// The block, certain, and a second part of which the mask reaches `highest` in a corner and 0.6 elsewhere.
+/// The block, certain, and a second part with `highest` in a corner and 0.6 elsewhere.
 fn with_second_part(part: &[Range<f32>; 2], highest: f32) -> RawMask {
     mask(384, |x, y| match () {
         () if in_block(x, y) => 1.0,
@@ -175,7 +173,7 @@ fn with_second_part(part: &[Range<f32>; 2], highest: f32) -> RawMask {
 }
 
 #[test]
-fn a_small_part_stays_only_where_the_mask_is_certain_of_it_somewhere() {
+fn a_small_part_stays_only_with_a_certain_cell() {
     let (frame, small) = (picture(|_, _| WHITE), [200.0..210.0, 60.0..80.0]);
     assert_eq!(wrong(&cleaned(&frame, &with_second_part(&small, 0.98)), 0.0, in_block), 0);
     assert!(value_at(&cleaned(&frame, &with_second_part(&small, 0.999)), 201.0, 70.0) > 0.5);
@@ -225,8 +223,7 @@ fn without_colors_the_mask_alone_decides() {
 }
 
 #[test]
-fn decontamination_removes_what_the_mask_is_certain_of_near_the_edge_and_has_the_colors_of_the_background() {
-    // A strip of the background along the block's right side.
+fn decontamination_removes_certain_cells_with_background_colors_near_the_edge() {
     let in_strip = |x: f32, y: f32| is_in(&[150.0..158.0, 60.0..180.0], x, y);
     let kept = mask(384, |x, y| if in_strip(x, y) { 0.97 } else { certain(in_block(x, y)) });
     let params = CleanParams { decontaminate: true, ..CleanParams::default() };
@@ -238,7 +235,7 @@ fn decontamination_removes_what_the_mask_is_certain_of_near_the_edge_and_has_the
     assert!(value_at(&standard, 154.0, 120.0) > 0.5, "only with decontamination");
 }
 
-/// The block and the part apart from it, certain; on a picture where a green square lies beside them.
+/// The block and a separate part, both certain, on a picture with a green square next to them.
 fn two_parts() -> (Frame, RawMask) {
     let frame = picture(|x, y| match () {
         () if in_block(x, y) => BLUE,
@@ -261,17 +258,16 @@ fn a_point_on_a_part_selects_it() {
 }
 
 #[test]
-fn a_point_beside_the_mask_adds_what_is_around_it_up_to_steps_of_color() {
+fn a_subject_point_outside_the_mask_adds_cells_up_to_steps_of_color() {
     let seeds = Seeds { subject: vec![[195, 70]], ..Seeds::default() };
     let expected = |x: f32, y: f32| in_block(x, y) || is_in(&APART, x, y) || is_in(&[180.0..210.0, 50.0..90.0], x, y);
     assert_eq!(wrong(&with(&seeds), 3.0, expected), 0);
 }
 
 #[test]
-fn a_background_point_removes_what_is_around_it_up_to_steps_of_color() {
+fn a_background_point_removes_cells_up_to_steps_of_color() {
     let seeds = Seeds { background: vec![[240, 200]], ..Seeds::default() };
     assert_eq!(wrong(&with(&seeds), 3.0, in_block), 0);
-    // A part of two colours.
     let frame = block_and_bar(BLUE, GREEN, RED);
     let both = mask(384, |x, y| certain(in_both(x, y)));
     let seeds = Seeds { background: vec![[220, 120]], ..Seeds::default() };
@@ -283,7 +279,7 @@ fn a_background_point_removes_what_is_around_it_up_to_steps_of_color() {
 }
 
 #[test]
-fn a_background_point_on_joined_things_leaves_the_far_one() {
+fn a_background_point_removes_only_the_nearer_of_two_joined_objects() {
     let discs = |x: f32, y: f32| (x - 60.0).hypot(y - 120.0) < 35.0 || (x - 220.0).hypot(y - 120.0) < 25.0;
     let joined = |x: f32, y: f32| discs(x, y) || is_in(&[60.0..220.0, 117.0..123.0], x, y);
     let frame = picture(|x, y| if joined(x, y) { BLUE } else { WHITE });
@@ -299,7 +295,7 @@ fn a_background_point_on_joined_things_leaves_the_far_one() {
 }
 
 #[test]
-fn a_point_in_an_empty_mask_is_a_subject() {
+fn a_subject_point_in_an_empty_mask_makes_a_subject() {
     let frame = picture(|_, _| WHITE);
     let mask = mask(384, |_, _| 0.0);
     for point in [[0, 0], [128, 100], [PICTURE.width - 1, PICTURE.height - 1]] {

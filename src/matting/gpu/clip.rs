@@ -1,7 +1,6 @@
-//! The mattes and cutouts of a clip's frames on a GPU.
+//! Estimates mattes and cutouts of a clip's frames on a GPU.
 //!
-//! The matte of a frame stays there: it is the next frame's prior, and the frame is cut out by it when it is composed. Estimating it
-//! only queues work.
+//! A frame's matte stays on the device, as the next frame's prior and for the cutout. Estimating it only queues work.
 
 use super::device_matte::DeviceMatte;
 use super::finish;
@@ -18,8 +17,8 @@ use backdrop_kernels::coverage::gpu::bytes;
 use backdrop_kernels::device::Plane;
 use burn::tensor::TensorData;
 
-/// The matte of `frame` by its clean `mask`, with the `previous` frame as prior, on the GPU that has a copy of the frame. `None` where
-/// there is no copy, no room, or the device fails.
+/// The matte of `frame` by its clean `mask`, with the `previous` frame as prior, on the GPU that has a copy of the
+/// frame. `None` without a copy, without room, and when the device fails.
 pub(in crate::matting) fn frame_matte(
     frame: &Frame,
     mask: &CleanMask,
@@ -50,8 +49,9 @@ fn solved(
     Ok(DeviceMatte::new(alpha, session.clone(), mask.clone()))
 }
 
-/// The `previous` frame of one of `size`, and the bytes that are uploaded of it to the device of `session`: its motion, and its matte
-/// where that is on the host (after a resumed clip's first frame, and after a failure of the device) or on another device.
+/// Prepares the `previous` frame of one of `size` for the device of `session`, and counts the bytes to upload: its
+/// motion, and its matte if that is on the host (after a resumed clip's first frame or a failure of the device) or on
+/// another device.
 fn past(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -> Result<(Option<Past>, u64), String> {
     let PreviousFrame { unfiltered, grid, flow, share } = *previous;
     let shape = [grid.height as usize, grid.width as usize];
@@ -65,13 +65,13 @@ fn past(previous: &PreviousFrame<'_>, size: Size, session: &DeviceSession) -> Re
     Ok((Some(past), ((cells + pixels) * size_of::<u32>()) as u64))
 }
 
-/// The cutout of a picture by `matte`.
+/// Computes the cutout of a picture by `matte`.
 fn by(matte: &DeviceMatte) -> impl FnOnce(Plane) -> Plane + Send + 'static {
     let alpha = matte.alpha();
     move |picture| stages::cutout_by(&stages::pyramid(picture), alpha, Edge::Soft)
 }
 
-/// Cuts out of `frame` what `matte` covers, on the device of both; on the CPU when that fails. Works in the frame's own buffer.
+/// Cuts the subject of `matte` out of `frame`, on the device of both, else on the CPU. Works in the frame's own buffer.
 pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
     let size = frame.size();
     let Some(picture) = frame.on_device().cloned() else { return cut_out_on_host(frame, matte) };
@@ -88,7 +88,7 @@ pub(crate) fn cut_out(frame: Frame, matte: &DeviceMatte) -> Cutout {
     }
 }
 
-/// The same without the device: the matte is solved again, without the previous frame.
+/// Solves the matte again on the CPU, without the previous frame, and cuts out by it.
 fn cut_out_on_host(frame: Frame, matte: &DeviceMatte) -> Cutout {
     let (size, options) = (frame.size(), Options::default());
     let solved = SolvedMatte::closed_form(&frame, matte.mask(), &options);
@@ -98,10 +98,10 @@ fn cut_out_on_host(frame: Frame, matte: &DeviceMatte) -> Cutout {
     }
 }
 
-/// Cuts out of `frame` what `matte` covers, and leaves the cutout on the device of both.
+/// Cuts the subject of `matte` out of `frame`, and leaves the cutout on the device of both.
 ///
 /// # Errors
-/// Why the device failed; inside, [`NoSubject`] when nothing is left.
+/// The device's failure; inside, [`NoSubject`] when the cutout would be empty.
 pub(crate) fn cut_out_on_device(frame: &Frame, matte: &DeviceMatte) -> Result<Result<DeviceCutout, NoSubject>, String> {
     let picture = frame.on_device().ok_or("the frame is not on the device any more")?;
     let size = frame.size();

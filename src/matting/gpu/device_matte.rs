@@ -6,7 +6,7 @@ use backdrop_kernels::device::{Plane, download};
 use std::fmt;
 use std::sync::Arc;
 
-/// Coverage on a device, before traces of it and specks are removed. Clones share it.
+/// Coverage on a device, before traces of coverage and specks are removed. Clones share it.
 #[derive(Clone)]
 pub struct DeviceMatte(Arc<Inner>);
 
@@ -17,7 +17,7 @@ struct Inner {
 }
 
 impl DeviceMatte {
-    /// `alpha` (u32 `[H, W]`, 0..=255) on the device of `session`, which was solved from `mask`.
+    /// `alpha` (u32 `[H, W]`, 0..=255) on the device of `session`, solved from `mask`.
     pub(super) fn new(alpha: Plane, session: DeviceSession, mask: CleanMask) -> Self {
         Self(Arc::new(Inner { alpha, session, mask }))
     }
@@ -26,12 +26,12 @@ impl DeviceMatte {
         self.0.alpha.clone()
     }
 
-    /// What it was solved from: the CPU's matte, should the device fail.
+    /// The mask from which it was solved; the CPU mattes by it when the device fails.
     pub(super) fn mask(&self) -> &CleanMask {
         &self.0.mask
     }
 
-    /// The GPU that it is on.
+    /// The session of its GPU.
     #[must_use]
     pub fn session(&self) -> &DeviceSession {
         &self.0.session
@@ -40,7 +40,7 @@ impl DeviceMatte {
     /// The coverage on the host.
     ///
     /// # Errors
-    /// Why the device failed.
+    /// The device's failure.
     pub fn downloaded(&self) -> Result<AlphaMatte, String> {
         let alpha = self.alpha();
         let [height, width] = alpha.dims();
@@ -52,7 +52,7 @@ impl DeviceMatte {
 }
 
 impl fmt::Debug for DeviceMatte {
-    /// Without the coverage, which would be downloaded for it.
+    /// Omits the coverage, which would have to be downloaded.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceMatte({:?})", self.0.alpha.dims())
     }

@@ -1,4 +1,4 @@
-//! The end of matting on a GPU, on the host: specks and pinholes are connected components.
+//! Removes specks and pinholes, which are connected components, on the host, after the GPU's matting.
 
 use crate::image::{AlphaMatte, Buffer, Cutout, Frame};
 use crate::matting::despill::{Surroundings, despill};
@@ -11,11 +11,10 @@ use rayon::prelude::*;
 /// Pixels that a task works on.
 const PART: usize = 1 << 15;
 
-/// The coverage of the cutout of `frame` that the device has made (`pixels`, packed), without specks and pinholes of fewer than `least`
-/// pixels.
+/// The coverage in `pixels`, the packed cutout of `frame`, without specks and pinholes of fewer than `least` pixels.
 ///
 /// # Errors
-/// [`NoSubject`] when nothing is left.
+/// [`NoSubject`] when no coverage is left.
 pub(super) fn matte(frame: &Frame, pixels: &[u8], least: usize) -> Result<AlphaMatte, NoSubject> {
     let (pixels, _) = pixels.as_chunks::<4>();
     let mut coverage = frame.buffer(pixels.len());
@@ -25,7 +24,7 @@ pub(super) fn matte(frame: &Frame, pixels: &[u8], least: usize) -> Result<AlphaM
     cleared(AlphaMatte::new(frame.size(), coverage), least)
 }
 
-/// The cutout of `frame` that the device has made (`pixels`, packed), with the coverage of `matte`. Works in the frame's own buffer.
+/// The cutout of `frame` by the packed `pixels`, with the coverage of `matte`. Works in the frame's own buffer.
 pub(super) fn cutout(mut frame: Frame, pixels: &[u8], matte: &AlphaMatte) -> Cutout {
     // A pinhole becomes the source's pixel.
     let ((to, _), (pixels, _)) = (frame.pixels_mut().as_chunks_mut::<4>(), pixels.as_chunks::<4>());
@@ -40,7 +39,7 @@ pub(super) fn cutout(mut frame: Frame, pixels: &[u8], matte: &AlphaMatte) -> Cut
     Cutout::new(frame, matte)
 }
 
-/// [`cutout`] without green or blue light of its `surroundings`, where they are known, which is removed with this strength, 0 to 1.
+/// [`cutout`] after despill of this strength, 0 to 1, by the `surroundings`, if given.
 pub(super) fn despilled(
     frame: Frame,
     pixels: &[u8],
@@ -55,11 +54,11 @@ pub(super) fn despilled(
     cutout
 }
 
-/// `coverage` of a cutout that stays on the device, without specks and pinholes of fewer than `least` pixels, and the pixels that
-/// change by that.
+/// Removes specks and pinholes of fewer than `least` pixels from the `coverage` of a cutout that stays on the device.
+/// Returns the coverage and the changed pixels.
 ///
 /// # Errors
-/// [`NoSubject`] when nothing is left.
+/// [`NoSubject`] when no coverage is left.
 pub(super) fn filled(coverage: AlphaMatte, least: usize) -> Result<(AlphaMatte, Vec<Fill>), NoSubject> {
     let before = coverage.clone();
     let matte = cleared(coverage, least)?;
@@ -78,7 +77,7 @@ fn cleared(coverage: AlphaMatte, least: usize) -> Result<AlphaMatte, NoSubject> 
     if is_covered(&matte) { Ok(matte) } else { Err(NoSubject) }
 }
 
-/// The coverage of a picture as wide as `width`, of its `words`: four pixels each, every row from a word of its own.
+/// Unpacks the coverage of a picture of this `width` from `words` of four pixels; every row starts a new word.
 pub(super) fn unpacked(words: &[u8], width: usize, mut coverage: Buffer) -> Buffer {
     let rows = coverage.par_chunks_mut(width).zip(words.par_chunks(width.next_multiple_of(4)));
     rows.for_each(|(row, words)| row.copy_from_slice(&words[..width]));

@@ -1,12 +1,13 @@
-//! Matting on a GPU: the same stages as on the CPU, in the same order, on planes that stay on the device.
+//! Matting on a GPU: the CPU's stages in the CPU's order, on planes that stay on the device.
 //!
-//! The picture is there since the network saw it. Up go two planes of the mask's grid (the clean mask, and the expected alpha), down
-//! comes the finished cutout, or, where it is composed on the device, its coverage alone. Two steps are of connected components, and
-//! the host's: the clean-up of the mask before, and the removal of specks after. Work is queued without waiting; a worker waits for
-//! its own picture's download alone, so the pictures of several workers are in flight together.
+//! The picture is already on the device for the network. Two planes of the mask's grid are uploaded (the clean mask and
+//! the expected alpha). The cutout is downloaded, or only its coverage if it is composed on the device. Both steps on
+//! connected components run on the host: cleaning of the mask before, and removal of specks after. Work is queued
+//! without waiting; a worker waits for its own picture's download alone, so the pictures of several workers are in
+//! flight together.
 //!
-//! A picture waits until the device has memory for its planes; one that can never fit is the CPU's. A device that fails, or does not
-//! answer in time, costs nothing but the time: the picture is matted on the CPU.
+//! A picture waits until the device has memory for its planes; one that can never fit is matted on the CPU. When the
+//! device fails or does not answer in time, the picture is matted on the CPU too.
 
 pub(crate) mod clip;
 pub(crate) mod device_matte;
@@ -28,18 +29,17 @@ use backdrop_kernels::device::{self, Plane};
 use burn::tensor::{DType, TensorData};
 use stages::HostGrids;
 
-/// Bytes a pixel on the device. The solver has 56 on the finest level (its picture, three planes of labels, the start, five of
-/// its own, and four of lines); the levels of picture and labels add up to a third more of theirs, the coarser solution and the
-/// grids are small.
+/// Bytes a pixel on the device. The solver has 56 on the finest level (the picture, three planes of labels, the start,
+/// five planes of its own, four of lines). Coarser levels of picture and labels add a third of theirs; the remaining
+/// planes are small.
 const BYTES: u64 = 72;
 /// Bytes a pixel of the largest buffer: the lines.
 const LARGEST_BYTES: u64 = 16;
 
 const UNWRITTEN: &str = "the cutout was never written";
 
-/// Cuts the subject out of `frame`, where `guide` says it is, on the GPU that has a copy of the frame. Without a copy, with
-/// options beyond the GPU's, when the picture can never fit there and when the device fails it is done on the CPU. Works in
-/// the frame's own buffer.
+/// Cuts the subject of `guide` out of `frame`, on the GPU that has a copy of the frame; on the CPU without a copy, with
+/// unsupported options, when the picture can never fit, and when the device fails. Works in the frame's own buffer.
 ///
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
@@ -63,21 +63,19 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
     }
 }
 
-/// A cutout that stays on the device.
 pub(crate) struct DeviceCutout {
-    /// Its pixels.
     pub(crate) pixels: Plane,
-    /// Its coverage, on the host.
+    /// On the host.
     pub(crate) coverage: AlphaMatte,
-    /// What it was cut out of.
+    /// The device's copy of the source.
     picture: DeviceCopy,
 }
 
 impl DeviceCutout {
-    /// Its part `from`, at `place` of a transparent picture of the size of `whole`. `from` and `place` are of one size.
+    /// The part `from` of the cutout, at the equally large `place` in a transparent picture of the size of `whole`.
     ///
     /// # Errors
-    /// Why the device failed.
+    /// The device's failure.
     pub(crate) fn placed(&self, from: Rect, place: Rect, whole: &Frame) -> Result<Self, String> {
         let Self { pixels, coverage, picture } = self;
         let (size, pixels) = (whole.size(), pixels.clone());
@@ -99,11 +97,11 @@ impl DeviceCutout {
         Ok(Self { pixels, coverage: AlphaMatte::new(size, placed), picture: picture.clone() })
     }
 
-    /// The cutout of `frame` on the host, where the spill of its `surroundings` is removed as `options` say. Works in the frame's own
-    /// buffer; `guide` is for the CPU, which cuts out of the frame when the device fails.
+    /// The cutout of `frame` on the host, after despill by the `surroundings` as `options` say. Works in the frame's
+    /// own buffer. When the device fails, the CPU cuts out by `guide`.
     ///
     /// # Errors
-    /// [`NoSubject`] when the CPU finds none.
+    /// [`NoSubject`] from the CPU.
     pub(crate) fn on_host(
         &self,
         frame: Frame,
@@ -127,11 +125,10 @@ impl DeviceCutout {
     }
 }
 
-/// Cuts the subject out of `frame` as [`cut_out`] does, but leaves the cutout on the device that has `picture`, which is
-/// [`usable`].
+/// As [`cut_out`], but leaves the cutout on the device of `picture`, which is [`usable`].
 ///
 /// # Errors
-/// Why the device failed; inside, [`NoSubject`] when the matte would be empty.
+/// The device's failure; inside, [`NoSubject`] when the matte would be empty.
 pub(crate) fn cut_out_on_device(
     frame: &Frame,
     picture: &DeviceCopy,
@@ -147,8 +144,7 @@ pub(crate) fn cut_out_on_device(
     kept(frame, picture, pixels, alpha, speck_pixels(&mask, size))
 }
 
-/// The cutout of `pixels`, whose packed coverage is `alpha`, without specks and pinholes of fewer than `least` pixels, on the device
-/// that has `picture`.
+/// The cutout of `pixels` with the packed coverage `alpha`, without specks and pinholes smaller than `least` pixels.
 fn kept(
     frame: &Frame,
     picture: &DeviceCopy,
@@ -173,12 +169,12 @@ fn kept(
     Ok(Ok(DeviceCutout { pixels, coverage, picture: picture.clone() }))
 }
 
-/// The copy of `frame` on a GPU that supports `guide` and `options`, and has room for the picture when no other is there.
+/// The copy of `frame` on a GPU that supports `guide` and `options` and has room for the picture alone.
 pub(crate) fn usable<'a>(frame: &'a Frame, guide: Guide<'_>, options: &Options) -> Option<&'a DeviceCopy> {
     frame.on_device().filter(|_| does(guide, options)).filter(|picture| has_room(picture, frame.size()))
 }
 
-/// Whether the device of `picture`, of `size`, has room for its planes when no other picture is there.
+/// Whether the device of `picture` has room for the planes of `size` when it holds no other picture.
 fn has_room(picture: &DeviceCopy, size: Size) -> bool {
     picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64)
 }
@@ -189,21 +185,21 @@ pub(crate) fn report_failure(reason: &str) {
     tracing::warn!(reason, "the device failed; the picture is matted and composed on the CPU");
 }
 
-/// Whether the GPU's matting supports `guide` and `options`. Trimaps of the caller's are the CPU's.
+/// Whether the GPU's matting supports `guide` and `options`. The caller's trimaps are matted on the CPU.
 pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
     options.method == Method::ClosedForm && !matches!(guide, Guide::Trimap(_))
 }
 
-/// `cutout`, of `size`, which was downloaded. Its pixels are read where the device's driver has mapped them, and copied once.
+/// The downloaded `cutout`, of `size`, to be read where the device's driver has mapped it.
 fn written(cutout: TensorData, size: Size) -> Result<TensorData, String> {
-    // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
+    // A kernel that panicked on the device leaves zeros, which read back as success. Every cutout has a subject.
     let bytes = cutout.as_bytes();
     let is_written = bytes.len() == 4 * size.area() && bytes.iter().any(|&byte| byte != 0);
     if is_written { Ok(cutout) } else { Err(UNWRITTEN.to_owned()) }
 }
 
-/// Cuts the subject of `mask` out of `frame`, whose copy is `picture`, before specks are removed: what `split` keeps of the cutout, and
-/// what it downloads.
+/// Cuts the subject of `mask` out of `frame`, whose copy is `picture`, without removing specks. `split` turns the
+/// cutout into what stays on the device and what is downloaded.
 fn solve<T: Send + 'static>(
     frame: &Frame,
     picture: &DeviceCopy,
@@ -217,7 +213,7 @@ fn solve<T: Send + 'static>(
     if !options.opaque {
         return run(picture, size, up, move |words| stages::cutout(words, grids, edge), split);
     }
-    // Where the edge of an opaque subject lies depends on the background beside it, which the host measures.
+    // The crossing of an opaque subject's edge depends on the background next to it, which the host measures.
     let solve = move |words| stages::solved_alpha(words, grids, None);
     let (alpha, data) =
         run(picture, size, up, solve, |alpha| (alpha.clone(), bytes(alpha.bitwise_left_shift_scalar(24))))?;
@@ -227,7 +223,7 @@ fn solve<T: Send + 'static>(
     run(picture, size, 0, move |words| stages::opaque_cutout(words, alpha, crossing), split)
 }
 
-/// The `cutout` of `picture`, of `size`, for which `up` bytes are uploaded: what `split` keeps of it, and what it downloads.
+/// Runs `cutout` on `picture`, of `size`, with `up` bytes to upload. `split` as in [`solve`].
 fn run<T: Send + 'static>(
     picture: &DeviceCopy,
     size: Size,
@@ -240,7 +236,7 @@ fn run<T: Send + 'static>(
     let run = move || {
         let (kept, wanted) = split(cutout(words));
         let data = device::download(wanted)?;
-        // Late calls keep their memory.
+        // The memory stays reserved until the call ends, also after its timeout.
         drop(room);
         Ok::<_, String>((kept, data))
     };
@@ -249,7 +245,7 @@ fn run<T: Send + 'static>(
     Ok((kept, data))
 }
 
-/// Bytes that the planes of a picture of `size` take: those of the finest level of the solver, and the pyramids.
+/// Bytes of the planes of a picture of `size`: the finest level of the solver, and the pyramids.
 fn memory(size: Size) -> u64 {
     BYTES * size.area() as u64
 }

@@ -1,5 +1,5 @@
-//! The stages on the device, from the picture and the clean mask to the packed cutout. Each is a kernel of `backdrop_kernels` or a
-//! few, and does what the module of the same name does on the CPU.
+//! The stages of matting on the device, from the picture and the clean mask to the packed cutout. Each stage is one or
+//! a few kernels of `backdrop_kernels`, and is equivalent to the CPU's module of that name.
 
 use crate::image::{Frame, Size};
 use crate::matting::clean::CleanMask;
@@ -18,16 +18,15 @@ use backdrop_kernels::trimap::gpu::trimap;
 use backdrop_kernels::{foreground, linear_alpha, prolongation, temporal_prior};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-/// What matting needs of the mask, on its grid, f32 `[rows, columns]`, on the host.
+/// Planes of the mask's grid, f32 `[rows, columns]`, on the host.
 pub(crate) struct HostGrids {
     mask: TensorData,
     hardness: TensorData,
-    /// What the band is widened by for hair.
+    /// The mask raised for hair, by which the band is widened.
     raised: Option<TensorData>,
 }
 
 impl HostGrids {
-    /// The grids for `frame`.
     pub(crate) fn of(frame: &Frame, mask: &CleanMask, hair: Option<&Hair>) -> Self {
         let size = frame.size();
         let shape = [mask.size().height as usize, mask.size().width as usize];
@@ -37,13 +36,11 @@ impl HostGrids {
         Self { mask: grid(mask.values().to_vec()), hardness, raised }
     }
 
-    /// Bytes that are uploaded.
     pub(crate) fn bytes(&self) -> u64 {
         let grids = [&self.mask, &self.hardness].into_iter().chain(&self.raised);
         grids.map(|grid| grid.as_bytes().len() as u64).sum()
     }
 
-    /// Uploads them to `device`.
     pub(crate) fn uploaded(self, device: &Device) -> Grids {
         let upload = |grid: TensorData| Tensor::<2>::from_data(grid, device);
         let raised = self.raised.map_or_else(|| Tensor::zeros([1, 1], device), upload);
@@ -51,7 +48,7 @@ impl HostGrids {
     }
 }
 
-/// The same on the device.
+/// [`HostGrids`] on the device.
 pub(crate) struct Grids {
     mask: Tensor<2>,
     hardness: Tensor<2>,
@@ -59,18 +56,17 @@ pub(crate) struct Grids {
     raised: Tensor<2>,
 }
 
-/// The previous frame of a clip.
 pub(crate) struct Past {
     /// Its matte, on the same device or on the host.
     pub(crate) matte: FrameMatte,
-    /// The motion back to it, to the right and down, in cells, f32 `[rows, columns]`, on the host.
+    /// Motion back to the previous frame, to the right and down, in cells, f32 `[rows, columns]`, on the host.
     pub(crate) flow: [TensorData; 2],
-    /// Its weight, f32 `[rows, columns]`, on the host.
+    /// Weight of the previous matte, f32 `[rows, columns]`, on the host.
     pub(crate) share: TensorData,
 }
 
 impl Past {
-    /// Uploads what is on the host, and moves the matte along the motion: the prior of the current frame with these `labels`.
+    /// Uploads the host's data, and moves the matte along the motion: the prior of a frame with these `labels`.
     fn warped(self, labels: Plane) -> Plane {
         let device = labels.device();
         let matte = match self.matte {
@@ -88,7 +84,6 @@ pub(crate) fn words(bytes: &[u8], shape: [usize; 2], device: &Device) -> Plane {
     Plane::from_data(TensorData::new(words, shape), (device, DType::U32))
 }
 
-/// The packed cutout of `picture`, finalized by `edge`.
 pub(crate) fn cutout(picture: Plane, grids: HostGrids, edge: Edge) -> Plane {
     let grids = grids.uploaded(&picture.device());
     let pictures = pyramid(picture);
@@ -97,7 +92,7 @@ pub(crate) fn cutout(picture: Plane, grids: HostGrids, edge: Edge) -> Plane {
     cutout_by(&pictures, alpha, edge)
 }
 
-/// The packed cutout of a picture and its halves by its `alpha`, finalized by `edge`.
+/// The packed cutout of `pictures`, a picture and its halves, by its `alpha`, finalized by `edge`.
 pub(crate) fn cutout_by(pictures: &[Plane], alpha: Plane, edge: Edge) -> Plane {
     let picture = pictures[0].clone();
     match edge {
@@ -114,8 +109,7 @@ pub(crate) fn cutout_by(pictures: &[Plane], alpha: Plane, edge: Edge) -> Plane {
     }
 }
 
-/// The packed cutout of an opaque subject by its `alpha`, with a hard edge where that is `crossing`: colours are unmixed by the coverage
-/// that was solved before the edge was hardened.
+/// The packed cutout of an opaque subject by its `alpha`, with a hard edge at coverage `crossing`, unmixed by `alpha`.
 pub(crate) fn opaque_cutout(picture: Plane, alpha: Plane, crossing: f32) -> Plane {
     let pictures = pyramid(picture);
     let coverage = hardened(alpha.clone(), crossing);
@@ -124,7 +118,7 @@ pub(crate) fn opaque_cutout(picture: Plane, alpha: Plane, crossing: f32) -> Plan
     linear_alpha::gpu::cut_out_hard(pictures[0].clone(), coverage, unmixed_by, colours)
 }
 
-/// The coverage of `picture` before its edge is finalized, with a clip's previous frame as prior where there is one.
+/// The coverage of `picture` before its edge is finalized, optionally with a clip's previous frame as prior.
 pub(crate) fn solved_alpha(picture: Plane, grids: HostGrids, past: Option<Past>) -> Plane {
     let grids = grids.uploaded(&picture.device());
     let pictures = pyramid(picture);
@@ -143,15 +137,13 @@ pub(crate) fn pyramid(picture: Plane) -> Vec<Plane> {
     std::iter::successors(Some(picture), halves).collect()
 }
 
-/// The trimap.
 pub(crate) fn labels(picture: &Plane, grids: &Grids) -> Plane {
     let ([height, width], [rows, columns]) = (picture.dims(), grids.mask.dims());
     let size = Size::new(width as u32, height as u32);
     trimap(grids.mask.clone(), grids.raised.clone(), height, width, params((columns, rows), size))
 }
 
-/// Coverage: closed-form matting, coarse to fine. On the finest level it starts from what the temporal `prior` expects, where there is
-/// one.
+/// Coverage: closed-form matting, coarse to fine. The finest level starts from the temporal `prior`, if given.
 pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Option<&Plane>) -> Plane {
     let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
     let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
@@ -181,11 +173,11 @@ pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids, prior: Opt
     sharpened(coarser.expect("at least the picture itself"), grids.hardness.clone())
 }
 
-/// Foreground and background colours of the partly covered pixels, u32 `[2, H, W]`: from one pixel up to full size.
+/// Foreground and background colours of the partly covered pixels, u32 `[2, H, W]`, from one pixel up to full size.
 pub(crate) fn colours(pictures: &[Plane], coverage: &Plane) -> Tensor<3, Int> {
     let halves = |finer: &Plane| (longest(finer) > 1).then(|| halve(finer.clone(), Mix::Coverage));
     let coverages: Vec<Plane> = std::iter::successors(Some(coverage.clone()), halves).collect();
-    // A single pixel explains itself.
+    // At one pixel, the picture's colour is both foreground and background.
     let pixel = pictures.last().expect("at least the picture itself");
     let mut colours: Tensor<3, Int> = Tensor::stack(vec![pixel.clone(), pixel.clone()], 0);
     for (index, (picture, coverage)) in pictures.iter().zip(coverages).enumerate().rev().skip(1) {

@@ -1,15 +1,15 @@
 //! Distance between the local colours of subject and background: how well colours discriminate around each cell of the mask's grid.
 //!
-//! The squared Mahalanobis distance of the means under the common covariance, which Fisher's linear discriminant maximises ("The Use of
-//! Multiple Measurements in Taxonomic Problems", Annals of Eugenics 1936):
+//! The squared Mahalanobis distance of the means under the pooled covariance, which Fisher's linear discriminant
+//! maximises ("The Use of Multiple Measurements in Taxonomic Problems", Annals of Eugenics 1936):
 //!
 //! ```text
 //! d² = (μ_s − μ_b)ᵀ (½ Σ_s + ½ Σ_b + n² I)⁻¹ (μ_s − μ_b)
 //! ```
 //!
-//! Means and covariances are measured on pixels of which the mask is certain: in a window around the cell, and in the whole picture with the
-//! weight of a few pixels, so that a window in a wide fringe of hair has both sides too; n is the noise of a pixel. A picture without
-//! certain pixels of either side has the distance 0.
+//! Means and covariances are measured on pixels of which the mask is certain: in a window around the cell, and in the
+//! whole picture with the weight of a few pixels, so that a window inside a wide fringe of hair has both sides too. n
+//! is the noise of a pixel. Without certain pixels of both sides the distance is 0 everywhere.
 
 use crate::image::{Frame, Size};
 use crate::matting::certainty::{BACKGROUND, FOREGROUND};
@@ -17,18 +17,17 @@ use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
-/// Cells along each side of a block; a block has one distance.
+/// Cells along each side of a block, which has one distance.
 const BLOCK: usize = 4;
-/// Blocks to either side of a block in its window: a window is twenty cells wide.
+/// Blocks to either side of a block in its window; a window is twenty cells wide.
 const REACH: usize = 2;
-/// Weight of each side of the whole picture in a window, in samples.
+/// Weight of each side's moments of the whole picture in a window, in samples.
 const SAMPLES_OF_ALL: f32 = 16.0;
 /// n: standard deviation of a channel's noise, in steps of 255.
 const NOISE: f32 = 5.0;
 
-/// Number of samples, sums of the channels, and sums of their products (upper triangle, row after row).
+/// Number of samples, sums of the channels, and sums of products of channels (upper triangle, row after row).
 type Moments = [f32; 10];
-/// Moments of background and subject.
 type Sides = [Moments; 2];
 
 /// A value for each block of a grid.
@@ -39,13 +38,12 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Changes each value.
     pub(super) fn map(mut self, change: impl Fn(f32) -> f32) -> Self {
         self.values.iter_mut().for_each(|value| *value = change(*value));
         self
     }
 
-    /// A value for each cell of `grid`, interpolated between the centres of the blocks.
+    /// Interpolates a value for each cell of `grid` between the centres of the blocks.
     pub(super) fn upsampled(&self, grid: Size) -> Recycled<Vec<f32>> {
         let (columns, rows) = (self.columns, self.values.len() / self.columns);
         let plane = Upsampled::new(&self.values, (columns, rows), (columns * BLOCK, rows * BLOCK));
@@ -59,7 +57,6 @@ impl Blocks {
     }
 }
 
-/// d² around each block of the grid of `mask`.
 pub(super) fn color_distances(frame: &Frame, mask: &[f32], grid: Size) -> Blocks {
     let [columns, rows] = [grid.width as usize, grid.height as usize].map(|cells| cells.div_ceil(BLOCK));
     let mut sides = Recycled::filled(columns * rows, [[0.0; 10]; 2]);
@@ -68,7 +65,6 @@ pub(super) fn color_distances(frame: &Frame, mask: &[f32], grid: Size) -> Blocks
     });
     let all = sides.iter().fold([[0.0; 10]; 2], sum);
     let all = all.map(|side| side.map(|moment| moment * SAMPLES_OF_ALL / side[0].max(1.0)));
-    // A box filter is one along the rows, then one along the columns.
     let window = |sides: &[Sides], at: usize, position: usize, stride: usize, length: usize| {
         let around = position.saturating_sub(REACH)..(position + REACH + 1).min(length);
         around.map(|other| &sides[at + other * stride - position * stride]).fold([[0.0; 10]; 2], sum)
@@ -84,7 +80,7 @@ fn sum(mut sums: Sides, terms: &Sides) -> Sides {
     sums
 }
 
-/// The moments of a block, from one pixel of each cell that the mask is certain of.
+/// The moments of a block, from one pixel of each certain cell.
 fn moments(frame: &Frame, mask: &[f32], grid: Size, column: usize, row: usize) -> Sides {
     let [width, height] = [frame.size().width as usize, frame.size().height as usize];
     let [columns, rows] = [grid.width as usize, grid.height as usize];
@@ -115,10 +111,10 @@ fn squared_distance([background, subject]: &Sides) -> f32 {
         let of = |side: &Moments| mean(side, at) - mean(side, one) * mean(side, other);
         (of(background) + of(subject)) / 2.0
     };
-    // Not less than the noise, whatever rounding has left of a flat window.
+    // At least the noise, because rounding can make the variance of a flat window negative.
     let variance = |at: usize, channel: usize| covariance(at, channel, channel).max(0.0) + NOISE * NOISE;
     let [x, y, z] = [1, 2, 3].map(|at| mean(subject, at) - mean(background, at));
-    // Cholesky's triangle, and the difference of the means by its inverse.
+    // Cholesky's triangle, and its inverse times the difference of the means.
     let xx = variance(4, 1).sqrt();
     let (xy, xz) = (covariance(5, 1, 2) / xx, covariance(6, 1, 3) / xx);
     let yy = (variance(7, 2) - xy * xy).max(1.0).sqrt();
@@ -136,7 +132,6 @@ mod tests {
 
     const GRID: Size = Size::new(40, 32);
 
-    /// Subject on the left, background on the right, in these colours.
     fn distances(subject: [u8; 3], background: [u8; 3], certain: bool) -> Blocks {
         let cells = || (0..GRID.area()).map(|at| at % 40 < 20);
         let color = |is_subject| if is_subject { subject } else { background };
@@ -149,7 +144,7 @@ mod tests {
     fn the_distance_counts_in_standard_deviations_of_the_noise() {
         for (difference, expected) in [(0, 0.0), (5, 1.0), (20, 16.0)] {
             let blocks = distances([100 + difference, 100, 100], [100; 3], true);
-            // Windows of one side only, far from the border between them, have the other of the whole picture.
+            // Windows far from the border hold one side; the other side comes from the whole picture.
             for distance in &*blocks.values {
                 assert!((distance - expected).abs() < 1e-3, "{difference}: {distance}");
             }

@@ -6,7 +6,7 @@ use crate::matting::clean::CleanMask;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 
-/// Expected alpha inside the band for each cell of the network's grid, and how far it is believed.
+/// Expected alpha inside the band for each cell of the network's grid, with its weight.
 #[derive(Clone, Debug)]
 pub struct MaskPrior {
     size: Size,
@@ -15,27 +15,27 @@ pub struct MaskPrior {
     gamma: Recycled<Vec<f32>>,
 }
 
-/// The mask is stretched around one half by this factor: alpha of a third over a whole region is hardly ever right.
+/// The mask's contrast around one half is multiplied by this, because alpha is hardly ever a third over a whole region.
 pub(in crate::matting) const CONTRAST: f32 = 1.6;
-/// σ of the hardness, a normal density of the distance between the colours of subject and background: one half at 4.1 standard
-/// deviations of these colours.
+/// σ of the hardness, a normal density of the distance between the colours of subject and background. The hardness is
+/// one half at 4.1 standard deviations of the colours.
 const SIGMA: f32 = 3.5;
-/// γ is this power of the hardness: 1/16 at the same distance.
+/// γ is this power of the hardness: 1/16 at 4.1 standard deviations.
 pub(in crate::matting) const POWER: i32 = 4;
 /// γ where colours discriminate.
 const LEAST_GAMMA: f32 = 1e-3;
-/// γ where colours discriminate and the mask has at least two by two cells for a pixel, which measure coverage. With IS-Net's masks of 1024 cells a
-/// side on pictures of 200 to 500 pixels this keeps the boundary IoU of white goods on white, of which matting lost 0.01, and elsewhere
-/// differs by chance.
+/// γ where colours discriminate and the mask has at least two by two cells a pixel, which measure coverage. With
+/// IS-Net's masks of 1024 cells a side on pictures of 200 to 500 pixels this keeps the boundary IoU of white goods on
+/// white, of which matting lost 0.01; other differences are chance.
 const LEAST_GAMMA_OF_FINE: f32 = 0.1;
 
-/// γ where colours discriminate, of a mask with so many cells along its longer side, for a picture with so many pixels.
+/// γ where colours discriminate, for a mask with `cells` along its longer side and a picture with `pixels`.
 pub(in crate::matting) const fn least_gamma(cells: usize, pixels: usize) -> f32 {
     if cells >= 2 * pixels { LEAST_GAMMA_OF_FINE } else { LEAST_GAMMA }
 }
 
 impl MaskPrior {
-    /// The `mask` of `frame` with more contrast, believed where the colours of `frame` do not discriminate.
+    /// The expected alpha from `mask`, with more contrast, and its weight by the colours of `frame`.
     #[must_use]
     pub fn of(frame: &Frame, mask: &CleanMask) -> Self {
         let size = mask.size();
@@ -47,18 +47,18 @@ impl MaskPrior {
         Self { size, alpha: Recycled::collected(alpha), gamma: Recycled::collected(gamma), hardness }
     }
 
-    /// Share of a hard edge in the matte for each cell, 0 to 1: where colours do not discriminate, the solution measures no coverage.
+    /// Weight of a hard edge for each cell, 0 to 1: the solution does not measure coverage where colours are alike.
     #[cfg(feature = "gpu")]
     pub(in crate::matting) fn hardness(&self) -> &[f32] {
         &self.hardness
     }
 
-    /// Expected alpha and its weight γ, stretched over a picture of `size`.
+    /// Expected alpha and its weight γ, upsampled to a picture of `size`.
     pub(in crate::matting) fn expected(&self, size: [usize; 2]) -> [Upsampled<'_>; 2] {
         [self.upsampled(&self.alpha, size), self.upsampled(&self.gamma, size)]
     }
 
-    /// Share of a hard edge, stretched over a picture of `size`.
+    /// Weight of a hard edge, upsampled to a picture of `size`.
     pub(in crate::matting) fn hardness_over(&self, size: [usize; 2]) -> Upsampled<'_> {
         self.upsampled(&self.hardness, size)
     }

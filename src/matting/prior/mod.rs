@@ -1,4 +1,4 @@
-//! Prior knowledge of the matte: from the network's mask, from the frame before, from subjects that are opaque.
+//! Priors of the matte: from the network's mask, from a clip's previous frame, from opaque subjects.
 
 mod color_distance;
 mod mask;
@@ -10,11 +10,11 @@ pub use mask::MaskPrior;
 pub(super) use mask::{CONTRAST, POWER, least_gamma};
 pub use previous_frame::TemporalPrior;
 
-/// What closed-form matting takes into account besides picture and trimap.
+/// Priors of closed-form matting.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Priors<'a> {
     /// The network's mask inside the band.
     pub mask: Option<&'a MaskPrior>,
-    /// Where the finest level starts from, weighted, instead of the coarser level's solution.
+    /// Weighted start of the finest level, in place of the coarser level's solution.
     pub temporal: Option<&'a TemporalPrior>,
 }

@@ -1,15 +1,15 @@
 //! The hard edge of a subject that is opaque all over, as products are.
 //!
-//! Catalogue photos have burnt-out white around the product, and light mixes before it is encoded: a pixel that is half black and
-//! half white reads 188 of 255, and more where the white is brighter than 255. Its coverage comes out at a quarter, so before such
-//! white the edge lies further out ([`crossing`]).
+//! Catalogue photos have burnt-out white around the product, and light mixes before it is encoded: a pixel that is half
+//! black and half white reads 188 of 255, and more where the white is brighter than 255. Its solved coverage is a
+//! quarter, so before such white the edge lies further out ([`crossing`]).
 
 use crate::image::{AlphaMatte, Frame};
 
 /// Coverage of 255 up to which a pixel is background.
 const BACKGROUND: u8 = 5;
 
-/// Coverage at which an opaque subject ends: one half, and less the flatter the background next to it is if it is white.
+/// Coverage at which an opaque subject ends: one half, and less before white background, the flatter the less.
 pub(in crate::matting) fn crossing(frame: &Frame, matte: &AlphaMatte) -> f32 {
     spread(frame, matte).filter(|&(darkest, _)| darkest >= WHITE).map_or(MIDDLE, |(_, spread)| {
         let busy = ((spread as f32 - FLAT) / (BUSY - FLAT)).clamp(0.0, 1.0);
@@ -19,21 +19,21 @@ pub(in crate::matting) fn crossing(frame: &Frame, matte: &AlphaMatte) -> f32 {
 
 const MIDDLE: f32 = 0.5;
 const LOWEST: f32 = 0.2;
-/// Burnt-out white: the median of every channel is at least this.
+/// Burnt-out white: the median of every channel is at least `WHITE`.
 const WHITE: usize = 252;
-/// Steps of 255 within which nine tenths of a flat background lie around its middle colour, and of one that is not.
+/// Steps of 255 within which nine tenths of a flat and of a textured background lie around the middle colour.
 const FLAT: f32 = 6.0;
 const BUSY: f32 = 12.0;
-/// Near the edge are blocks (of this share of the longer side) next to some of the subject.
+/// A block (of this share of the longer side) is near the edge when it holds some of the subject.
 const BLOCK: f32 = 0.03;
-/// Pixels next to the subject that ringing may have touched.
+/// Pixels around the subject that ringing may have changed.
 const RINGING: usize = 2;
-/// Samples are taken on a grid of about so many columns or rows; with fewer than so many samples there is no result.
+/// About the number of columns or rows of the sampling grid, and the minimum number of samples.
 const GRID: usize = 1024;
 const FEWEST: usize = 64;
 
-/// The darkest channel of the median colour of the background near the edge, and how far from that colour nine tenths of
-/// it lie, in steps of 255.
+/// The darkest channel of the median colour of the background near the edge, and the distance from that colour within
+/// which nine tenths of the background lie, in steps of 255.
 fn spread(frame: &Frame, matte: &AlphaMatte) -> Option<(usize, usize)> {
     let [width, height] = [matte.size().width as usize, matte.size().height as usize];
     let longest = width.max(height);
@@ -80,7 +80,7 @@ fn spread(frame: &Frame, matte: &AlphaMatte) -> Option<(usize, usize)> {
     Some((darkest, quantile(&deviations, (count * 9).div_ceil(10))))
 }
 
-/// The lowest value up to which `count` of the histogram lie.
+/// The lowest value up to which the histogram holds `count`.
 fn quantile(histogram: &[usize; 256], count: usize) -> usize {
     let mut sum = 0;
     let reached = histogram.iter().position(|&here| {
@@ -97,7 +97,7 @@ mod tests {
 
     const SIZE: Size = Size::new(200, 160);
 
-    /// A block of `subject` on `ground`, with a hole of `hole` that the matte leaves open.
+    /// A block of `subject` on `ground`, with a hole of colour `hole` in the matte.
     fn holed(subject: [u8; 3], ground: [u8; 3], hole: [u8; 3]) -> (Frame, AlphaMatte) {
         let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y * 40_503) >> 13) as u8 % 5;
         let (mut pixels, mut coverage) = (Vec::new(), Vec::new());

@@ -14,10 +14,10 @@ pub struct TemporalPrior {
 }
 
 impl TemporalPrior {
-    /// The previous frame's matte and the motion back to it, in the unknown band of `trimap`.
+    /// Moves the previous frame's matte along the motion to the current frame, in the unknown band of `trimap`.
     ///
     /// # Panics
-    /// When a plane has another size.
+    /// When the sizes of the planes differ.
     #[must_use]
     pub fn warped(past: &Past<'_>, trimap: &Trimap) -> Self {
         let size = trimap.size();
@@ -32,7 +32,7 @@ impl TemporalPrior {
         self.size
     }
 
-    /// `start`, in 0..=1, moved towards what is expected at a pixel, counted row after row.
+    /// Moves `start`, in 0..=1, towards the expected coverage of the pixel with this index.
     pub(in crate::matting) fn toward(&self, start: f32, pixel: usize) -> f32 {
         toward(start, self.coverage[pixel], self.weight[pixel])
     }
@@ -53,11 +53,11 @@ mod tests {
     use backdrop_kernels::temporal_prior::UNRELATED;
 
     #[test]
-    fn only_the_band_is_blended_and_only_with_what_is_near() {
+    fn only_the_band_is_blended_and_only_with_similar_coverage() {
         let size = Size::new(6, 1);
         let mut solved = AlphaMatte::new(size, vec![0, 255, 100, 100, 100, 10]);
         let coverage = vec![90, 200, 100, 110, 100 + UNRELATED, 20].into();
-        // Known pixels have no weight.
+        // Known pixels get weight 0.
         let prior = TemporalPrior { size, coverage, weight: vec![0, 0, 255, 255, 255, 0].into() };
         prior.blend(&mut solved);
         assert_eq!(solved.coverage(), [0, 255, 100, 109, 100, 10]);

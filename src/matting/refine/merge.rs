@@ -1,4 +1,4 @@
-//! Merges the first mask with the masks of the picture's parts, on a finer grid.
+//! Merges the first mask with masks of the picture's parts on a finer grid.
 
 use super::part::Part;
 use crate::image::{RawMask, Size};
@@ -8,22 +8,22 @@ use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Pixels of a cell, unless the grid is coarser because it is bounded or finer because the first mask's is. Finer cells
-/// make the unknown band thinner than the network's accuracy where it has not segmented an enlarged part.
+/// Pixels of a cell, unless `FINEST` makes the grid coarser or the first mask's grid is finer. Finer cells would make
+/// the unknown band thinner than the network's accuracy outside of enlarged parts.
 const CELL_PX: f64 = 1.5;
-/// Cells along either side at most.
+/// Maximum cells along either side.
 const FINEST: u32 = 1536;
-/// Weight of the mask of a part beside the first mask.
+/// Weight of the mask of a part relative to the first mask.
 const WEIGHT: f32 = 0.5;
-/// Cells of the first mask from its edge within which a tile counts: fully up to half of it, then less and less.
+/// Distance from the first mask's edge, in its cells, at which a tile's weight becomes 0. Full up to half of it.
 const REACH_CELLS: f32 = 6.0;
-/// A tile that contradicts the first mask in more than this share of the cells further from the edge is ignored.
+/// A tile that contradicts the first mask in more than this share of the cells away from the edge is ignored.
 const MOST_WRONG: f64 = 0.03;
-/// Share of a tile over which it fades in from its border, where it has least context.
+/// Share of a tile over which its weight fades in from its border, where the network has least context.
 const FADE: f32 = 0.25;
 
-/// `mask` merged with the masks of `parts` of the picture of `size`, on a finer grid: of 1536 cells at most along either
-/// side, none smaller than those of the parts' masks, and never a coarser one. Without parts `mask` itself.
+/// `mask` merged with the masks of `parts` of the picture of `size`, on a grid that is never coarser: of at most 1536
+/// cells along either side, and with cells no smaller than the parts'. Without parts `mask` itself.
 ///
 /// # Panics
 /// When a part lies outside the picture.
@@ -58,7 +58,7 @@ pub fn merged(mask: RawMask, size: Size, parts: &[(Part, RawMask)]) -> RawMask {
     RawMask::new(grid, values).expect("weighted means of probabilities are probabilities").with_edge(mask.edge())
 }
 
-/// The finer grid: its cells are no smaller than those of the part with the highest resolution.
+/// The finer grid. Its cells are no smaller than the cells of the part with the highest resolution.
 fn grid(coarse: Size, size: Size, parts: &[(Part, RawMask)]) -> Size {
     let finest = |cells: fn(&RawMask) -> u32, pixels: fn(&Part) -> u32| {
         parts.iter().map(|(part, mask)| f64::from(cells(mask)) / f64::from(pixels(part))).fold(0.0, f64::max)
@@ -87,14 +87,14 @@ const fn extent(size: Size) -> (usize, usize) {
     (size.width as usize, size.height as usize)
 }
 
-/// The weight of a tile at each cell: 1 at the edge of `values` to 0 at `reach` cells from it and beyond.
+/// Weight of a tile at each cell: 1 at the edge of `values`, 0 from `reach` cells on.
 fn nearness(values: &[f32], grid: Size, reach: f32) -> Vec<f32> {
     let distance = edge_distance(values.len(), grid.width as usize, |at| values[at] >= 0.5, |_| false);
     let step = f32::from(STRAIGHT);
     distance.into_iter().map(|distance| (2.0 - 2.0 * f32::from(distance) / (step * reach)).clamp(0.0, 1.0)).collect()
 }
 
-/// The mask of a part, placed on the finer grid.
+/// The mask of a part, with its place on the finer grid.
 struct Placed<'a> {
     columns: Range<usize>,
     rows: Range<usize>,
@@ -114,7 +114,7 @@ impl<'a> Placed<'a> {
         Self { columns, rows, mask }
     }
 
-    /// `change(cell, new, fade)` for each cell of a plane on the finer grid that the part covers.
+    /// Calls `change(cell, new, fade)` for each cell of a plane on the finer grid that the part covers.
     fn each_row<T: Send>(&self, plane: &mut [T], grid: Size, change: impl Fn(&mut T, f32, f32) + Sync) {
         let rows = plane.par_chunks_mut(grid.width as usize).skip(self.rows.start).take(self.rows.len());
         rows.enumerate().for_each(|(y, row)| {
@@ -125,7 +125,6 @@ impl<'a> Placed<'a> {
         });
     }
 
-    /// Whether the part's mask contradicts `values` away from their edge.
     fn contradicts(&self, values: &[f32], near: &[f32], grid: Size) -> bool {
         let row = |y: usize| {
             let first = (self.rows.start + y) * grid.width as usize + self.columns.start;
@@ -141,7 +140,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// The weight of a tile of `cells` at its cell `at`, along one side.
+/// Weight of a tile of `cells` cells at its cell `at`, along one axis.
 fn fade(at: usize, cells: usize) -> f32 {
     let inside = at.min(cells - 1 - at) as f32 + 0.5;
     (inside / (FADE * cells as f32)).min(1.0)
@@ -160,7 +159,6 @@ mod tests {
         RawMask::new(Size::new(side, side), cells.collect::<Vec<f32>>()).expect("probabilities")
     }
 
-    /// Subject in the left half.
     fn half() -> RawMask {
         mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 })
     }
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_moves_the_edge_but_cannot_flip_what_is_far_from_it() {
+    fn a_tile_moves_the_edge_but_not_cells_far_from_it() {
         // In the tile (pixels 200..600) the edge is at 416 instead of 400, and there is a hole far from it.
         let shifted = mask(384, |x, y| {
             let hole = x < 0.1 && (0.45..0.55).contains(&y);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_no_smaller_than_those_of_the_parts() {
+    fn cells_are_no_smaller_than_the_parts_cells() {
         let grid_of =
             |side: u32, rect: Rect| merged(half(), SIZE, &[(Part::subject(rect), mask(side, |_, _| 1.0))]).size();
         let rect = Rect { left: 0, top: 0, width: 400, height: 600 };

@@ -2,34 +2,34 @@
 
 use crate::image::Rect;
 
-/// Crops are reduced by whole factors, but not to less than this on their shorter side: the network's input has 384 pixels.
+/// Crops are reduced by whole factors, to at least this on the shorter side. The network's input has 384 pixels.
 pub(super) const ENOUGH: u32 = 512;
 
-/// How many pixels along either side become one.
+/// Reduction of a part's crop along either axis.
 pub(super) fn factor(part: Rect) -> u32 {
     (part.width.min(part.height) / ENOUGH).max(1)
 }
 
-/// `part` without the columns and rows at its end that fill no square of [`factor`] pixels: fewer than eight in 4096. The
-/// mask of its crop covers exactly this.
+/// `part` without the last columns and rows that fill no square of [`factor`] pixels: fewer than eight in 4096. The
+/// mask of the crop covers exactly this rectangle.
 fn whole_squares(part: Rect) -> Rect {
     let factor = factor(part);
     Rect { width: part.width / factor * factor, height: part.height / factor * factor, ..part }
 }
 
-/// What is segmented again.
+/// Which parts are segmented again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The subject's box where it covers less than half of the picture.
     SmallSubject,
     /// The subject's box.
     Subject,
-    /// The box, and tiles along its edge.
+    /// The subject's box, and tiles along its edge.
     Tiles,
 }
 
 impl Scope {
-    /// Tiles across and down at most; a single one would show nothing that the box does not.
+    /// Maximum tiles across and down; a single tile would show no more than the box.
     pub(super) const fn most_tiles(self) -> u32 {
         match self {
             Self::SmallSubject | Self::Subject => 1,
@@ -37,8 +37,8 @@ impl Scope {
         }
     }
 
-    /// Whether a box that covers `share` of the picture, 0 to 1, is segmented again. A second pass over larger subjects than half of the
-    /// picture gains nothing that can be measured.
+    /// Whether a box that covers `share` of the picture, 0 to 1, is segmented again. For subjects of more than half of
+    /// the picture a second pass has no measurable gain.
     pub(super) fn includes(self, share: f64) -> bool {
         self != Self::SmallSubject || share < 0.5
     }
@@ -47,9 +47,9 @@ impl Scope {
 /// A part of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its rectangle, in pixels: a whole number of those squares that [`cropped`](super::cropped) averages.
+    /// Rectangle in pixels: a whole number of the squares that [`cropped`](super::cropped) averages.
     pub rect: Rect,
-    /// Whether it holds all of the subject. Its mask then counts everywhere, else only along the edge.
+    /// Whether it holds the whole subject. Its mask then counts everywhere, else only along the edge.
     pub subject: bool,
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_whole_squares_that_are_as_large_as_before() {
+    fn parts_are_whole_squares_and_lose_less_than_one() {
         for (width, height) in [(4, 3), (1023, 1023), (1535, 4095), (4095, 4000), (5003, 1601)] {
             let part = Rect { left: 7, top: 9, width, height };
             let (before, after) = (factor(part), whole_squares(part));

@@ -1,23 +1,23 @@
-//! Tiling: which parts of a picture are segmented again, given its first mask.
+//! Plans the parts of a picture to segment again from its first mask.
 
 use super::part::{ENOUGH, Part, Scope};
 use crate::image::{RawMask, Rect, Size};
 use crate::matting::clean::clear_uncertain_parts;
 use backdrop_kernels::recycled::Recycled;
 
-/// How much of the subject's longer side is added around its box.
+/// Margin around the subject's box, as a share of its longer side.
 const PADDING: f64 = 0.12;
-/// A padded box above this share of the picture would add nothing to the first mask.
+/// Maximum share of the picture for a padded box; a larger box would add no resolution.
 const MOST: f64 = 0.95;
-/// Share of a tile that its neighbour covers too.
+/// Share of a tile that the next tile also covers.
 const OVERLAP: f64 = 0.4;
 
-/// The parts of a picture of `size` to segment again: the subject's box, and tiles of it that `mask` has an edge in. At
-/// most 17; none where they would have no more resolution than `mask`. All lie inside the picture and have pixels.
+/// The parts of a picture of `size` to segment again: the subject's box, and its tiles in which `mask` has an edge. At
+/// most 17; none without more resolution than `mask`. Parts are not empty and lie inside the picture.
 #[must_use]
 pub fn plan(mask: &RawMask, size: Size, scope: Scope) -> Vec<Part> {
     let grid = mask.size();
-    // A small component that cleaning will remove would make the subject's box as large as the picture.
+    // A small component that cleaning will remove would enlarge the subject's box.
     let mut values = Recycled::copy_of(mask.values());
     clear_uncertain_parts(&mut values, grid.width as usize);
     let Some(cells) = subject_box(&values, grid) else { return Vec::new() };
@@ -41,8 +41,7 @@ pub fn plan(mask: &RawMask, size: Size, scope: Scope) -> Vec<Part> {
     parts
 }
 
-/// The most pixels that are [cropped](super::cropped) from a picture of `size`, for any mask: of the box, and of the tiles
-/// with their overlaps.
+/// Upper bound of the pixels [cropped](super::cropped) from a picture of `size` for any mask, with overlaps.
 #[must_use]
 pub fn most_pixels(size: Size, scope: Scope) -> usize {
     // A reduced crop keeps less than twice `ENOUGH` on its shorter side.
@@ -61,7 +60,7 @@ pub fn most_pixels(size: Size, scope: Scope) -> usize {
     (subject + tiles).ceil() as usize
 }
 
-/// How many tiles cover a side of `pixels` when a tile is not to be smaller than the network's `side`.
+/// Number of tiles that cover a side of `pixels` without being smaller than the network's `side`.
 fn tiles_along((pixels, side): (u32, u32), most: u32) -> u32 {
     let more = (f64::from(pixels) / f64::from(side.max(1)) - 1.0) / (1.0 - OVERLAP);
     (1.0 + more.max(0.0)).min(f64::from(most)) as u32
@@ -71,12 +70,12 @@ fn tiles_along((pixels, side): (u32, u32), most: u32) -> u32 {
 fn places(first: u32, pixels: u32, count: u32) -> Vec<(u32, u32)> {
     let length = (f64::from(pixels) / (1.0 + f64::from(count - 1) * (1.0 - OVERLAP))).ceil() as u32;
     let length = length.min(pixels);
-    // The first begins and the last ends where the box does, despite rounding between.
+    // The first tile starts and the last tile ends with the box, despite rounding.
     let start = |at: u32| first + ((pixels - length) * at).checked_div(count - 1).unwrap_or(0);
     (0..count).map(|at| (start(at), length)).collect()
 }
 
-/// The bounds of the likely subject of a mask on `grid`, in cells.
+/// Bounds in cells of the likely subject.
 fn subject_box(values: &[f32], grid: Size) -> Option<Rect> {
     let columns = grid.width as usize;
     let mut bounds: Option<[u32; 4]> = None;
@@ -101,7 +100,7 @@ fn padded(cells: Rect, grid: Size, size: Size) -> Rect {
     Rect { left, top, width: right - left, height: bottom - top }
 }
 
-/// Whether a mask on `grid` crosses one half inside `tile`, which is where the tile counts.
+/// Whether a mask on `grid` crosses one half inside `tile`.
 fn has_edge(values: &[f32], grid: Size, size: Size, tile: Rect) -> bool {
     let span = |first: u32, length: u32, cells: u32, pixels: u32| {
         let scale = f64::from(cells) / f64::from(pixels);

@@ -1,4 +1,4 @@
-//! [`Card`]: what `model.toml` says of an added model.
+//! [`Card`]: the content of an added model's `model.toml`.
 
 use super::AddError;
 use super::name::{AddedName, VERSION};
@@ -11,46 +11,46 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What is known of an added model: its files, and how it takes a picture and returns a mask.
+/// An added model's files, provenance, and conventions for pictures and masks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// Its type.
+    /// The model's type.
     #[serde(rename = "type")]
     pub kind: ModelType,
-    /// Name of the file in the model's folder.
+    /// Name of its main file in the model's folder.
     pub file: String,
-    /// SHA-256 of the file.
+    /// SHA-256 of that file.
     pub sha256: String,
-    /// Size of all its files.
+    /// Size of all files in bytes.
     pub bytes: u64,
-    /// Numbers of its weights.
+    /// Number of weights.
     pub parameters: u64,
-    /// Its licence.
+    /// Licence.
     pub licence: String,
-    /// Whether that allows commercial use; nothing where it is disputed or unknown.
+    /// Whether the licence allows commercial use; `None` where that is disputed or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commercial: Option<bool>,
-    /// Where it was added from.
+    /// The path or configuration from which it was added.
     pub source: String,
-    /// How it takes a picture and returns a mask.
+    /// Conventions of input and output.
     pub conventions: Conventions,
-    /// SHA-256 of each file with weights beside it.
+    /// SHA-256 of each other file with weights, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, String>,
 }
 
-/// What the operator says of a model beside its file.
+/// The operator's statements about a model.
 pub(super) struct Said<'a> {
     pub(super) kind: ModelType,
     pub(super) conventions: Conventions,
-    /// Nothing for the licence of the type's published weights.
+    /// `None` for the licence of the type's published weights.
     pub(super) licence: Option<&'a str>,
     pub(super) source: String,
 }
 
 impl Card {
-    /// The card of `file` with its `graph`, of which all files have `bytes`. `sha256` is the file's, where it is known.
+    /// The card of `file` with its `graph`; `bytes` is the size of all files. `sha256`: of `file`, if known.
     pub(super) fn of(
         file: &Path,
         graph: &GraphFile,
@@ -79,7 +79,7 @@ impl Card {
         })
     }
 
-    /// `name` with its version, which another file or other conventions change.
+    /// `name` with a version derived from file and conventions.
     pub(super) fn versioned(&self, name: &AddedName) -> AddedName {
         let conventions = toml::to_string(&self.conventions).expect("conventions are plain data");
         let parts: String =
@@ -88,7 +88,6 @@ impl Card {
     }
 }
 
-/// SHA-256 of a file, in hexadecimal digits.
 pub(super) fn sha256_of(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hasher)?;

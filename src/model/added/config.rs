@@ -1,11 +1,11 @@
-//! Configuration section `[models]`: what runs added models, and the models of a read-only deployment.
+//! Configuration section `[models]`: the execution device of added models, and the models of a read-only deployment.
 
 use super::name::AddedName;
 use crate::model::onnx::{Conventions, Device, ModelType};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Added models: what runs them, within which memory, and models beside those in the data folder.
+/// Added models: execution device, memory, and models outside of the data folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsConfig {
@@ -18,7 +18,7 @@ pub struct ModelsConfig {
     pub memory: u64,
     /// Names of models that are loaded at the start; the others are with their first picture.
     pub at_start: Vec<AddedName>,
-    /// Models beside those in the data folder.
+    /// Models outside of the data folder.
     pub files: Vec<ModelFile>,
 }
 
@@ -33,13 +33,13 @@ pub struct ModelFile {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: ModelType,
-    /// Its conventions, where they differ from its type's.
+    /// Conventions that differ from the type's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conventions: Option<Conventions>,
-    /// SHA-256 of the file, which is computed at the start where it is not given.
+    /// SHA-256 of the file. By default it is computed at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Its licence; by default the licence of the type's published weights.
+    /// Licence; by default that of the type's published weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The files of a model that is to be added: one ONNX file, or a folder of Hugging Face with its `preprocessor_config.json`.
+//! Finds the files of a model to add: one ONNX file, or a Hugging Face folder with its `preprocessor_config.json`.
 
 use super::AddError;
 use crate::model::onnx::{Conventions, Fit, ModelType, Range};
@@ -6,21 +6,21 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the files of a folder are: in it, or in this folder of it.
+/// Subfolder that may hold the files.
 const SUBFOLDER: &str = "onnx";
-/// The file that is taken of several.
+/// The file that is chosen among several.
 pub(super) const USUAL_FILE: &str = "model.onnx";
 
-/// A file, and what its folder says of it.
+/// An ONNX file with its folder's metadata.
 pub(super) struct Found {
     pub(super) file: PathBuf,
-    /// `preprocessor_config.json` and `config.json`; null where they are not there.
+    /// `preprocessor_config.json` and `config.json`; null where missing.
     preprocessor: Value,
     config: Value,
 }
 
 impl Found {
-    /// The file at `path`, or the file in the folder there.
+    /// The file at `path`, or in the folder at `path`.
     pub(super) fn at(path: &Path) -> Result<Self, AddError> {
         if !path.is_dir() {
             return Ok(Self { file: path.to_owned(), preprocessor: Value::Null, config: Value::Null });
@@ -42,7 +42,7 @@ impl Found {
         Ok(Self { file, preprocessor: json("preprocessor_config.json")?, config: json("config.json")? })
     }
 
-    /// The type that its name, or what its folder says, usually means. `path` is what was asked for.
+    /// The usual type of files with this name or this folder's metadata. `path`: as given by the operator.
     pub(super) fn kind(&self, path: &Path) -> Option<ModelType> {
         let name = |path: &Path| path.file_name().and_then(|name| ModelType::of_file(&name.to_string_lossy()));
         let texts = [&self.config["architectures"][0], &self.config["model_type"], &self.config["_name_or_path"]];
@@ -51,7 +51,7 @@ impl Found {
         name(&self.file).or_else(|| name(&absolute)).or_else(configured)
     }
 
-    /// `conventions` with what `preprocessor_config.json` says.
+    /// `conventions` with the values of `preprocessor_config.json`.
     pub(super) fn conventions(&self, mut conventions: Conventions) -> Result<Conventions, AddError> {
         let json = &self.preprocessor;
         let unknown = |name: &str| AddError::Preprocessor(name.to_owned(), json[name].to_string());

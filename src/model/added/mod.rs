@@ -1,7 +1,8 @@
-//! Added models: segmentation networks that others have published, as ONNX files of the operator.
+//! Added models: published segmentation networks, which the operator adds as ONNX files.
 //!
-//! Each lies in a folder, `models/NAME` in the data folder, with a `model.toml` ([`Card`]); the models of a read-only deployment are in the
-//! configuration. Folders are read anew for each request that names a model, so that one that is added is there at once.
+//! Each lies in a folder `models/NAME` of the data folder, with a `model.toml` ([`Card`]); a read-only deployment lists
+//! its models in the configuration. Folders are read for each request that names a model, so that an added model is
+//! available at once.
 
 mod card;
 mod config;
@@ -21,9 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of models in the data folder.
 const FOLDER: &str = "models";
-/// The file with a model's card.
 const CARD: &str = "model.toml";
 /// Source of a model of the configuration.
 const CONFIGURED: &str = "configuration";
@@ -33,15 +32,14 @@ const SIDES: std::ops::RangeInclusive<u32> = 32..=4096;
 /// An added model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddedModel {
-    /// Its name, with its version.
+    /// Name, with the version.
     pub name: AddedName,
-    /// What is known of it.
+    /// Its files and conventions.
     pub card: Card,
-    /// Where its files are.
     folder: PathBuf,
 }
 
-/// Why there is no such model.
+/// Why a model cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No model has this name.
@@ -49,23 +47,23 @@ pub enum FindError {
     Unknown {
         /// The name.
         name: AddedName,
-        /// The names that there are.
+        /// The names of all added models.
         known: Vec<String>,
     },
     /// The model has another version.
     #[error("there is no model {wanted}; the one that is here is {found}")]
     OtherVersion {
-        /// The version that was asked for.
+        /// The requested version.
         wanted: AddedName,
-        /// The version that is there.
+        /// The available version.
         found: AddedName,
     },
-    /// Its card cannot be read.
+    /// The model's card cannot be read.
     #[error("the model {name} is damaged: {reason}")]
     Damaged {
         /// The name.
         name: AddedName,
-        /// What is wrong with its card.
+        /// The card's defect.
         reason: String,
     },
 }
@@ -77,36 +75,36 @@ fn listed(names: &[String]) -> String {
 /// Why a model cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
-    /// Its files cannot be read, or not be stored.
+    /// Its files cannot be read or stored.
     #[error("{0}")]
     Io(String, #[source] io::Error),
-    /// A folder without the one file that is meant.
+    /// A folder without a unique ONNX file.
     #[error("expected a folder with one ONNX file, or with {USUAL_FILE}; it has {}", if .0.is_empty() { "none".to_owned() } else { .0.join(", ") })]
     Folder(Vec<String>),
-    /// A file of a folder is no JSON.
+    /// A file of a folder is not JSON.
     #[error("{0} cannot be read")]
     Json(String, #[source] serde_json::Error),
-    /// `preprocessor_config.json` says what is not understood.
+    /// `preprocessor_config.json` has an unsupported value.
     #[error("preprocessor_config.json: `{0}` is {1}, which is not understood; give the conventions with --set")]
     Preprocessor(String, String),
-    /// The file itself.
+    /// The ONNX file cannot be read.
     #[error("{0}")]
     File(String, #[source] FileError),
-    /// Its type is not known by its name.
+    /// The type cannot be derived from the name.
     #[error("the type of {file} is unknown; say --type {types}. Its graph has {graph}", types = ModelType::ALL.map(ModelType::name).join(", "))]
     UnknownType {
         /// The file.
         file: String,
-        /// What it says of itself.
+        /// Inputs and outputs of its graph.
         graph: String,
     },
-    /// Its conventions are incomplete or impossible.
+    /// The conventions are incomplete or impossible.
     #[error("the conventions are wrong: {0}")]
     Conventions(String),
-    /// There is one with this name.
+    /// A model of this name exists.
     #[error("there is a model {0} already; remove it first, or choose another --name")]
     Exists(AddedName),
-    /// The network cannot be run.
+    /// ONNX Runtime cannot run the network.
     #[error("{file} cannot be used: {reason}")]
     Graph {
         /// The file.
@@ -114,7 +112,7 @@ pub enum AddError {
         /// The reason.
         reason: String,
     },
-    /// The name is none.
+    /// The name is invalid.
     #[error("{0:?} is no name")]
     Name(String, #[source] InvalidName),
 }
@@ -125,20 +123,20 @@ impl AddError {
     }
 }
 
-/// What the operator says of a model that he adds.
+/// The operator's statements about a model to add.
 #[derive(Clone, Debug, Default)]
 pub struct Adding {
-    /// Its name; by default the file's.
+    /// Name; by default the file's.
     pub name: Option<String>,
-    /// Its type; by default what the name of the file means.
+    /// Type; by default the usual type of files with this name.
     pub kind: Option<ModelType>,
     /// Conventions that replace the type's, as in `model.toml`.
     pub conventions: toml::Table,
-    /// Its licence; by default the licence of the type's published weights.
+    /// Licence; by default that of the type's published weights.
     pub licence: Option<String>,
 }
 
-/// The added models of a data folder and a configuration. Clones share them.
+/// The models of a data folder and a configuration. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct AddedModels(Arc<Inner>);
 
@@ -150,7 +148,7 @@ struct Inner {
 }
 
 impl AddedModels {
-    /// Those of `data_dir`, which need not be there, and of `config`.
+    /// The models of `data_dir`, which may not exist, and of `config`.
     ///
     /// # Errors
     /// [`AddError`] for a file of the configuration.
@@ -159,19 +157,18 @@ impl AddedModels {
         Ok(Self(Arc::new(Inner { folder: Some(data_dir.join(FOLDER)), configured, config: config.clone() })))
     }
 
-    /// Their configuration.
+    /// The configuration of added models.
     #[must_use]
     pub fn config(&self) -> &ModelsConfig {
         &self.0.config
     }
 
-    /// All of them by name; a damaged one is its error.
+    /// All models by name; a damaged one is an error.
     #[must_use]
     pub fn list(&self) -> Vec<Result<AddedModel, FindError>> {
         self.names().iter().map(|name| self.find(name)).collect()
     }
 
-    /// The names of all, in order.
     fn names(&self) -> Vec<AddedName> {
         let entries = self.0.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
         let mut names: Vec<AddedName> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -181,7 +178,7 @@ impl AddedModels {
         names
     }
 
-    /// The model of this name, in this version where the name has one.
+    /// The model of this name; of this version, if the name has one.
     ///
     /// # Errors
     /// [`FindError`].
@@ -219,8 +216,8 @@ impl AddedModels {
         FindError::Unknown { name: name.clone(), known: self.names().iter().map(AddedName::to_string).collect() }
     }
 
-    /// Adds the ONNX file, or the folder of Hugging Face, at `path`. Where ONNX Runtime is there, the network is loaded once; its
-    /// error in the result says that it is not.
+    /// Adds the ONNX file or Hugging Face folder at `path`. If ONNX Runtime is installed, the network is loaded once;
+    /// else the result holds the runtime's error.
     ///
     /// # Errors
     /// [`AddError`].
@@ -260,7 +257,7 @@ impl AddedModels {
             .folder
             .as_ref()
             .ok_or_else(|| AddError::Io("there is no data folder".to_owned(), io::ErrorKind::NotFound.into()))?;
-        // Complete before it has its name.
+        // The folder gets its name when it is complete.
         let (target, unfinished) = (folder.join(name.name()), folder.join(format!(".{}", name.name())));
         let _: io::Result<()> = fs::remove_dir_all(&unfinished);
         fs::create_dir_all(&unfinished).map_err(io("created", &unfinished))?;
@@ -282,7 +279,7 @@ impl AddedModels {
         Ok((AddedModel { name: card.versioned(&name), card, folder: target }, runtime))
     }
 
-    /// Removes a model's folder.
+    /// Deletes a model's folder.
     ///
     /// # Errors
     /// [`FindError::Unknown`], also for a model of the configuration; else the file system's error.
@@ -292,10 +289,10 @@ impl AddedModels {
         Ok(fs::remove_dir_all(folder)?)
     }
 
-    /// Loads a model, each run of which uses `threads`.
+    /// Loads a model. Each run uses `threads`.
     ///
     /// # Errors
-    /// [`SegmentError::Unusable`] with the reason: it is not there, its files have changed, or ONNX Runtime cannot run it.
+    /// [`SegmentError::Unusable`] when it does not exist, its files have changed, or ONNX Runtime cannot run it.
     pub fn load(&self, name: &AddedName, threads: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
         let unusable = |error: &dyn std::fmt::Display| SegmentError::Unusable(error.to_string());
         let model = self.find(name).map_err(|error| unusable(&error))?;
@@ -310,16 +307,16 @@ impl AddedModels {
 }
 
 impl AddedModel {
-    /// Memory that it takes while it is loaded, roughly, in bytes: ONNX Runtime keeps its weights as they are and packed.
+    /// Approximate memory of the loaded model in bytes: ONNX Runtime keeps the weights both as they are and packed.
     #[must_use]
     pub const fn memory(&self) -> u64 {
         2 * self.card.bytes
     }
 
-    /// Whether its files are those that were added.
+    /// Checks that the files are unchanged since they were added.
     ///
     /// # Errors
-    /// What is wrong, with the file.
+    /// The file and its defect.
     pub fn verify(&self) -> Result<(), String> {
         let files = std::iter::once((&self.card.file, &self.card.sha256)).chain(&self.card.data);
         for (file, sha256) in files {
@@ -333,7 +330,6 @@ impl AddedModel {
     }
 }
 
-/// A model of the configuration.
 fn configured(model: &ModelFile) -> Result<AddedModel, AddError> {
     let ModelFile { name, file, kind, conventions, sha256, licence } = model;
     let graph =
@@ -348,14 +344,14 @@ fn configured(model: &ModelFile) -> Result<AddedModel, AddError> {
     Ok(AddedModel { name: card.versioned(name), card, folder })
 }
 
-/// Size of a model's file and of the files with weights beside it.
+/// Size in bytes of a model's file and its other files with weights.
 fn bytes_of(file: &Path, graph: &GraphFile) -> Result<u64, AddError> {
     let beside = graph.data.iter().map(|name| file.with_file_name(name));
     let size = |path: PathBuf| fs::metadata(&path).map(|file| file.len()).map_err(|error| AddError::read(&path, error));
     std::iter::once(file.to_owned()).chain(beside).map(size).sum()
 }
 
-/// The name of a file or folder, as the name of a model.
+/// A model name derived from the name of a file or folder.
 fn suggested(path: &Path) -> String {
     let absolute = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let stem = if absolute.is_dir() { absolute.file_name() } else { absolute.file_stem() };
@@ -365,7 +361,7 @@ fn suggested(path: &Path) -> String {
         .collect()
 }
 
-/// The conventions of a type with what the operator says of them.
+/// The conventions of a type, overridden by the operator's.
 fn completed(of_type: Option<Conventions>, given: toml::Table) -> Result<Conventions, AddError> {
     let wrong = |error: &dyn std::fmt::Display| AddError::Conventions(error.to_string().trim().to_owned());
     let mut table = match of_type {
@@ -378,7 +374,7 @@ fn completed(of_type: Option<Conventions>, given: toml::Table) -> Result<Convent
     Ok(conventions)
 }
 
-/// Refuses conventions that no picture can be brought to.
+/// Refuses conventions that fit no picture.
 fn check(conventions: &Conventions) -> Result<(), AddError> {
     let Conventions { size, range, mean, deviation, .. } = conventions;
     let is_number = |value: &f32| value.is_finite();

@@ -5,21 +5,21 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Characters of a name at most.
+/// Maximum characters of a name.
 const LONGEST: usize = 64;
 /// Hexadecimal digits of a version.
 pub(super) const VERSION: usize = 8;
-/// What a caller may not mistake for an added model: inference modes, and the default of an account.
+/// Names with another meaning: inference modes, and the default of an account.
 const RESERVED: [&str; 4] = ["default", "fast", "quality", "standard"];
-/// With these the names of the built-in network begin.
+/// Prefix of the built-in network's names.
 const BUILT_IN: &str = "fgnet";
 
-/// `NAME`, or `NAME/VERSION` with eight hexadecimal digits. A name has small letters, digits, `.`, `_` and `-`, begins with a letter or
-/// digit, and is a file name on every system.
+/// `NAME`, or `NAME/VERSION` with eight hexadecimal digits. A name has lower-case letters, digits, `.`, `_` and `-`,
+/// begins with a letter or digit, and is a file name on every system.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AddedName(Arc<str>);
 
-/// A text that is no name.
+/// A text that is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a name of at most {LONGEST} small letters, digits, `.`, `_` and `-` that begins with a letter or digit and is not the built-in \
@@ -34,18 +34,16 @@ impl AddedName {
         self.0.split('/').next().unwrap_or_default()
     }
 
-    /// The version, if it is one.
+    /// The version, if given.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.0.split_once('/').map(|(_, version)| version)
     }
 
-    /// The name alone.
     pub(super) fn without_version(&self) -> Self {
         Self(self.name().into())
     }
 
-    /// This version of it.
     pub(super) fn with_version(&self, version: &str) -> Self {
         Self(format!("{}/{version}", self.name()).into())
     }
@@ -95,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_file_name_and_none_of_ours() {
+    fn a_name_is_a_file_name_and_not_reserved() {
         for good in ["isnet", "birefnet-general-lite", "u2netp.v2", "8x", "isnet/3f9c2a1b"] {
             assert_eq!(good.parse::<AddedName>().map(|name| name.to_string()).as_deref(), Ok(good));
         }

@@ -8,12 +8,11 @@ use super::layers::{InvertedResidual, Loader, Separable};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::face::{self, STRIDES, TAPS};
 
-/// The whole network.
+/// The network on a device.
 #[derive(Debug)]
 pub struct BurnFace {
     stem: Dense,
     blocks: Vec<InvertedResidual>,
-    /// One for each of [`STRIDES`].
     levels: Vec<Level>,
 }
 
@@ -28,7 +27,7 @@ impl BurnFace {
     /// Builds the network on `device`.
     ///
     /// # Panics
-    /// When the weights are another network's.
+    /// When the weights are for another network.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
         let load = Loader { weights, device };

@@ -16,7 +16,7 @@ use super::layers::{InvertedResidual, Loader, Separable, pixel_shuffled};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, HEADS, TAPS};
 
-/// The whole network.
+/// The network on a device.
 #[derive(Debug)]
 pub struct BurnNet {
     stem: Dense,

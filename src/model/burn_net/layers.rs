@@ -1,4 +1,4 @@
-//! The layers that the networks on a device share, and loading their weights. Activations are f32 `[N, H, W, C]`.
+//! Layers shared by the networks on a device, and the loader of their weights. Activations are f32 `[N, H, W, C]`.
 
 use backdrop_kernels::conv::gpu::{Dense, Depthwise, Residual};
 use backdrop_kernels::conv::{Activation, Filter};
@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::Block;
 
-/// MobileNetV2's block: expand, depthwise, project; added to its input where the shapes allow.
+/// MobileNetV2's block: expand, depthwise, project; plus its input where the shapes allow.
 #[derive(Debug)]
 pub(super) struct InvertedResidual {
     expand: Option<Dense>,
@@ -40,7 +40,7 @@ impl Separable {
     }
 }
 
-/// Two convolutions and a sum: `relu(x + b(relu(a(x))))`.
+/// Residual pair of convolutions: `relu(x + b(relu(a(x))))`.
 #[derive(Debug)]
 pub(super) struct Pair {
     a: Dense,
@@ -53,7 +53,7 @@ impl Pair {
     }
 }
 
-/// `[N, H, W, C·F²]` to `[N, F·H, F·W, C]`: F² channels become an F × F square of one.
+/// `[N, H, W, C·F²]` to `[N, F·H, F·W, C]`: F² channels become F × F pixels of one channel.
 pub(super) fn pixel_shuffled(x: Tensor<4>, factor: usize) -> Tensor<4> {
     let [batch, height, width, channels] = x.dims();
     let channels = channels / (factor * factor);
@@ -61,14 +61,13 @@ pub(super) fn pixel_shuffled(x: Tensor<4>, factor: usize) -> Tensor<4> {
     squares.permute([0, 1, 4, 2, 5, 3]).reshape([batch, factor * height, factor * width, channels])
 }
 
-/// Loads layers from a weights file onto a device.
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) device: &'a Device,
 }
 
 impl Loader<'_> {
-    /// `name` completes the name of a convolution from its part of the block.
+    /// `name` maps a part of the block to the name of its convolution.
     pub(super) fn block(&self, name: impl Fn(&str) -> String, block: Block) -> InvertedResidual {
         InvertedResidual {
             expand: block.expands().then(|| self.dense(&name("expand"), 1, Activation::Relu6)),
@@ -85,7 +84,6 @@ impl Loader<'_> {
         }
     }
 
-    /// The residual pair whose convolutions are `name.a` and `name.b`.
     pub(super) fn pair(&self, name: &str) -> Pair {
         let [a, b] = ["a", "b"].map(|part| self.dense(&format!("{name}.{part}"), 1, Activation::Relu));
         Pair { a, b }
@@ -101,7 +99,7 @@ impl Loader<'_> {
         Depthwise::new(size, channels, stride, dilation, filter, activation, self.device)
     }
 
-    /// The parameters of the convolution `name`, its channels, out and in, and the side of its kernel.
+    /// The parameters of the convolution `name`, its output and input channels, and its kernel's side.
     fn filter(&self, name: &str) -> (Filter<'_>, [usize; 3]) {
         let [weights, bias] = ["weight", "bias"].map(|part| {
             let tensor = self.weights.tensor(&format!("{name}.{part}"));

@@ -1,4 +1,4 @@
-//! The networks on a device of burn, layer by layer: on a GPU, or on the host in tests.
+//! The networks on a burn device, layer by layer: on a GPU, or on the host in tests.
 
 mod face;
 mod fgnet;

@@ -8,11 +8,11 @@ use super::layers::{Loader, Pair, pixel_shuffled};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::restore;
 
-/// The whole network.
+/// The network on a device.
 #[derive(Debug)]
 pub struct BurnRestore {
     encoder: Vec<Stage>,
-    /// From the coarsest level up.
+    /// From the coarsest level to the finest.
     decoder: Vec<Fusion>,
     out: Dense,
 }
@@ -34,7 +34,7 @@ impl BurnRestore {
     /// Builds the network on `device`.
     ///
     /// # Panics
-    /// When the weights are another network's.
+    /// When the weights are for another network.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
         let load = Loader { weights, device };
@@ -54,8 +54,7 @@ impl BurnRestore {
         }
     }
 
-    /// `input`: f32 `[N, H, W, 3]`, encoded RGB in 0..=1, H and W multiples of 8. Returns f32 `[N, H, W, 3]`, the residual to add to
-    /// it.
+    /// `input`: f32 `[N, H, W, 3]`, encoded RGB in 0..=1, H and W multiples of 8. Returns the residual, `[N, H, W, 3]`.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let mut levels = Vec::with_capacity(self.encoder.len());

@@ -20,7 +20,7 @@ impl BurnUpscale {
     /// Builds the network on `device`.
     ///
     /// # Panics
-    /// When the weights are another network's.
+    /// When the weights are for another network.
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
         let load = Loader { weights, device };
@@ -31,8 +31,8 @@ impl BurnUpscale {
         }
     }
 
-    /// `input`: f32 `[N, H, W, 3]`, encoded RGB in 0..=1. Returns f32 `[N, H, W, 3·F²]`, the residual of a bicubic
-    /// enlargement, before its pixel shuffle. Eight pixels on every side are affected by the zeros outside the input.
+    /// `input`: f32 `[N, H, W, 3]`, encoded RGB in 0..=1. Returns the residual of a bicubic enlargement before the
+    /// pixel shuffle, f32 `[N, H, W, 3·F²]`. The zero padding affects eight pixels on every side.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let x = self.body.iter().fold(self.head.run(input, Residual::None), |x, pair| pair.forward(x));

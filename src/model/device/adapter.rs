@@ -10,23 +10,23 @@ use burn::tensor::{Device, DeviceKind, read_sync};
 use crate::image::{DeviceLimits, DeviceSession};
 use crate::telemetry::metrics;
 
-/// Most memory of a GPU that pictures in flight may take.
+/// Maximum GPU memory of pictures in flight, in bytes.
 const MOST_MEMORY: u64 = 16 << 30;
-/// Time that a call to a GPU may take: hundreds of times what a batch or a picture takes.
+/// Time limit of a call to a GPU: hundreds of times the duration of a batch or a picture.
 const CALL: Duration = Duration::from_secs(30);
-/// The same of a software adapter.
+/// Time limit of a call to a software adapter.
 const SOFTWARE_CALL: Duration = Duration::from_secs(900);
 
 /// A graphics adapter of this machine, as listed by one graphics API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adapter {
-    /// The adapter's own name, such as `NVIDIA H200`.
+    /// The adapter's name, such as `NVIDIA H200`.
     pub name: String,
-    /// Its kind.
+    /// The adapter's kind.
     pub kind: AdapterKind,
     /// The graphics API.
     pub api: Api,
-    /// Its index among the adapters of its kind in this API.
+    /// Index among the adapters of this kind in this API.
     pub index: usize,
 }
 
@@ -43,7 +43,7 @@ pub enum AdapterKind {
     Software,
 }
 
-/// A graphics API, best first. OpenGL is left out: its compute shaders lack what the kernels need.
+/// A graphics API, best first. OpenGL's compute shaders lack features that the kernels need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Api {
     /// Vulkan.
@@ -87,11 +87,10 @@ impl fmt::Display for Adapter {
 }
 
 impl Adapter {
-    /// The burn device on this adapter. The first call opens it; later ones share it, because a process can register an
-    /// adapter only once.
+    /// The burn device on this adapter: opened once and shared, because a process can register an adapter only once.
     ///
     /// # Errors
-    /// The graphics driver's error, in words.
+    /// The graphics driver's error.
     pub fn open(&self) -> Result<Device, String> {
         static OPEN: Mutex<Vec<(Adapter, Device)>> = Mutex::new(Vec::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,11 +114,11 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// The session on the opened adapter, which all networks and pictures share until the GPU is lost; then another one. wgpu does not
-    /// say how much memory a GPU has: work in flight may together take as much as its largest buffer, at most 16 GiB.
+    /// The session on the opened adapter, shared by all networks and pictures; a new one after the GPU is lost. wgpu
+    /// does not report a GPU's memory: work in flight is limited to the size of its largest buffer, at most 16 GiB.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// As [`open`](Self::open).
     pub fn session(&self) -> Result<DeviceSession, String> {
         static SESSIONS: Mutex<Vec<(Adapter, DeviceSession)>> = Mutex::new(Vec::new());
         let device = self.open()?;
@@ -148,12 +147,11 @@ pub fn adapters() -> &'static [Adapter] {
     &listed().0
 }
 
-/// The adapters, and the limits of each.
 type Listed = (Vec<Adapter>, Vec<wgpu::Limits>);
 
 fn listed() -> &'static Listed {
     static FOUND: OnceLock<(Vec<wgpu::Instance>, Listed)> = OnceLock::new();
-    // The instances are kept: some Vulkan loaders crash when one is dropped while another thread creates one.
+    // The instances are kept: some Vulkan loaders crash when an instance is dropped while another thread creates one.
     &FOUND
         .get_or_init(|| {
             let mut instances = Vec::new();
@@ -173,7 +171,7 @@ fn listed() -> &'static Listed {
                         wgpu::DeviceType::IntegratedGpu => AdapterKind::Integrated,
                         wgpu::DeviceType::VirtualGpu => AdapterKind::Virtual,
                         wgpu::DeviceType::Cpu => AdapterKind::Software,
-                        // burn cannot address these.
+                        // burn cannot address other devices.
                         wgpu::DeviceType::Other => continue,
                     };
                     let same = |other: &&Adapter| other.kind == kind && other.api == api;

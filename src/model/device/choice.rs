@@ -1,4 +1,4 @@
-//! The `device` setting, and why it may not be satisfiable.
+//! The `device` setting, and its errors.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::model::UnsupportedPrecision;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// A real GPU when there is one that works, else the CPU.
+    /// A hardware GPU that works, else the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// A real GPU, or an error.
+    /// A hardware GPU, or an error.
     Gpu,
-    /// The first adapter, software ones included, whose name contains this (in any case), or an error.
+    /// The first adapter, software ones included, whose name contains this text (case-insensitive), or an error.
     Named(String),
 }
 
@@ -62,27 +62,27 @@ impl fmt::Display for DeviceChoice {
 /// Why the configured device is not available.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// The program was built without its GPU part.
+    /// The program was built without GPU support.
     #[error("device {0} needs GPU support, which this build does not have (feature `gpu`)")]
     NotBuiltIn(DeviceChoice),
-    /// The precision is one of the CPU's only.
+    /// The precision is supported on the CPU only.
     #[error("engine.precision bf16 is for the CPU, but device {0} selected a GPU; set `cpu`")]
     PrecisionOnGpu(DeviceChoice),
-    /// The CPU has no instructions for the precision.
+    /// The CPU lacks the precision's instructions.
     #[error(transparent)]
     Precision(#[from] UnsupportedPrecision),
-    /// There is no real GPU.
+    /// No hardware GPU was found.
     #[error("device gpu: no GPU was found ({found}); use `cpu`, or name an adapter")]
     NoGpu {
-        /// The adapters of this machine, in words.
+        /// The adapters of this machine.
         found: String,
     },
-    /// No adapter has that name.
+    /// No adapter has this name.
     #[error("no adapter is named {name} ({found})")]
     UnknownName {
         /// The configured name.
         name: String,
-        /// The adapters of this machine, in words.
+        /// The adapters of this machine.
         found: String,
     },
 }

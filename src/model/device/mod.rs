@@ -1,4 +1,4 @@
-//! The device that the networks run on: the setting, the selection of an adapter, and the fallback from a failing GPU.
+//! The device of the networks: the setting, the selection of an adapter, and the fallback from a failing GPU.
 
 #[cfg(feature = "gpu")]
 mod adapter;

@@ -1,7 +1,7 @@
 //! Selects a device for a `device` setting: the CPU or one of the adapters of this machine.
 //!
-//! `auto` takes a real GPU when there is one and the CPU otherwise. Software adapters (Mesa's lavapipe, WARP) are
-//! GPUs in name only, a hundred times slower than our CPU kernels: they are selected only by name.
+//! `auto` selects a hardware GPU, else the CPU. Software adapters (Mesa's lavapipe, WARP) are a hundred times slower
+//! than the CPU kernels, and are selected only by name.
 
 #[cfg(feature = "gpu")]
 use super::adapter::{Adapter, AdapterKind, adapters};
@@ -10,7 +10,7 @@ use super::choice::{DeviceChoice, DeviceError};
 /// The device selected for a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectedDevice {
-    /// Our CPU kernels.
+    /// The CPU kernels.
     Cpu,
     /// burn on wgpu.
     #[cfg(feature = "gpu")]
@@ -20,10 +20,10 @@ pub enum SelectedDevice {
 /// Selects between the CPU and the adapters of this machine.
 ///
 /// # Errors
-/// [`DeviceError`] when an explicitly configured device is not there; `auto` and `cpu` always succeed.
+/// [`DeviceError`] when an explicitly configured device is not available; `auto` and `cpu` always succeed.
 pub fn select(choice: &DeviceChoice) -> Result<SelectedDevice, DeviceError> {
     match choice {
-        // The CPU never waits for the enumeration of graphics adapters.
+        // Without the enumeration of graphics adapters, which takes time.
         DeviceChoice::Cpu => Ok(SelectedDevice::Cpu),
         #[cfg(feature = "gpu")]
         DeviceChoice::Auto | DeviceChoice::Gpu | DeviceChoice::Named(_) => select_from(choice, adapters()),
@@ -34,7 +34,6 @@ pub fn select(choice: &DeviceChoice) -> Result<SelectedDevice, DeviceError> {
     }
 }
 
-/// Selects from `adapters`.
 #[cfg(feature = "gpu")]
 fn select_from(choice: &DeviceChoice, adapters: &[Adapter]) -> Result<SelectedDevice, DeviceError> {
     let best = |accepts: &dyn Fn(&Adapter) -> bool| {

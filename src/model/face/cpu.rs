@@ -10,23 +10,20 @@ use crate::model::pack::Packer;
 use crate::model::weights::architecture::face::{BLOCKS, CELL, STRIDES, TAPS};
 use crate::model::weights::{Weights, WeightsError};
 
-/// The network, packed for one instruction set.
 #[derive(Debug)]
 pub(in crate::model) struct CpuFaceDetector {
     threshold: f32,
     stem: Dense,
-    /// The block without an expansion.
+    /// The first block, which has no expansion.
     first: Separable,
     blocks: Vec<InvertedResidual>,
-    /// One for each of [`STRIDES`].
-    levels: Vec<Level>,
-    /// Working memory of no current picture. At most as many as pictures were processed at the same time.
+    levels: Vec<PyramidHead>,
+    /// Unused working memory. Never more than the number of pictures that were processed simultaneously.
     idle: Mutex<Vec<Arena>>,
 }
 
-/// One level of the pyramid.
 #[derive(Debug)]
-struct Level {
+struct PyramidHead {
     lateral: Dense,
     refine: Separable,
     head: Dense,
@@ -35,11 +32,10 @@ struct Level {
 /// All activations of one picture.
 #[derive(Debug)]
 struct Arena {
-    /// With one pixel of padding, as every input of a 3×3 kernel.
+    /// Padded by one pixel, as every input of a 3×3 kernel.
     input: Plane,
     stem: Plane,
     expanded: Plane,
-    /// The blocks' results.
     blocks: Vec<Plane>,
     /// For each of [`STRIDES`]: the sum, its refinement, and the cells.
     sums: Vec<Plane>,
@@ -68,10 +64,10 @@ impl CpuFaceDetector {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When they are another network's.
+    /// When they are for another network.
     ///
     /// # Panics
-    /// When this machine does not have `isa`.
+    /// When this machine lacks `isa`.
     pub(in crate::model) fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let threshold = weights.card().threshold()?;
         let pack = Packer { isa, weights };
@@ -86,8 +82,8 @@ impl CpuFaceDetector {
         };
         let level = |stride: usize| {
             let [depthwise, pointwise] = ["dw", "pw"].map(|part| format!("neck.{stride}.{part}"));
-            Ok::<_, WeightsError>(Level {
-                // The sum with the coarser level goes through its activation.
+            Ok::<_, WeightsError>(PyramidHead {
+                // The sum with the coarser level is activated together with this output.
                 lateral: pack.dense(&format!("lat{stride}"), 1, 1, Activation::Relu)?,
                 refine: pack.refinement([&depthwise, &pointwise], 1)?,
                 head: pack.dense(&format!("head.{stride}"), 1, 1, Activation::Linear)?,
@@ -147,7 +143,7 @@ impl FaceDetector for CpuFaceDetector {
         arena.input.data_mut().fill(0.0);
         fill(arena.input.data_mut(), 1);
         self.compute(&mut arena);
-        // Without padding, so that the memory is exactly the cells.
+        // Unpadded, so that the memory holds the cells alone.
         let cells = |level: usize| arena.cells[level].data().as_chunks::<CELL>().0.to_vec();
         let cells = std::array::from_fn(cells);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(arena);

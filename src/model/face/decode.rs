@@ -3,28 +3,25 @@
 use crate::image::Face;
 use crate::model::weights::architecture::face::CELL;
 
-/// Two boxes of a greater intersection over union are one face.
+/// Boxes with a larger intersection over union are one face.
 const MAX_IOU: f32 = 0.4;
 
-/// Detections that are compared with each other at most, those of the best scores. Hundreds of faces have a few dozen cells
-/// each, so no real face is lost, and a flood of detections does not take quadratic time.
+/// Maximum detections that are compared, best scores first. Hundreds of faces with a few dozen cells each stay below
+/// it, and a flood of detections does not take quadratic time.
 const CANDIDATES: usize = 2048;
 
-/// Logarithms of distances are clamped to this: 1100 strides.
+/// Limit of the logarithm of a distance: 1100 strides.
 const MAX_LOG_DISTANCE: f32 = 7.0;
 
-/// One level of the pyramid: rows of `width` cells.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Level<'a> {
+pub(super) struct Cells<'a> {
     /// Pixels from one cell to the next.
     pub(super) stride: usize,
-    /// Cells in a row.
     pub(super) width: usize,
-    /// The cells, row after row.
     pub(super) cells: &'a [[f32; CELL]],
 }
 
-impl Level<'_> {
+impl Cells<'_> {
     /// The faces that score at least `threshold`, in pixels of the network's input.
     fn faces(&self, threshold: f32) -> impl Iterator<Item = Face> {
         let (stride, width) = (self.stride as f32, self.width);
@@ -48,12 +45,12 @@ impl Level<'_> {
     }
 }
 
-/// The faces of all levels that score at least `threshold`, after non-maximum suppression, the best score first.
-pub(super) fn decode(levels: &[Level<'_>], threshold: f32) -> Vec<Face> {
+/// The faces of all levels with scores of at least `threshold`, after non-maximum suppression, best score first.
+pub(super) fn decode(levels: &[Cells<'_>], threshold: f32) -> Vec<Face> {
     non_maximum_suppression(levels.iter().flat_map(|level| level.faces(threshold)).collect())
 }
 
-/// Non-maximum suppression: of overlapping faces the one of the best score, the first of equal ones. Sorted by score.
+/// Non-maximum suppression: keeps the best score among overlapping faces, the first of equal ones. Sorted by score.
 pub(super) fn non_maximum_suppression(mut faces: Vec<Face>) -> Vec<Face> {
     faces.sort_by(|one, other| other.score.total_cmp(&one.score));
     faces.truncate(CANDIDATES);
@@ -66,7 +63,6 @@ pub(super) fn non_maximum_suppression(mut faces: Vec<Face>) -> Vec<Face> {
     kept
 }
 
-/// Intersection over union of two boxes.
 pub(super) fn iou(one: &Face, other: &Face) -> f32 {
     let width = one.right.min(other.right) - one.left.max(other.left);
     let height = one.bottom.min(other.bottom) - one.top.max(other.top);
@@ -78,7 +74,7 @@ pub(super) fn iou(one: &Face, other: &Face) -> f32 {
 mod tests {
     use super::*;
 
-    /// A cell of a face that extends by `sides`, in strides.
+    /// A cell with a face that extends by `sides`, in strides.
     fn cell(logit: f32, sides: [f32; 4]) -> [f32; CELL] {
         let mut cell = [0.0; CELL];
         cell[0] = logit;
@@ -95,7 +91,7 @@ mod tests {
     fn a_cell_decodes_to_a_box_and_landmarks_around_its_centre() {
         let mut cells = [NOTHING; 6];
         cells[4] = cell(0.0, [1.0, 2.0, 3.0, 0.5]);
-        let found = decode(&[Level { stride: 16, width: 3, cells: &cells }], 0.5);
+        let found = decode(&[Cells { stride: 16, width: 3, cells: &cells }], 0.5);
         // Column 1, row 1: the centre is at (24, 24).
         let [face] = found[..] else { panic!("{found:?}") };
         let close = |found: f32, expected: f32| assert!((found - expected).abs() < 1e-4, "{found}, not {expected}");
@@ -113,7 +109,7 @@ mod tests {
     #[test]
     fn only_scores_of_at_least_the_threshold_count() {
         let cells = [cell(2.0, [1.0; 4]), NOTHING, NOTHING, cell(1.0, [1.0; 4])];
-        let level = [Level { stride: 8, width: 4, cells: &cells }];
+        let level = [Cells { stride: 8, width: 4, cells: &cells }];
         let count = |threshold: f32| decode(&level, threshold).len();
         // The sigmoid of 1 is 0.731, of 2 it is 0.881.
         assert_eq!([0.7, 0.75, 0.9].map(count), [2, 1, 0]);
@@ -126,7 +122,7 @@ mod tests {
         small[6] = cell(3.0, [2.0; 4]); // centre (20, 12): 3/5 in common
         small[15] = cell(0.5, [0.5; 4]); // in a corner of it, small: another face
         let large = [cell(2.0, [0.45; 4])]; // centre (16, 16), 29 wide
-        let levels = [Level { stride: 8, width: 4, cells: &small }, Level { stride: 32, width: 1, cells: &large }];
+        let levels = [Cells { stride: 8, width: 4, cells: &small }, Cells { stride: 32, width: 1, cells: &large }];
         let found = decode(&levels, 0.1);
         let scores: Vec<f32> = found.iter().map(|face| face.score).collect();
         let sigmoid = |logit: f32| 1.0 / (1.0 + (-logit).exp());
@@ -149,7 +145,7 @@ mod tests {
         let mut cells = vec![cell(5.0, [1e30; 4]); 40_000];
         cells[1] = [f32::NAN; CELL];
         cells[2][7] = f32::INFINITY;
-        let found = decode(&[Level { stride: 8, width: 200, cells: &cells }], 0.5);
+        let found = decode(&[Cells { stride: 8, width: 200, cells: &cells }], 0.5);
         assert!(!found.is_empty() && found.len() <= CANDIDATES);
         assert!(found.iter().all(|face| face.area().is_finite() && face.left > -20_000.0), "an unbounded box");
     }

@@ -1,5 +1,5 @@
-//! Face detection in a picture of any size: a pass over a small copy, passes over tiles of a large picture where small faces are
-//! searched for, then a refining pass over a crop of each candidate.
+//! Detects faces in a picture of any size: a pass over a small copy, passes over tiles of a large picture for small
+//! faces, then a refining pass over a crop of each candidate.
 
 mod cpu;
 mod decode;
@@ -17,12 +17,12 @@ pub(super) use cpu::CpuFaceDetector;
 pub(super) use detector::FaceDetector;
 pub use search::FaceSearch;
 
-/// The longest side of the small copy, of a picture or of a tile.
+/// Longest side of the small copy of a picture or tile.
 const SIDE: u32 = 320;
 
-/// The faces in `frame` that `search` is for, the largest first.
+/// The faces of `frame` by `search`, largest first.
 ///
-/// The faces that the small copy of the whole picture shows do not depend on those in tiles, which are added to them.
+/// Faces found in tiles are added to those of the small copy, which do not depend on the tiles.
 pub(super) fn detect(
     frame: &Frame,
     detector: &dyn FaceDetector,
@@ -46,7 +46,7 @@ pub(super) fn detect(
     Ok(faces)
 }
 
-/// Whether two boxes are the same face or a face and a part of it: the centre of one is in the other.
+/// Whether two boxes are one face, or a face and a part of it: the centre of one lies in the other.
 fn is_same_or_part(one: &Face, other: &Face) -> bool {
     let is_in = |face: &Face, other: &Face| {
         let (x, y) = ((face.left + face.right) / 2.0, (face.top + face.bottom) / 2.0);

@@ -1,30 +1,27 @@
-//! Refines face candidates: detects again in an enlarged crop around each one.
+//! Refines face candidates: detects again in an enlarged crop around each candidate.
 //!
-//! In the small copy of a picture a face may be a dozen pixels wide: enough for a candidate, too little to confirm it or to
-//! place its landmarks.
+//! In a small copy a face may be a dozen pixels wide: enough for a candidate, not for a confirmation or landmarks.
 
 use super::decode::{iou, non_maximum_suppression};
 use super::detector::{FaceDetector, detect_at};
 use crate::image::{Buffer, Face, Frame, Size};
 use crate::model::SegmentError;
 
-/// The score from which a detection in the small copy is a candidate. Below it are next to no faces.
+/// Minimum score of a candidate in the small copy. Lower scores are almost never faces.
 pub(super) const CANDIDATE_SCORE: f32 = 0.35;
 
 /// Side of the crop, as a multiple of the face's longer side.
 const CROP_SCALE: f32 = 2.0;
 
-/// Side that the crop is resampled to.
 const CROP_SIDE: u32 = 160;
 
-/// The score from which a detection in the crop is compared with the candidate.
+/// Minimum score of a detection in the crop that is compared with the candidate.
 const CROP_SCORE: f32 = 0.1;
 
-/// The intersection over union from which a detection in the crop is the candidate.
+/// Minimum intersection over union of the candidate and its detection in the crop.
 const MIN_IOU: f32 = 0.3;
 
-/// Of the first `most` of `candidates`, best score first, those detected again in their crop with at least the detector's
-/// threshold, as detected there.
+/// Detects the first `most` of `candidates` (best first) again in their crops, by the detector's threshold.
 pub(super) fn refine(
     frame: &Frame,
     detector: &dyn FaceDetector,
@@ -49,15 +46,15 @@ pub(super) fn refine(
 struct Crop {
     left: i64,
     top: i64,
-    /// Side, in pixels of the picture, of the block averaged into one pixel: a face that fills a large picture then does not
-    /// need a second copy of it. The crop never has fewer pixels than the network's input.
+    /// Side in pixels of the block that is averaged into one pixel, so that a face that fills a large picture needs no
+    /// second copy of it. The crop never has fewer pixels than the network's input.
     block: u32,
     /// Blocks on a side.
     side: u32,
 }
 
 impl Crop {
-    /// `None` where the box has no valid extent.
+    /// `None` for a box without a valid extent.
     fn around(face: &Face) -> Option<Self> {
         let longer = (face.right - face.left).max(face.bottom - face.top) * CROP_SCALE;
         let centre = [(face.left + face.right) / 2.0, (face.top + face.bottom) / 2.0];
@@ -70,7 +67,7 @@ impl Crop {
         })
     }
 
-    /// The crop as a picture; transparent, which counts as grey, outside the frame.
+    /// The crop as a picture; transparent, which the network sees as grey, outside the frame.
     fn extracted(&self, frame: &Frame) -> Frame {
         let Size { width, height } = frame.size();
         let range = |first: i64, index: u32, end: u32| {
@@ -96,7 +93,7 @@ impl Crop {
         Frame::new(Size::new(self.side, self.side), Buffer::from(pixels))
     }
 
-    /// A face in the crop, in pixels of the picture.
+    /// Converts a face in the crop to pixels of the picture.
     fn map_back(&self, face: &Face) -> Face {
         let (block, left, top) = (self.block as f32, self.left as f32, self.top as f32);
         Face {

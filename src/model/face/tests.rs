@@ -9,7 +9,7 @@ use crate::image::{Buffer, Rect, Size};
 use crate::model::weights::architecture::face::{CELL, STRIDES};
 use crate::model::weights::{BuiltIn, Weights};
 
-/// Detects one face: in a picture, in the given cell of the finest grid; in a crop, in the middle cell. Records its inputs.
+/// Detects one face: in a picture, in the given cell of the finest grid; in a crop, in the middle. Records its inputs.
 struct FakeDetector {
     cell: [usize; 2],
     inputs: std::sync::Mutex<Vec<([usize; 2], Vec<f32>)>>,
@@ -51,10 +51,10 @@ fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame 
 }
 
 #[test]
-fn detections_are_mapped_back_to_the_pictures_own_pixels() {
-    // Half the size, 320×160: the cell (4, 3) is around (36, 28), and the face reaches 16 to each side: in the picture
-    // from (40, 24) to (104, 88). The crop around it begins at (8, -8), is 128 wide and resampled to 160. There the middle
-    // cell is around (76, 76), and the face reaches 40.
+fn detections_are_mapped_to_pixels_of_the_picture() {
+    // At half size, 320×160, the cell (4, 3) is around (36, 28), and the face extends by 16 to each side: in the
+    // picture from (40, 24) to (104, 88). The crop begins at (8, -8), is 128 wide and resampled to 160. Its middle cell
+    // is around (76, 76), and the face there extends by 40.
     let detector = FakeDetector::at(4, 3);
     let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &detector, FaceSearch::All).expect("a face");
     let [face] = faces[..] else { panic!("{faces:?}") };
@@ -72,7 +72,6 @@ fn detections_are_mapped_back_to_the_pictures_own_pixels() {
 
 #[test]
 fn a_candidate_that_is_not_detected_in_its_crop_is_no_face() {
-    // In the crop the face is detected elsewhere.
     struct Elsewhere(FakeDetector);
     impl FaceDetector for Elsewhere {
         fn threshold(&self) -> f32 {
@@ -128,8 +127,8 @@ fn candidates_up_to_the_limit_are_refined() {
     assert_eq!(FaceSearch::All.most_candidates(), 64);
 }
 
-/// Detects the coloured rectangles of a grey picture, one of each colour, from a longer side of [`Self::LEAST`] of its pixels on.
-/// Counts its passes.
+/// Detects the coloured rectangles of a grey picture, one of each colour, with a longer side of at least
+/// [`Self::LEAST`] pixels of the input. Counts its passes.
 #[derive(Default)]
 struct RectangleDetector(std::sync::atomic::AtomicUsize);
 
@@ -181,7 +180,7 @@ impl FaceDetector for RectangleDetector {
     }
 }
 
-/// A grey picture with rectangles, each with the channel that is its colour.
+/// A grey picture with rectangles, each in one channel.
 fn with_rectangles(size: Size, rectangles: &[(usize, Rect)]) -> Frame {
     let mut pixels = vec![[128, 128, 128, 255]; size.area()];
     for &(channel, part) in rectangles {
@@ -193,7 +192,6 @@ fn with_rectangles(size: Size, rectangles: &[(usize, Rect)]) -> Frame {
     Frame::new(size, Buffer::from(pixels.into_flattened()))
 }
 
-/// The boxes of the faces and the number of passes.
 fn searched(frame: &Frame, search: FaceSearch) -> (Vec<[f32; 4]>, usize) {
     let detector = RectangleDetector::default();
     let faces = detect(frame, &detector, search).expect("the detector does not fail");
@@ -207,8 +205,8 @@ fn is_at(found: [f32; 4], part: Rect) -> bool {
     found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 4.0)
 }
 
-/// In 2000×2000 the tiles begin at 0, 488 and 976 and are 1024 wide: this is cut by two of them, and in the whole picture its
-/// longer side has 11 of 320 pixels.
+/// In 2000×2000 the tiles begin at 0, 488 and 976 and are 1024 wide. This face is cut by two of them, and in the small
+/// copy of the whole picture its longer side has 11 of 320 pixels.
 const SMALL: Rect = Rect { left: 1000, top: 990, width: 50, height: 66 };
 
 #[test]
@@ -297,7 +295,7 @@ fn recorded() -> [Vec<f32>; 3] {
     bytes.map(|bytes| bytes.as_chunks::<2>().0.iter().map(|&value| half::f16::from_le_bytes(value).to_f32()).collect())
 }
 
-/// The same as `wave` in `record.py`.
+/// As `wave` in `record.py`.
 fn wave(x: usize, y: usize, channel: usize) -> u8 {
     let slope = |t: usize| (t % 510).abs_diff(255);
     let slopes = (slope(9 * x + 5 * y + 60 * channel) + slope(4 * x + 11 * y + 90 * channel)) / 2;
@@ -320,7 +318,7 @@ fn the_cells_match_pytorch() {
             let found = found.as_flattened();
             assert_eq!(found.len(), expected.len());
             for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                // Half precision keeps eleven bits.
+                // Half precision has eleven significant bits.
                 let tolerance = expected.abs() / 1024.0 + 2e-3;
                 assert!((found - expected).abs() < tolerance, "{isa}, stride {stride}, {at}: {found}, not {expected}");
             }

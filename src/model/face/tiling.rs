@@ -1,7 +1,7 @@
 //! Detects small faces in overlapping tiles of a large picture.
 //!
-//! Akyon, Altinuc and Temizel, "Slicing Aided Hyper Inference and Fine-tuning for Small Object Detection", ICIP 2022. The whole
-//! picture is a pass of its own; a face that is cut by a tile's border is left to the next tile, or to that pass.
+//! Akyon, Altinuc and Temizel, "Slicing Aided Hyper Inference and Fine-tuning for Small Object Detection", ICIP 2022.
+//! The whole picture is another pass. A face that is cut by a tile's border is found in the next tile, or in that pass.
 
 use super::SIDE;
 use super::decode::non_maximum_suppression;
@@ -9,34 +9,33 @@ use super::detector::{FaceDetector, detect_at};
 use crate::image::{Face, Frame, Rect, Size};
 use crate::model::SegmentError;
 
-/// The longest side up to which a picture has no tiles.
+/// Longest side of a picture without tiles.
 const MAX_UNTILED: u32 = 1280;
 
-/// Side of a tile where [`MAX_TILES`] of them suffice; larger in larger pictures.
+/// Side of a tile while [`MAX_TILES`] suffice; tiles of larger pictures are larger.
 const TILE_SIDE: u32 = 1024;
 
-/// Tiles of a picture at most; each is a pass of 225 million multiply-adds.
+/// Maximum tiles of a picture. Each is a pass of 225 million multiply-adds.
 const MAX_TILES: usize = 36;
 
-/// Tiles overlap by at least their side over this: 256 pixels.
+/// Tiles overlap by at least a fourth of their side, 256 pixels.
 const OVERLAP: u32 = 4;
 
-/// Tiles overlap by at least the longest side over this: a face that is too small for the pass over the whole picture, which finds
-/// those from a 28th on, is whole in a tile, with a margin at its borders.
+/// Tiles overlap by at least one `LARGEST_FACE`th of the longest side: a face too small for the pass over the whole
+/// picture (under a 28th) is whole in a tile, with a margin.
 const LARGEST_FACE: u32 = 24;
 
-/// Pixels of the network's input from a tile's border within which a box counts as cut.
+/// Distance from a tile's border, in pixels of the network's input, within which a box counts as cut.
 const MARGIN: f32 = 2.0;
 
-/// The faces that score at least `threshold` in tiles of `frame`, after non-maximum suppression, the best score first; none where
-/// the picture is too small for tiles.
+/// The faces that score at least `threshold` in tiles of `frame`, after non-maximum suppression, best first.
 pub(super) fn detect(frame: &Frame, detector: &dyn FaceDetector, threshold: f32) -> Result<Vec<Face>, SegmentError> {
     let size = frame.size();
     if size.longest() <= MAX_UNTILED {
         return Ok(Vec::new());
     }
     let mut faces = Vec::new();
-    // One after the other: a pass is parallel by itself, and takes the memory of one tile and one place on a device.
+    // Sequential: a pass is parallel in itself, and takes the memory of one tile and one slot of the device.
     for tile in tiles(size) {
         let copy = frame.cropped(tile, 1, |len| frame.buffer(len));
         let found = detect_at(&copy, detector, SIDE, threshold)?;
@@ -45,10 +44,10 @@ pub(super) fn detect(frame: &Frame, detector: &dyn FaceDetector, threshold: f32)
     Ok(non_maximum_suppression(faces))
 }
 
-/// The tiles of a picture, row by row: at most [`MAX_TILES`], which cover it.
+/// The tiles that cover a picture, row by row, at most [`MAX_TILES`].
 fn tiles(size: Size) -> Vec<Rect> {
     let longest = size.longest();
-    // Tiles then overlap by half at most.
+    // So that tiles overlap by at most half.
     let mut side = TILE_SIDE.max(longest.div_ceil(LARGEST_FACE / 2));
     loop {
         let overlap = (side / OVERLAP).max(longest / LARGEST_FACE);
@@ -64,7 +63,7 @@ fn tiles(size: Size) -> Vec<Rect> {
     }
 }
 
-/// First pixel and length of the fewest spans of `side` pixels that cover `length` and overlap by at least `overlap`, evenly placed.
+/// Start and length of the fewest spans of `side` pixels that cover `length` evenly and overlap by at least `overlap`.
 fn spans(length: u32, side: u32, overlap: u32) -> Vec<(u32, u32)> {
     if length <= side {
         return vec![(0, length)];
@@ -75,7 +74,7 @@ fn spans(length: u32, side: u32, overlap: u32) -> Vec<(u32, u32)> {
     (0..=steps).map(|step| (first(step), side)).collect()
 }
 
-/// Whether a face in a tile of a picture of `size` keeps clear of the borders at which the picture goes on.
+/// Whether a face in a tile keeps clear of the borders inside a picture of `size`.
 fn is_whole(face: &Face, tile: Rect, size: Size) -> bool {
     let margin = tile.size().longest() as f32 * MARGIN / SIDE as f32;
     let axis = |low: f32, high: f32, first: u32, length: u32, side: u32| {
@@ -85,7 +84,7 @@ fn is_whole(face: &Face, tile: Rect, size: Size) -> bool {
         && axis(face.top, face.bottom, tile.top, tile.height, size.height)
 }
 
-/// A face in a tile, in pixels of the picture.
+/// Converts a face in a tile to pixels of the picture.
 fn moved(face: &Face, tile: Rect) -> Face {
     let (left, top) = (tile.left as f32, tile.top as f32);
     Face {
@@ -126,7 +125,7 @@ mod tests {
                 spans.dedup();
                 let (last, side) = spans[spans.len() - 1];
                 assert_eq!((spans[0].0, last + side), (0, length), "{size}");
-                // A face that the whole picture shows too small, with the margins, is in one of two neighbours.
+                // A face that is too small in the whole picture, with margins, fits into one of two neighbouring tiles.
                 let face = (size.longest() as f32 / 28.0 + 2.0 * MARGIN * side as f32 / SIDE as f32) as u32;
                 for pair in spans.windows(2) {
                     let overlap = pair[0].0 + side - pair[1].0;

@@ -1,14 +1,14 @@
-//! How published segmentation networks take a picture and return a mask: the conventions of their authors' own programs.
+//! Conventions of published segmentation networks for pictures and masks, from their authors' programs.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Mean and deviation of ImageNet's samples, which most encoders were trained with.
+/// Mean and deviation of ImageNet's samples, with which most encoders were trained.
 const IMAGENET: ([f32; 3], [f32; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
 const HALF: ([f32; 3], [f32; 3]) = ([0.5; 3], [1.0; 3]);
 const PLAIN: ([f32; 3], [f32; 3]) = ([0.0; 3], [1.0; 3]);
-/// Files of RMBG 1.4 are smaller, files of 2.0 larger.
+/// Minimum file size of RMBG 2.0; files of 1.4 are smaller.
 const RMBG_2_BYTES: u64 = 200_000_000;
 
 /// A family of networks whose files have the same conventions.
@@ -36,7 +36,7 @@ pub enum ModelType {
 }
 
 impl ModelType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 9] = [
         Self::U2net,
         Self::Isnet,
@@ -49,7 +49,7 @@ impl ModelType {
         Self::Custom,
     ];
 
-    /// Its name in `--type` and in `model.toml`.
+    /// Name in `--type` and in `model.toml`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl ModelType {
         }
     }
 
-    /// The type that files with this name usually are of.
+    /// The usual type of files with this name.
     #[must_use]
     pub fn of_file(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -83,7 +83,7 @@ impl ModelType {
         known.into_iter().find(|(part, _)| name.contains(part)).map(|(_, kind)| kind)
     }
 
-    /// The conventions of its files, of which this one has `bytes`; nothing for [`Self::Custom`].
+    /// The conventions of the type's files, for a file of `bytes`; `None` for [`Self::Custom`].
     #[must_use]
     pub fn conventions(self, bytes: u64) -> Option<Conventions> {
         let of = |size, fit, (mean, deviation), result| Conventions {
@@ -119,7 +119,7 @@ impl ModelType {
         })
     }
 
-    /// The licence of its published weights, and whether that allows commercial use; nothing where that is disputed or unknown.
+    /// Licence of the published weights, and whether it allows commercial use; `None` if disputed or unknown.
     #[must_use]
     pub const fn licence(self, bytes: u64) -> (&'static str, Option<bool>) {
         match self {
@@ -152,19 +152,19 @@ impl FromStr for ModelType {
     }
 }
 
-/// What a network expects of a picture, and what it returns.
+/// The input that a network expects, and the result that it returns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conventions {
     /// Side of the square input in pixels; with [`Fit::ShorterSide`], of the shorter side. A graph with a fixed size overrides it.
     pub size: u32,
-    /// How a picture is brought to that size.
+    /// How a picture is fitted to the input.
     pub fit: Fit,
-    /// What samples are divided by.
+    /// Divisor of the samples.
     pub range: Range,
-    /// Subtracted from each channel after that.
+    /// Subtracted from each channel after the division.
     pub mean: [f32; 3],
-    /// What each channel is divided by then.
+    /// Divisor of each channel after the subtraction.
     pub deviation: [f32; 3],
     /// The order of the channels.
     #[serde(default)]
@@ -175,29 +175,29 @@ pub struct Conventions {
     /// The output that is the mask.
     #[serde(default)]
     pub output: Output,
-    /// What makes probabilities of its values.
+    /// Conversion of the output's values to probabilities.
     #[serde(default)]
     pub activation: Activation,
-    /// What they mean.
+    /// Meaning of the values.
     #[serde(default)]
     pub result: ResultKind,
 }
 
-/// How a picture is brought to the size of the input.
+/// How a picture is fitted to the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
-    /// Both sides to the side of the square.
+    /// Both sides become the side of the square.
     Stretch,
-    /// The longer side to the side of the square; black on both sides of the shorter one.
+    /// The longer side becomes the side of the square; black on both sides of the shorter one.
     Letterbox,
     /// As [`Fit::Letterbox`], with the picture at the top left corner.
     LetterboxTopLeft,
-    /// The shorter side to the size, the longer one in proportion; both rounded to multiples of 32.
+    /// The shorter side becomes the size, the longer one in proportion; both rounded to multiples of 32.
     ShorterSide,
 }
 
-/// What samples, 0 to 255, are divided by.
+/// Divisor of samples of 0 to 255.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Range {
@@ -236,33 +236,33 @@ pub enum Order {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
-    /// The first.
+    /// The first output.
     #[default]
     First,
-    /// The last.
+    /// The last output.
     Last,
-    /// That with this name.
+    /// The output of this name.
     Named(String),
 }
 
-/// What makes probabilities of a network's values.
+/// Conversion of the output's values to probabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Activation {
-    /// They are probabilities.
+    /// The values are probabilities.
     #[default]
     None,
-    /// They are logits.
+    /// The values are logits.
     Sigmoid,
 }
 
-/// What a network's values mean.
+/// Meaning of a network's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultKind {
-    /// The probability of subject: its edge is matted.
+    /// Probability of subject; its edge is matted.
     #[default]
     Mask,
-    /// The coverage by the subject: it is used as it is.
+    /// Coverage by the subject; used without matting.
     Matte,
 }

@@ -1,6 +1,6 @@
-//! What an ONNX file says of itself, read without ONNX Runtime: inputs, outputs, parameters, and the files beside it that have its weights.
+//! Reads inputs, outputs, parameters and names of weight files from an ONNX file, without ONNX Runtime.
 //!
-//! The format is a Protocol Buffers message, `ModelProto` of `onnx.proto`. Of its weights only the shapes are read.
+//! The format is a Protocol Buffers message, `ModelProto` of `onnx.proto`. Only the shapes of weights are read.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,21 +8,21 @@ use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// Bytes of a name at most.
+/// Maximum bytes of a name.
 const LONGEST_NAME: u64 = 4096;
-/// Inputs, outputs and tensors of weights at most.
+/// Maximum number of inputs, of outputs, and of tensors of weights.
 const MOST_ITEMS: usize = 1 << 16;
 
 /// Names and shapes of a graph's inputs and outputs, and the size of its weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphFile {
-    /// Its inputs, without those that its weights fill.
+    /// Inputs, without those that weights fill.
     pub inputs: Vec<Outlet>,
-    /// Its outputs.
+    /// Outputs.
     pub outputs: Vec<Outlet>,
-    /// Numbers of its weights, without integers such as shapes.
+    /// Number of weights, without integers such as shapes.
     pub parameters: u64,
-    /// Names of the files with weights, in its folder.
+    /// Names of other files with weights, in the folder of the ONNX file.
     pub data: BTreeSet<String>,
     nodes: usize,
     weights: BTreeSet<String>,
@@ -31,9 +31,9 @@ pub struct GraphFile {
 /// An input or output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlet {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its dimensions: numbers, or names of those that are free.
+    /// Dimensions: numbers, or names of free dimensions.
     pub shape: Vec<String>,
 }
 
@@ -48,16 +48,16 @@ impl fmt::Display for GraphFile {
     }
 }
 
-/// Why a file is no ONNX file.
+/// Why a file cannot be read as ONNX.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// A read error.
     #[error("it cannot be read")]
     Io(#[from] io::Error),
-    /// It is of another format, or cut off.
+    /// The file has another format, or is truncated.
     #[error("it is no ONNX file, or cut off")]
     OtherFormat,
-    /// Weights are in a file that is not beside it.
+    /// The weights are in a file outside of the folder.
     #[error("its weights are in {0:?}, which is no file name")]
     Data(String),
 }
@@ -155,7 +155,7 @@ impl Outlet {
         let mut outlet = Self::default();
         reader.message(end, &mut |reader, field, value| match (field, value) {
             (1, Value::Bytes(end)) => reader.text(end).map(|name| outlet.name = name),
-            // The type, its tensor, its shape, a dimension.
+            // Type, tensor, shape, dimension.
             (2, Value::Bytes(end)) => reader.within(end, 1, &mut |reader, end| {
                 reader.within(end, 2, &mut |reader, end| {
                     reader.within(end, 1, &mut |reader, end| {
@@ -179,14 +179,14 @@ impl Outlet {
     }
 }
 
-/// The value of a field: a number, or bytes up to this position.
+/// The value of a field: a number, or bytes that end at this position.
 #[derive(Clone, Copy)]
 enum Value {
     Number(u64),
     Bytes(u64),
 }
 
-/// What reads the value of a field; it may leave bytes unread.
+/// Reads the value of a field; may leave bytes unread.
 type Each<'a> = dyn FnMut(&mut Reader, u64, Value) -> io::Result<()> + 'a;
 
 struct Reader {
@@ -216,7 +216,7 @@ impl Reader {
         require(self.at == end)
     }
 
-    /// The messages in a field of a message.
+    /// The messages in a field of a message, recursively.
     fn within(
         &mut self,
         end: u64,

@@ -1,4 +1,4 @@
-//! A network in ONNX Runtime: what its graph says of inputs and outputs, and one run of it.
+//! A network in ONNX Runtime: inspection of its inputs and outputs, and its runs.
 
 use super::conventions::{Conventions, Fit, Output};
 use super::runtime::Runtime;
@@ -9,27 +9,27 @@ use ort::session::builder::SessionBuilder;
 use ort::value::{DynValue, Outlet, Tensor, TensorElementType, ValueType};
 use std::path::Path;
 
-/// What runs the network.
+/// The execution device of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Device {
     /// The processor.
     #[default]
     Cpu,
-    /// A GPU of NVIDIA.
+    /// An NVIDIA GPU.
     Cuda,
-    /// A GPU of NVIDIA by TensorRT. Never tried by Backdrop's developers.
+    /// An NVIDIA GPU with TensorRT. Never tried by Backdrop's developers.
     Tensorrt,
-    /// Apple's. Never tried by Backdrop's developers.
+    /// Core ML on Apple devices. Never tried by Backdrop's developers.
     Coreml,
-    /// A GPU under Windows. Never tried by Backdrop's developers.
+    /// DirectML under Windows. Never tried by Backdrop's developers.
     Directml,
-    /// Intel's. Never tried by Backdrop's developers.
+    /// OpenVINO on Intel devices. Never tried by Backdrop's developers.
     Openvino,
 }
 
 impl Device {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,15 +46,15 @@ impl Device {
 /// Why a file cannot be used as a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// ONNX Runtime refuses it, on this device.
+    /// ONNX Runtime refuses the file on this device.
     #[error("ONNX Runtime refuses the file on {device}: {reason}", device = .device.name())]
     Refused {
         /// The device.
         device: Device,
-        /// In ONNX Runtime's words.
+        /// ONNX Runtime's message.
         reason: String,
     },
-    /// Its inputs or outputs do not fit a network that makes a mask of a picture.
+    /// Inputs or outputs do not fit a network from picture to mask.
     #[error("{0}")]
     Shape(String),
 }
@@ -66,14 +66,13 @@ pub(super) struct Graph {
     /// Whether the input has half precision.
     is_half: bool,
     output: usize,
-    /// Whether it takes several pictures in a run.
+    /// Whether one run takes several pictures.
     pub(super) takes_batches: bool,
-    /// Height and width that the graph fixes.
+    /// Height and width, if the graph fixes them.
     pub(super) fixed: Option<[usize; 2]>,
 }
 
 impl Graph {
-    /// Loads the file.
     pub(super) fn open(
         runtime: &Runtime,
         file: &Path,
@@ -102,7 +101,7 @@ impl Graph {
         Ok(Self { input: input.to_owned(), is_half, output, takes_batches, fixed, session })
     }
 
-    /// The values for `pictures`, each 3 planes of `height` rows of `width`; with their own height and width.
+    /// Runs the network on `pictures`, each 3 planes of `height` rows of `width`. Returns the output, height and width.
     pub(super) fn run(
         &mut self,
         planes: Vec<f32>,
@@ -137,8 +136,8 @@ impl Graph {
     }
 }
 
-/// A builder of sessions whose threads do not spin while they wait. The memory of a run is kept for the next one where all of them take
-/// as much, which saves IS-Net a fifth of its time; where inputs have several sizes, it would only grow.
+/// A builder of sessions whose waiting threads do not spin. If all runs have one input size, the memory of a run is
+/// kept, which saves IS-Net a fifth of its time; with several sizes the kept memory would only grow.
 fn builder(runtime: &Runtime, device: Device, threads: usize, fit: Fit) -> ort::Result<SessionBuilder> {
     let is_kept = fit != Fit::ShorterSide;
     let provider = match device {
@@ -149,7 +148,7 @@ fn builder(runtime: &Runtime, device: Device, threads: usize, fit: Fit) -> ort::
         Device::Directml => Some(ep::DirectML::default().build()),
         Device::Openvino => Some(ep::OpenVINO::default().build()),
     };
-    // One that cannot start is an error: never the processor in its place.
+    // A provider that cannot start is an error, instead of a run on the CPU.
     let providers = provider.into_iter().map(ep::ExecutionProviderDispatch::error_on_failure);
     let providers: Vec<_> = providers.chain([ep::CPU::default().with_arena_allocator(is_kept).build()]).collect();
     let builder = Session::builder(&runtime.environment)?;
@@ -160,7 +159,7 @@ fn builder(runtime: &Runtime, device: Device, threads: usize, fit: Fit) -> ort::
         .with_execution_providers(providers)?)
 }
 
-/// The name and shape of the picture's input, and whether it has half precision.
+/// Name, shape, and half precision of the picture's input.
 fn picture_input<'a>(inputs: &'a [Outlet], name: Option<&str>) -> Result<(&'a str, Vec<i64>, bool), GraphError> {
     let wrong = |what: &str| GraphError::Shape(format!("{what}; the graph has {}", described(inputs)));
     let input = match (name, inputs) {
@@ -192,7 +191,7 @@ fn text(error: impl std::fmt::Display) -> String {
     first_line(&error.to_string())
 }
 
-/// ONNX Runtime's messages have a stack trace behind the first line.
+/// Drops the stack trace after the first line of ONNX Runtime's messages.
 fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().trim().to_owned()
 }

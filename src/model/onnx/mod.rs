@@ -1,4 +1,4 @@
-//! Networks that others have published, as ONNX files, run by ONNX Runtime (crate `ort`; its library is loaded at run time).
+//! Published networks as ONNX files, run by ONNX Runtime (crate `ort`; the library is loaded at run time).
 
 mod conventions;
 mod file;
@@ -16,7 +16,7 @@ use fast_image_resize::Resizer;
 use segmenter::OnnxSegmenter;
 use std::path::Path;
 
-/// Loads `file`. `model` is its name with its version, for `x-service-model`; a run uses `threads`.
+/// Loads `file`. `model`: its name and version, for `x-service-model`. A run uses `threads`.
 ///
 /// # Errors
 /// [`GraphError`].
@@ -29,7 +29,7 @@ pub fn open(
     threads: usize,
 ) -> Result<Box<dyn Segmenter>, GraphError> {
     let graph = graph::Graph::open(runtime, file, &conventions, device, threads)?;
-    // A picture uses all cores, and several at once would take its memory several times.
+    // A picture uses all cores, and several pictures would take several times the memory.
     let takes_batches = graph.takes_batches && device != Device::Cpu;
     let device = format!("{} (ONNX Runtime, {threads} threads)", device.name());
     Ok(Box::new(OnnxSegmenter { graph, conventions, model, device, takes_batches, resizer: Resizer::new() }))

@@ -1,4 +1,4 @@
-//! Finds and loads the ONNX Runtime library, once in the life of the process.
+//! Finds and loads the ONNX Runtime library, once in a process.
 
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProvider};
@@ -7,24 +7,24 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The variable with the path of the library, as every program that uses `ort` has it.
+/// Environment variable with the path of the library, as in all programs that use `ort`.
 const VARIABLE: &str = "ORT_DYLIB_PATH";
 
-/// Why there is no ONNX Runtime.
+/// Why ONNX Runtime is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeError {
-    /// The library is nowhere.
+    /// The library was not found.
     #[error(
         "ONNX Runtime was not found: install it (`pip install onnxruntime`, or an archive of github.com/microsoft/onnxruntime) and set \
          `models.onnxruntime` or {VARIABLE} to the file {}", LIBRARY.0
     )]
     Missing,
-    /// It cannot be loaded: it is too old, of another architecture, or no ONNX Runtime.
+    /// The library is too old, of another architecture, or not ONNX Runtime.
     #[error("ONNX Runtime cannot be used: {0}")]
     Unusable(String),
 }
 
-/// Names of the library's file on this system.
+/// File names of the library on this system.
 const LIBRARY: (&str, &[&str]) = if cfg!(windows) {
     ("onnxruntime.dll", &["onnxruntime.dll"])
 } else if cfg!(target_os = "macos") {
@@ -46,7 +46,7 @@ pub struct Runtime {
     pub(super) environment: Environment,
 }
 
-/// The only one of the process: a library cannot be exchanged for another one.
+/// The library of the process, which cannot be exchanged.
 static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
 
 impl fmt::Debug for Runtime {
@@ -56,7 +56,7 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// The loaded library; else the library at `configured`, at `ORT_DYLIB_PATH`, or the first that is found on the system.
+    /// The loaded library; else the library at `configured`, at `ORT_DYLIB_PATH`, or the first one found on the system.
     ///
     /// # Errors
     /// [`RuntimeError`]. A later call tries again.
@@ -79,14 +79,14 @@ impl Runtime {
                     return Ok(loaded.insert(runtime).clone());
                 }
                 Err(error) if named.is_some() || path.is_absolute() => refused = unusable(&error),
-                // The system's loader does not know it.
+                // The system's loader does not find this name.
                 Err(_) => {}
             }
         }
         Err(refused)
     }
 
-    /// Names of the execution providers that the library has, for [`super::Device`].
+    /// Names of the library's execution providers, for [`super::Device`].
     #[must_use]
     pub fn providers(&self) -> Vec<&'static str> {
         let has = |name, available: ort::Result<bool>| available.unwrap_or(false).then_some(name);
@@ -102,10 +102,10 @@ impl Runtime {
     }
 }
 
-/// The version that a loaded library states, which `ort` compares and does not report.
+/// The version that a loaded library states, which `ort` compares but does not report.
 fn version_of(path: &Path) -> Result<String, libloading::Error> {
-    // SAFETY: `ort` has loaded this library and called both functions, which have had these types in every version; the text is a
-    // constant of the library, which stays loaded.
+    // SAFETY: `ort` has loaded this library and called both functions, whose types are equal in every version; the text
+    // is a constant of the library, which stays loaded.
     let version = unsafe {
         let library = libloading::Library::new(path)?;
         let base = library.get::<unsafe extern "C" fn() -> *const ort::sys::OrtApiBase>(b"OrtGetApiBase")?;
@@ -114,16 +114,17 @@ fn version_of(path: &Path) -> Result<String, libloading::Error> {
     Ok(version.to_string_lossy().into_owned())
 }
 
-/// Candidates: the library of the Python environment that this program was installed in, what the system's loader finds by name, and
-/// files in folders that it may not search.
+/// Candidates: the library of the Python environment in which this program is installed, names for the system's loader,
+/// and files in folders that the loader may not search.
 fn found() -> Vec<PathBuf> {
     let names = LIBRARY.1;
     let files = FOLDERS.iter().flat_map(|folder| names.iter().map(move |name| Path::new(folder).join(name)));
     of_python().into_iter().chain(names.iter().map(PathBuf::from)).chain(files.filter(|file| file.exists())).collect()
 }
 
-/// The library in the package `onnxruntime` beside a wheel's command: `bin/backdrop` and
-/// `lib/python3.N/site-packages/onnxruntime/capi/libonnxruntime.so.1.N.N`, under Windows `Scripts` and `Lib/site-packages`.
+/// The library in the package `onnxruntime`, relative to a wheel's command: `bin/backdrop` and
+/// `lib/python3.N/site-packages/onnxruntime/capi/libonnxruntime.so.1.N.N`, under Windows `Scripts` and
+/// `Lib/site-packages`.
 fn of_python() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let environment = program.parent()?.parent()?;

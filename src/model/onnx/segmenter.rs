@@ -1,4 +1,4 @@
-//! Segmentation by an added network: resamples each picture as the conventions say, runs the network, and reads its mask.
+//! Segmentation by an added network: resamples each picture by the conventions, runs the network, and reads its mask.
 
 use super::conventions::{Activation, Conventions, Fit, Order, Range, ResultKind};
 use super::graph::Graph;
@@ -7,7 +7,7 @@ use crate::model::{SegmentError, Segmenter};
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{PixelType, ResizeAlg, ResizeOptions, Resizer};
 
-/// Values may be outside 0..=1 by this much: half precision rounds them.
+/// Tolerance of values outside 0..=1, for the rounding of half precision.
 const ROUNDING: f32 = 0.01;
 
 /// A network on ONNX Runtime.
@@ -16,12 +16,12 @@ pub(super) struct OnnxSegmenter {
     pub(super) conventions: Conventions,
     pub(super) model: String,
     pub(super) device: String,
-    /// Whether several pictures are one run.
+    /// Whether one run takes several pictures.
     pub(super) takes_batches: bool,
     pub(super) resizer: Resizer,
 }
 
-/// Where a picture is in the network's input: size of the picture there, size of the input, position.
+/// Position of a picture in the network's input: its size there, the input's size, its corner.
 #[derive(Clone, Copy)]
 struct Placed {
     picture: Size,
@@ -31,7 +31,7 @@ struct Placed {
 }
 
 impl Placed {
-    /// `fixed` is the size that the graph says.
+    /// `fixed`: the size that the graph fixes.
     fn of(size: Size, conventions: &Conventions, fixed: Option<Size>) -> Self {
         let square = fixed.unwrap_or(Size::new(conventions.size, conventions.size));
         let scaled = |by: f64, side: u32| ((f64::from(side) * by).round() as u32).max(1);
@@ -58,7 +58,7 @@ impl Placed {
 }
 
 impl OnnxSegmenter {
-    /// The masks of pictures whose input has one size.
+    /// Segments pictures with one input size in one run.
     fn segment_run(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, String> {
         let placed: Vec<_> = frames.iter().map(|frame| self.placed(frame)).collect();
         let input = [placed[0].input.height as usize, placed[0].input.width as usize];
@@ -77,7 +77,7 @@ impl OnnxSegmenter {
         Placed::of(frame.size(), &self.conventions, fixed)
     }
 
-    /// Makes probabilities, or coverage, of what the network returned.
+    /// Converts the network's values to probabilities or coverage.
     fn probabilities(&self, values: &mut [f32]) -> Result<(), String> {
         if self.conventions.activation == Activation::Sigmoid {
             values.iter_mut().for_each(|value| *value = 1.0 / (1.0 + (-*value).exp()));
@@ -87,7 +87,7 @@ impl OnnxSegmenter {
         }
         let (low, high) = values.iter().fold((f32::MAX, f32::MIN), |(low, high), &v| (low.min(v), high.max(v)));
         let is_mask = low >= -ROUNDING && high <= 1.0 + ROUNDING;
-        // withoutbg's and MODNet's mattes overshoot, and are clipped by their authors.
+        // The mattes of withoutbg and MODNet overshoot; their authors clip them too.
         if !is_mask && self.conventions.result == ResultKind::Mask {
             return Err(format!(
                 "the network returned values from {low} to {high}, which are no probabilities: its `activation` may be `sigmoid`"
@@ -97,7 +97,7 @@ impl OnnxSegmenter {
         Ok(())
     }
 
-    /// The part of the network's plane that the picture is in.
+    /// The picture's part of the network's output plane.
     fn mask(&self, values: &[f32], [height, width]: [usize; 2], placed: &Placed) -> Result<RawMask, String> {
         let Placed { picture, input, left, top } = *placed;
         let cell = |at: u32, of: u32, cells: usize| (at as usize * cells).div_ceil(of as usize);
@@ -110,7 +110,7 @@ impl OnnxSegmenter {
         Ok(if self.conventions.result == ResultKind::Matte { mask.as_matte() } else { mask })
     }
 
-    /// Appends the picture as the network's input: three planes.
+    /// Appends the picture's three planes to the network's input.
     fn append_planes(&mut self, frame: &Frame, placed: &Placed, to: &mut Vec<f32>) -> Result<(), String> {
         let Size { width, height } = frame.size();
         let from = ImageRef::new(width, height, frame.pixels(), PixelType::U8x4).map_err(|error| error.to_string())?;
@@ -138,7 +138,7 @@ impl OnnxSegmenter {
             let (mean, deviation) = (mean[channel], deviation[channel]);
             let sample = if *order == Order::Rgb { channel } else { 2 - channel };
             let level = |value: u8| (f32::from(value) / range - mean) / deviation;
-            // Black beside the picture.
+            // Black around the picture.
             plane.fill(level(0));
             let lines = plane.chunks_exact_mut(columns).skip(placed.top as usize);
             for (line, pixels) in lines.zip(pixels.chunks_exact(placed.picture.width as usize)) {

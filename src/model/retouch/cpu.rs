@@ -12,9 +12,7 @@ use crate::model::upscale::{self, CpuUpscaler};
 use crate::model::weights::{BuiltIn, Weights, WeightsError};
 use crate::model::{Enlargement, Factor, SegmentError};
 
-/// The embedded auxiliary networks on the CPU kernels; each is unpacked on first use.
-///
-/// Results depend neither on the number of threads nor on concurrent work.
+/// The embedded auxiliary networks on the CPU, each unpacked on first use. Results do not depend on concurrent work.
 #[derive(Debug)]
 pub struct CpuRetoucher {
     isa: Isa,
@@ -24,14 +22,14 @@ pub struct CpuRetoucher {
 }
 
 impl Default for CpuRetoucher {
-    /// For the fastest instruction set of this machine.
+    /// Uses the fastest instruction set of this machine.
     fn default() -> Self {
         Self::new(Isa::detect())
     }
 }
 
 impl CpuRetoucher {
-    /// For `isa`, which this machine must have when a network is first used.
+    /// Uses `isa`, which this machine must have when a network is first used.
     #[must_use]
     pub const fn new(isa: Isa) -> Self {
         let upscale = [OnceLock::new(), OnceLock::new()];

@@ -5,13 +5,12 @@ use crate::model::SegmentError;
 /// Side of an aligned face, in pixels.
 pub const FACE_SIDE: usize = 256;
 
-/// An aligned face, or a residual to add to one: `FACE_SIDE` rows of `FACE_SIDE` pixels of red, green and blue. A face is
-/// encoded sRGB in 0..=1.
+/// An aligned face (encoded sRGB in 0..=1) or a residual to add: `FACE_SIDE` rows of `FACE_SIDE` RGB pixels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaceCrop(pub Vec<[f32; 3]>);
 
 impl FaceCrop {
-    /// An error unless it has the pixels of an aligned face.
+    /// An error unless the number of pixels is an aligned face's.
     pub(super) fn check(&self) -> Result<(), SegmentError> {
         if self.0.len() == FACE_SIDE * FACE_SIDE {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The auxiliary networks on a GPU: convolutions run there, pre- and postprocessing on the CPU.
+//! The auxiliary networks on a GPU: convolutions there, pre- and postprocessing on the CPU.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -22,23 +22,20 @@ use crate::model::weights::architecture::upscale::{RECEPTIVE_RADIUS, tail_channe
 use crate::model::weights::{BuiltIn, Weights};
 use crate::model::{Enlargement, Factor, SegmentError};
 
-/// Largest difference to the CPU that counts as rounding: of residuals of pixels, and of the values of a cell, which are some
-/// ten times as large.
+/// Largest difference to the CPU that counts as rounding: of pixels, and of cells, which are about ten times as large.
 const PIXEL_TOLERANCE: f32 = 2e-3;
 const CELL_TOLERANCE: f32 = 2e-2;
 
-/// Side of the tiles in which pictures are upscaled.
 const TILE: usize = 256;
-/// Tiles of a picture on the device at once: one is uploaded, and one downloaded, while another is computed.
+/// Tiles of a picture in flight: one is uploaded and one downloaded while another is computed.
 const IN_FLIGHT: usize = 3;
 
-/// The embedded auxiliary networks on one adapter; each is loaded, and compared with the CPU, on first use. One that fails its
-/// self-test fails every call with [`SegmentError::Unusable`].
+/// The embedded auxiliary networks on one adapter. Each is loaded, and compared with the CPU, on first use. After a
+/// failed self-test every call of the network fails with [`SegmentError::Unusable`].
 pub struct GpuRetoucher {
     adapter: Adapter,
-    /// Time that loading and testing a network may take, with the compilation of all shaders.
+    /// Time limit of loading and testing a network, which compile all shaders.
     load_limit: Duration,
-    /// The reference of the self-tests.
     cpu: Arc<CpuRetoucher>,
     face: OnceLock<Result<GpuFaceDetector, String>>,
     restore: OnceLock<Result<GpuRestorer, String>>,
@@ -46,7 +43,7 @@ pub struct GpuRetoucher {
 }
 
 impl GpuRetoucher {
-    /// Uses `adapter`, from the first call on. Loading and testing a network may take `load_limit`.
+    /// Uses `adapter` from the first call on. `load_limit`: time limit of loading and testing a network.
     #[must_use]
     pub fn new(adapter: &Adapter, load_limit: Duration) -> Self {
         Self {
@@ -59,7 +56,7 @@ impl GpuRetoucher {
         }
     }
 
-    /// A network that passed its self-test, loaded and tested in bounded time.
+    /// A network that passed its self-test, loaded and tested within the time limit.
     fn tested<'a, N: Send + 'static>(
         &self,
         slot: &'a OnceLock<Result<N, String>>,
@@ -73,8 +70,8 @@ impl GpuRetoucher {
                 let net = build(&Weights::built_in(which), adapter.session()?);
                 test(&cpu, &net).map(|()| net)
             };
-            // On the watchdog's thread parallel parts run in rayon's global pool. A worker of the caller's pool that waits for them
-            // would begin other jobs of the pool, and one of these may enter this lock, which then waits for itself.
+            // On the watchdog's thread, parallel parts run in rayon's global pool. In the caller's pool, a worker that
+            // waits for them could begin another job of the pool that enters this lock: a deadlock.
             let loaded = Watchdog::new(self.load_limit).call(load);
             loaded
                 .unwrap_or_else(|error| Err(error.to_string()))
@@ -123,11 +120,10 @@ impl fmt::Debug for GpuRetoucher {
     }
 }
 
-/// Bytes a pixel of a network's input that it takes on the device: three planes of its widest layer (48 channels), its input and its
-/// output.
+/// Device memory in bytes a pixel of a network's input: three planes of 48 channels, input and output.
 const PIXEL_BYTES: u64 = 1024;
 
-/// A network on its device. Runs of several pictures, tiles and faces are in flight together, as far as the device's memory goes.
+/// A network on its device. Several runs are in flight together, as far as the device's memory allows.
 struct OnDevice<N> {
     net: Arc<N>,
     session: DeviceSession,
@@ -156,7 +152,7 @@ impl<N: Send + Sync + 'static> OnDevice<N> {
         let run = move || {
             let input = Tensor::<4>::from_data(TensorData::new(input, [1, pixels / width, width, 3]), &device);
             let outputs: Result<Vec<_>, _> = forward(&net, input).into_iter().map(downloaded).collect();
-            // Late calls keep their memory.
+            // The memory stays reserved until the call ends, also after its timeout.
             drop(room);
             outputs
         };
@@ -170,8 +166,8 @@ impl<N: Send + Sync + 'static> OnDevice<N> {
     }
 }
 
-/// The values of a tensor. A kernel that panicked on the device's thread leaves zeros, which read back as success; a layer of
-/// these networks, each of which adds a bias, never gives zeros alone.
+/// The values of a tensor. A kernel that panicked on the device's thread leaves zeros, which read back as success;
+/// layers with a bias, as in these networks, never give zeros alone.
 fn downloaded(tensor: Tensor<4>) -> Result<Vec<f32>, SegmentError> {
     let data = download(tensor).map_err(SegmentError::Device)?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
@@ -269,7 +265,6 @@ impl Upscaler for GpuUpscaler {
     }
 }
 
-/// Compares the cells of two detectors on a synthetic picture.
 fn same_cells(expected: &dyn FaceDetector, found: &dyn FaceDetector) -> Result<(), String> {
     let extent = [96, 64];
     let fill = |input: &mut [f32], pad: usize| {
@@ -285,7 +280,6 @@ fn same_cells(expected: &dyn FaceDetector, found: &dyn FaceDetector) -> Result<(
     levels.try_for_each(|(one, other)| compare(one.as_flattened(), other.as_flattened(), CELL_TOLERANCE))
 }
 
-/// Compares the residuals of two restorers for a synthetic face.
 fn same_restoration(expected: &CpuRestorer, found: &GpuRestorer) -> Result<(), String> {
     let pixel = |at: usize| [0, 1, 2].map(|channel| wave(at % FACE_SIDE, at / FACE_SIDE, channel));
     let face: Vec<[f32; 3]> = (0..FACE_SIDE * FACE_SIDE).map(pixel).collect();
@@ -293,7 +287,6 @@ fn same_restoration(expected: &CpuRestorer, found: &GpuRestorer) -> Result<(), S
     compare(expected.run(&face).as_flattened(), found.as_flattened(), PIXEL_TOLERANCE)
 }
 
-/// Compares the residuals of two upscalers for a synthetic picture.
 fn same_residual(expected: &dyn Upscaler, found: &dyn Upscaler) -> Result<(), String> {
     let tile = Tile { left: 0, top: 2, width: 40, height: 30 };
     let rows = |upscaler: &dyn Upscaler| {
@@ -327,7 +320,7 @@ mod tests {
     use crate::image::{Buffer, DeviceLimits, Size};
     use burn::tensor::Device;
 
-    /// The host through burn: the same modules, the same way in and out, no adapter.
+    /// The host through burn: all modules and transfers, without an adapter.
     fn host() -> DeviceSession {
         let limits = DeviceLimits { memory: 1 << 30, largest_buffer: 1 << 30, call: Duration::from_secs(600) };
         DeviceSession::new(Device::flex(), limits, |_, _| {})
@@ -367,7 +360,7 @@ mod tests {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool");
         let slot = OnceLock::new();
         let read = pool.scope(|scope| {
-            // The only worker has this job in its queue while it loads, and would enter the lock a second time.
+            // The only worker has this job in its queue while it loads; it would enter the lock a second time.
             scope.spawn(|_| assert_eq!(slot.get_or_init(|| 0), &3));
             let load = || {
                 assert!(rayon::yield_now().is_none(), "the thread belongs to a pool");
@@ -393,7 +386,7 @@ mod tests {
         assert_eq!(found.size(), expected.size());
         for (one, other) in found.pixels().as_chunks::<4>().0.iter().zip(expected.pixels().as_chunks::<4>().0) {
             let alpha = u16::from(one[3]);
-            // Weighted by alpha: faint colours may be rounded differently.
+            // Weighted by alpha: faint colours are rounded coarsely.
             let alike = |channel: usize| u16::from(one[channel].abs_diff(other[channel])) * alpha <= 2 * 255;
             assert!(one[3].abs_diff(other[3]) <= 1 && (0..3).all(alike), "{one:?}, not {other:?}");
         }

@@ -1,4 +1,4 @@
-//! The retoucher: the networks for face detection, face restoration and upscaling behind one interface, on the CPU or a GPU.
+//! The auxiliary networks (face detection, face restoration, upscaling) behind one interface, on the CPU or a GPU.
 
 mod cpu;
 mod face_crop;

@@ -8,29 +8,28 @@ use crate::model::{Enlargement, FaceSearch, Factor, SegmentError};
 /// Detects faces, restores them, and upscales pictures. Shared by any number of threads; parallel work runs on the calling
 /// thread's rayon pool.
 pub trait Retoucher: Send + Sync + std::fmt::Debug {
-    /// The faces in `frame` that `search` is for, at most [`FaceSearch::MAX_FACES`], the largest first. Transparent pixels count
-    /// as grey.
+    /// The faces of `frame` by `search`, at most [`FaceSearch::MAX_FACES`], largest first. Transparent pixels are grey.
     ///
     /// # Errors
     /// [`SegmentError`] when the device fails.
     fn faces(&self, frame: &Frame, search: FaceSearch) -> Result<Vec<Face>, SegmentError>;
 
-    /// The residual that, added to an aligned face, makes it sharp and clean. Close to zero where it is already.
+    /// The residual that sharpens and cleans an aligned face. Close to zero for a sharp, clean face.
     ///
     /// # Errors
     /// [`SegmentError`] when the device fails.
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError>;
 
-    /// Computes the next band of an enlargement that is not complete. Alpha is upscaled as well; colours under alpha 0 are zero.
+    /// Computes the next band of an incomplete enlargement. Alpha is upscaled too; colours under alpha 0 are zero.
     ///
     /// # Errors
     /// [`SegmentError`] when the device fails; the band is then missing.
     fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError>;
 
-    /// `frame`, upscaled, all bands of it.
+    /// `frame` upscaled, in all its bands.
     ///
     /// # Errors
-    /// [`SegmentError`] when the device fails, and those of [`Enlargement::new`].
+    /// [`SegmentError`] when the device fails, and the errors of [`Enlargement::new`].
     fn enlarged(&self, frame: Frame, by: Factor) -> Result<Frame, SegmentError> {
         let mut picture = Enlargement::new(frame, by)?;
         while !picture.is_complete() {

@@ -1,4 +1,4 @@
-//! Segmentation on the CPU: resamples each picture and runs the network on it, pictures of a batch in parallel.
+//! Segmentation on the CPU: resamples each picture and runs the network, with the pictures of a batch in parallel.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ pub struct CpuSegmenter {
     classifier: Option<EdgeClassifier>,
     model: String,
     isa: Isa,
-    /// Arenas of no current picture. At most as many as pictures were processed at the same time; one while the daemon is idle.
+    /// Unused working memory: at most one per picture that was processed simultaneously, one while the daemon is idle.
     arenas: Mutex<Vec<Arena>>,
 }
 
@@ -28,10 +28,10 @@ impl CpuSegmenter {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When they are another network's.
+    /// When they are for another network.
     ///
     /// # Panics
-    /// When this machine does not have `isa`.
+    /// When this machine lacks `isa`.
     pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let model = Precision::of_isa(isa).of(&weights.model());
         let (network, classifier) = (FgNet::new(weights, isa)?, EdgeClassifier::of(weights));
@@ -66,9 +66,9 @@ impl Segmenter for CpuSegmenter {
         if frames.iter().any(|frame| frame.size().area() == 0) {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
-        // Pictures in parallel, and rows inside each: a batch keeps many cores busy in the small middle of the
-        // network, and a single picture still uses them all.
-        // Inside one task of the pool: called from outside, a single picture would wake and wait for it in every layer.
+        // Parallel over pictures, and over rows inside each: a batch keeps many cores busy in the small middle of the
+        // network, and a single picture uses them all. Inside one task of the pool, because a picture from outside
+        // would wake the pool and wait for it in every layer.
         rayon::scope(|_| frames.par_iter().map(|frame| self.segment_one(frame)).collect())
     }
 
@@ -82,7 +82,6 @@ mod tests {
     use super::*;
     use crate::image::Buffer;
 
-    /// A bright disc on a dark gradient.
     fn picture() -> Frame {
         const SIDE: u32 = 500;
         let pixels = (0..SIDE * SIDE).flat_map(|at| {

@@ -1,17 +1,16 @@
-//! Classifies the subject's outline: the probability of each kind, from the segmentation network's deepest features.
+//! Classifies the subject's outline: the probability of each kind from the segmentation network's deepest features.
 //!
-//! Features that a network has learned for one task often separate the classes of another one linearly (Alain and Bengio,
-//! "Understanding intermediate layers using linear classifier probes", 2016): one layer over the features' means, fitted by
+//! Features learned for one task often separate the classes of another linearly (Alain and Bengio, "Understanding
+//! intermediate layers using linear classifier probes", 2016): one layer over the features' means, fitted by
 //! multinomial logistic regression (`weights/train/edge_kinds.py`).
 
 use crate::image::EdgeKinds;
 use crate::model::weights::architecture::edge::{FEATURES, LAYER};
 use crate::model::weights::{BuiltIn, Weights};
 
-/// SHA-256 of the segmentation weights to whose features it was fitted.
+/// SHA-256 of the segmentation weights to whose features the classifier is fitted.
 const FITTED_TO: &str = "054307f814bf85f5dad20279b374016023cb8adc1d5e731872ee8ef88c0af310";
 
-/// The linear layer.
 #[derive(Clone, Debug)]
 pub(super) struct EdgeClassifier {
     /// One row of weights for each kind.
@@ -20,7 +19,7 @@ pub(super) struct EdgeClassifier {
 }
 
 impl EdgeClassifier {
-    /// The classifier that was fitted to the features of `network`: there is one for the embedded network alone.
+    /// The classifier for the features of `network`; `None` for a network other than the embedded one.
     ///
     /// # Panics
     /// Never: a test loads the embedded weights.
@@ -36,7 +35,7 @@ impl EdgeClassifier {
         Some(Self { weights: values("weight"), bias: values("bias") })
     }
 
-    /// The kinds of the outline in a picture with these means of features, one for each channel.
+    /// The kinds of the outline in a picture with these means, one for each channel.
     pub(super) fn kinds(&self, means: &[f32]) -> EdgeKinds {
         let mut logits = [0.0; EdgeKinds::COUNT];
         for ((logit, row), bias) in logits.iter_mut().zip(self.weights.chunks_exact(FEATURES)).zip(&self.bias) {
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_network_is_the_one_that_the_classifier_was_fitted_to() {
+    fn the_classifier_is_fitted_to_the_embedded_network() {
         assert_eq!(Weights::embedded().sha256(), FITTED_TO, "fit it again: step 6 of weights/train/README.md");
         assert!(EdgeClassifier::of(&Weights::embedded()).is_some());
     }

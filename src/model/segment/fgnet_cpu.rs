@@ -1,9 +1,8 @@
-//! The segmentation network "fgnet" on the CPU kernels: one picture's floats in, one mask out, and the means of its deepest
-//! features.
+//! The segmentation network "fgnet" on the CPU kernels: from floats to a mask and the means of the deepest features.
 //!
-//! An encoder of inverted residuals down to 1/32 of the side, context by a global mean, dilated convolutions and attention, then
-//! a light pyramid back up: at each scale the coarser features, doubled, are added to the encoder's, and refined. The
-//! last two doublings are pixel shuffles, so no wide activation is ever computed at full resolution.
+//! An encoder of inverted residuals down to 1/32 of the side; context by a global mean, dilated convolutions and
+//! attention; then a light pyramid up: at each scale the coarser features, doubled, are added to the encoder's, and
+//! refined. The last two doublings are pixel shuffles, so no wide activation is computed at full resolution.
 
 use backdrop_kernels::conv::{
     Activation, Attention, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape,
@@ -15,7 +14,7 @@ use crate::model::weights::architecture::edge::FEATURES;
 use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, HEADS, STEM, TAPS};
 use crate::model::weights::{Weights, WeightsError};
 
-/// The network, packed for one instruction set. Shared by all threads; activations are in an [`Arena`].
+/// The network, packed for one instruction set. Shared by all threads; each [`Arena`] holds one picture's activations.
 #[derive(Debug)]
 pub(super) struct FgNet {
     side: usize,
@@ -39,16 +38,14 @@ pub(super) struct FgNet {
     head: Head,
 }
 
-/// All activations of one picture: allocated once, then reused.
+/// All activations of one picture; reused.
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// The network's input: side × side × 3, with one pixel of padding.
+    /// The network's input: side × side × 3, padded by one pixel.
     input: Plane,
-    /// The expanded plane of the current block, where it is small enough to be stored.
+    /// The expanded plane of the current block, if it is small enough to be stored.
     expanded: Plane,
-    /// The encoder blocks' results.
     encoder: Vec<Plane>,
-    /// The mean of each of the deepest features.
     features: Plane,
     mean: Plane,
     global: Plane,
@@ -69,7 +66,7 @@ pub(super) struct Arena {
     refined1: Plane,
 }
 
-/// Reads the convolutions of this network, whose names end in `.conv` as in training.
+/// Reads the convolutions, whose names end in `.conv` as in training.
 struct Convolutions<'a>(Packer<'a>);
 
 impl<'a> Convolutions<'a> {
@@ -91,25 +88,25 @@ impl<'a> Convolutions<'a> {
     }
 }
 
-/// An inverted residual; the first has the stem for its expansion.
+/// An inverted residual; the first one has the stem as its expansion.
 type EncoderBlock = InvertedResidual;
 
 impl FgNet {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When they are another network's.
+    /// When they are for another network.
     ///
     /// # Panics
-    /// When this machine does not have `isa`.
+    /// When this machine lacks `isa`.
     pub(super) fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let side = weights.card().input_side()?;
         let pack = Convolutions(Packer { isa, weights });
         let mut encoder = Vec::new();
         for (index, block) in fgnet::blocks().into_iter().enumerate() {
             let name = |part: &str| format!("enc.blocks.{index}.{part}");
-            // The first block expands nothing, but the stem before it is a convolution to the channels its depthwise
-            // convolution needs: fused in the same way, its 4.7 MB never reach memory.
+            // The first block has no expansion. The stem before it has the channels of its depthwise convolution and is
+            // fused as an expansion, so that the stem's 4.7 MB never reach memory.
             let expand = if block.expands() {
                 pack.dense(&name("expand"), 1, 1, Activation::Relu6)?
             } else {
@@ -156,12 +153,10 @@ impl FgNet {
         })
     }
 
-    /// Side of the square input and of the mask.
     pub(super) const fn side(&self) -> usize {
         self.side
     }
 
-    /// Working memory for one picture.
     pub(super) fn arena(&self) -> Arena {
         let side = self.side;
         let [c1, c2, c3, c4, c5] = DECODER;
@@ -197,10 +192,10 @@ impl FgNet {
         }
     }
 
-    /// Runs the network on the arena's input. `mask` holds side × side values, 0..=1.
+    /// Runs the network on the arena's input. `mask`: side × side values, 0..=1.
     ///
     /// # Panics
-    /// When the arena is another network's or `mask` has another length.
+    /// When the arena is for another network or `mask` has another length.
     pub(super) fn run(&self, arena: &mut Arena, mask: &mut [f32]) {
         for (index, block) in self.encoder.iter().enumerate() {
             let (before, after) = arena.encoder.split_at_mut(index);
@@ -245,13 +240,13 @@ impl Arena {
         self.features.data()
     }
 
-    /// The input with its padding, to be filled: side rows of side + 2 pixels of 3 values.
+    /// The padded input: side rows of side + 2 pixels of 3 values.
     pub(super) fn input_mut(&mut self) -> &mut [f32] {
         self.input.data_mut()
     }
 }
 
-/// Residual units one after the other: `planes[i + 1] = max(planes[i] + unit(planes[i]), 0)`.
+/// Consecutive residual units: `planes[i + 1] = max(planes[i] + unit(planes[i]), 0)`.
 fn refine(units: &[Separable], planes: &mut [Plane]) {
     for (index, unit) in units.iter().enumerate() {
         let (before, after) = planes.split_at_mut(index + 1);

@@ -20,11 +20,10 @@ use crate::model::device::Adapter;
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::edge::FEATURES;
 
-/// Batch sizes whose kernels are compiled at start-up. Others are padded to the next one, so that no shape is new
-/// under load.
+/// Batch sizes that are compiled at start-up. Other batches are padded, so that nothing is compiled under load.
 const BATCH_SIZES: [usize; 4] = [1, 2, 4, 8];
 
-/// Largest difference to the CPU's masks that counts as rounding (parity with PyTorch is 2e-3 as well).
+/// Largest difference to the CPU's masks that counts as rounding, as in the parity with PyTorch.
 const TOLERANCE: f32 = 2e-3;
 
 /// Largest difference to the CPU's probabilities of the kinds of outline that counts as rounding.
@@ -41,11 +40,11 @@ pub struct GpuSegmenter {
 }
 
 impl GpuSegmenter {
-    /// Opens `adapter`, compares the kernels of this network, of matting and of composing, and the network itself, there with the CPU, and
-    /// warms up the batch sizes up to `max_batch`.
+    /// Opens `adapter`, compares the kernels of this network, of matting and of compositing, and the network itself,
+    /// with the CPU, and warms up the batch sizes up to `max_batch`.
     ///
     /// # Errors
-    /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
+    /// [`SegmentError::Unusable`] when the adapter cannot be opened, or its results differ from the CPU's.
     pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
         let session = adapter.session().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
         for kernels in [parity::NETWORKS.as_slice(), &parity::MATTING, &parity::COMPOSING] {
@@ -110,7 +109,7 @@ impl Segmenter for GpuSegmenter {
             return Err(SegmentError::Unusable(format!("{} is lost", self.adapter)));
         }
         for batch in frames.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
-            // Clones, which a call that is late keeps.
+            // Clones, because a call keeps them after its timeout.
             let pictures: Vec<Frame> = batch.iter().map(|&frame| frame.clone()).collect();
             let (net, session, side) = (Arc::clone(&self.net), self.session.clone(), self.side);
             let run = move || {
@@ -141,7 +140,7 @@ impl Drop for GpuSegmenter {
     /// Releases the device's memory, as far as its allocator does.
     fn drop(&mut self) {
         let device = self.session.device().clone();
-        // One that is lost keeps its memory.
+        // On a lost device the memory stays allocated.
         let _: Result<(), CallError> = self.session.call(move || device.memory_cleanup());
     }
 }
@@ -152,20 +151,19 @@ impl fmt::Debug for GpuSegmenter {
     }
 }
 
-/// The network's output for one picture: its mask, and the means of its features.
 struct Output {
     mask: Vec<f32>,
     features: Vec<f32>,
 }
 
-/// The outputs for `inputs` (f32 `[side, side, 3]` each), one for each, in order.
+/// The outputs for `inputs` (f32 `[side, side, 3]` each), in order.
 fn outputs(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<Output>, SegmentError> {
     let count = inputs.len();
     let Some(last) = inputs.last().cloned() else { return Ok(Vec::new()) };
     let size = BATCH_SIZES.into_iter().find(|&size| size >= count).unwrap_or(count);
     inputs.resize(size, last);
     let Prediction { masks, features } = net.forward(Tensor::stack::<4>(inputs, 0));
-    // Joined on the device: one download.
+    // Concatenated on the device, for a single download.
     let rows = Tensor::cat(vec![masks.flatten::<2>(1, 2), features], 1);
     let data = download(rows).map_err(SegmentError::Device)?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
@@ -179,13 +177,12 @@ fn outputs(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec
     Ok(outputs)
 }
 
-/// Whether an output was computed. A kernel that panicked on the device's thread leaves zeros, which read back as success; the
-/// sigmoid of finite numbers is finite and never zero everywhere, and neither are all features of a picture.
+/// Whether an output was computed. A kernel that panicked on the device's thread leaves zeros, which read back as
+/// success; a sigmoid of finite numbers is never zero everywhere, and neither are a picture's features.
 fn is_written(values: &[f32]) -> bool {
     values.iter().any(|&value| value != 0.0) && values.iter().all(|value| value.is_finite())
 }
 
-/// A bright disc on a dark gradient.
 fn test_picture() -> Frame {
     const SIDE: u32 = 500;
     let mut pixels = Vec::with_capacity(4 * (SIDE * SIDE) as usize);

@@ -2,14 +2,14 @@
 
 use backdrop_kernels::conv::Isa;
 
-/// What the network's dense convolutions multiply in. Sums, depthwise convolutions and all that is stored are f32.
+/// Type of the products in the network's dense convolutions. Sums, depthwise convolutions and stored values are f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
-    /// Single precision, the same bits on every processor with fused multiply-add.
+    /// Single precision; equal bits on every processor with fused multiply-add.
     #[default]
     F32,
-    /// Bfloat16 (AVX-512 BF16), on processors that have it.
+    /// Bfloat16 (AVX-512 BF16), on processors that support it.
     Bf16,
 }
 
@@ -19,10 +19,10 @@ pub enum Precision {
 pub struct UnsupportedPrecision;
 
 impl Precision {
-    /// The instruction set that computes in it.
+    /// The instruction set of the precision.
     ///
     /// # Errors
-    /// When this processor has none.
+    /// When this processor lacks it.
     pub fn isa(self) -> Result<Isa, UnsupportedPrecision> {
         match self {
             Self::F32 => Ok(Isa::detect()),
@@ -31,12 +31,11 @@ impl Precision {
         }
     }
 
-    /// The precision of an instruction set.
     pub(super) fn of_isa(isa: Isa) -> Self {
         if isa == Isa::Avx512Bf16 { Self::Bf16 } else { Self::F32 }
     }
 
-    /// The name in `x-service-model` of `weights` (a name or `NAME/VERSION`) computed in it.
+    /// The model reported in `x-service-model` for `weights` (a name or `NAME/VERSION`) in this precision.
     #[must_use]
     pub fn of(self, weights: &str) -> String {
         match (self, weights.rsplit_once('/')) {

@@ -14,7 +14,7 @@ pub enum SegmentError {
 }
 
 impl SegmentError {
-    /// The reason, without the class.
+    /// The reason, without its class.
     #[must_use]
     pub fn into_reason(self) -> String {
         match self {
@@ -33,17 +33,17 @@ impl From<InvalidMask> for SegmentError {
 pub trait Segmenter: Send {
     /// Name and version of the weights, as reported in `x-service-model`.
     fn model(&self) -> &str;
-    /// The device, in words.
+    /// The device, as reported to the operator.
     fn device(&self) -> String;
     /// One mask for each frame, in order. A batch of N gives the same masks as N batches of one.
     ///
     /// # Errors
-    /// [`SegmentError`] when the device fails; the whole batch then failed.
+    /// [`SegmentError`] when the device fails; the whole batch has then failed.
     fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError>;
-    /// Pictures in one run at most; more of them take no less time.
+    /// Maximum pictures in one run; a larger run would not save time.
     fn max_batch(&self) -> usize {
         usize::MAX
     }
-    /// Frees working memory that a batch of one does not use. Called while no request is in flight.
+    /// Frees working memory that a batch of one does not need. Called while no request is in flight.
     fn free_idle_memory(&mut self) {}
 }

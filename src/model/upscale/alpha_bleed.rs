@@ -6,23 +6,22 @@ use super::bicubic;
 use super::picture::{Picture, WEIGHT_RADIUS};
 use crate::model::weights::architecture::upscale::RECEPTIVE_RADIUS;
 
-/// Alpha from which a pixel's colour is its own: below it eight bits barely represent the colour.
+/// Alpha from which a pixel's colour is reliable: below it, eight bits barely represent the colour.
 const OWN_COLOUR: u8 = 16;
 
-/// A pixel without alpha takes the mean colour of the pixels up to this many away. All pixels that a visible pixel's result
-/// depends on are nearer: the network's receptive field, and that of bicubic beyond the last visible pixel.
+/// Radius of the mean colour that pixels without alpha take. It includes all pixels on which a visible pixel's result
+/// depends: the network's receptive field, and bicubic's reach beyond the last visible pixel.
 const MEAN_RADIUS: usize = RECEPTIVE_RADIUS + bicubic::REACH;
 
-/// The colours of a tile and [`RECEPTIVE_RADIUS`] pixels around it, clipped to the picture. A pixel's own colour is weighted
-/// by its alpha as a share of [`OWN_COLOUR`], or of the highest alpha around it ([`WEIGHT_RADIUS`]) where that is less: a shadow
-/// beside its subject keeps its colour, and the faint end of an edge takes those around it. The result does not depend on the
-/// tiling, because all sums are of whole numbers.
+/// The colours of a tile and [`RECEPTIVE_RADIUS`] pixels around it, clipped to the picture. The weight of a pixel's own
+/// colour is its alpha divided by [`OWN_COLOUR`], or by the highest alpha around it ([`WEIGHT_RADIUS`]) if that is
+/// lower: a shadow next to its subject keeps its colour, and the faint end of an edge takes surrounding colours. The
+/// result does not depend on the tiling, because all sums are integers.
 pub(super) struct OpaqueColours {
     left: usize,
     top: usize,
     width: usize,
     height: usize,
-    /// In 0..=1.
     colours: Vec<[f32; 3]>,
 }
 
@@ -38,7 +37,7 @@ impl OpaqueColours {
             (tile.top + tile.height + RECEPTIVE_RADIUS).min(rows),
         );
         let (width, height) = (right - left, bottom - top);
-        // The columns under the windows, and the sums over the rows under them.
+        // Range of the windows' columns, and column sums over the windows' rows.
         let (first, end) = (left.saturating_sub(MEAN_RADIUS), (right + MEAN_RADIUS).min(columns));
         let mut sums: Vec<Sums> = vec![[0; 4]; end - first];
         let mut colours = Vec::with_capacity(width * height);
@@ -52,7 +51,6 @@ impl OpaqueColours {
                 change(&mut sums, &picture.row(dropped)[first..end], u32::wrapping_sub);
                 dropped += 1;
             }
-            // Prefix sums over the columns.
             let mut before: Vec<Sums> = Vec::with_capacity(sums.len() + 1);
             let mut total = [0; 4];
             before.push(total);
@@ -79,7 +77,6 @@ impl OpaqueColours {
     }
 }
 
-/// Adds a row to the sums, or subtracts it.
 fn change(sums: &mut [Sums], row: &[[u8; 4]], by: fn(u32, u32) -> u32) {
     for (sum, &[red, green, blue, alpha]) in sums.iter_mut().zip(row) {
         let alpha = u32::from(alpha);
@@ -88,7 +85,7 @@ fn change(sums: &mut [Sums], row: &[[u8; 4]], by: fn(u32, u32) -> u32) {
     }
 }
 
-/// For each of these columns the highest alpha up to [`WEIGHT_RADIUS`] pixels away from row `y`.
+/// The highest alpha up to [`WEIGHT_RADIUS`] pixels away from row `y`, for each of these columns.
 fn highest_alphas(picture: &Picture<'_>, y: usize, columns: std::ops::Range<usize>) -> Vec<u8> {
     let [width, height] = picture.extent;
     let rows = y.saturating_sub(WEIGHT_RADIUS)..(y + WEIGHT_RADIUS + 1).min(height);
@@ -97,7 +94,7 @@ fn highest_alphas(picture: &Picture<'_>, y: usize, columns: std::ops::Range<usiz
     columns.map(|x| highest(x).unwrap_or(0)).collect()
 }
 
-/// A pixel's own colour by its weight, and the mean colour around it for the rest.
+/// Mixes a pixel's own colour, by its weight, with the mean colour around it.
 fn opaque_colour([red, green, blue, alpha]: [u8; 4], highest: u8, [sums @ .., weight]: Sums) -> [f32; 3] {
     let own = [red, green, blue].map(|value| f32::from(value) / 255.0);
     if alpha == highest && alpha > 0 {
@@ -108,7 +105,7 @@ fn opaque_colour([red, green, blue, alpha]: [u8; 4], highest: u8, [sums @ .., we
     }
     let share = (f32::from(alpha) / f32::from(highest.clamp(1, OWN_COLOUR))).min(1.0);
     std::array::from_fn(|channel| {
-        // In double precision, because the sums are beyond the whole numbers of single precision.
+        // In double precision, because the sums exceed the integers of single precision.
         let mean = (f64::from(sums[channel]) / (255.0 * f64::from(weight))) as f32;
         own[channel] * share + mean * (1.0 - share)
     })

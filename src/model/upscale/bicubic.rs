@@ -1,25 +1,25 @@
-//! Bicubic enlargement (Keys, a = -1/2), a row at a time; the network's residual is added to it.
+//! Bicubic enlargement, a row at a time; the network's residual is added to it.
 //!
 //! Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981) with a = -1/2. Output pixel `o` is at
 //! `(o + 1/2) / factor - 1/2`, as in MATLAB's `imresize`; outside the picture the border is repeated.
 
 use crate::model::Factor;
 
-/// Pixels above, below and on either side of a pixel that its enlargement depends on.
+/// Pixels on every side of a pixel on which its enlargement depends.
 pub(super) const REACH: usize = 2;
 
 /// Rows under the filter.
 pub(super) const ROWS: usize = 2 * REACH + 1;
 
-/// One sample of an enlarged axis: the first of its four inputs, counted from the pixel it lies in less [`REACH`], and
-/// their weights.
+/// One sample of an enlarged axis: the first of its four inputs, counted from the pixel that holds it less [`REACH`],
+/// and their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Phase {
     pub(super) first: usize,
     pub(super) weights: [f32; 4],
 }
 
-/// The samples that each pixel of an axis becomes.
+/// The samples that replace each pixel of an axis.
 pub(super) fn phases(factor: Factor) -> Vec<Phase> {
     let factor = f64::from(factor.get());
     let phase = |index: f64| {
@@ -31,7 +31,6 @@ pub(super) fn phases(factor: Factor) -> Vec<Phase> {
     (0..factor as u32).map(|index| phase(f64::from(index))).collect()
 }
 
-/// The kernel.
 fn keys(x: f64) -> f64 {
     const A: f64 = -0.5;
     let x = x.abs();
@@ -44,7 +43,6 @@ fn keys(x: f64) -> f64 {
     }
 }
 
-/// The weighted sum of the four pixels of a phase.
 #[inline]
 pub(super) fn blend(pixels: [[f32; 4]; 4], weights: [f32; 4]) -> [f32; 4] {
     let [a, b, c, d] = pixels;

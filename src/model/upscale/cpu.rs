@@ -8,17 +8,16 @@ use crate::model::weights::architecture::upscale::PAIRS;
 use crate::model::weights::{Weights, WeightsError};
 use crate::model::{Factor, SegmentError};
 
-/// Columns of a tile at most: seven rings of six rows of 32 channels are then 0.8 MB, which a second-level cache holds.
+/// Maximum columns of a tile. Seven rings of six rows of 32 channels are then 0.8 MB, which fits a second-level cache.
 const COLUMNS: usize = 128;
 
-/// Least and most rows of a tile: fewer would cost, because seven rows are computed twice at every seam; more would leave too
-/// few tiles for the threads.
+/// Minimum and maximum rows of a tile. Seven rows are computed twice at every seam, which makes lower tiles expensive;
+/// higher ones leave too few tiles for the threads.
 const ROWS: [usize; 2] = [32, 128];
 
-/// Tiles for each thread, so that the load is balanced.
+/// Tiles for each thread, for a balanced load.
 const SHARE: usize = 6;
 
-/// The network, packed for one instruction set.
 #[derive(Debug)]
 pub(in crate::model) struct CpuUpscaler {
     cascade: Cascade,
@@ -29,10 +28,10 @@ impl CpuUpscaler {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When they are another network's.
+    /// When they are for another network.
     ///
     /// # Panics
-    /// When this machine does not have `isa`.
+    /// When this machine lacks `isa`.
     pub(in crate::model) fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let factor = weights.card().factor()?;
         let pack = Packer { isa, weights };
@@ -55,7 +54,7 @@ impl Upscaler for CpuUpscaler {
     }
 
     fn tile(&self, [width, height]: [usize; 2]) -> [usize; 2] {
-        // Tiles of about the same width, a multiple of the micro-kernels' pixels.
+        // Tiles of nearly equal width, a multiple of the micro-kernels' pixels.
         let stripes = width.div_ceil(COLUMNS);
         let columns = width.div_ceil(stripes).next_multiple_of(4);
         let bands = (SHARE * rayon::current_num_threads()).div_ceil(stripes);
@@ -64,7 +63,7 @@ impl Upscaler for CpuUpscaler {
     }
 
     fn rows(&self, tile: Tile, source: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
-        // The pixels that the tile reads, with a border such that no zero outside is ever read.
+        // The pixels that the tile reads, with a border wide enough that the zero padding is never read.
         let reach = self.cascade.reach();
         let outer = Tile { left: tile.left + reach, top: tile.top + reach, ..tile };
         let extent = [outer.left + tile.width + reach, outer.top + tile.height + reach];

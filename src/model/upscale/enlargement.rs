@@ -1,46 +1,43 @@
-//! A picture that is upscaled a band of rows at a time.
+//! Enlarges a picture in bands of rows.
 
 use std::ops::Range;
 
 use crate::image::{Buffer, Frame, Size};
 use crate::model::{Factor, SegmentError};
 
-/// A picture, and the rows of its enlargement that are computed so far, from the top.
+/// A picture, and the rows of its enlargement computed so far, from the top.
 ///
-/// Each band is a task of its own, so that cancellation takes effect and other requests are not delayed. Bands may be computed on
-/// different devices.
+/// One task per band, so that cancellation takes effect and others are not delayed. Bands may run on different devices.
 #[derive(Debug)]
 pub struct Enlargement {
     frame: Frame,
     factor: Factor,
-    /// The size of the enlarged picture.
     size: Size,
-    /// Its RGBA pixels, zeros where they are not computed; none before the first band.
+    /// RGBA pixels of the enlarged picture, zero where not yet computed; empty before the first band.
     pixels: Vec<u8>,
-    /// Rows of `frame` whose enlargement is computed.
     rows: u32,
-    /// Whether a GPU failed to compute a band.
+    /// Whether a GPU failed on a band.
     has_failed: bool,
 }
 
-/// Rows of a picture, and the pixels that they become.
+/// Rows of a picture, and the pixels of their enlargement.
 #[derive(Debug)]
 pub struct Band<'a> {
     /// The whole picture.
     pub frame: &'a Frame,
-    /// Columns and rows of the result for each of the picture.
+    /// Columns and rows of the result for each of the picture's.
     pub factor: Factor,
     /// The rows of `frame`.
     pub rows: Range<u32>,
-    /// The RGBA pixels of the result, zeros at first: `factor` rows for each of `rows`.
+    /// RGBA pixels of the result, zero at first: `factor` rows for each of `rows`.
     pub pixels: &'a mut [u8],
 }
 
 impl Enlargement {
-    /// Of `frame`, `factor` times as wide and as high.
+    /// The enlargement of `frame` to `factor` times its width and height.
     ///
     /// # Errors
-    /// [`SegmentError::Device`] for a frame without pixels, and where a side would exceed a `u32`.
+    /// [`SegmentError::Device`] for a frame without pixels, and when a side would exceed a `u32`.
     pub fn new(frame: Frame, factor: Factor) -> Result<Self, SegmentError> {
         let Size { width, height } = frame.size();
         if frame.size().area() == 0 {
@@ -60,18 +57,17 @@ impl Enlargement {
         &self.frame
     }
 
-    /// Columns and rows of the enlargement for each of the picture.
+    /// Columns and rows of the enlargement for each of the picture's.
     #[must_use]
     pub const fn factor(&self) -> Factor {
         self.factor
     }
 
-    /// Whether a GPU failed to compute a band, so that the CPU has to compute the others.
+    /// Whether a GPU failed on a band, so that the CPU computes the others.
     pub(in crate::model) const fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Notes that a GPU failed to compute a band.
     pub(in crate::model) const fn set_failed(&mut self) {
         self.has_failed = true;
     }
@@ -82,17 +78,17 @@ impl Enlargement {
         self.rows == self.frame.size().height
     }
 
-    /// Computes the next rows of the picture by `work`, at most `rows` of them; none when all are computed. The band counts as
-    /// computed where `work` succeeds; otherwise its pixels are zeros again.
+    /// Computes the next rows of the picture, at most `rows`, by `work`; nothing when all are computed. If `work`
+    /// fails, the band's pixels are zero again and remain to be computed.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The error of `work`.
     pub fn compute(
         &mut self,
         rows: u32,
         work: impl FnOnce(Band<'_>) -> Result<(), SegmentError>,
     ) -> Result<(), SegmentError> {
-        // Here, because large pictures take time to be cleared.
+        // Allocated here, because clearing a large picture takes time.
         if self.pixels.is_empty() {
             self.pixels = vec![0; self.size.area() * 4];
         }

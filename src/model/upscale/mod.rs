@@ -1,17 +1,18 @@
 //! Upscaling: bicubic enlargement plus a residual from the network, tile by tile in bands of rows.
 //!
-//! Each tile is computed with the pixels around it that its result depends on, so there are no seams: the result does not
-//! depend on the tiling. Outside the picture its border is repeated, for bicubic and for the network: the zeros that
-//! convolutions are padded with would be an edge, which the network would sharpen (by up to 10 levels of 255 at the border
-//! of a plain red picture). In addition to the two pictures only the current rows of each tile are in memory.
+//! Each tile is computed with the surrounding pixels on which its result depends, so there are no seams: the result
+//! does not depend on the tiling. Outside the picture its border is repeated, for bicubic and for the network. With the
+//! zero padding of convolutions the network would sharpen an edge at the border (by up to 10 levels of 255 in a plain
+//! red picture). Besides both pictures, only the current rows of each tile are in memory.
 //!
-//! Transparent pictures: colours are upscaled after alpha bleeding ([`OpaqueColours`]), and alpha as a grey picture of its
-//! own, all in encoded values, as the network was trained. Premultiplied colours, the usual input of a resampling filter, do
-//! not suit a network that sharpens: it also sharpens the edge to black, and differently from that of alpha, because nothing
-//! is lighter than white; their quotient had a bright ring around every soft edge. Tiles of constant alpha skip its pass.
+//! Transparent pictures: colours are upscaled after alpha bleeding ([`OpaqueColours`]), and alpha as a separate grey
+//! picture, all in encoded values, as in training. Premultiplied colours, the usual input of a resampling filter, do
+//! not suit a network that sharpens: it would sharpen their edge to black differently from alpha's, because nothing is
+//! lighter than white, and the quotient has a bright ring at every soft edge. Tiles of constant alpha need no pass for
+//! alpha.
 //!
-//! Where colour or alpha is constant around a pixel, the result is exactly that value: the trained network is only nearly
-//! exact there, and a plain white background has to stay white. Alpha stays within that of the pixels around.
+//! Where colour or alpha is constant around a pixel, the result is exactly that value: the network is only nearly
+//! exact, and a plain white background has to stay white. Alpha stays within the range of the surrounding pixels.
 
 mod alpha_bleed;
 mod bicubic;
@@ -35,13 +36,12 @@ pub(super) use cpu::CpuUpscaler;
 pub use enlargement::{Band, Enlargement};
 pub(super) use upscaler::{Source, Upscaler};
 
-/// Bands of a picture at most. In few, because a picture waits between them for the work of other requests.
+/// Maximum bands of a picture. Between bands a picture waits for other requests, so there are few.
 const BANDS: usize = 8;
 
-/// Tiles of a band for each thread, at least.
+/// Minimum tiles of a band for each thread.
 const TILES_PER_THREAD: usize = 2;
 
-/// Computes the next band of `enlargement`.
 pub(super) fn enlarge_band(enlargement: &mut Enlargement, upscaler: &dyn Upscaler) -> Result<(), SegmentError> {
     assert_eq!(enlargement.factor(), upscaler.factor(), "the network upscales by another factor");
     let Size { width, height } = enlargement.frame().size();
@@ -63,15 +63,14 @@ pub(super) fn enlarge_band(enlargement: &mut Enlargement, upscaler: &dyn Upscale
     })
 }
 
-/// Rows of a band: whole tiles, of a height with which there are at most [`BANDS`] bands of at least [`TILES_PER_THREAD`] tiles for each of
-/// `parallel` threads.
+/// Rows of a band, in whole tiles: at most [`BANDS`] bands of at least [`TILES_PER_THREAD`] tiles per thread.
 fn band_rows([width, height]: [usize; 2], [columns, rows]: [usize; 2], parallel: usize) -> usize {
     let bands = height.div_ceil(rows).div_ceil(BANDS);
     let enough = (TILES_PER_THREAD * parallel).div_ceil(width.div_ceil(columns));
     (bands.max(enough) * rows).min(height)
 }
 
-/// The tiles of `band`, rows of a picture `width` pixels wide, each with its rows of the upscaled one.
+/// The tiles of `band` (rows of a picture of this width), each with its rows of the upscaled picture.
 fn split_tiles(
     pixels: &mut [u8],
     width: usize,
@@ -96,7 +95,7 @@ fn split_tiles(
     tiles
 }
 
-/// The colours of row `y` from column `x` on, without end, in 0..=1: those of `opaque`, or the picture's own.
+/// The endless colours of row `y` from column `x` on, in 0..=1, from `opaque` if given, else from the picture.
 fn colours<'a>(
     picture: &'a Picture<'_>,
     opaque: Option<&'a OpaqueColours>,
@@ -108,12 +107,10 @@ fn colours<'a>(
     })
 }
 
-/// The work on one tile.
 struct TileTask<'a> {
     picture: &'a Picture<'a>,
     phases: &'a [Phase],
     tile: Tile,
-    /// The tile's rows of the result.
     rows: Vec<&'a mut [u8]>,
 }
 
@@ -149,7 +146,7 @@ impl TileTask<'_> {
         })
     }
 
-    /// The rows of the result that row `y` of the picture becomes, with their phases.
+    /// The rows of the result for row `y` of the picture, with their phases.
     fn results(&mut self, y: usize) -> impl Iterator<Item = (usize, &Phase, &mut [[u8; 4]])> {
         let factor = self.phases.len();
         let rows = &mut self.rows[(y - self.tile.top) * factor..][..factor];
@@ -167,7 +164,7 @@ impl TileTask<'_> {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
                     let [.., alpha] = blend(four(&blended[x + phase.first..]), phase.weights);
                     let added: f32 = tail[dy * factor + dx..].iter().step_by(factor * factor).sum();
-                    // Beside a step both overshoot, which in alpha is a rim.
+                    // Next to a step both overshoot, which in alpha is a rim.
                     let [lowest, highest] = range[x];
                     pixel[3] = byte((alpha + added / 3.0).clamp(lowest, highest));
                 }
@@ -200,9 +197,7 @@ impl TileTask<'_> {
     }
 }
 
-/// A value clamped to 0..=1, in 255ths.
 fn byte(value: f32) -> u8 {
-    // The conversion saturates at 0 and 255.
     (value * 255.0 + 0.5) as u8
 }
 
@@ -217,7 +212,7 @@ struct Window<'a> {
     tile: Tile,
     /// Colours and alpha. Row `y` of the picture, clamped, is at `(y + REACH) % ROWS`.
     rows: [Vec<[f32; 4]>; ROWS],
-    /// The row in the middle.
+    /// The middle row.
     at: Option<usize>,
 }
 
@@ -227,9 +222,9 @@ impl<'a> Window<'a> {
         Self { picture, opaque, tile, rows: std::array::from_fn(|_| row()), at: None }
     }
 
-    /// Puts row `y` in the middle.
+    /// Makes `y` the middle row.
     fn move_to(&mut self, y: usize) {
-        // Counted from `REACH` rows above the picture. One step down needs one new row.
+        // From `REACH` rows above the picture. One step down needs one new row.
         let new_rows = if y > 0 && self.at == Some(y - 1) { y + ROWS - 1..y + ROWS } else { y..y + ROWS };
         let outside = |at: usize| at as isize - REACH as isize;
         for above in new_rows {
@@ -242,19 +237,17 @@ impl<'a> Window<'a> {
         self.at = Some(y);
     }
 
-    /// Row `offset` of the window, counted from the top.
     fn row(&self, offset: usize) -> &[[f32; 4]] {
         &self.rows[(self.at.unwrap_or(0) + offset) % ROWS]
     }
 
-    /// The window's rows under one phase of the columns' axis.
     fn blended(&self, phase: &Phase) -> Vec<[f32; 4]> {
         let [a, b, c, d] = std::array::from_fn(|tap| self.row(phase.first + tap));
         let columns = a.iter().zip(b).zip(c).zip(d);
         columns.map(|(((&a, &b), &c), &d)| blend([a, b, c, d], phase.weights)).collect()
     }
 
-    /// For each pixel of the tile's row the lowest and the highest alpha of the pixels around it.
+    /// The range of alpha around each pixel of the tile's row.
     fn alpha_range(&self) -> Vec<[f32; 2]> {
         let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));
         let around = |[low, high]: [f32; 2], alpha: f32| [low.min(alpha), high.max(alpha)];
@@ -266,7 +259,7 @@ impl<'a> Window<'a> {
             .collect()
     }
 
-    /// For each pixel of the tile's row the colour of all pixels around it, if it is the same.
+    /// The common colour of all pixels around each pixel of the tile's row, if there is one.
     fn constant_colours(&self) -> Vec<Option<[f32; 3]>> {
         let part = |[red, green, blue, _]: [f32; 4]| [red, green, blue];
         let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));

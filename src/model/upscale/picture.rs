@@ -1,16 +1,14 @@
-//! The picture to upscale: reads with a repeated border, and the test for constant alpha.
+//! The picture to upscale: reads with a repeated border, and a test for constant alpha.
 
 use backdrop_kernels::conv::Tile;
 
 use crate::image::{Frame, Size};
 use crate::model::weights::architecture::upscale::RECEPTIVE_RADIUS;
 
-/// A pixel's own colour is weighted by its alpha as a share of the highest alpha up to this many pixels away.
+/// Radius in pixels of the highest alpha, by which a pixel's own colour is weighted.
 pub(super) const WEIGHT_RADIUS: usize = 2;
 
-/// The picture to upscale.
 pub(super) struct Picture<'a> {
-    /// Columns and rows.
     pub(super) extent: [usize; 2],
     pixels: &'a [[u8; 4]],
     opaque: bool,
@@ -27,21 +25,20 @@ impl<'a> Picture<'a> {
         &self.pixels[y * self.extent[0]..][..self.extent[0]]
     }
 
-    /// The pixels of row `y` from column `x` on, without end; outside the picture the border is repeated.
+    /// The endless pixels of row `y` from column `x` on; outside the picture the border is repeated.
     pub(super) fn pixels_from(&self, y: isize, x: isize) -> impl Iterator<Item = [u8; 4]> {
         let inside = |at: isize, extent: usize| at.clamp(0, extent as isize - 1) as usize;
         let row = self.row(inside(y, self.extent[1]));
         (x..).map(move |x| row[inside(x, row.len())])
     }
 
-    /// Alpha as grey.
     pub(super) fn alphas(&self, y: isize, x: isize, to: &mut [f32]) {
         for (to, [.., alpha]) in to.as_chunks_mut::<3>().0.iter_mut().zip(self.pixels_from(y, x)) {
             *to = [f32::from(alpha) / 255.0; 3];
         }
     }
 
-    /// The alpha of all pixels that the upscaling of a tile depends on, if they have the same.
+    /// The common alpha of all pixels on which the upscaling of a tile depends, if there is one.
     pub(super) fn constant_alpha(&self, tile: Tile) -> Option<u8> {
         if self.opaque {
             return Some(255);

@@ -7,7 +7,6 @@ use crate::image::{Buffer, Frame};
 use crate::model::Factor;
 use crate::model::weights::{BuiltIn, Weights};
 
-/// A residual of zero: bicubic enlargement alone.
 struct ZeroResidual(Factor, [usize; 2]);
 
 impl Upscaler for ZeroResidual {
@@ -53,7 +52,6 @@ fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame 
     Frame::new(Size::new(width, height), Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
-/// Edges, ramps and noise.
 fn texture(x: u32, y: u32) -> [u8; 3] {
     let noise = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).wrapping_mul(2_246_822_519) >> 24;
     let edge = if (x / 7 + y / 5).is_multiple_of(2) { 180 } else { 30 };
@@ -67,7 +65,7 @@ fn opaque(width: u32, height: u32) -> Frame {
     })
 }
 
-/// Clear to the left, opaque to the right, a soft slope between, and a half clear patch.
+/// Transparent on the left, opaque on the right, a soft slope between, and a half transparent patch.
 fn transparent(width: u32, height: u32) -> Frame {
     frame(width, height, |x, y| {
         let [red, green, blue] = texture(x, y);
@@ -89,7 +87,7 @@ fn isas() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
-/// Bicubic by its definition, in double precision, of each channel by itself; alpha within that of the pixels around.
+/// Bicubic enlargement by its definition, in double precision; alpha is limited to the range around the pixel.
 fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
     let keys = |t: f64| match t.abs() {
         t if t <= 1.0 => 1.5 * t.powi(3) - 2.5 * t.powi(2) + 1.0,
@@ -115,7 +113,6 @@ fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
     sum.map(|value| value.clamp(0.0, 255.0))
 }
 
-/// The lowest and the highest alpha up to two pixels away.
 fn alpha_around(frame: &Frame, x: u32, y: u32) -> [u8; 2] {
     let near = |at: u32, extent: u32| at.saturating_sub(2)..(at + 3).min(extent);
     let rows = near(y, frame.size().height);
@@ -133,7 +130,7 @@ fn without_a_residual_the_result_is_bicubic() {
                 assert_eq!(large.size(), Size::new(width * by, height * by));
                 for (x, y) in (0..height * by).flat_map(|y| (0..width * by).map(move |x| (x, y))) {
                     let (expected, found) = (naive(&frame, by, x, y), large.pixel(x, y));
-                    // Colours at soft edges differ; other tests cover them.
+                    // Other tests cover colours at soft edges.
                     for channel in if kind == "opaque" { 0..4 } else { 3..4 } {
                         let off = (f64::from(found[channel]) - expected[channel]).abs();
                         assert!(off < 0.51, "{factor:?}, {kind} {width}×{height}, {channel} at {x}, {y}: {off}");
@@ -166,7 +163,7 @@ fn tiles_leave_no_seam() {
 
 #[test]
 fn bands_are_at_most_eight_and_have_tiles_for_all_threads() {
-    // Of 16 tiles across each row of tiles is enough for eight threads; of two, eight rows are.
+    // With 16 tiles in a row of tiles, one row is enough for eight threads; with two tiles, eight rows are.
     for ([width, height], parallel, expected) in [
         ([2048, 2048], 8, 256),
         ([256, 4096], 8, 1024),
@@ -313,7 +310,6 @@ fn alpha_is_exact_where_it_is_constant_around() {
     }
 }
 
-/// A disc of this colour, opaque inside, with a soft edge around it.
 fn disc(side: u32, pixel: impl Fn(u32, u32, u8) -> [u8; 4]) -> Frame {
     let centre = f64::from(side) / 2.0 - 0.5;
     frame(side, side, |x, y| {
@@ -326,7 +322,7 @@ fn disc(side: u32, pixel: impl Fn(u32, u32, u8) -> [u8; 4]) -> Frame {
 fn a_colour_stays_the_same_behind_a_soft_edge() {
     const COLOUR: [u8; 3] = [220, 120, 40];
     let [red, green, blue] = COLOUR;
-    // Another colour under alpha 0, which would show if it were read.
+    // Pixels of alpha 0 have another colour, which would show if it were read.
     let picture = disc(64, |_, _, alpha| if alpha == 0 { [0, 0, 255, 0] } else { [red, green, blue, alpha] });
     for factor in Factor::ALL {
         let large = enlarge(&picture, &net(factor, Isa::detect()));
@@ -353,7 +349,7 @@ fn half_transparent_pictures_are_as_sharp_as_opaque_ones() {
 }
 
 #[test]
-fn alpha_has_no_rim_beside_its_steps() {
+fn alpha_has_no_rim_at_its_steps() {
     let steps = frame(48, 20, |x, _| [200, 90, 40, [0, 128, 255][x as usize / 16]]);
     for factor in Factor::ALL {
         let (large, by) = (enlarge(&steps, &net(factor, Isa::detect())), factor.get());
@@ -366,14 +362,14 @@ fn alpha_has_no_rim_beside_its_steps() {
 }
 
 #[test]
-fn a_shadow_beside_its_subject_keeps_its_colour() {
+fn a_shadow_next_to_its_subject_keeps_its_colour() {
     let picture = frame(40, 40, |x, _| if x < 20 { [220, 30, 30, 255] } else { [0, 0, 0, 120] });
     let colours = OpaqueColours::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
     assert!((20..40).all(|x| colours.colour(20, x) == [0.0; 3]));
 }
 
 #[test]
-fn the_faint_end_of_an_edge_takes_the_colours_beside_it() {
+fn the_faint_end_of_an_edge_takes_surrounding_colours() {
     let picture = disc(40, |_, _, alpha| if alpha < 30 { [255, 0, 255, alpha.min(1)] } else { [30, 160, 60, alpha] });
     let colours = OpaqueColours::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
     for (x, y) in (0..40).flat_map(|y| (0..40).map(move |x| (x, y))) {

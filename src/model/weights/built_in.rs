@@ -13,16 +13,16 @@ pub enum BuiltIn {
     Restore,
     /// Face detection.
     Face,
-    /// Classification of the subject's outline, by features of the embedded segmentation network.
+    /// Classification of the subject's outline by features of the embedded segmentation network.
     Edge,
 }
 
 impl BuiltIn {
-    /// All of them, in the order of the manifest.
+    /// All files, in the order of the manifest.
     pub const ALL: [Self; 6] =
         [Self::Fgnet, Self::Upscale(Factor::Two), Self::Upscale(Factor::Four), Self::Restore, Self::Face, Self::Edge];
 
-    /// Its file name in `weights/`.
+    /// File name in `weights/`.
     #[must_use]
     pub const fn file(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl BuiltIn {
         }
     }
 
-    /// Its contents.
+    /// Content of the file.
     #[must_use]
     pub const fn bytes(self) -> &'static [u8] {
         match self {

@@ -7,9 +7,9 @@ use crate::model::Factor;
 /// The metadata of a weights file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
-    /// Name of the model, as reported to callers: 1 to 64 characters of printable ASCII.
+    /// Name of the model, as reported to callers: 1 to 64 printable ASCII characters.
     pub name: String,
-    /// Increases with every change of the values. Characters as in the name.
+    /// Increases with every change of the values. 1 to 64 printable ASCII characters.
     pub version: String,
     /// The network.
     pub network: Network,
@@ -33,7 +33,7 @@ impl Card {
     /// Side of the square input of a segmentation network.
     ///
     /// # Errors
-    /// When it is another network.
+    /// When the weights are for another network.
     pub fn input_side(&self) -> Result<usize, WeightsError> {
         match self.network {
             Network::Fgnet { input_side } => Ok(input_side),
@@ -46,7 +46,7 @@ impl Card {
     /// The factor of an upscaling network.
     ///
     /// # Errors
-    /// When it is another network.
+    /// When the weights are for another network.
     pub fn factor(&self) -> Result<Factor, WeightsError> {
         match self.network {
             Network::Upscale { factor } => Ok(factor),
@@ -56,10 +56,10 @@ impl Card {
         }
     }
 
-    /// The score from which a face detection network's output is a face.
+    /// The minimum score of a face, for a face detection network.
     ///
     /// # Errors
-    /// When it is another network.
+    /// When the weights are for another network.
     pub fn threshold(&self) -> Result<f32, WeightsError> {
         match self.network {
             Network::Face { threshold } => Ok(threshold),
@@ -69,7 +69,7 @@ impl Card {
         }
     }
 
-    /// An error unless the weights are for `wanted`.
+    /// Checks that the weights are for `wanted`.
     ///
     /// # Errors
     /// When they are for another network.

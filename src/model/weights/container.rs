@@ -1,4 +1,4 @@
-//! The containers that tensors are read from: safetensors files, and entries of those and of PyTorch checkpoints.
+//! Reads tensors from safetensors files and PyTorch checkpoints.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 
 use super::error::{MAX_FILE_BYTES, WeightsError, io_error};
 
-/// The bytes of a weights file, which are not parsed yet.
+/// Reads the bytes of a weights file, without parsing.
 ///
 /// # Errors
-/// When it cannot be read, or is larger than any weights file.
+/// When the file cannot be read, or is larger than any weights file.
 pub fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
     let bytes = fs::metadata(path).map_err(|source| io_error(path, source))?.len();
     if bytes > MAX_FILE_BYTES {
@@ -37,7 +37,6 @@ pub(super) fn open(bytes: &[u8]) -> Result<(SafeTensors<'_>, HashMap<String, Str
     Ok((container, metadata.metadata().clone().unwrap_or_default()))
 }
 
-/// The values of a floating-point tensor.
 pub(super) fn decode(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, WeightsError> {
     /// One value for every `N` bytes.
     fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
@@ -66,16 +65,15 @@ pub(in crate::model) fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// A tensor whose values were not read yet.
-pub(super) enum Entry<'a> {
-    /// In a safetensors file.
+/// A tensor whose values are not read yet.
+pub(super) enum RawTensor<'a> {
     Safetensors(TensorView<'a>),
     /// In a PyTorch checkpoint.
     #[cfg(feature = "pytorch")]
     Pytorch(pytorch_reader::Tensor),
 }
 
-impl Entry<'_> {
+impl RawTensor<'_> {
     fn shape(&self) -> &[usize] {
         match self {
             Self::Safetensors(view) => view.shape(),
@@ -84,7 +82,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The values. The shape is checked first: a wrong one is refused before anything is read or allocated.
+    /// The values. The shape is checked first, so that nothing of a wrong shape is read or allocated.
     pub(super) fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
         if self.shape() != shape {
             return Err(WeightsError::Shape {
@@ -105,7 +103,6 @@ impl Entry<'_> {
     }
 }
 
-/// The values of a checkpoint's tensor, read now.
 #[cfg(feature = "pytorch")]
 fn checkpoint_values(name: &str, tensor: &pytorch_reader::Tensor) -> Result<Vec<f32>, WeightsError> {
     use pytorch_reader::DType;

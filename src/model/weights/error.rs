@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-/// Files above this size are refused unread; the largest network needs four megabytes, a checkpoint with optimiser
-/// state a few times that.
+/// Larger files are refused unread. The largest network has four megabytes, a checkpoint a few times that.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Longest name or version.
+/// Maximum bytes of a name or version.
 pub(super) const MAX_LABEL_BYTES: usize = 64;
 
 /// Why weights cannot be used.
@@ -22,26 +21,26 @@ pub enum WeightsError {
         /// The system's error.
         source: io::Error,
     },
-    /// Larger than any file of our networks.
+    /// The file is larger than any file of Backdrop's networks.
     #[error("{bytes} bytes are more than any weights of our networks need (at most {MAX_FILE_BYTES})")]
     TooLarge {
         /// The file's size.
         bytes: u64,
     },
-    /// Not a valid container of its format.
+    /// The file is not valid in its format.
     #[error("not a readable {format} file: {reason}")]
     Container {
         /// safetensors or PyTorch checkpoint.
         format: &'static str,
-        /// The reader's error.
+        /// The reader's message.
         reason: String,
     },
-    /// A container without our metadata.
+    /// The file lacks Backdrop's metadata.
     #[error(
         "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop models import` makes one)"
     )]
     Metadata(&'static str),
-    /// A name or a version that replies cannot carry in a header.
+    /// A name or version that no header can carry.
     #[error(
         "`{field}` of the weights is {found:?}, expected 1 to {MAX_LABEL_BYTES} characters of printable ASCII \
          (`backdrop models import --{field}` sets another)"
@@ -49,10 +48,10 @@ pub enum WeightsError {
     Label {
         /// `name` or `version`.
         field: &'static str,
-        /// The beginning of the text.
+        /// The beginning of the value.
         found: String,
     },
-    /// Weights of another network.
+    /// The weights are for another network.
     #[error("weights for the network `{found}`, expected `{expected}`")]
     Architecture {
         /// The file's network.
@@ -60,7 +59,7 @@ pub enum WeightsError {
         /// The network that was expected.
         expected: String,
     },
-    /// The first tensor, in the order of the network, that is missing.
+    /// A tensor is missing: the first one in the order of the network.
     #[error("tensor {name:?} (shape {shape:?}) is missing")]
     Missing {
         /// Its name.
@@ -68,7 +67,7 @@ pub enum WeightsError {
         /// The shape it should have.
         shape: Vec<usize>,
     },
-    /// The first tensor, in the order of the network, of another shape.
+    /// A tensor has another shape: the first one in the order of the network.
     #[error("tensor {name:?} has shape {found:?}, expected {expected:?}")]
     Shape {
         /// Its name.
@@ -81,7 +80,7 @@ pub enum WeightsError {
     /// Tensors that the network does not have.
     #[error("tensors that the network does not have: {}", list(.0))]
     Surplus(Vec<String>),
-    /// A tensor of integers, booleans or eight-bit floats.
+    /// A tensor has integers, booleans or eight-bit floats.
     #[error("tensor {name:?} holds {dtype}, expected floating-point values of 16, 32 or 64 bits")]
     Type {
         /// Its name.
@@ -89,7 +88,7 @@ pub enum WeightsError {
         /// Its element type.
         dtype: String,
     },
-    /// Not a number, infinite, or too large for half precision.
+    /// A value is not a number, infinite, or too large for half precision.
     #[error("tensor {name:?} holds {value}, which half precision cannot")]
     Value {
         /// Its name.
@@ -97,7 +96,7 @@ pub enum WeightsError {
         /// The first such value.
         value: f64,
     },
-    /// A file that differs from the manifest.
+    /// A file differs from the manifest.
     #[error("{file}: {field} is {found}, the manifest says {expected}")]
     Manifest {
         /// The file.
@@ -111,7 +110,7 @@ pub enum WeightsError {
     },
 }
 
-/// The first few names, and how many more there are.
+/// The first few names, and the number of others.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let mut text = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
@@ -121,7 +120,6 @@ fn list(names: &[String]) -> String {
     text
 }
 
-/// A system error at `path`.
 pub(super) fn io_error(path: &Path, source: io::Error) -> WeightsError {
     WeightsError::Io { path: path.display().to_string(), source }
 }

@@ -9,30 +9,30 @@ use burn_store::pytorch_reader;
 use super::architecture::{Architecture, Network, fgnet};
 #[cfg(feature = "pytorch")]
 use super::container::checkpoint_error;
-use super::container::{Entry, open, read};
+use super::container::{RawTensor, open, read};
 #[cfg(feature = "pytorch")]
 use super::error::{MAX_FILE_BYTES, io_error};
 use super::{Card, Tensor, Weights, WeightsError, exactly};
 
-/// Prefixes of the weights in a checkpoint, best first: averaged ones are the better model.
+/// Prefixes of the weights in a checkpoint, best first: averaged weights give the better model.
 #[cfg(feature = "pytorch")]
 const NESTINGS: [&str; 4] = ["", "ema.", "state_dict.", "model."];
 
-/// The network that is imported. Foreign files do not state the side they were trained for.
+/// The imported network. Foreign files do not state the side of training.
 const NETWORK: Network = Network::Fgnet { input_side: 384 };
 
 /// Prefix of the auxiliary heads of training.
 const TRAINING_ONLY: &str = "side.";
 
-/// Segmentation weights, from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch
-/// normalisation folded or not, in any floating-point type. Heads that only training uses are left out.
+/// Reads segmentation weights from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch
+/// normalisation folded or not, in any floating-point type. Heads that only training uses are dropped.
 ///
-/// The card is the file's own if it is a Backdrop weights file, else made from the file's name; change it with
-/// [`Weights::with_card`]. Its name and version are first checked by [`Weights::save`], so that others can replace them.
+/// The card is the file's if it is a Backdrop weights file, else made from the file's name; [`Weights::with_card`]
+/// changes it. Its name and version are checked by [`Weights::save`], so that they can be replaced before.
 ///
 /// # Errors
-/// When the file cannot be read, is a checkpoint and this build has no reader for those, lacks a tensor, has one of another
-/// shape, or has one that the network does not.
+/// When the file cannot be read, is a checkpoint that this build has no reader for, lacks a tensor, has a tensor of
+/// another shape, or a tensor that the network does not have.
 pub fn import(path: &Path) -> Result<Weights, WeightsError> {
     let is = |extension: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
     if is("pth") || is("pt") {
@@ -43,7 +43,7 @@ pub fn import(path: &Path) -> Result<Weights, WeightsError> {
         return weights.require(Architecture::Fgnet);
     }
     let (container, _) = open(&bytes)?;
-    let entries = container.iter().map(|(name, view)| (name.to_owned(), Entry::Safetensors(view))).collect();
+    let entries = container.iter().map(|(name, view)| (name.to_owned(), RawTensor::Safetensors(view))).collect();
     from_entries(card(path), entries)
 }
 
@@ -66,18 +66,17 @@ fn from_checkpoint(path: &Path) -> Result<Weights, WeightsError> {
     let nesting = NESTINGS.into_iter().find(|nesting| tensors.contains_key(&format!("{nesting}{first}"))).unwrap_or("");
     let entries = tensors
         .into_iter()
-        .filter_map(|(name, tensor)| Some((name.strip_prefix(nesting)?.to_owned(), Entry::Pytorch(tensor))))
+        .filter_map(|(name, tensor)| Some((name.strip_prefix(nesting)?.to_owned(), RawTensor::Pytorch(tensor))))
         .collect();
     from_entries(card(path), entries)
 }
 
-/// The card of a file without one.
 fn card(path: &Path) -> Card {
     let name = path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Card { name, version: "1".to_owned(), network: NETWORK, licence: "not stated".to_owned() }
 }
 
-fn from_entries(card: Card, mut entries: HashMap<String, Entry<'_>>) -> Result<Weights, WeightsError> {
+fn from_entries(card: Card, mut entries: HashMap<String, RawTensor<'_>>) -> Result<Weights, WeightsError> {
     entries.retain(|name, _| !name.starts_with(TRAINING_ONLY) && !name.ends_with(".num_batches_tracked"));
     if entries.keys().any(|name| name.ends_with(".bn.running_var")) {
         Weights::from_tensors(card, folded(&entries)?)
@@ -88,7 +87,7 @@ fn from_entries(card: Card, mut entries: HashMap<String, Entry<'_>>) -> Result<W
 }
 
 /// Folds batch normalisation into the convolutions: `w' = w · γ / √(σ² + ε)`, `b' = β - μ · γ / √(σ² + ε)`.
-fn folded(entries: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
+fn folded(entries: &HashMap<String, RawTensor<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
     let mut tensors = HashMap::new();
     let mut used = Vec::new();
     let mut take = |name: String, shape: &[usize]| {

@@ -16,15 +16,15 @@ pub struct Entry {
     pub name: String,
     /// Increases with every change of the values.
     pub version: String,
-    /// The network the weights are for.
+    /// The weights' network.
     pub architecture: String,
-    /// Side of the square input they were trained for, where the network has one.
+    /// Side of the square input in training, if the network has one.
     pub input_side: Option<usize>,
-    /// The factor, for upscaling.
+    /// The factor of an upscaling network.
     pub factor: Option<u32>,
-    /// The score from which a detection is a face, for face detection.
+    /// The minimum score of a face, for face detection.
     pub threshold: Option<f32>,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
@@ -57,7 +57,7 @@ fn read() -> Manifest {
     toml::from_str(MANIFEST).expect("the manifest was checked when the program was built")
 }
 
-/// The shipped weights files, one for each of [`BuiltIn::ALL`], in that order.
+/// The shipped weights files, in the order of [`BuiltIn::ALL`].
 ///
 /// # Panics
 /// Never: a test reads the manifest.
@@ -78,15 +78,14 @@ pub fn training_data() -> Vec<TrainingData> {
 /// Name and version of embedded weights, as reported to callers: `restore-256/1`. Does not unpack them.
 ///
 /// # Panics
-/// Never: a test checks that the manifest has them all.
+/// Never: a test checks that the manifest lists all of them.
 #[must_use]
 pub fn model(which: BuiltIn) -> String {
     let entry = entries().into_iter().find(|entry| entry.file == which.file());
     entry.map(|entry| format!("{}/{}", entry.name, entry.version)).expect("every built-in file is in the manifest")
 }
 
-/// Checks each of the embedded weights files against its entry of the manifest: size, digest, and every field of the
-/// card. Returns the names of the files with the results.
+/// Checks size, digest and card of each embedded weights file against the manifest. Returns the results by file name.
 #[must_use]
 pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
     let entries = entries();
@@ -104,7 +103,7 @@ pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
 }
 
 impl Entry {
-    /// The fields that only some networks have, with their values. A valid entry has those of its network.
+    /// The fields of single networks, with their values. A valid entry has its network's.
     #[must_use]
     pub fn own_fields(&self) -> Vec<(&'static str, String)> {
         let input_side = self.input_side.map(|side| ("input_side", side.to_string()));

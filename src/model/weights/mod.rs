@@ -1,10 +1,9 @@
-//! Trained weights: the project's file format, loading, checking and saving.
+//! Trained weights: the file format, loading, checking and saving.
 //!
-//! A weights file is a safetensors container of half-precision tensors in PyTorch's layout (OIHW), batch
-//! normalisation folded in, with metadata that names it (`name`, `version`, `licence`) and its network (`architecture`,
-//! and `input_side`, `factor` or `threshold` where the network has one). Those of [`BuiltIn`] are part of the binary.
-//! Loading checks every tensor against the network's table in [`architecture`], so the networks' code can take shapes
-//! for granted.
+//! A weights file is a safetensors container of half-precision tensors in PyTorch's layout (OIHW), with batch
+//! normalisation folded in. Its metadata are `name`, `version`, `licence`, `architecture`, and for some networks
+//! `input_side`, `factor` or `threshold`. The binary contains the files of [`BuiltIn`]. Loading checks every tensor
+//! against the network's table in [`architecture`], so that the networks' code can rely on shapes.
 
 pub mod architecture;
 mod built_in;
@@ -24,7 +23,7 @@ use architecture::{Architecture, Network};
 pub use built_in::BuiltIn;
 pub use card::Card;
 pub use container::read;
-use container::{Entry, open};
+use container::{RawTensor, open};
 pub(in crate::model) use container::{digest, hexadecimal};
 pub use error::WeightsError;
 use error::io_error;
@@ -35,7 +34,7 @@ pub use import::import;
 pub struct Tensor {
     /// Extents, outermost first.
     pub shape: Vec<usize>,
-    /// Values in row-major order; each is exactly a half-precision number.
+    /// Values in row-major order, rounded to half precision.
     pub values: Vec<f32>,
 }
 
@@ -70,22 +69,22 @@ impl Weights {
     /// Reads a weights file.
     ///
     /// # Errors
-    /// As [`Self::from_bytes`], and when it cannot be read.
+    /// As [`Self::from_bytes`], and when the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, WeightsError> {
         Self::from_bytes(&read(path)?)
     }
 
-    /// Reads a weights file that is in memory.
+    /// Reads a weights file from memory.
     ///
     /// # Errors
-    /// When it is not one of ours, has a name or a version that no header can carry, or lacks a tensor of the network.
+    /// When it is not a Backdrop weights file, its name or version cannot be carried by a header, or it lacks a tensor.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WeightsError> {
         let weights = Self::with_any_label(bytes)?;
         weights.card.validate()?;
         Ok(weights)
     }
 
-    /// Reads a weights file whose name and version are not checked.
+    /// Reads a weights file without checking name and version.
     fn with_any_label(bytes: &[u8]) -> Result<Self, WeightsError> {
         let (container, metadata) = open(bytes)?;
         let field = |name: &'static str| metadata.get(name).cloned().ok_or(WeightsError::Metadata(name));
@@ -95,18 +94,18 @@ impl Weights {
             network: Network::from_metadata(&metadata)?,
             licence: field("licence")?,
         };
-        let source = container.iter().map(|(name, view)| (name.to_owned(), Entry::Safetensors(view))).collect();
+        let source = container.iter().map(|(name, view)| (name.to_owned(), RawTensor::Safetensors(view))).collect();
         let tensors = halved(exactly(card.network, &source)?)?;
         Ok(Self { card, tensors, sha256: digest(bytes), bytes: bytes.len() as u64 })
     }
 
-    /// Weights that are not from a file.
+    /// Weights without a file.
     fn from_tensors(card: Card, tensors: HashMap<String, Tensor>) -> Result<Self, WeightsError> {
         let weights = Self { card, tensors: halved(tensors)?, sha256: String::new(), bytes: 0 };
         Ok(weights.described())
     }
 
-    /// Adds the size and digest of the file that [`Weights::save`] would write.
+    /// Sets the size and digest of the file that [`Weights::save`] writes.
     fn described(mut self) -> Self {
         let file = self.to_bytes();
         self.sha256 = digest(&file);
@@ -120,7 +119,7 @@ impl Weights {
         &self.card
     }
 
-    /// The same weights, if they are for `wanted`.
+    /// Checks that the weights are for `wanted`, and returns them.
     ///
     /// # Errors
     /// When they are for another network.
@@ -129,10 +128,10 @@ impl Weights {
         Ok(self)
     }
 
-    /// The same values under another card, of the same network.
+    /// Replaces the card by another one of the same network.
     ///
     /// # Panics
-    /// When the tensors of the card's network are others.
+    /// When the card's network has other tensors.
     #[must_use]
     pub fn with_card(mut self, card: Card) -> Self {
         assert_eq!(card.network.tensors(), self.card.network.tensors(), "a card of another network");
@@ -152,13 +151,13 @@ impl Weights {
         &self.sha256
     }
 
-    /// Size of the file.
+    /// Size of the file in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many numbers they are.
+    /// Number of values.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         self.tensors.values().map(|tensor| tensor.values.len() as u64).sum()
@@ -172,18 +171,18 @@ impl Weights {
         self.tensors.get(name).ok_or_else(|| WeightsError::Missing { name: name.to_owned(), shape: Vec::new() })
     }
 
-    /// Adds to all values of a tensor, for tests of comparisons.
+    /// Adds `by` to all values of a tensor, for tests of comparisons.
     #[cfg(all(test, feature = "gpu"))]
     pub(in crate::model) fn perturb(&mut self, name: &str, by: f32) {
         let tensor = self.tensors.get_mut(name).expect("a tensor of the network");
         tensor.values.iter_mut().for_each(|value| *value += by);
     }
 
-    /// The file. The same weights always give the same bytes.
+    /// The content of the file. Equal weights always give equal bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        // The `safetensors` crate writes metadata in the order of a hash map: another file, and another digest, every
-        // time. The container is a length, a JSON header and the values, so it is written here.
+        // The `safetensors` crate writes metadata in the order of a hash map: another digest every time. The container
+        // is a length, a JSON header and the values, so it is written here.
         let mut metadata: BTreeMap<&str, String> = BTreeMap::from([
             ("architecture", self.card.network.architecture().to_string()),
             ("licence", self.card.licence.clone()),
@@ -203,7 +202,7 @@ impl Weights {
             header.insert(name, entry);
         }
         let mut header = serde_json::Value::Object(header).to_string().into_bytes();
-        // The format requires a header that ends on a multiple of eight.
+        // The format requires that the header ends at a multiple of eight bytes.
         header.resize(header.len().next_multiple_of(8), b' ');
         let mut file = (header.len() as u64).to_le_bytes().to_vec();
         file.append(&mut header);
@@ -214,15 +213,15 @@ impl Weights {
     /// Writes the weights file.
     ///
     /// # Errors
-    /// When its name or version is one that no header can carry, or the system refuses.
+    /// When no header can carry its name or version, or the system refuses.
     pub fn save(&self, path: &Path) -> Result<(), WeightsError> {
         self.card.validate()?;
         fs::write(path, self.to_bytes()).map_err(|source| io_error(path, source))
     }
 }
 
-/// Exactly the network's tensors. The error is the first that is missing, in the order of the network.
-fn exactly(network: Network, source: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
+/// Takes exactly the network's tensors. The error is the first missing one, in the order of the network.
+fn exactly(network: Network, source: &HashMap<String, RawTensor<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
     let mut tensors = HashMap::new();
     for architecture::Expected { name, shape } in network.tensors() {
         let Some(entry) = source.get(&name) else { return Err(WeightsError::Missing { name, shape }) };
@@ -234,7 +233,7 @@ fn exactly(network: Network, source: &HashMap<String, Entry<'_>>) -> Result<Hash
     if surplus.is_empty() { Ok(tensors) } else { Err(WeightsError::Surplus(surplus)) }
 }
 
-/// The tensors in half precision, as files store them.
+/// Rounds the tensors to half precision, as files store them.
 fn halved(mut tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tensor>, WeightsError> {
     for (name, tensor) in &mut tensors {
         for value in &mut tensor.values {

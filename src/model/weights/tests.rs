@@ -7,7 +7,6 @@ use safetensors::Dtype;
 use super::architecture::fgnet;
 use super::*;
 
-/// The segmentation weights.
 static EMBEDDED: &[u8] = BuiltIn::Fgnet.bytes();
 
 /// A tensor in a safetensors file: type, extents, bytes.
@@ -17,7 +16,7 @@ fn single(shape: &[usize], values: &[f32]) -> Raw {
     (Dtype::F32, shape.to_vec(), values.iter().flat_map(|value| value.to_le_bytes()).collect())
 }
 
-/// Weights as another tool would write them: single precision.
+/// Weights of a file as another tool would write them: single precision.
 fn unpacked(which: BuiltIn) -> BTreeMap<String, Raw> {
     Weights::built_in(which)
         .tensors
@@ -31,7 +30,6 @@ fn foreign() -> BTreeMap<String, Raw> {
     unpacked(BuiltIn::Fgnet)
 }
 
-/// A file without metadata.
 fn container(tensors: &BTreeMap<String, Raw>) -> Vec<u8> {
     container_with(tensors, None)
 }
@@ -46,7 +44,7 @@ fn container_with(tensors: &BTreeMap<String, Raw>, metadata: Option<HashMap<Stri
     safetensors::serialize(views, metadata).expect("a container")
 }
 
-/// A folder of its own for one test, and a file in it.
+/// A temporary folder with a file.
 fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
@@ -63,7 +61,7 @@ fn import_tensors(tensors: &BTreeMap<String, Raw>) -> Result<Weights, WeightsErr
     import_bytes("mine.safetensors", &container(tensors))
 }
 
-/// PyTorch's own files: `tests/reference/weights/record.py`.
+/// Files written by PyTorch: `tests/reference/weights/record.py`.
 #[cfg(feature = "pytorch")]
 const AVERAGED: &[u8] = include_bytes!("../../../tests/reference/weights/averaged.pth");
 #[cfg(feature = "pytorch")]
@@ -112,7 +110,7 @@ fn entries_of_default() -> manifest::Entry {
     manifest::entries().remove(0)
 }
 
-/// The result of `Weights::from_bytes` for an embedded file after a change of its tensors.
+/// The result of `Weights::from_bytes` for an embedded file with changed tensors.
 fn after(which: BuiltIn, change: impl FnOnce(&mut BTreeMap<String, Raw>)) -> Result<Weights, WeightsError> {
     let mut tensors = unpacked(which);
     change(&mut tensors);
@@ -209,7 +207,7 @@ fn the_manifest_check_rejects_other_bytes_and_another_card() {
 }
 
 #[test]
-fn a_saved_file_is_the_same_bytes_every_time_and_loads_again() {
+fn saved_files_are_reproducible_and_load_again() {
     let weights = Weights::embedded();
     assert_eq!(weights.to_bytes(), EMBEDDED, "the shipped file differs from what this code writes");
     let (_folder, path) = file("copy.safetensors", b"");
@@ -263,7 +261,7 @@ fn a_name_or_version_that_no_header_can_carry_is_refused() {
 }
 
 #[test]
-fn an_import_with_such_a_name_is_not_saved_until_it_has_another() {
+fn an_import_with_an_invalid_name_is_saved_only_under_a_valid_one() {
     let (_folder, path) = file("saved.safetensors", b"");
     let own = Weights::embedded().with_card(Card { name: "a\nb".to_owned(), ..Weights::embedded().card().clone() });
     for (bytes, name) in [(container(&foreign()), "gr\u{f6}\u{df}e"), (own.to_bytes(), "a\nb")] {
@@ -307,7 +305,7 @@ fn batch_normalisation_is_folded_into_the_convolutions() {
             tensors.insert(format!("{name}.bias"), single(&bias.shape, &bias.values));
             continue;
         };
-        // Statistics that differ from channel to channel, and the weights and shifts that undo them.
+        // Statistics that differ between channels, with weights and shifts that cancel them.
         let channels = weight.shape[0];
         let each = |value: fn(f32) -> f32| (0..channels).map(|channel| value(channel as f32)).collect::<Vec<f32>>();
         let (gamma, mean) = (each(|c| 0.5 + c % 7.0 / 8.0), each(|c| c % 5.0 / 4.0 - 0.5));
@@ -329,7 +327,7 @@ fn batch_normalisation_is_folded_into_the_convolutions() {
     let weights = import_tensors(&tensors).expect("complete weights");
     for (name, tensor) in &embedded.tensors {
         for (&found, &expected) in weights.tensors[name].values.iter().zip(&tensor.values) {
-            // Half precision keeps eleven bits.
+            // Half precision has eleven significant bits.
             let tolerance = (expected.abs() / 1024.0).max(1e-6);
             assert!((found - expected).abs() <= tolerance, "{name}: {found}, not {expected}");
         }
@@ -481,7 +479,7 @@ fn damaged_checkpoints_are_errors() {
 }
 
 #[test]
-fn a_header_that_promises_more_than_the_file_holds_is_an_error() {
+fn a_header_with_more_data_than_the_file_is_an_error() {
     for length in [u64::MAX, 1 << 40, 100_000_000, 9] {
         let mut bytes = length.to_le_bytes().to_vec();
         bytes.extend_from_slice(b"{}");

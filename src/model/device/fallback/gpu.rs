@@ -9,7 +9,7 @@ use crate::model::device::adapter::Adapter;
 use crate::model::weights::Weights;
 use crate::model::{Retoucher, SegmentError, Segmenter};
 
-/// A GPU that can load the networks. A trait, so that tests can substitute one that fails.
+/// A GPU that loads the networks; a trait, so that tests can substitute a failing one.
 pub trait Gpu: fmt::Display + Send + Sync {
     /// Loads the segmentation network and tests it, ready for batches of up to `max_batch`.
     ///
@@ -17,15 +17,15 @@ pub trait Gpu: fmt::Display + Send + Sync {
     /// [`SegmentError::Unusable`] when the GPU cannot be opened or fails its self-test.
     fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError>;
 
-    /// The auxiliary networks. Each is loaded and tested on first use, and fails with [`SegmentError::Unusable`] then.
+    /// The auxiliary networks. Each is loaded and tested on first use, and then fails with [`SegmentError::Unusable`].
     fn retoucher(&self) -> Arc<dyn Retoucher>;
 
-    /// Time that loading and testing may take, with the compilation of all shaders.
+    /// Time limit of loading and testing, which compile all shaders.
     fn load_limit(&self) -> Duration {
         Duration::from_secs(1800)
     }
 
-    /// Time after which one that failed is first tested again; each time after that the time doubles.
+    /// Wait before a failed GPU is tested again. It doubles after each failed test.
     fn retry_after(&self) -> Duration {
         Duration::from_secs(300)
     }

@@ -1,10 +1,9 @@
-//! Loads the networks on the selected device; under `auto`, falls back to the CPU from a GPU that fails, until it passes its
-//! self-test again.
+//! Loads the networks on the selected device; under `auto`, on the CPU while a failed GPU does not pass its self-test.
 //!
-//! Under `auto` a GPU that cannot be opened, fails its self-test, does not answer in time or fails three times in a row is
-//! replaced by the CPU, with one warning. From time to time it is loaded and tested again beside the CPU; when it passes, it takes
-//! over. The time until then goes on while the segmentation network is unloaded. A GPU that was configured by `gpu` or by name is
-//! never replaced: its failure is the error, until the networks that failed are loaded again.
+//! Under `auto` the CPU replaces a GPU that cannot be opened, fails its self-test, does not answer in time or fails
+//! three times in a row, with one warning. At intervals the GPU is loaded and tested again while the CPU works; when it
+//! passes, the networks return to it. The interval continues while the segmentation network is unloaded. A GPU
+//! configured by `gpu` or by name is never replaced: its failure is an error until its networks are loaded again.
 
 mod active_device;
 mod failures;

@@ -1,11 +1,11 @@
-//! The time until a GPU that failed is tested again.
+//! The time of a failed GPU's next trial.
 
 use std::time::{Duration, Instant};
 
-/// When a GPU that failed is loaded and tested again.
+/// The wait before a failed GPU is loaded and tested again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NextTrial {
-    /// From when `wait` counts.
+    /// Start of `wait`.
     pub(super) since: Instant,
     wait: Duration,
     /// The wait after the first failure.
@@ -13,23 +13,22 @@ pub(super) struct NextTrial {
 }
 
 impl NextTrial {
-    /// After `wait` from now.
+    /// The next trial is after `wait` from now.
     pub(super) fn after(wait: Duration) -> Self {
         Self { since: Instant::now(), wait, first: wait }
     }
 
-    /// What is left of the wait.
     pub(super) fn left(&self) -> Duration {
         self.wait.saturating_sub(self.since.elapsed())
     }
 
-    /// Begins the wait again, `longer` times as long.
+    /// Restarts the wait, `longer` times as long.
     pub(super) fn postpone(&mut self, longer: u32) {
         self.since = Instant::now();
         self.wait = self.wait.saturating_mul(longer);
     }
 
-    /// Makes the wait as long as the first one: the GPU works.
+    /// Resets the wait to its first length, because the GPU works.
     pub(super) fn reset(&mut self) {
         self.wait = self.first;
     }

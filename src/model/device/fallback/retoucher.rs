@@ -1,4 +1,4 @@
-//! The auxiliary networks on the GPU, or on the CPU until those that failed pass their self-tests.
+//! The auxiliary networks on the GPU, or on the CPU until failed ones pass their self-tests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,17 +28,16 @@ pub(super) struct ActiveRetoucher {
     cpu: CpuRetoucher,
 }
 
-/// The auxiliary networks on the GPU.
 #[derive(Debug)]
 pub(super) struct GpuNetworks {
     networks: Arc<dyn Retoucher>,
-    /// [`ActiveDevice::recoveries`] when they were made.
+    /// [`ActiveDevice::recoveries`] at creation.
     recoveries: u64,
-    /// Of all of them, since the last success.
+    /// Consecutive failures of all auxiliary networks.
     failures: Failures,
-    /// Whether one of them could not be used.
+    /// Whether one of the networks became unusable.
     failed: bool,
-    /// When they are loaded and tested again after that.
+    /// When failed networks are loaded and tested again.
     pub(super) next_trial: NextTrial,
 }
 
@@ -48,7 +47,7 @@ impl GpuNetworks {
         Self { networks, recoveries, failures: Failures::default(), failed: false, next_trial }
     }
 
-    /// Whether these are `networks`, and all of them can be used so far.
+    /// Whether these are `networks`, without an unusable one.
     fn are_in_use(&self, networks: &Arc<dyn Retoucher>) -> bool {
         Arc::ptr_eq(&self.networks, networks) && !self.failed
     }
@@ -64,7 +63,7 @@ impl ActiveRetoucher {
         self.gpu.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The networks on the GPU, unless the CPU stands in.
+    /// The networks on the GPU; `None` while the CPU replaces it.
     fn on_gpu(&self) -> Option<Arc<dyn Retoucher>> {
         let gpu = self.device.gpu()?;
         let mut state = self.state();
@@ -73,7 +72,7 @@ impl ActiveRetoucher {
             *state = GpuNetworks::new(&**gpu, recoveries);
         } else if state.failed {
             if state.next_trial.left().is_zero() {
-                // Where the CPU does not stand in, requests fail until then.
+                // Without fallback, requests fail until the trial.
                 state.next_trial.postpone(if self.device.0.falls_back { 2 } else { 1 });
                 let next_trial = state.next_trial;
                 *state = GpuNetworks { next_trial, ..GpuNetworks::new(&**gpu, recoveries) };
@@ -84,8 +83,8 @@ impl ActiveRetoucher {
         Some(Arc::clone(&state.networks))
     }
 
-    /// The `outcome` of `networks`, whose failures count where the CPU can stand in. A success after the wait makes the next wait as
-    /// long as the first one; before, another of the networks may be the one that failed.
+    /// Counts the `outcome` of `networks` under fallback. A success after the wait resets the wait; a success during
+    /// the wait may be another network's than the failed one's.
     fn counted<T>(&self, networks: &Arc<dyn Retoucher>, outcome: Result<T, SegmentError>) -> Result<T, SegmentError> {
         let mut state = self.state();
         if !self.device.0.falls_back || !state.are_in_use(networks) {
@@ -97,7 +96,7 @@ impl ActiveRetoucher {
         state.failures.counted(outcome)
     }
 
-    /// Marks `networks` as failed; whether they were in use until now.
+    /// Marks `networks` as failed. Returns whether they were in use.
     fn mark_failed(&self, networks: &Arc<dyn Retoucher>) -> bool {
         let mut state = self.state();
         let were_in_use = state.are_in_use(networks);

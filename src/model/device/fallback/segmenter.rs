@@ -1,4 +1,4 @@
-//! The segmentation network on the GPU, or on the CPU until a GPU that failed passes its self-test.
+//! The segmentation network on the GPU, or on the CPU until a failed GPU passes its self-test.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
@@ -18,7 +18,7 @@ impl ActiveDevice {
     /// Loads the segmentation network, ready for batches of up to `max_batch`. The CPU needs no warm-up.
     ///
     /// # Errors
-    /// [`SegmentError`] when the device cannot be used and there is no fallback.
+    /// [`SegmentError`] when the device cannot be used and does not fall back.
     pub fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
         match &self.0.gpu {
             None => cpu_segmenter(weights, self.0.isa),
@@ -42,18 +42,18 @@ fn load(gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Result<Box<d
     loaded.unwrap_or_else(|error| Err(SegmentError::Unusable(format!("{gpu}: loading: {error}"))))
 }
 
-/// The segmentation network under `auto`: on the GPU, and on the CPU from when that fails until it passes its self-test again.
+/// The segmentation network under `auto`: on the GPU; after its failure on the CPU, until the GPU passes its self-test.
 pub(super) struct FallbackSegmenter {
     pub(super) device: ActiveDevice,
     pub(super) gpu: Arc<dyn Gpu>,
     pub(super) weights: Weights,
     pub(super) max_batch: usize,
     pub(super) running: Box<dyn Segmenter>,
-    /// Of the GPU, since the last success.
+    /// Consecutive failures of the GPU.
     pub(super) failures: Failures,
-    /// While the CPU stands in.
+    /// While the CPU is used instead.
     pub(super) retrial: Option<Retrial>,
-    /// For batches that fail on a GPU that goes on.
+    /// For batches that fail on a GPU that remains in use.
     pub(super) cpu: Option<Box<dyn Segmenter>>,
 }
 
@@ -121,15 +121,14 @@ impl Segmenter for FallbackSegmenter {
     }
 }
 
-/// Interval at which a thread that waits for a trial reads when it is due.
+/// Interval at which a waiting thread reads the time of the next trial.
 const POLL: Duration = Duration::from_secs(1);
 
-/// A thread that loads and tests a failed GPU when the device's [`NextTrial`] is due, until it passes or the segmenter that waits
-/// for it is dropped.
+/// A thread that tests a failed GPU at each [`NextTrial`] until it passes or the waiting segmenter is dropped.
 pub(super) struct Retrial {
     device: ActiveDevice,
     recovered: mpsc::Receiver<Box<dyn Segmenter>>,
-    /// The thread ends when it is dropped.
+    /// Dropping it ends the thread.
     _stop: mpsc::Sender<()>,
 }
 
@@ -138,24 +137,24 @@ impl Retrial {
         let ((stop, stopped), (found, recovered)) = (mpsc::channel::<()>(), mpsc::channel());
         let (of, gpu, weights) = (device.clone(), Arc::clone(gpu), weights.clone());
         let run = move || {
-            // None is left where the trial of another segmenter, dropped meanwhile, has passed.
+            // `None` after the trial of another segmenter, dropped meanwhile, has passed.
             let left = || of.until_trial().unwrap_or_default();
             while stopped.recv_timeout(left().min(POLL)) == Err(RecvTimeoutError::Timeout) {
                 if !left().is_zero() {
                     continue;
                 }
-                // A driver that hangs keeps the thread of each attempt.
-                // Before the attempt: a segmenter that is loaded meanwhile does not begin one beside it.
+                // A hanging driver keeps the thread of each attempt. Postponed before the attempt, so that a segmenter
+                // loaded meanwhile does not start another one.
                 of.postpone_trial(2);
                 match load(&gpu, &weights, max_batch) {
                     Ok(segmenter) => {
-                        // An error means that the segmenter was dropped during the attempt; the next one finds a GPU that works.
+                        // On an error the segmenter was dropped meanwhile; the next one finds a working GPU.
                         if found.send(segmenter).is_err() {
                             of.recover();
                         }
                         return;
                     }
-                    // The segmenter was dropped, and one that is loaded meanwhile may run on the GPU.
+                    // The segmenter was dropped; one that was loaded meanwhile may run on the GPU.
                     Err(_) if stopped.try_recv() == Err(TryRecvError::Disconnected) => return,
                     Err(error) => {
                         let reason = error.into_reason();
@@ -178,7 +177,7 @@ impl Retrial {
 
 impl Drop for Retrial {
     fn drop(&mut self) {
-        // It passed and no batch came since, so that the next segmenter is loaded on it.
+        // The GPU passed without a later batch: the next segmenter is loaded on it.
         if self.recovered().is_some() {
             self.device.recover();
         }

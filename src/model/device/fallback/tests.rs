@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// A GPU that cannot be used.
 #[derive(Debug, Default)]
 struct Broken {
     loads: AtomicUsize,
@@ -53,13 +52,11 @@ impl Retoucher for BrokenRetoucher {
         Err(SegmentError::Device("out of memory".to_owned()))
     }
 
-    /// Enlarges to nothing but transparent pixels.
     fn enlarge_band(&self, picture: &mut Enlargement) -> Result<(), SegmentError> {
         picture.compute(u32::MAX, |_| Ok(()))
     }
 }
 
-/// The log lines that `work` writes on this thread.
 fn logged(work: impl FnOnce()) -> String {
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -80,11 +77,11 @@ fn logged(work: impl FnOnce()) -> String {
     String::from_utf8(bytes).expect("the log is UTF-8")
 }
 
-/// A GPU whose network answers until it is lost, and which then fails its self-test a few times.
+/// A GPU whose network works until the GPU is lost, and which then fails its self-test a few times.
 #[derive(Debug)]
 struct Unsteady {
     lost: Arc<AtomicBool>,
-    /// Loads that hang.
+    /// Number of loads that hang.
     hangs: AtomicUsize,
     loads: AtomicUsize,
 }
@@ -110,7 +107,7 @@ impl Gpu for Unsteady {
         Arc::new(BrokenRetoucher)
     }
 
-    /// Short for a load that hangs; one that answers must not be taken for it on a loaded machine.
+    /// Short for the loads that hang, and long enough for the others on a busy machine.
     fn load_limit(&self) -> Duration {
         let hangs = self.loads.load(Ordering::Relaxed) > 0 && self.hangs.load(Ordering::Relaxed) > 0;
         if hangs { Duration::from_millis(100) } else { Duration::from_secs(60) }
@@ -141,7 +138,7 @@ impl Segmenter for UnsteadySegmenter {
 }
 
 #[test]
-fn a_gpu_that_is_lost_is_replaced_and_takes_over_again_when_it_passes_its_test() {
+fn a_lost_gpu_is_replaced_until_it_passes_its_self_test() {
     let lost = Arc::new(AtomicBool::new(false));
     let gpu = Arc::new(Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(1), loads: AtomicUsize::new(0) });
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
@@ -165,7 +162,7 @@ fn a_gpu_that_is_lost_is_replaced_and_takes_over_again_when_it_passes_its_test()
 }
 
 #[test]
-fn the_wait_for_the_next_trial_goes_on_while_the_segmenter_is_unloaded() {
+fn the_wait_for_the_next_trial_continues_while_the_segmenter_is_unloaded() {
     let gpu = Arc::new(Broken::default());
     let (device, weights) = (device(&DeviceChoice::Auto, &gpu), Weights::embedded());
     assert_eq!(device.until_trial(), None);
@@ -178,7 +175,7 @@ fn the_wait_for_the_next_trial_goes_on_while_the_segmenter_is_unloaded() {
     assert!(device.until_trial().is_some_and(|now| now <= left - pause), "the wait began anew");
     assert_eq!(gpu.loads.load(Ordering::Relaxed), 1);
 
-    // It becomes due while no segmenter is loaded: the next one begins with it.
+    // The trial becomes due while no segmenter is loaded; the next segmenter begins with it.
     device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
     let segmenter = device.segmenter(&weights, 1).expect("the CPU computes");
     wait_for("it is not tried again", || gpu.loads.load(Ordering::Relaxed) >= 2);
@@ -189,7 +186,7 @@ fn the_wait_for_the_next_trial_goes_on_while_the_segmenter_is_unloaded() {
 }
 
 #[test]
-fn a_gpu_that_passes_its_test_before_an_unload_has_the_next_segmenter() {
+fn a_gpu_that_passes_its_test_before_an_unload_gets_the_next_segmenter() {
     let lost = Arc::new(AtomicBool::new(false));
     let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::new(gpu)));
@@ -201,7 +198,6 @@ fn a_gpu_that_passes_its_test_before_an_unload_has_the_next_segmenter() {
     let began = Instant::now();
     while device.until_trial().is_some() {
         assert!(began.elapsed() < Duration::from_secs(30), "the GPU is never used again");
-        // Unloaded without another batch.
         std::thread::sleep(Duration::from_millis(20));
         drop(segmenter);
         segmenter = loaded();
@@ -210,7 +206,7 @@ fn a_gpu_that_passes_its_test_before_an_unload_has_the_next_segmenter() {
     assert_eq!(loaded().device(), "unsteady adapter");
 }
 
-/// A GPU that is lost once; the second load takes until `passes` says whether it succeeds.
+/// A GPU that is lost once. Its second load waits for `passes`, which decides its success.
 struct Gated {
     lost: Arc<AtomicBool>,
     loads: AtomicUsize,
@@ -246,8 +242,7 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A device whose first segmenter was dropped during a trial of the lost GPU, which ends as the sender says, and its second one,
-/// which runs on the CPU.
+/// A device whose first segmenter was dropped during a trial, which the sender decides, and its second one, on the CPU.
 fn unloaded_during_a_trial() -> (mpsc::Sender<bool>, Arc<Gated>, ActiveDevice, Box<dyn Segmenter>) {
     let (ends, passes) = mpsc::channel();
     let lost = Arc::new(AtomicBool::new(false));
@@ -265,7 +260,7 @@ fn unloaded_during_a_trial() -> (mpsc::Sender<bool>, Arc<Gated>, ActiveDevice, B
 }
 
 #[test]
-fn a_gpu_that_passes_after_the_segmenter_was_unloaded_and_loaded_again_takes_over() {
+fn a_gpu_that_passes_after_the_segmenter_was_loaded_again_is_used() {
     let (passes, _gpu, device, mut second) = unloaded_during_a_trial();
     passes.send(true).expect("the trial goes on");
     let on_gpu = || second.segment(&[&picture()]).expect("one of them answers")[0].size() == Size::new(1, 1);
@@ -303,7 +298,7 @@ fn explicit() -> [DeviceChoice; 2] {
     [DeviceChoice::Gpu, DeviceChoice::Named("broken".to_owned())]
 }
 
-/// The device that enlarges: [`BrokenRetoucher`] stands for the GPU.
+/// The device that enlarges. [`BrokenRetoucher`] represents the GPU.
 fn enlarged_by(retoucher: &dyn Retoucher) -> &'static str {
     let large = retoucher.enlarged(picture(), Factor::Two).expect("one of them answers");
     assert_eq!(large.size(), Size::new(16, 16));
@@ -431,13 +426,13 @@ fn networks_of_the_retoucher_that_failed_on_an_explicit_gpu_are_loaded_again() {
         let retoucher = ActiveDevice::new(&choice, Some(gpu)).retoucher();
         let faces = || retoucher.faces(&picture(), FaceSearch::All);
         assert!(matches!(faces(), Err(SegmentError::Unusable(_))), "{choice}");
-        // Requests that fail meanwhile do not postpone it.
+        // Failing requests do not postpone the trial.
         wait_for("they are not loaded again", || faces().is_ok());
     }
 }
 
 #[test]
-fn the_wait_of_the_retouchers_networks_is_the_first_one_again_when_they_have_passed() {
+fn the_wait_of_the_retouchers_networks_is_reset_when_they_have_passed() {
     let wait = Duration::from_secs(300);
     let gpu = Recovering::after(wait);
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
@@ -486,7 +481,7 @@ fn a_network_of_the_retoucher_that_fails_three_times_in_a_row_moves_it_to_the_cp
     assert_eq!(enlarged_by(&*retoucher), "CPU");
 }
 
-/// A GPU's network that fails batches of more than one picture.
+/// A GPU's network that fails on batches of more than one picture.
 struct OutOfMemory;
 
 impl Segmenter for OutOfMemory {
@@ -537,7 +532,7 @@ fn a_gpu_that_fails_three_batches_in_a_row_is_replaced() {
 }
 
 #[test]
-fn a_batch_that_fails_on_a_gpu_that_goes_on_is_segmented_by_the_cpu() {
+fn a_batch_that_fails_on_a_gpu_that_remains_in_use_is_segmented_by_the_cpu() {
     let mut segmenter = small_segmenter();
     let sizes = |masks: Vec<RawMask>| masks.iter().map(RawMask::size).collect::<Vec<_>>();
     let log = logged(|| {

@@ -20,7 +20,7 @@ pub const CELL: usize = 15;
 /// Pixels from one cell to the next, at each level of the pyramid.
 pub const STRIDES: [usize; 3] = [8, 16, 32];
 
-/// The blocks whose results the pyramid takes, one for each of [`STRIDES`].
+/// The blocks whose results enter the pyramid, one for each of [`STRIDES`].
 pub const TAPS: [usize; 3] = [5, 8, 10];
 
 /// The encoder's blocks in order.
@@ -54,7 +54,7 @@ pub fn convolutions() -> Vec<Convolution> {
         list.push(Convolution::new(name("dw"), 1, block.hidden, block.size));
         list.push(Convolution::new(name("project"), block.hidden, block.channels_out, 1));
     }
-    // From the coarsest level up.
+    // From the coarsest level to the finest.
     for (stride, tap) in STRIDES.into_iter().zip(TAPS).rev() {
         list.push(Convolution::new(format!("lat{stride}"), BLOCKS[tap].channels_out, NECK, 1));
         list.push(Convolution::new(format!("neck.{stride}.dw"), 1, NECK, 3));

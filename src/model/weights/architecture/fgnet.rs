@@ -1,18 +1,18 @@
 //! The tensors of the segmentation network "fgnet".
 //!
 //! The encoder of EfficientNet-Lite2 (Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural
-//! Networks", ICML 2019; the Lite ones have neither squeeze-and-excitation nor swish) without its classifier, and a light
+//! Networks", ICML 2019; the Lite variants lack squeeze-and-excitation and swish) without its classifier, and a light
 //! feature-pyramid decoder.
 
 use super::{Block, Convolution};
 
-/// Added to a batch normalisation's variance before its square root is taken.
+/// Added to a batch normalisation's variance before the square root.
 pub const BATCH_NORM_EPSILON: f64 = 1e-3;
 
 /// One stage of inverted residuals.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// Hidden channels for each input channel; 1 means that nothing is expanded.
+    /// Hidden channels for each input channel; 1 without expansion.
     pub expansion: usize,
     /// Channels of the result.
     pub channels: usize,
@@ -38,7 +38,7 @@ pub const STAGES: [Stage; 7] = [
     Stage { expansion: 6, channels: 352, blocks: 1, stride: 1, size: 3 },
 ];
 
-/// The blocks whose results the decoder takes, at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
+/// The blocks whose results enter the decoder, at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
 pub const TAPS: [usize; 5] = [0, 3, 6, 14, 20];
 
 /// Channels of the decoder at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
@@ -71,7 +71,7 @@ pub fn blocks() -> Vec<Block> {
 pub fn convolutions() -> Vec<Convolution> {
     let mut list = Vec::new();
     let mut dense = |name: &str, channels_in: usize, channels_out: usize, size: usize| {
-        // Those with batch normalisation are called `conv` beside it.
+        // Convolutions with batch normalisation are the submodule `conv`.
         let part = if name.starts_with("attention.") || name == "head" { "" } else { ".conv" };
         list.push(Convolution::new(format!("{name}{part}"), channels_in, channels_out, size));
     };
@@ -100,7 +100,7 @@ pub fn convolutions() -> Vec<Convolution> {
         dense(&format!("d4.{index}.dw"), 1, c4, 3);
         dense(&format!("d4.{index}.pw"), c4, c4, 1);
     }
-    // Between 1/16 and 1/8 nothing changes the channels: 64 on both sides.
+    // 1/16 and 1/8 both have 64 channels, so no convolution is needed between them.
     dense("lat3", taps[2], c3, 1);
     for index in 0..2 {
         dense(&format!("d3.{index}.dw"), 1, c3, 3);
@@ -117,7 +117,7 @@ pub fn convolutions() -> Vec<Convolution> {
     list
 }
 
-/// Whether the network can run on a square of this side: it halves the picture five times.
+/// Whether the network can run on a square of this side, which it halves five times.
 #[must_use]
 pub const fn is_input_side(side: usize) -> bool {
     side >= 64 && side <= 2048 && side.is_multiple_of(32)

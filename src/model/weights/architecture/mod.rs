@@ -14,7 +14,7 @@ use std::fmt;
 use super::error::WeightsError;
 use crate::model::Factor;
 
-/// The networks.
+/// The architectures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// Segmentation: [`fgnet`].
@@ -30,10 +30,10 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 5] = [Self::Fgnet, Self::Upscale, Self::Restore, Self::Face, Self::Edge];
 
-    /// Its name, as weights files state it.
+    /// Name, as stated in weights files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,37 +52,37 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A network, with the metadata that only its weights files have.
+/// A network, with the metadata specific to its weights files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Network {
     /// [`Architecture::Fgnet`].
     Fgnet {
-        /// Side of the square input it was trained for: a multiple of 32 in 64..=2048.
+        /// Side of the square input in training: a multiple of 32 in 64..=2048.
         input_side: usize,
     },
     /// [`Architecture::Upscale`].
     Upscale {
-        /// The factor it upscales by.
+        /// The factor of the enlargement.
         factor: Factor,
     },
     /// [`Architecture::Restore`].
     Restore,
     /// [`Architecture::Face`].
     Face {
-        /// The score from which a detection is a face, above 0 and below 1.
+        /// Minimum score of a face, between 0 and 1.
         threshold: f32,
     },
     /// [`Architecture::Edge`].
     Edge,
 }
 
-/// Names of the metadata fields that only some networks have.
+/// Metadata fields of single networks.
 const INPUT_SIDE: &str = "input_side";
 const FACTOR: &str = "factor";
 const THRESHOLD: &str = "threshold";
 
 impl Network {
-    /// Its architecture.
+    /// The network's architecture.
     #[must_use]
     pub const fn architecture(self) -> Architecture {
         match self {
@@ -121,7 +121,7 @@ impl Network {
         })
     }
 
-    /// The metadata field that only this network has, with its value.
+    /// The metadata field specific to this network, with its value.
     #[must_use]
     pub fn own_field(self) -> Option<(&'static str, String)> {
         match self {
@@ -162,16 +162,16 @@ impl Network {
 /// One tensor that a weights file must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Its name, as in the PyTorch module.
+    /// Name, as in the PyTorch module.
     pub name: String,
-    /// Its extents: `[out, in, rows, columns]` for a weight, `[out]` for a bias.
+    /// Extents: `[out, in, rows, columns]` for a weight, `[out]` for a bias.
     pub shape: Vec<usize>,
 }
 
 /// A convolution of a network: `name.weight` and `name.bias`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
-    /// The module's path, up to but without `.weight`.
+    /// The module's path, without `.weight`.
     pub name: String,
     /// `[out, in, rows, columns]`; `in` is 1 for a depthwise convolution.
     pub shape: [usize; 4],
@@ -184,7 +184,7 @@ impl Convolution {
         Self { name: name.into(), shape: [channels_out, channels_in, size, size] }
     }
 
-    /// The module that training kept batch normalisation in, where there was one.
+    /// The module that held convolution and batch normalisation in training; `None` without normalisation.
     #[must_use]
     pub fn normalised(&self) -> Option<&str> {
         self.name.strip_suffix(".conv")

@@ -1,8 +1,8 @@
 //! The tensors of the face restoration network "restore".
 //!
 //! An encoder and a decoder of plain convolutions with sums between them (Ronneberger et al., "U-Net: Convolutional
-//! Networks for Biomedical Image Segmentation", MICCAI 2015, with additions for concatenations). Input: an aligned face.
-//! Output: the residual to add to it.
+//! Networks for Biomedical Image Segmentation", MICCAI 2015, with additions in place of concatenations). Input: an
+//! aligned face. Output: the residual to add to it.
 
 use super::Convolution;
 

@@ -1,10 +1,9 @@
 //! The tensors of the upscaling network "upscale".
 //!
-//! Three residual pairs between a head and a tail, all 3×3 and all at the size of the input; the output of the tail
-//! is pixel-shuffled and added to a bicubic enlargement (the residual learning of Kim et al., "Accurate
-//! Image Super-Resolution Using Very Deep Convolutional Networks", CVPR 2016, with the pixel shuffle of Shi et al.,
-//! "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network",
-//! CVPR 2016).
+//! Three residual pairs between a head and a tail, all 3×3 and at the input's size. The output of the tail is
+//! pixel-shuffled and added to a bicubic enlargement (residual learning: Kim et al., "Accurate Image Super-Resolution
+//! Using Very Deep Convolutional Networks", CVPR 2016; pixel shuffle: Shi et al., "Real-Time Single Image and Video
+//! Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network", CVPR 2016).
 
 use super::Convolution;
 use crate::model::Factor;
@@ -15,11 +14,11 @@ pub const CHANNELS: usize = 32;
 /// Residual pairs.
 pub const PAIRS: usize = 3;
 
-/// Pixels on every side of a pixel that its result depends on: one for each convolution.
+/// Radius in pixels of the receptive field: one pixel for each convolution.
 pub const RECEPTIVE_RADIUS: usize = 2 * PAIRS + 2;
 
-/// Values in a pixel of the tail: red, green and blue of the square of `factor`×`factor` pixels that it becomes, in
-/// PyTorch's order (channel `colour · factor² + row · factor + column`).
+/// Channels of the tail: red, green and blue of the `factor`×`factor` enlarged pixels, in PyTorch's order (channel
+/// `colour · factor² + row · factor + column`).
 #[must_use]
 pub const fn tail_channels(factor: Factor) -> usize {
     3 * (factor.get() * factor.get()) as usize
