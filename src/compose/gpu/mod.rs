@@ -90,7 +90,7 @@ pub(crate) fn flatten(
     take: impl FnOnce(usize) -> Buffer,
 ) -> Result<Option<Composed>, String> {
     let (bytes, _) = memory(coverage.size(), layout, scene, materials);
-    let room = session.reserve(bytes).ok_or("the device is lost, or its memory stays taken")?;
+    let room = session.reserve(bytes).ok_or("the device is lost, or its memory is still in use")?;
     let background = DeviceBackground::of(scene.background, materials, coverage, layout);
     let up = background.bytes();
     let (layout, layers) = (*layout, scene.clone());

@@ -37,7 +37,7 @@ fn solved(
     let (size, session, picture_words) = (frame.size(), picture.session(), picture.words());
     let grids = HostGrids::of(frame, mask, None);
     let (past, past_bytes) = previous.map_or(Ok((None, 0)), |previous| past(previous, size, session))?;
-    let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
+    let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory is still in use")?;
     let up = grids.bytes() + past_bytes;
     let solve = move || {
         let alpha = stages::solved_alpha(picture_words, grids, past);

@@ -232,7 +232,7 @@ fn run<T: Send + 'static>(
     split: impl FnOnce(Plane) -> (T, Plane) + Send + 'static,
 ) -> Result<(T, TensorData), String> {
     let (session, words) = (picture.session(), picture.words());
-    let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
+    let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory is still in use")?;
     let run = move || {
         let (kept, wanted) = split(cutout(words));
         let data = device::download(wanted)?;

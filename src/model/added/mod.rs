@@ -43,7 +43,7 @@ pub struct AddedModel {
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// No model has this name.
-    #[error("there is no model {name}; added are {}", listed(known))]
+    #[error("unknown model {name}; added models: {}", listed(known))]
     Unknown {
         /// The name.
         name: AddedName,
@@ -51,7 +51,7 @@ pub enum FindError {
         known: Vec<String>,
     },
     /// The model has another version.
-    #[error("there is no model {wanted}; the one that is here is {found}")]
+    #[error("model {wanted} is not installed; the installed version is {found}")]
     OtherVersion {
         /// The requested version.
         wanted: AddedName,
@@ -85,13 +85,13 @@ pub enum AddError {
     #[error("{0} cannot be read")]
     Json(String, #[source] serde_json::Error),
     /// `preprocessor_config.json` has an unsupported value.
-    #[error("preprocessor_config.json: `{0}` is {1}, which is not understood; give the conventions with --set")]
+    #[error("preprocessor_config.json: `{0}` has the unsupported value {1}; set the conventions with --set")]
     Preprocessor(String, String),
     /// The ONNX file cannot be read.
     #[error("{0}")]
     File(String, #[source] FileError),
     /// The type cannot be derived from the name.
-    #[error("the type of {file} is unknown; say --type {types}. Its graph has {graph}", types = ModelType::ALL.map(ModelType::name).join(", "))]
+    #[error("cannot tell the type of {file}; set --type {types}. Its graph has {graph}", types = ModelType::ALL.map(ModelType::name).join(", "))]
     UnknownType {
         /// The file.
         file: String,
@@ -113,7 +113,7 @@ pub enum AddError {
         reason: String,
     },
     /// The name is invalid.
-    #[error("{0:?} is no name")]
+    #[error("{0:?} is not a valid model name")]
     Name(String, #[source] InvalidName),
 }
 

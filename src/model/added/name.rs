@@ -22,7 +22,7 @@ pub struct AddedName(Arc<str>);
 /// A text that is not a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a name of at most {LONGEST} small letters, digits, `.`, `_` and `-` that begins with a letter or digit and is not the built-in \
+    "expected a name of at most {LONGEST} lower-case letters, digits, `.`, `_` and `-` that begins with a letter or digit and is not the built-in \
      network's"
 )]
 pub struct InvalidName;

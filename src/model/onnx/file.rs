@@ -55,10 +55,10 @@ pub enum FileError {
     #[error("it cannot be read")]
     Io(#[from] io::Error),
     /// The file has another format, or is truncated.
-    #[error("it is no ONNX file, or cut off")]
+    #[error("not an ONNX file, or truncated")]
     OtherFormat,
     /// The weights are in a file outside of the folder.
-    #[error("its weights are in {0:?}, which is no file name")]
+    #[error("its weights are in {0:?}, which is not a file name")]
     Data(String),
 }
 

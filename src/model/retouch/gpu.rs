@@ -146,7 +146,7 @@ impl<N: Send + Sync + 'static> OnDevice<N> {
         let room = self.session.reserve(PIXEL_BYTES * pixels as u64);
         let room = room.ok_or_else(|| match self.session.is_lost() {
             true => SegmentError::Unusable("the device is lost".to_owned()),
-            false => SegmentError::Device("its memory stays taken".to_owned()),
+            false => SegmentError::Device("its memory is still in use".to_owned()),
         })?;
         let (net, device) = (Arc::clone(&self.net), self.session.device().clone());
         let run = move || {

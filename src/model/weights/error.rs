@@ -22,7 +22,7 @@ pub enum WeightsError {
         source: io::Error,
     },
     /// The file is larger than any file of Backdrop's networks.
-    #[error("{bytes} bytes are more than any weights of our networks need (at most {MAX_FILE_BYTES})")]
+    #[error("{bytes} bytes are beyond the limit of weights files ({MAX_FILE_BYTES})")]
     TooLarge {
         /// The file's size.
         bytes: u64,
@@ -89,7 +89,7 @@ pub enum WeightsError {
         dtype: String,
     },
     /// A value is not a number, infinite, or too large for half precision.
-    #[error("tensor {name:?} holds {value}, which half precision cannot")]
+    #[error("tensor {name:?} holds {value}, which half precision cannot represent")]
     Value {
         /// Its name.
         name: String,

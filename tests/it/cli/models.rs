@@ -96,7 +96,7 @@ fn a_model_is_added_listed_checked_used_and_removed() {
     let gone = run(&data, &library, &["remove", picture, "-o", out, "--model", "mine"]);
     assert_eq!(
         (gone.status.code(), stderr(&gone).trim()),
-        (Some(2), "backdrop: there is no model mine; added are none (`backdrop models add`)")
+        (Some(2), "backdrop: unknown model mine; added models: none (`backdrop models add`)")
     );
 }
 

@@ -247,18 +247,21 @@ fn files_that_cannot_be_used_are_refused_with_the_reason() {
     let broken = folder.path().join("broken.onnx");
     for bytes in [&whole[..whole.len() - 20], b"", b"\x08\x08", b"not a graph", &[0xff; 300]] {
         fs::write(&broken, bytes).unwrap();
-        assert!(refused(&broken).ends_with("broken.onnx: it is no ONNX file, or cut off"), "{}", refused(&broken));
+        assert!(refused(&broken).ends_with("broken.onnx: not an ONNX file, or truncated"), "{}", refused(&broken));
     }
     assert!(refused(&folder.path().join("missing.onnx")).contains("it cannot be read"));
     let unknown = models.add(&network("first"), Adding::default()).expect_err("no type").to_string();
     assert!(
-        unknown.contains("say --type u2net, isnet, ")
+        unknown.contains("set --type u2net, isnet, ")
             && unknown.contains("inputs: x [n, 3, height, width]; outputs: y"),
         "{unknown}"
     );
     for name in ["../x", "a/b", "X", ""] {
         let adding = Adding { name: Some(name.to_owned()), ..settings(ModelType::Isnet, &[]) };
-        assert!(models.add(&network("first"), adding).expect_err(name).to_string().ends_with("is no name"), "{name}");
+        assert!(
+            models.add(&network("first"), adding).expect_err(name).to_string().ends_with("is not a valid model name"),
+            "{name}"
+        );
     }
     assert!(models.list().is_empty());
 
