@@ -1,13 +1,13 @@
 //! State of the public listener: the services of `app`, upload memory and limits, shared by all endpoints.
 
-use super::app::App;
-use super::auth_throttle::AuthThrottle;
-use super::clip_upload::ClipSlots;
-use super::config::{HttpConfig, LimitsConfig};
-use super::fair_queue::FairQueue;
-use super::reply_budget::ReplyBudget;
-use super::upload_memory::UploadMemory;
 use crate::codec::Limits;
+use crate::http::admission::auth_throttle::AuthThrottle;
+use crate::http::admission::fair_queue::FairQueue;
+use crate::http::admission::reply_budget::ReplyBudget;
+use crate::http::admission::upload_memory::UploadMemory;
+use crate::http::app::App;
+use crate::http::config::{HttpConfig, LimitsConfig};
+use crate::http::request::clip_upload::ClipSlots;
 use std::sync::Arc;
 
 /// Services, settings, memory budgets and rate limiters of the public listener.

@@ -5,7 +5,7 @@
 
 use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use crate::engine::{EngineError, FairSemaphore, Tenant};
-use crate::http::error::ApiError;
+use crate::http::reply::error::ApiError;
 use crate::image::{BufferPool, Composite, Frame, OutputFormat, Quality};
 use crate::telemetry::metrics;
 use bytes::Bytes;
@@ -93,7 +93,7 @@ fn fill_transparent(frame: &mut Frame) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::error::ErrorCode;
+    use crate::http::reply::error::ErrorCode;
     use crate::image::{Buffer, Size};
     use futures_util::FutureExt;
     use std::io::Read;

@@ -4,13 +4,13 @@
 
 use super::refusal::Refusal;
 use crate::codec::{DecodeError, Limits};
-use crate::http::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
-use crate::http::error::ApiError;
-use crate::http::form::{MAX_OVERHEAD, read_value};
-use crate::http::multipart::{self, Multipart, Part};
+use crate::http::admission::upload_memory::Share;
+use crate::http::reply::error::ApiError;
+use crate::http::request::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
+use crate::http::request::form::{MAX_OVERHEAD, read_value};
+use crate::http::request::multipart::{self, Multipart, Part};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
-use crate::http::upload_memory::Share;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

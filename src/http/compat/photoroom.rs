@@ -4,9 +4,8 @@ use super::cutout::{self, CutoutRequest, PictureSource};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
-use super::size;
-use super::values::{flag, with_hash};
-use crate::http::caller::Caller;
+use super::values::{self, flag, with_hash};
+use crate::http::admission::caller::Caller;
 use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -57,7 +56,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     let lower = |name, default: &str| sent.text(name).unwrap_or(default).to_ascii_lowercase();
     let size = sent.text("size").unwrap_or("full");
-    let most = size::photoroom_max_pixels(size)
+    let most = values::photoroom_max_pixels(size)
         .ok_or_else(|| Refusal::invalid_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
     let format = lower("format", "png");
     let mut fields = Fields::default();

@@ -5,7 +5,7 @@ use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, ResultFile};
 use super::values::flag;
-use crate::http::caller::Caller;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::{MODEL, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;

@@ -3,10 +3,10 @@
 use super::archive;
 use super::cutout::Cutout;
 use super::refusal::Refusal;
-use crate::http::caller::Caller;
-use crate::http::error::ApiError;
-use crate::http::picture_reply;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::Reply;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::picture_reply;
 use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use base64::Engine as _;

@@ -1,6 +1,6 @@
 //! Configuration section `[server]`: addresses, TLS, timeouts and bounds of the listeners.
 
-use crate::http::cors;
+use crate::http::reply::cors;
 use crate::source::AddressRange;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -5,8 +5,8 @@
 //! enforces. Its controls are made in the browser from `/openapi.json`. `server.page` turns it off; the files that `/docs`
 //! needs stay.
 
-use super::error::{ApiError, ErrorCode};
-use super::reply::{self, Reply};
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{self, Reply};
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY,
 };

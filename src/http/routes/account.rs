@@ -1,8 +1,8 @@
 //! `GET /account`: plan, model, quota, cost and rate of the caller's account, and its webhook secret for keys that make jobs.
 
 use crate::account::price::in_dollars;
-use crate::http::caller::Caller;
-use crate::http::model_select::default_model;
+use crate::http::admission::caller::Caller;
+use crate::http::admission::model_select::default_model;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::recipe::VIDEO_PATH;

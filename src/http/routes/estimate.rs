@@ -1,9 +1,9 @@
 //! `POST /estimate`: the cost of a call, from the price table that bills it.
 
 use crate::account::price::{Call, in_dollars};
-use crate::http::error::ApiError;
-use crate::http::json::{self, Object};
+use crate::http::reply::error::ApiError;
 use crate::http::reply::{self, Reply};
+use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::FieldError;

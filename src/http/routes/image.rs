@@ -1,21 +1,22 @@
 //! Every endpoint with one picture in and one picture out; they differ by recipe.
 
+use super::backdrop;
 use crate::codec::Limits;
 use crate::generate::GeneratedImage;
-use crate::http::authorize::{Authorized, authorize};
-use crate::http::caller::Caller;
-use crate::http::error::ApiError;
-use crate::http::fetching::AuxFiles;
+use crate::http::admission::authorize::{Authorized, authorize};
+use crate::http::admission::caller::Caller;
+use crate::http::admission::upload_memory::Share;
 use crate::http::image_processor::Finished;
-use crate::http::image_request::{self, ImageRequest, Inputs, Pictures};
-use crate::http::input_names::{FILE, URL};
-use crate::http::picture_reply;
 use crate::http::reply::Reply;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::picture_reply;
+use crate::http::request::fetching;
+use crate::http::request::fetching::AuxFiles;
+use crate::http::request::fingerprint::PictureDigest;
+use crate::http::request::image_request::{self, ImageRequest, Inputs, Pictures};
+use crate::http::request::input_names::{FILE, URL};
 use crate::http::request_context::RequestContext;
-use crate::http::request_fingerprint::PictureDigest;
 use crate::http::state::ApiState;
-use crate::http::upload_memory::Share;
-use crate::http::{backdrop, fetching};
 use crate::pipeline::{Call, Files, Output};
 use crate::recipe::{BG_FILE, Endpoint, MASK_FILE, MaskSource, ModelId, Source};
 use bytes::Bytes;

@@ -1,11 +1,11 @@
 //! `/jobs`: lists, shows, cancels and deletes the jobs of a key: those of clips, and bulk runs, which are also paused and resumed.
 
 use super::bulk_document;
+use crate::http::admission::caller::Caller;
 use crate::http::bulk_runs::{BulkRefusal, BulkRuns};
-use crate::http::caller::Caller;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::{self, Object};
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::{self, Reply};
+use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, Removed, job_json};

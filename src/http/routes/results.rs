@@ -1,7 +1,7 @@
 //! `GET /results/{object}`: the result of a job, whole or a range, by its signed URL.
 
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::range::{self, RequestedRange};
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::range::{self, RequestedRange};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;

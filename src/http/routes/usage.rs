@@ -1,8 +1,8 @@
 //! `GET /usage`: images, seconds and cost of each key of the account, by day (UTC); to a key with scopes, its own.
 
 use crate::account::price::in_dollars;
-use crate::http::caller::Caller;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::admission::caller::Caller;
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;

@@ -4,14 +4,14 @@
 
 use super::row::{Item, Row, RowInput};
 use crate::codec::Limits;
+use crate::http::admission::fair_queue::{FairQueue, Place};
+use crate::http::admission::reply_budget::ReplyBudget;
+use crate::http::admission::upload_memory::AccountMemory;
 use crate::http::app::App;
-use crate::http::error::ApiError;
-use crate::http::fair_queue::{FairQueue, Place};
-use crate::http::fetching;
 use crate::http::image_processor::Finished;
-use crate::http::reply_budget::ReplyBudget;
-use crate::http::request_fingerprint::{EarlierPictures, PictureDigest};
-use crate::http::upload_memory::AccountMemory;
+use crate::http::reply::error::ApiError;
+use crate::http::request::fetching;
+use crate::http::request::fingerprint::{EarlierPictures, PictureDigest};
 use crate::pipeline::{Call, Files, Output};
 use crate::recipe::Recipe;
 use bytes::Bytes;

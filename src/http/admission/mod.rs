@@ -1,0 +1,10 @@
+//! Who may do what: key, rate, model, plan, preset, idempotency, quota, and the memory of each account.
+
+pub(super) mod auth_throttle;
+pub(super) mod authenticate;
+pub(super) mod authorize;
+pub(super) mod caller;
+pub(super) mod fair_queue;
+pub(super) mod model_select;
+pub(super) mod reply_budget;
+pub(super) mod upload_memory;
