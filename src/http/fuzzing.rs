@@ -1,15 +1,15 @@
 //! Fuzz targets of requests: forms and JSON bodies in any pieces, bodies and queries of drop-in routes, the recipes of their
 //! fields, heads, PROXY headers.
 
-use super::{head_check, proxy_protocol, request_id};
 use crate::http::admission::upload_memory::UploadMemory;
 use crate::http::compat::fuzzing as compat;
-use crate::http::connection::client_address;
+use crate::http::connection::{client_address, proxy_protocol};
 use crate::http::reply::range::{self, RequestedRange};
+use crate::http::reply::request_id;
 use crate::http::request::body::{BodyError, Chunks};
 use crate::http::request::form::{self, Form};
-use crate::http::request::multipart;
 use crate::http::request::picture_json::{PictureJson, Splitter};
+use crate::http::request::{head_check, multipart};
 use crate::recipe::{ENDPOINTS, Endpoint, Fields};
 use bytes::Bytes;
 use futures_util::FutureExt;
