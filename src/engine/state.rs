@@ -78,10 +78,6 @@ impl Status {
         *self.state.borrow()
     }
 
-    pub(super) fn loading(&self) {
-        self.change(EngineState::Loading);
-    }
-
     pub(super) fn ready(&self, model: &str, device: String, side: u32) {
         let mut names = self.names();
         let weights = std::mem::take(&mut names.weights);
@@ -105,10 +101,6 @@ impl Status {
         self.names().weights.clone()
     }
 
-    pub(super) fn unloaded(&self) {
-        self.change(EngineState::Unloaded);
-    }
-
     pub(super) fn failed(&self, reason: &str) {
         let mut names = self.names();
         reason.clone_into(&mut names.failure);
@@ -120,10 +112,6 @@ impl Status {
     /// Time since the first failed load after which none succeeded.
     pub(super) fn failed_for(&self) -> Option<Duration> {
         self.names().failed_since.map(|since| since.elapsed())
-    }
-
-    pub(super) fn draining(&self) {
-        self.change(EngineState::Draining);
     }
 
     pub(super) fn model(&self) -> String {
@@ -146,7 +134,7 @@ impl Status {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, next: EngineState) {
+    pub(super) fn change(&self, next: EngineState) {
         if self.is_built_in {
             metrics::model_loaded(next == EngineState::Ready);
         }
@@ -172,7 +160,7 @@ mod tests {
         assert_eq!(status.failed_for(), None);
         status.failed("the device is lost");
         std::thread::sleep(Duration::from_millis(5));
-        status.loading();
+        status.change(EngineState::Loading);
         status.failed("the device is still lost");
         assert!(status.failed_for().is_some_and(|lasted| lasted >= Duration::from_millis(5)), "the time began anew");
         assert_eq!(status.failure(), "the device is still lost");

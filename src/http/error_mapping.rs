@@ -9,7 +9,7 @@ use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{ProviderError, UpstreamError};
 use crate::http::admission::authorize::QUOTA_EXHAUSTED;
-use crate::http::admission::upload_memory::uploads_full_error;
+use crate::http::admission::memory::uploads_full_error;
 use crate::http::bulk_runs::BulkRefusal;
 use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::request::body::BodyError;

@@ -47,7 +47,7 @@ pub use app::{Administer, App};
 pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
 pub use connection::listeners::serve;
 pub use connection::{descriptors, tls};
-pub use image_processor::{Finished, ImageProcessor};
+pub use image_processor::ImageProcessor;
 pub use reply::error::ErrorCode;
 pub use request::clip_probe::{Inspect, Inspector};
 pub use request::fetching::Fetch;

@@ -64,7 +64,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
         Target::Page(page) => Ok(docs::page_reply(*page, state.config.page)),
         Target::Image(endpoint) => {
             let caller = admit(state, context)?;
-            state.replies.refuse_when_full(&caller.account)?;
+            state.require_room(&caller.account)?;
             if endpoint.input.is_single() {
                 routes::image::answer(state, endpoint, &caller, context).await
             } else {

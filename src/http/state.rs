@@ -1,12 +1,11 @@
-//! State of the public listener: the services of `app`, upload memory and limits, shared by all endpoints.
+//! State of the public listener: the services of `app`, memory of accounts and limits, shared by all endpoints.
 
 use crate::codec::Limits;
 use crate::http::admission::auth_throttle::AuthThrottle;
-use crate::http::admission::fair_queue::FairQueue;
-use crate::http::admission::reply_budget::ReplyBudget;
-use crate::http::admission::upload_memory::UploadMemory;
+use crate::http::admission::memory::Memory;
 use crate::http::app::App;
 use crate::http::config::{HttpConfig, LimitsConfig};
+use crate::http::reply::error::ApiError;
 use crate::http::request::clip_upload::ClipSlots;
 use std::sync::Arc;
 
@@ -17,10 +16,7 @@ pub(super) struct ApiState {
     pub(super) config: Arc<HttpConfig>,
     /// Largest picture that is taken.
     pub(super) limits: Limits,
-    pub(super) uploads: UploadMemory,
-    /// Places and turns of the pictures in flight, by account.
-    pub(super) queue: FairQueue,
-    pub(super) replies: ReplyBudget,
+    pub(super) memory: Memory,
     pub(super) clips: ClipSlots,
     /// Generated backdrops in a day, of all accounts together.
     pub(super) backdrops_per_day: u32,
@@ -31,13 +27,9 @@ pub(super) struct ApiState {
 
 impl ApiState {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
-        let upload_bytes = config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
-        let reply_bytes = config.max_reply_megabytes_in_flight.saturating_mul(1_000_000);
         Self {
             limits: limits.of_pictures(),
-            uploads: UploadMemory::new(upload_bytes, limits.max_bytes),
-            queue: FairQueue::new(app.processor.capacity()),
-            replies: ReplyBudget::new(reply_bytes),
+            memory: Memory::new(config.max_body_bytes(), limits.max_bytes),
             clips: ClipSlots::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
             per_caller: limits.clone(),
@@ -45,5 +37,11 @@ impl ApiState {
             app,
             config,
         }
+    }
+
+    /// Refuses a request for pictures (429) before its body is read, where its pictures would be refused.
+    pub(super) fn require_room(&self, account: &str) -> Result<(), ApiError> {
+        self.memory.of(account).refuse_when_unread()?;
+        Ok(self.app.processor.admission().require_place(account)?)
     }
 }

@@ -21,7 +21,7 @@ use super::stage_clock::StageClock;
 use super::stages::{ClipJob, ENCODED_PROGRESS, finish_segments};
 use super::temporal::TemporalFilter;
 use super::{Clip, Finished, Tools, VideoError};
-use crate::engine::{Engine, Tenant};
+use crate::engine::Engine;
 use crate::recipe::VideoRecipe;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub async fn remove(
     progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
     // However long it takes: a job that was accepted does not fail because others are probed.
-    let place = probe::place(Tenant::default()).await;
+    let place = probe::place(engine.tenant()).await;
     let mut probed = probe::probe(tools, source, place).await?;
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);

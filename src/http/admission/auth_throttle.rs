@@ -23,7 +23,7 @@ const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
 /// Counts wrong keys.
 #[derive(Debug)]
-pub(in crate::http) struct AuthThrottle {
+pub(crate) struct AuthThrottle {
     limit: u32,
     failures: Mutex<Failures>,
 }
@@ -45,7 +45,7 @@ struct Count {
 
 impl AuthThrottle {
     /// At most `limit` failures a minute.
-    pub(in crate::http) fn new(limit: u32) -> Self {
+    pub(crate) fn new(limit: u32) -> Self {
         Self { limit, failures: Mutex::new(Failures { by_network: HashMap::new(), others: None, swept: None }) }
     }
 
@@ -54,7 +54,7 @@ impl AuthThrottle {
     }
 
     /// Counts a wrong key from `address` at `now`. Beyond the limit: the wait until the count is reset.
-    pub(in crate::http) fn count_failure(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn count_failure(&self, address: IpAddr, now: Instant) -> Result<(), Duration> {
         let mut failures = self.failures();
         let count = failures.count(Network::of(address), now);
         if count.failures < self.limit {

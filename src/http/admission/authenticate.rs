@@ -22,17 +22,17 @@ const SERVICES_PER_CALL: u32 = 10;
 const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
 
 /// `reason` of a 403: the endpoint is not among the scopes of the key.
-pub(in crate::http) const OUT_OF_SCOPE: &str = "out_of_scope";
+pub(crate) const OUT_OF_SCOPE: &str = "out_of_scope";
 
 /// The caller, within the rate and the scopes of the key.
-pub(in crate::http) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+pub(crate) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = admit_any_scope(state, context)?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
 }
 
 /// The caller of a service that makes no picture, which has another counter.
-pub(in crate::http) fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+pub(crate) fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = authenticate(state, context)?;
     let caller = count(state, &state.app.rate_limits.services, SERVICES_PER_CALL, caller, context)?;
     require_scope(&caller, context.endpoint)?;
@@ -40,13 +40,13 @@ pub(in crate::http) fn admit_service(state: &ApiState, context: &mut RequestCont
 }
 
 /// The caller, within the rate of the key, where the endpoint and so the scope is known only after the fields.
-pub(in crate::http) fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+pub(crate) fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let caller = authenticate(state, context)?;
     count(state, &state.app.rate_limits.calls, 1, caller, context)
 }
 
 /// Admits a request without a key as `caller`, whom the configuration names, within the rate.
-pub(in crate::http) fn admit_without_key(
+pub(crate) fn admit_without_key(
     state: &ApiState,
     caller: Caller,
     context: &mut RequestContext,
@@ -56,7 +56,7 @@ pub(in crate::http) fn admit_without_key(
 }
 
 /// Refuses an endpoint that is not among the scopes of the caller's key (403).
-pub(in crate::http) fn require_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiError> {
+pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiError> {
     if OPEN_TO_ALL_KEYS.contains(&endpoint) || caller.scopes.allow(endpoint) {
         return Ok(());
     }

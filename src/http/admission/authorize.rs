@@ -36,15 +36,15 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// `reason` of a 402: the month's quota of the plan or the key is used up.
-pub(in crate::http) const QUOTA_EXHAUSTED: &str = "quota_exhausted";
+pub(crate) const QUOTA_EXHAUSTED: &str = "quota_exhausted";
 
 /// `reason` of a 402: the plan does not include the field.
-pub(in crate::http) const PLAN_REQUIRED: &str = "plan_required";
+pub(crate) const PLAN_REQUIRED: &str = "plan_required";
 
 /// A request that may be processed, with what is reserved for it. Dropped, it returns everything that is reserved.
 #[derive(Debug)]
-pub(in crate::http) struct Authorized {
-    pub(in crate::http) recipe: Recipe,
+pub(crate) struct Authorized {
+    pub(crate) recipe: Recipe,
     /// Of one picture, in microdollars; 0 where nothing is billed.
     unit_price: u64,
     /// Whether the pictures count against the quota: those of a sandbox key do not, nor generated backdrops, which have
@@ -53,15 +53,15 @@ pub(in crate::http) struct Authorized {
     /// The number of pictures of the request.
     images: usize,
     /// The pictures that were billed before under the same `Idempotency-Key`.
-    pub(in crate::http) earlier: EarlierPictures,
+    pub(crate) earlier: EarlierPictures,
     reservation: Option<Reservation>,
     claim_guard: Option<ClaimGuard>,
     /// The place in the day's cap of generated backdrops.
-    pub(in crate::http) backdrop: Option<BackdropReservation>,
+    pub(crate) backdrop: Option<BackdropReservation>,
 }
 
 /// Checks a request whose fields are valid, and reserves what it costs.
-pub(in crate::http) async fn authorize(
+pub(crate) async fn authorize(
     state: &ApiState,
     endpoint: &'static Endpoint,
     caller: &Caller,
@@ -149,17 +149,17 @@ impl Authorized {
     }
 
     /// Refuses (503) a request whose bill is known to fail, where its pictures are answered before they are billed.
-    pub(in crate::http) fn require_billable(&self) -> Result<(), ApiError> {
+    pub(crate) fn require_billable(&self) -> Result<(), ApiError> {
         self.reservation.as_ref().map_or(Ok(()), Reservation::require_billable).map_err(ApiError::from)
     }
 
     /// What the picture at `index` costs once it is made, in microdollars; 0 where it was billed before.
-    pub(in crate::http) fn cost_of(&self, index: usize) -> u64 {
+    pub(crate) fn cost_of(&self, index: usize) -> u64 {
         if self.earlier.is_billed(index) { 0 } else { self.unit_price }
     }
 
     /// Counts the backdrop in the day's cap, once.
-    pub(in crate::http) async fn count_backdrop(&mut self) -> Result<(), ApiError> {
+    pub(crate) async fn count_backdrop(&mut self) -> Result<(), ApiError> {
         if let Some(backdrop) = self.backdrop.take() {
             backdrop.commit().await?;
         }
@@ -168,7 +168,7 @@ impl Authorized {
 
     /// Bills those of the pictures in `made` that were not billed before, and returns the rest of the reservation. The bill
     /// is durable when this returns its sum, in microdollars.
-    pub(in crate::http) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64, ApiError> {
+    pub(crate) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64, ApiError> {
         if !made.is_empty() {
             self.count_backdrop().await?;
         }
@@ -188,7 +188,7 @@ impl Authorized {
 }
 
 /// Refuses generated backdrops to accounts that are not on the allow-list, and models that the account may not use (403).
-pub(in crate::http) fn require_backdrop_access(
+pub(crate) fn require_backdrop_access(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
@@ -214,7 +214,7 @@ pub(in crate::http) fn require_backdrop_access(
 }
 
 /// Refuses fields that need a larger plan (402).
-pub(in crate::http) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
+pub(crate) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
     match required_plan(path, fields).filter(|needs| needs.plan > caller.plan) {
         Some(needs) => {
             let message = format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
@@ -225,7 +225,7 @@ pub(in crate::http) fn require_plan(path: &str, caller: &Caller, fields: &Fields
 }
 
 /// The sent fields over those of the preset `named` (404).
-pub(in crate::http) async fn merge_preset(
+pub(crate) async fn merge_preset(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
@@ -241,7 +241,7 @@ pub(in crate::http) async fn merge_preset(
 }
 
 /// Reserves `images` of the month's quota of the account and the key (402).
-pub(in crate::http) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
+pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
     let reserved = state.app.billing.reserve_for(&caller.payer(), images, UnixSeconds::now());
     reserved
         .map_err(|exhausted| ApiError::new(ErrorCode::PaymentRequired, exhausted.to_string()).reason(QUOTA_EXHAUSTED))
@@ -259,6 +259,6 @@ fn take_backdrop(state: &ApiState) -> Result<BackdropReservation, ApiError> {
 }
 
 /// Whether images that count against the plan's quota cost nothing.
-pub(in crate::http) const fn is_free(caller: &Caller) -> bool {
+pub(crate) const fn is_free(caller: &Caller) -> bool {
     matches!(caller.plan, Plan::Free)
 }

@@ -28,7 +28,7 @@ pub struct Caller {
 
 impl Caller {
     /// The account and key whose quotas the request counts against. A request with a sandbox key counts against none.
-    pub(in crate::http) fn payer(&self) -> Payer<'_> {
+    pub(crate) fn payer(&self) -> Payer<'_> {
         Payer {
             account: &self.account,
             plan: self.plan,
@@ -38,7 +38,7 @@ impl Caller {
     }
 
     /// The account for which models of generated backdrops are selected.
-    pub(in crate::http) fn scope(&self) -> AccountScope<'_> {
+    pub(crate) fn scope(&self) -> AccountScope<'_> {
         AccountScope { account: &self.account, plan: self.plan }
     }
 }

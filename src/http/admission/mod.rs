@@ -4,7 +4,5 @@ pub(super) mod auth_throttle;
 pub(super) mod authenticate;
 pub(super) mod authorize;
 pub(super) mod caller;
-pub(super) mod fair_queue;
+pub(super) mod memory;
 pub(super) mod model_select;
-pub(super) mod reply_budget;
-pub(super) mod upload_memory;

@@ -12,10 +12,10 @@ use crate::recipe::{FieldError, InferenceMode, ModelRef, Network, Recipe, name_o
 use hyper::header::HeaderMap;
 
 /// The field that names a model.
-pub(in crate::http) const FIELD: &str = "segmentation_model";
+pub(crate) const FIELD: &str = "segmentation_model";
 
 /// Sets the model of `recipe`. Refuses a request that names an unknown model, or more than one.
-pub(in crate::http) fn select_model(
+pub(crate) fn select_model(
     app: &App,
     headers: &HeaderMap,
     caller: &Caller,
@@ -32,7 +32,7 @@ pub(in crate::http) fn select_model(
 }
 
 /// The model of a clip.
-pub(in crate::http) fn clip_model(
+pub(crate) fn clip_model(
     app: &App,
     headers: &HeaderMap,
     caller: &Caller,
@@ -65,7 +65,7 @@ fn selected(
 }
 
 /// The model of an account's pictures and clips for which the request names none.
-pub(in crate::http) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiError> {
+pub(crate) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiError> {
     match caller.model.as_ref().unwrap_or(&app.model) {
         Network::BuiltIn(mode) => Ok(Network::BuiltIn(*mode)),
         Network::Added(name) => {
@@ -79,7 +79,7 @@ pub(in crate::http) fn default_model(app: &App, caller: &Caller) -> Result<Netwo
 }
 
 /// Refuses a clip whose header names an unknown model, before the clip is read.
-pub(in crate::http) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
     by_header(headers, &clip_models(app), Some(app.processor.added())).map(drop)
 }
 

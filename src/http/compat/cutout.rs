@@ -4,7 +4,7 @@ use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{DecodeError, Limits};
 use crate::http::admission::authenticate::require_scope;
 use crate::http::admission::caller::Caller;
-use crate::http::admission::upload_memory::Share;
+use crate::http::admission::memory::Share;
 use crate::http::reply::error::ApiError;
 use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
@@ -24,7 +24,7 @@ pub(super) struct CutoutRequest {
     pub(super) fields: Fields,
     pub(super) source: PictureSource,
     pub(super) background: Option<Bytes>,
-    /// The files' share of the memory for uploads.
+    /// The files' share of the memory of accounts.
     pub(super) share: Share,
     /// Largest picture that is taken on this route.
     pub(super) limits: Limits,

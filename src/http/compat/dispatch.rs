@@ -22,7 +22,7 @@ use url::Url;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Answers a request; failures too, in the envelope of the service.
-pub(in crate::http) async fn answer(
+pub(crate) async fn answer(
     state: &ApiState,
     route: &'static Route,
     context: &mut RequestContext,
@@ -68,7 +68,7 @@ async fn dispatch(
     if route.action == Action::Account {
         return Ok(account::answer(state, route.format, &caller));
     }
-    state.replies.refuse_when_full(&caller.account)?;
+    state.require_room(&caller.account)?;
     match route.format {
         WireFormat::RemoveBg => removebg::answer(state, &caller, context).await,
         WireFormat::Rembg => rembg::answer(state, &caller, context).await,

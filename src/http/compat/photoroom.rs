@@ -25,7 +25,7 @@ const MAX_MEGAPIXELS: u32 = 36;
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     let limits = input::limits(state, state.limits.max_bytes, MAX_MEGAPIXELS);
     let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
     let received = context.body.received();

@@ -21,7 +21,7 @@ const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc
 pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     let is_get = context.method == Method::GET;
     let mut sent = if is_get {
         ParsedBody::default()

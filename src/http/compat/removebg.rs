@@ -56,7 +56,7 @@ const MAX_BYTES: usize = 22 << 20;
 const MAX_MEGAPIXELS: u32 = 50;
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     let limits = input::limits(state, MAX_BYTES, MAX_MEGAPIXELS);
     let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
     let received = context.body.received();

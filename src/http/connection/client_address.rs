@@ -13,22 +13,22 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Both addresses of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct ConnectionAddresses {
+pub(crate) struct ConnectionAddresses {
     /// The remote address: of the socket, or from a trusted proxy's PROXY header.
-    pub(in crate::http) peer: IpAddr,
+    pub(crate) peer: IpAddr,
     /// The local address.
-    pub(in crate::http) local: IpAddr,
+    pub(crate) local: IpAddr,
 }
 
 /// The network of one subscriber: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::http) enum Network {
+pub(crate) enum Network {
     V4(u32),
     V6(u64),
 }
 
 impl Network {
-    pub(in crate::http) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         // A listener on `::` sees IPv4 clients as ::ffff:a.b.c.d, all in one /64.
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.to_bits()),
@@ -38,12 +38,12 @@ impl Network {
 }
 
 /// Whether `address` is a trusted proxy's.
-pub(in crate::http) fn is_trusted(trusted: &[AddressRange], address: IpAddr) -> bool {
+pub(crate) fn is_trusted(trusted: &[AddressRange], address: IpAddr) -> bool {
     trusted.iter().any(|range| range.contains(address))
 }
 
 /// The client of a request with `headers` on a connection from `peer`.
-pub(in crate::http) fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
+pub(crate) fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
     if !is_trusted(trusted, peer) {
         return peer;
     }

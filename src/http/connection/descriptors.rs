@@ -11,9 +11,9 @@ const ADMIN: u64 = 64;
 
 /// Connections that each listener serves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) struct ConnectionShares {
-    pub(in crate::http) public: usize,
-    pub(in crate::http) admin: usize,
+pub(crate) struct ConnectionShares {
+    pub(crate) public: usize,
+    pub(crate) admin: usize,
 }
 
 /// Raises the limit of open files from the soft to the hard limit.
@@ -52,7 +52,7 @@ fn limit() -> Option<u64> {
 }
 
 /// The connections of each listener, where `wanted` public ones are configured. Warns where the limit leaves fewer.
-pub(in crate::http) fn shares(wanted: usize) -> ConnectionShares {
+pub(crate) fn shares(wanted: usize) -> ConnectionShares {
     let limit = limit();
     let shares = divide(wanted, limit);
     if shares.public < wanted {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// The phase of a listener's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Phase {
+pub(crate) enum Phase {
     Serving,
     Draining,
     /// Connections are closed when they are idle.
@@ -19,7 +19,7 @@ pub(in crate::http) enum Phase {
 
 /// The phase of one listener, and its requests in flight.
 #[derive(Debug)]
-pub(in crate::http) struct Drain {
+pub(crate) struct Drain {
     /// Whether requests are refused after [`Phase::Serving`].
     refuses: bool,
     phase: watch::Sender<Phase>,
@@ -29,27 +29,25 @@ pub(in crate::http) struct Drain {
 
 /// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(in crate::http) struct InFlightRequest(
-    #[expect(dead_code, reason = "it is counted by its existence")] watch::Receiver<()>,
-);
+pub(crate) struct InFlightRequest(#[expect(dead_code, reason = "it is counted by its existence")] watch::Receiver<()>);
 
 impl Drain {
-    pub(in crate::http) fn new(refuses: bool) -> Self {
+    pub(crate) fn new(refuses: bool) -> Self {
         Self { refuses, phase: watch::Sender::new(Phase::Serving), in_flight: watch::Sender::new(()) }
     }
 
     /// A receiver of phase changes, for one connection.
-    pub(in crate::http) fn phase(&self) -> watch::Receiver<Phase> {
+    pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
 
     /// Whether further requests are refused.
-    pub(in crate::http) fn is_refusing(&self) -> bool {
+    pub(crate) fn is_refusing(&self) -> bool {
         self.refuses && *self.phase.borrow() != Phase::Serving
     }
 
     /// Counts a request as in flight; 503 once draining has begun.
-    pub(in crate::http) fn admit(&self) -> Result<InFlightRequest, ApiError> {
+    pub(crate) fn admit(&self) -> Result<InFlightRequest, ApiError> {
         if self.is_refusing() {
             return Err(ApiError::unavailable("the service is shutting down").closing());
         }
@@ -57,13 +55,13 @@ impl Drain {
     }
 
     /// Refuses requests from now on; resolves when none is in flight.
-    pub(in crate::http) async fn drain(&self) {
+    pub(crate) async fn drain(&self) {
         self.phase.send_replace(Phase::Draining);
         self.in_flight.closed().await;
     }
 
     /// Closes connections from now on.
-    pub(in crate::http) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.phase.send_replace(Phase::Closing);
     }
 }

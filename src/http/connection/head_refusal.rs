@@ -23,10 +23,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tracing::{debug, info};
 
 /// The largest head of a request, in bytes; browsers send under 4 KiB.
-pub(in crate::http) const MAX_HEAD: u32 = 64 * 1024;
+pub(crate) const MAX_HEAD: u32 = 64 * 1024;
 
 /// 431.
-pub(in crate::http) fn too_large() -> ApiError {
+pub(crate) fn too_large() -> ApiError {
     let message = "the head of the request is larger than 64 KB or has more than 100 header fields";
     ApiError::new(ErrorCode::HeadersTooLarge, message)
 }
@@ -36,7 +36,7 @@ const HTTP1: &[u8] = b"HTTP/1.";
 
 /// A stream that replaces hyper's own refusals.
 #[derive(Debug)]
-pub(in crate::http) struct EnvelopeStream<S> {
+pub(crate) struct EnvelopeStream<S> {
     stream: S,
     activity: Activity,
     logged: bool,
@@ -52,7 +52,7 @@ struct Refusal {
 
 impl<S> EnvelopeStream<S> {
     /// `logged`: whether refusals are logged at `info`, else at `debug`.
-    pub(in crate::http) fn new(stream: S, activity: Activity, logged: bool) -> Self {
+    pub(crate) fn new(stream: S, activity: Activity, logged: bool) -> Self {
         Self { stream, activity, logged, refusal: None }
     }
 
@@ -177,7 +177,7 @@ fn envelope(status: Option<u16>, logged: bool) -> Bytes {
 }
 
 /// An error as the last reply of an HTTP/1.1 connection, where no request could be read.
-pub(in crate::http) fn http1(error: ApiError, id: &str) -> Bytes {
+pub(crate) fn http1(error: ApiError, id: &str) -> Bytes {
     let status = error.code.status();
     let body = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
     let body = match body {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// Resolves when `open`, the number of connections, was 0 for `after` and `is_busy` is false; never, without `after`.
-pub(in crate::http) async fn idle_for<B: Future<Output = bool>>(
+pub(crate) async fn idle_for<B: Future<Output = bool>>(
     after: Option<Duration>,
     mut open: watch::Receiver<usize>,
     is_busy: impl Fn() -> B,

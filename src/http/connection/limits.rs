@@ -41,7 +41,7 @@ const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
 /// The limits of one listener, and its connections.
 #[derive(Debug)]
-pub(in crate::http) struct ConnectionLimits {
+pub(crate) struct ConnectionLimits {
     listener: &'static str,
     places: Arc<Semaphore>,
     per_address: Option<usize>,
@@ -69,14 +69,14 @@ struct OpenConnection {
 
 /// Counts a connection for its network while it exists.
 #[derive(Debug)]
-pub(in crate::http) struct CountedConnection {
+pub(crate) struct CountedConnection {
     limits: Arc<ConnectionLimits>,
     network: Option<Network>,
 }
 
 /// Holds the place of a connection while it exists.
 #[derive(Debug)]
-pub(in crate::http) struct Admission {
+pub(crate) struct Admission {
     counted: CountedConnection,
     id: u64,
     connection: Arc<OpenConnection>,
@@ -85,7 +85,7 @@ pub(in crate::http) struct Admission {
 
 impl ConnectionLimits {
     /// At most `total` connections, and at most `per_address` of one address.
-    pub(in crate::http) fn new(listener: &'static str, total: usize, per_address: Option<usize>) -> Arc<Self> {
+    pub(crate) fn new(listener: &'static str, total: usize, per_address: Option<usize>) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(total.min(Semaphore::MAX_PERMITS)));
         Arc::new(Self { listener, places, per_address, open: Mutex::default() })
     }
@@ -95,7 +95,7 @@ impl ConnectionLimits {
     }
 
     /// Counts a new connection; `None` where its network has too many in use. Without a network it is not counted.
-    pub(in crate::http) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<CountedConnection> {
+    pub(crate) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<CountedConnection> {
         if let (Some(network), Some(limit)) = (network, self.per_address) {
             let mut open = self.open();
             let count = open.by_network.get(&network).copied().unwrap_or_default();
@@ -114,7 +114,7 @@ impl ConnectionLimits {
     }
 
     /// Closes an idle connection, if there is one.
-    pub(in crate::http) fn evict_one(&self) -> bool {
+    pub(crate) fn evict_one(&self) -> bool {
         self.open().evict(None, Instant::now())
     }
 }
@@ -163,7 +163,7 @@ impl OpenConnection {
 
 impl CountedConnection {
     /// Waits for a place. The connection's timeouts start with it.
-    pub(in crate::http) async fn admit(self) -> (Admission, Activity) {
+    pub(crate) async fn admit(self) -> (Admission, Activity) {
         let place = loop {
             if let Ok(place) = self.limits.places.clone().try_acquire_owned() {
                 break place;
@@ -196,14 +196,14 @@ impl CountedConnection {
 
 impl Admission {
     /// Counts the connection for the network of the client behind a proxy; false where that has too many in use.
-    pub(in crate::http) fn recount_for(&mut self, network: Network) -> bool {
+    pub(crate) fn recount_for(&mut self, network: Network) -> bool {
         let Some(counted) = self.counted.limits.count(Some(network)) else { return false };
         self.counted = counted;
         self.connection.network.set(network).is_ok()
     }
 
     /// Resolves when the connection is to be closed in favour of another one.
-    pub(in crate::http) fn evicted(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn evicted(&self) -> impl Future<Output = ()> + Send + use<> {
         let connection = self.connection.clone();
         async move {
             loop {

@@ -20,7 +20,7 @@ const MAX_V1: usize = 107;
 const MAX_V2: usize = 4096;
 
 /// Reads the header and returns the client's address; `None` for the proxy's own connections and unknown clients.
-pub(in crate::http) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
+pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
     // No header of either version is shorter.
     let mut start = [0; SIGNATURE.len()];
     stream.read_exact(&mut start).await?;

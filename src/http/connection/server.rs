@@ -58,18 +58,18 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The limits of a listener's connections.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct ListenerLimits {
+pub(crate) struct ListenerLimits {
     /// Concurrent connections.
-    pub(in crate::http) connections: usize,
+    pub(crate) connections: usize,
     /// Connections of one client address; `None` without a limit.
-    pub(in crate::http) per_address: Option<usize>,
+    pub(crate) per_address: Option<usize>,
     /// Whether connections of trusted proxies begin with a PROXY header.
-    pub(in crate::http) proxy_protocol: bool,
+    pub(crate) proxy_protocol: bool,
 }
 
 /// Serves `listener` until `stop` resolves, with the number of its connections in `open`, then lets the requests in flight
 /// complete for `grace`. Where the service drains, connections are still accepted meanwhile, and their requests are answered 503.
-pub(in crate::http) async fn run<S: Service>(
+pub(crate) async fn run<S: Service>(
     listener: Listener,
     service: Arc<S>,
     config: Arc<HttpConfig>,

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The activity of a connection, shared by its stream, its service and its timeouts.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Activity(Arc<Mutex<ActivityState>>);
+pub(crate) struct Activity(Arc<Mutex<ActivityState>>);
 
 #[derive(Debug)]
 struct ActivityState {
@@ -49,14 +49,14 @@ struct ActivityState {
 
 /// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(in crate::http) struct RequestGuard(Activity);
+pub(crate) struct RequestGuard(Activity);
 
 /// The same for a request that is answered, whose unread body is being drained.
 #[derive(Debug)]
-pub(in crate::http) struct LingerGuard(RequestGuard);
+pub(crate) struct LingerGuard(RequestGuard);
 
 impl Activity {
-    pub(in crate::http) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         let state = ActivityState {
             busy: 0,
             busy_since: now,
@@ -77,7 +77,7 @@ impl Activity {
     }
 
     /// The head of a request is complete.
-    pub(in crate::http) fn begin(&self, version: Version) -> RequestGuard {
+    pub(crate) fn begin(&self, version: Version) -> RequestGuard {
         let mut state = self.lock();
         if state.busy == 0 {
             state.busy_since = Instant::now();
@@ -110,18 +110,18 @@ impl Activity {
     }
 
     /// All bytes were handed to the socket.
-    pub(in crate::http) fn flushed(&self) {
+    pub(crate) fn flushed(&self) {
         let mut state = self.lock();
         state.reply_due &= state.busy != state.lingering;
     }
 
     /// Whether written bytes can be a reply of the service.
-    pub(in crate::http) fn is_reply_due(&self) -> bool {
+    pub(crate) fn is_reply_due(&self) -> bool {
         self.lock().reply_due
     }
 
     /// A head was refused before it became a request. The head timeout applies until the connection ends.
-    pub(in crate::http) fn head_refused(&self) {
+    pub(crate) fn head_refused(&self) {
         self.lock().head_since.get_or_insert_with(Instant::now);
     }
 
@@ -131,28 +131,28 @@ impl Activity {
     }
 
     /// When bytes last moved; `None` while a request is not answered or a reply is unsent.
-    pub(in crate::http) fn idle_since(&self) -> Option<Instant> {
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
         (state.busy == state.lingering && state.blocked_since.is_none()).then_some(state.last_moved)
     }
 
     /// The beginning of the current or last period with requests in flight.
-    pub(in crate::http) fn busy_since(&self) -> Instant {
+    pub(crate) fn busy_since(&self) -> Instant {
         self.lock().busy_since
     }
 
     /// Whether it has carried a request.
-    pub(in crate::http) fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.lock().begun
     }
 
     /// Whether it has carried a request of HTTP/2.
-    pub(in crate::http) fn is_http2(&self) -> bool {
+    pub(crate) fn is_http2(&self) -> bool {
         self.lock().http2
     }
 
     /// Whether a request had a valid key.
-    pub(in crate::http) fn is_authenticated(&self) -> bool {
+    pub(crate) fn is_authenticated(&self) -> bool {
         self.lock().authenticated
     }
 
@@ -171,7 +171,7 @@ impl Activity {
     }
 
     /// Resolves when a timeout of the connection expires.
-    pub(in crate::http) async fn timed_out(&self, config: &HttpConfig) {
+    pub(crate) async fn timed_out(&self, config: &HttpConfig) {
         let (header, idle, reply) = (config.header_timeout, config.idle_timeout, config.reply_timeout);
         let tick = (header.min(idle).min(reply) / 8).max(Duration::from_millis(5));
         while !self.is_expired(Instant::now(), header, idle, reply) {
@@ -182,12 +182,12 @@ impl Activity {
 
 impl RequestGuard {
     /// The request has a valid key.
-    pub(in crate::http) fn mark_authenticated(&self) {
+    pub(crate) fn mark_authenticated(&self) {
         self.0.lock().authenticated = true;
     }
 
     /// The request is answered; only the rest of its body is still drained.
-    pub(in crate::http) fn lingering(self) -> LingerGuard {
+    pub(crate) fn lingering(self) -> LingerGuard {
         self.0.lock().lingering += 1;
         LingerGuard(self)
     }
@@ -216,13 +216,13 @@ impl Drop for RequestGuard {
 
 /// A stream that records when bytes move.
 #[derive(Debug)]
-pub(in crate::http) struct TimedStream<S> {
+pub(crate) struct TimedStream<S> {
     stream: S,
     activity: Activity,
 }
 
 impl<S> TimedStream<S> {
-    pub(in crate::http) fn new(stream: S, activity: Activity) -> Self {
+    pub(crate) fn new(stream: S, activity: Activity) -> Self {
         Self { stream, activity }
     }
 }

@@ -106,7 +106,7 @@ impl Tls {
     }
 
     /// The handshake; `None` where it fails or the client does not use TLS. The caller limits its time.
-    pub(in crate::http) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let mut first = [0];
         if stream.peek(&mut first).await.ok()? == 0 {
             return None;
@@ -202,8 +202,8 @@ impl Pair {
 /// A listener, with TLS or without.
 #[derive(Debug)]
 pub struct Listener {
-    pub(in crate::http) tcp: TcpListener,
-    pub(in crate::http) tls: Option<Tls>,
+    pub(crate) tcp: TcpListener,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Listener {

@@ -31,7 +31,7 @@ tokio::task_local! {
 
 /// The bytes of one reply that are handed to the connection and not written yet.
 #[derive(Debug)]
-pub(in crate::http) struct Progress(Mutex<ProgressState>);
+pub(crate) struct Progress(Mutex<ProgressState>);
 
 #[derive(Debug)]
 struct ProgressState {
@@ -49,7 +49,7 @@ impl Progress {
     }
 
     /// That of the current task's HTTP/2 stream; on HTTP/1.1, where the connection has the timeout, a separate one.
-    pub(in crate::http) fn of_stream() -> Arc<Self> {
+    pub(crate) fn of_stream() -> Arc<Self> {
         OF_STREAM.try_with(Arc::clone).unwrap_or_else(|_| Self::new())
     }
 
@@ -58,7 +58,7 @@ impl Progress {
     }
 
     /// `bytes` as a piece that is counted until it is written or dropped.
-    pub(in crate::http) fn piece(self: &Arc<Self>, bytes: Bytes) -> TrackedChunk {
+    pub(crate) fn piece(self: &Arc<Self>, bytes: Bytes) -> TrackedChunk {
         self.given(bytes.len(), Instant::now());
         TrackedChunk { bytes, progress: Arc::clone(self) }
     }
@@ -88,12 +88,12 @@ impl Progress {
     }
 
     /// Whether nothing is pending.
-    pub(in crate::http) fn is_written(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         self.lock().pending == 0
     }
 
     /// Ready when nothing is pending.
-    pub(in crate::http) fn poll_written(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_written(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.pending == 0 {
             return Poll::Ready(());
@@ -123,7 +123,7 @@ impl Progress {
 
 /// A piece of a reply in the connection's buffers.
 #[derive(Debug)]
-pub(in crate::http) struct TrackedChunk {
+pub(crate) struct TrackedChunk {
     bytes: Bytes,
     progress: Arc<Progress>,
 }
@@ -156,7 +156,7 @@ const SMALL: u64 = 16 * 1024;
 
 /// The body of a reply for hyper: counts its pieces until they are written, and ends after the last is.
 #[derive(Debug)]
-pub(in crate::http) struct TrackedBody {
+pub(crate) struct TrackedBody {
     body: ReplyBody,
     progress: Arc<Progress>,
     small: bool,
@@ -169,7 +169,7 @@ pub(in crate::http) struct TrackedBody {
 
 impl TrackedBody {
     /// To be called within the task of its HTTP/2 stream.
-    pub(in crate::http) fn new(body: ReplyBody, busy: RequestGuard, in_flight: Option<InFlightRequest>) -> Self {
+    pub(crate) fn new(body: ReplyBody, busy: RequestGuard, in_flight: Option<InFlightRequest>) -> Self {
         let small = body.size_hint().upper().is_some_and(|most| most <= SMALL);
         Self { body, progress: Progress::of_stream(), small, ended: false, _busy: busy, _in_flight: in_flight }
     }
@@ -202,8 +202,8 @@ impl Body for TrackedBody {
 
 /// Runs the tasks of HTTP/2 streams, each until it ends or its reply is stalled.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct StreamExecutor {
-    pub(in crate::http) reply_timeout: Duration,
+pub(crate) struct StreamExecutor {
+    pub(crate) reply_timeout: Duration,
 }
 
 impl<F> Executor<F> for StreamExecutor

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// A value of the tree.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::http) enum Node {
+pub(crate) enum Node {
     /// `true` or `false`.
     Boolean(bool),
     /// A number; one without fraction is written as an integer.
@@ -20,7 +20,7 @@ pub(in crate::http) enum Node {
 
 /// A mapping that keeps the order of its members.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::http) struct Object(Vec<(Cow<'static, str>, Node)>);
+pub(crate) struct Object(Vec<(Cow<'static, str>, Node)>);
 
 impl Object {
     /// With a member more; each key is added once.
@@ -53,22 +53,22 @@ impl Object {
     }
 
     /// The member of this name.
-    pub(in crate::http) fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
     /// The text of this name; empty where there is none.
-    pub(in crate::http) fn text(&self, key: &str) -> &str {
+    pub(crate) fn text(&self, key: &str) -> &str {
         self.get(key).and_then(Node::as_text).unwrap_or_default()
     }
 
     /// The mapping of this name.
-    pub(in crate::http) fn object(&self, key: &str) -> Option<&Self> {
+    pub(crate) fn object(&self, key: &str) -> Option<&Self> {
         self.get(key).and_then(Node::as_object)
     }
 
     /// The sequence of this name; empty where there is none.
-    pub(in crate::http) fn list(&self, key: &str) -> &[Node] {
+    pub(crate) fn list(&self, key: &str) -> &[Node] {
         match self.get(key) {
             Some(Node::List(values)) => values,
             Some(Node::Boolean(_) | Node::Number(_) | Node::Text(_) | Node::Object(_)) | None => &[],
@@ -76,14 +76,14 @@ impl Object {
     }
 
     /// The members, in order.
-    pub(in crate::http) fn members(&self) -> &[(Cow<'static, str>, Node)] {
+    pub(crate) fn members(&self) -> &[(Cow<'static, str>, Node)] {
         &self.0
     }
 }
 
 impl Node {
     /// Its text, where it is text.
-    pub(in crate::http) fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             Self::Boolean(_) | Self::Number(_) | Self::List(_) | Self::Object(_) => None,
@@ -91,7 +91,7 @@ impl Node {
     }
 
     /// Its mapping, where it is one.
-    pub(in crate::http) fn as_object(&self) -> Option<&Object> {
+    pub(crate) fn as_object(&self) -> Option<&Object> {
         match self {
             Self::Object(object) => Some(object),
             Self::Boolean(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => None,

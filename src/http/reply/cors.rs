@@ -44,7 +44,7 @@ const EXPOSED: [HeaderName; 9] = [
 
 /// The CORS headers of the reply to one request.
 #[derive(Debug)]
-pub(in crate::http) struct Cors {
+pub(crate) struct Cors {
     /// The origin whose pages may read the reply.
     allowed: Option<HeaderValue>,
     /// Whether the reply depends on the origin.
@@ -54,7 +54,7 @@ pub(in crate::http) struct Cors {
 
 impl Cors {
     /// `None` where no origin is configured.
-    pub(in crate::http) fn for_request(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
+    pub(crate) fn for_request(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
         if origins.is_empty() {
             return None;
         }
@@ -71,13 +71,13 @@ impl Cors {
     }
 
     /// Whether the page that sends the request has one of the configured origins.
-    pub(in crate::http) const fn is_allowed(&self) -> bool {
+    pub(crate) const fn is_allowed(&self) -> bool {
         self.allowed.is_some()
     }
 
     /// The reply to a preflight, made from the 405 that `OPTIONS` gets on every path, which lists the methods. An unknown path
     /// and an origin that is not allowed keep the refusal.
-    pub(in crate::http) fn preflight(&self, refusal: ApiError) -> Result<Reply, ApiError> {
+    pub(crate) fn preflight(&self, refusal: ApiError) -> Result<Reply, ApiError> {
         if !self.preflight || !self.is_allowed() || refusal.code != ErrorCode::MethodNotAllowed {
             return Err(refusal);
         }
@@ -92,7 +92,7 @@ impl Cors {
     }
 
     /// Adds the headers to a reply that is complete otherwise.
-    pub(in crate::http) fn write_headers(&self, headers: &mut HeaderMap) {
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
         if self.varies {
             headers.append(VARY, HeaderValue::from_static("Origin"));
         }
@@ -111,7 +111,7 @@ impl Cors {
 }
 
 /// Whether `origin` has the form in which browsers send it, or is `*`.
-pub(in crate::http) fn is_origin(origin: &str) -> bool {
+pub(crate) fn is_origin(origin: &str) -> bool {
     if origin == ANY {
         return true;
     }

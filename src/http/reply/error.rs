@@ -16,8 +16,8 @@ use tracing::{debug, error};
 
 /// A failed request: the public message with its code, and the private cause for the log.
 #[derive(Debug)]
-pub(in crate::http) struct ApiError {
-    pub(in crate::http) code: ErrorCode,
+pub(crate) struct ApiError {
+    pub(crate) code: ErrorCode,
     message: String,
     param: Option<String>,
     /// One word that separates the cases of one code.
@@ -29,63 +29,63 @@ pub(in crate::http) struct ApiError {
 
 impl ApiError {
     /// Without parameter, reason, headers and cause.
-    pub(in crate::http) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), param: None, reason: None, headers: Box::default(), cause: None }
     }
 
     /// 500 with a fixed message; `cause` goes to the log.
-    pub(in crate::http) fn internal(cause: impl Into<String>) -> Self {
+    pub(crate) fn internal(cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(ErrorCode::InternalError, "something went wrong on our side") }
     }
 
     /// 503 with `Retry-After`.
-    pub(in crate::http) fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Unavailable, message).retry_after(Duration::from_secs(5))
     }
 
     /// With a cause for the log.
-    pub(in crate::http) fn caused_by(self, cause: String) -> Self {
+    pub(crate) fn caused_by(self, cause: String) -> Self {
         Self { cause: Some(cause), ..self }
     }
 
     /// With `prefix` before the message.
-    pub(in crate::http) fn prefixed(self, prefix: impl Display) -> Self {
+    pub(crate) fn prefixed(self, prefix: impl Display) -> Self {
         Self { message: format!("{prefix}: {}", self.message), ..self }
     }
 
     /// With the field at fault.
-    pub(in crate::http) fn param(self, param: impl Into<String>) -> Self {
+    pub(crate) fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
 
     /// With the word beside the code.
-    pub(in crate::http) fn reason(self, reason: &'static str) -> Self {
+    pub(crate) fn reason(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
     }
 
     /// Replaces the parameter `from` by `to`: the same picture may have been sent as a file or by its URL.
-    pub(in crate::http) fn renamed(self, from: &str, to: &str) -> Self {
+    pub(crate) fn renamed(self, from: &str, to: &str) -> Self {
         if self.param.as_deref() == Some(from) { self.param(to) } else { self }
     }
 
     /// With a header of its reply.
-    pub(in crate::http) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
     /// With `Retry-After`, in whole seconds.
-    pub(in crate::http) fn retry_after(self, wait: Duration) -> Self {
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
         self.header(RETRY_AFTER, whole_seconds(wait).into())
     }
 
     /// With `Connection: close`, because the request body is left unread.
-    pub(in crate::http) fn closing(self) -> Self {
+    pub(crate) fn closing(self) -> Self {
         self.header(header::CONNECTION, HeaderValue::from_static("close"))
     }
 
     /// Counts it in the metrics and logs it with its private cause.
-    pub(in crate::http) fn log(&self) {
+    pub(crate) fn log(&self) {
         metrics::error_answered(self.code.name());
         match &self.cause {
             Some(cause) if self.code.status().is_server_error() => error!(code = self.code.name(), cause, "failed"),
@@ -98,27 +98,27 @@ impl ApiError {
     }
 
     /// The public message.
-    pub(in crate::http) fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
     /// The field at fault.
-    pub(in crate::http) fn param_name(&self) -> Option<&str> {
+    pub(crate) fn param_name(&self) -> Option<&str> {
         self.param.as_deref()
     }
 
     /// The headers of its reply.
-    pub(in crate::http) fn into_headers(self) -> HeaderMap {
+    pub(crate) fn into_headers(self) -> HeaderMap {
         *self.headers
     }
 
     /// The word beside the code.
-    pub(in crate::http) const fn reason_name(&self) -> Option<&'static str> {
+    pub(crate) const fn reason_name(&self) -> Option<&'static str> {
         self.reason
     }
 
     /// The reply with the error envelope.
-    pub(in crate::http) fn into_reply(self, request_id: &str) -> Reply {
+    pub(crate) fn into_reply(self, request_id: &str) -> Reply {
         let mut error = json!({ "code": self.code.name(), "message": self.message });
         if let Some(param) = self.param {
             error["param"] = param.into();

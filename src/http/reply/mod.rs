@@ -20,23 +20,23 @@ use std::io;
 use std::time::Duration;
 
 /// The body of a reply as the routes make it.
-pub(in crate::http) type ReplyBody = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// A reply; all but those of batches and files are in memory when their head is written.
-pub(in crate::http) type Reply = Response<ReplyBody>;
+pub(crate) type Reply = Response<ReplyBody>;
 
 /// On every reply.
-pub(in crate::http) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-pub(in crate::http) const VERSION: HeaderName = HeaderName::from_static("x-service-version");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("x-service-version");
 
 /// Name and version of the weights. A request may select a model with it.
-pub(in crate::http) const MODEL: HeaderName = HeaderName::from_static("x-service-model");
+pub(crate) const MODEL: HeaderName = HeaderName::from_static("x-service-model");
 
 /// Milliseconds between the last byte of the request and the reply.
-pub(in crate::http) const LATENCY: HeaderName = HeaderName::from_static("x-service-latency");
+pub(crate) const LATENCY: HeaderName = HeaderName::from_static("x-service-latency");
 
 /// A body of one media type.
-pub(in crate::http) fn page(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Reply {
+pub(crate) fn page(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(Full::new(body.into()).boxed_unsync());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -44,32 +44,32 @@ pub(in crate::http) fn page(status: StatusCode, media_type: &'static str, body: 
 }
 
 /// No body.
-pub(in crate::http) fn empty(status: StatusCode) -> Reply {
+pub(crate) fn empty(status: StatusCode) -> Reply {
     let mut reply = Response::new(Empty::new().boxed_unsync());
     *reply.status_mut() = status;
     reply
 }
 
 /// A JSON body.
-pub(in crate::http) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
+pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
     page(status, "application/json", value.to_string())
 }
 
 /// A JSON body, `latency` after the last byte of its request.
-pub(in crate::http) fn timed_json(status: StatusCode, value: &serde_json::Value, latency: Duration) -> Reply {
+pub(crate) fn timed_json(status: StatusCode, value: &serde_json::Value, latency: Duration) -> Reply {
     let mut reply = json(status, value);
     reply.headers_mut().insert(LATENCY, milliseconds(latency));
     reply
 }
 
 /// The value of [`LATENCY`].
-pub(in crate::http) fn milliseconds(latency: Duration) -> HeaderValue {
+pub(crate) fn milliseconds(latency: Duration) -> HeaderValue {
     u64::try_from(latency.as_millis()).unwrap_or(u64::MAX).into()
 }
 
 /// A file of `count` bytes, read while it is sent. A read error ends the connection, so that the caller cannot take the
 /// file for complete.
-pub(in crate::http) fn file(count: u64, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Reply {
+pub(crate) fn file(count: u64, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Reply {
     let pieces = pieces.inspect_err(|error| tracing::warn!(%error, "could not read a result to its end"));
     let frames =
         pieces.map_ok(Frame::data).take_while(|frame| ready(frame.is_ok())).filter_map(async |frame| frame.ok());
@@ -79,7 +79,7 @@ pub(in crate::http) fn file(count: u64, pieces: impl Stream<Item = io::Result<By
 }
 
 /// The reply to HEAD for a file of `count` bytes.
-pub(in crate::http) fn head_of_file(count: u64) -> Reply {
+pub(crate) fn head_of_file(count: u64) -> Reply {
     let mut reply = Response::new(Empty::new().boxed_unsync());
     reply.headers_mut().insert(CONTENT_LENGTH, count.into());
     reply

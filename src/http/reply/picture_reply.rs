@@ -25,7 +25,7 @@ const WARNINGS: HeaderName = HeaderName::from_static("x-service-warnings");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
-pub(in crate::http) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
+pub(crate) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
     let Output { image, subject, uncertainty, edge, face, model, understood: _, warnings, timings } = output;
     let mut reply = reply::page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
@@ -57,7 +57,7 @@ pub(in crate::http) fn image(output: Output, cost: u64, latency: Duration) -> Re
 
 /// Writes `server-timing` to the reply of a picture, `wall` after the head of its request, of which reading the body took
 /// `reading`.
-pub(in crate::http) fn write_server_timing(reply: &mut Reply, wall: Duration, reading: Duration) {
+pub(crate) fn write_server_timing(reply: &mut Reply, wall: Duration, reading: Duration) {
     let Some(timings) = reply.extensions_mut().remove::<Timings>() else { return };
     let stages = timings.within_request(wall, reading).stages();
     let stages = stages.map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
@@ -69,7 +69,7 @@ pub(in crate::http) fn write_server_timing(reply: &mut Reply, wall: Duration, re
 }
 
 /// A body of one media type that arrives piece by piece; `latency` after the last byte of its request.
-pub(in crate::http) fn streamed(
+pub(crate) fn streamed(
     status: StatusCode,
     media_type: &'static str,
     pieces: mpsc::Receiver<Bytes>,
@@ -96,7 +96,7 @@ fn listed(warnings: &[Warning]) -> String {
 }
 
 /// The number that `x-service-uncertainty` has.
-pub(in crate::http) fn rounded_uncertainty(uncertainty: f32) -> f64 {
+pub(crate) fn rounded_uncertainty(uncertainty: f32) -> f64 {
     // Parsed back from the text, so that a half is rounded the same way in header and JSON.
     written_uncertainty(uncertainty).parse().expect("a decimal number")
 }

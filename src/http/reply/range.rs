@@ -9,7 +9,7 @@ use hyper::header::{HeaderMap, IF_RANGE, RANGE};
 
 /// The part of a file that a request selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum RequestedRange {
+pub(crate) enum RequestedRange {
     /// All of it: 200.
     Whole,
     /// From the first to the last byte, both included: 206.
@@ -24,7 +24,7 @@ pub(in crate::http) enum RequestedRange {
 }
 
 /// The range that a request selects of a file of `bytes` bytes with the entity tag `tag`, quotes included.
-pub(in crate::http) fn requested(headers: &HeaderMap, bytes: u64, tag: &str) -> RequestedRange {
+pub(crate) fn requested(headers: &HeaderMap, bytes: u64, tag: &str) -> RequestedRange {
     let mut sent = headers.get_all(RANGE).iter();
     let (Some(range), None) = (sent.next().and_then(|value| value.to_str().ok()), sent.next()) else {
         return RequestedRange::Whole;

@@ -9,7 +9,7 @@ use rand::distr::Alphanumeric;
 const MAX_LENGTH: usize = 128;
 
 /// The caller's own `x-request-id` if it is valid (1 to 128 visible ASCII characters), else a random one.
-pub(in crate::http) fn from_headers(headers: &HeaderMap) -> String {
+pub(crate) fn from_headers(headers: &HeaderMap) -> String {
     let is_valid = |value: &HeaderValue| {
         let bytes = value.as_bytes();
         (1..=MAX_LENGTH).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)

@@ -5,7 +5,7 @@
 
 use super::form;
 use super::input_names::IMAGE_BASE64;
-use crate::http::admission::upload_memory::Share;
+use crate::http::admission::memory::Share;
 use crate::http::reply::error::ApiError;
 use crate::recipe::FieldError;
 use base64::alphabet;
@@ -28,7 +28,7 @@ const MAX_HEAD: usize = 256;
 
 /// Decodes base64 text piece by piece.
 #[derive(Debug)]
-pub(in crate::http) struct Decoder {
+pub(crate) struct Decoder {
     state: State,
     /// The digits after a `%`.
     escape: Option<String>,
@@ -52,11 +52,11 @@ enum State {
 }
 
 impl Decoder {
-    pub(in crate::http) fn new(share: Share) -> Self {
+    pub(crate) fn new(share: Share) -> Self {
         Self { state: State::Start, escape: None, text: Vec::new(), bytes: Vec::new(), share }
     }
 
-    pub(in crate::http) fn push(&mut self, byte: u8) -> Result<(), ApiError> {
+    pub(crate) fn push(&mut self, byte: u8) -> Result<(), ApiError> {
         if byte.is_ascii_whitespace() {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl Decoder {
         Ok(())
     }
 
-    pub(in crate::http) fn finish(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share), ApiError> {
+    pub(crate) fn finish(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share), ApiError> {
         if matches!(self.state, State::Head(_)) || self.escape.is_some() {
             self.state = invalid("a data URL without a picture");
         } else if !matches!(self.state, State::Invalid(_)) {

@@ -20,7 +20,7 @@ const LINGER_PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a body could not be read to its end.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::http) enum BodyError {
+pub(crate) enum BodyError {
     /// It paused too long, or took too long.
     #[error("too slow")]
     TooSlow,
@@ -30,14 +30,14 @@ pub(in crate::http) enum BodyError {
 }
 
 /// A source of bytes, piece by piece.
-pub(in crate::http) trait Chunks: Send {
+pub(crate) trait Chunks: Send {
     /// The next bytes, never empty; `None` at the end.
     fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send;
 }
 
 /// The body of the request in hand.
 #[derive(Debug)]
-pub(in crate::http) struct RequestBody {
+pub(crate) struct RequestBody {
     incoming: Incoming,
     /// The client sends the body only after `100 Continue` (`Expect: 100-continue`).
     awaits_continue: bool,
@@ -51,7 +51,7 @@ pub(in crate::http) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(in crate::http) fn new(incoming: Incoming, awaits_continue: bool, config: &HttpConfig) -> Self {
+    pub(crate) fn new(incoming: Incoming, awaits_continue: bool, config: &HttpConfig) -> Self {
         let (pause, base) = (config.body_pause, config.body_timeout);
         let transfer = transfer_time(incoming.size_hint().exact(), config);
         let ended = incoming.is_end_stream().then(Instant::now);
@@ -59,27 +59,27 @@ impl RequestBody {
     }
 
     /// Multiplies the time that every body has, for larger bodies. To be called before the first byte is read.
-    pub(in crate::http) fn extend_timeout(&mut self, times: u32) {
+    pub(crate) fn extend_timeout(&mut self, times: u32) {
         self.base = self.base.saturating_mul(times);
     }
 
     /// Its announced length.
-    pub(in crate::http) fn content_length(&self) -> Option<u64> {
+    pub(crate) fn content_length(&self) -> Option<u64> {
         self.incoming.size_hint().exact()
     }
 
     /// When the request had arrived in full; now, while it has not.
-    pub(in crate::http) fn received(&self) -> std::time::Instant {
+    pub(crate) fn received(&self) -> std::time::Instant {
         self.ended.unwrap_or_else(Instant::now).into_std()
     }
 
     /// When its last byte was read.
-    pub(in crate::http) fn ended(&self) -> Option<Instant> {
+    pub(crate) fn ended(&self) -> Option<Instant> {
         self.ended
     }
 
     /// Reads and drops the rest in the background, so that the client can read the reply and reuse the connection.
-    pub(in crate::http) fn drain_unread(mut self, busy: RequestGuard) {
+    pub(crate) fn drain_unread(mut self, busy: RequestGuard) {
         if self.awaits_continue || self.broken || self.ended.is_some() {
             return;
         }
@@ -122,17 +122,17 @@ impl<C: Chunks> Chunks for &mut C {
     }
 }
 
-/// The time of a body of this length at the slowest accepted rate. A body beyond the memory for uploads gets no more time: it
+/// The time of a body of this length at the slowest accepted rate. A body beyond the memory of accounts gets no more time: it
 /// is refused before its end.
 fn transfer_time(announced: Option<u64>, config: &HttpConfig) -> Duration {
-    let most = config.max_upload_megabytes_in_flight as u64 * 1_000_000;
+    let most = config.max_body_bytes() as u64;
     let bytes = announced.map_or(0, |bytes| bytes.min(most));
     // A kilobyte per second is a byte per millisecond.
     Duration::from_millis(bytes / u64::from(config.min_upload_kilobytes_per_second))
 }
 
 /// Reads a small body; `None` where it is longer than `limit`.
-pub(in crate::http) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<Option<Bytes>, BodyError> {
+pub(crate) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<Option<Bytes>, BodyError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.next_chunk().await? {
         if bytes.len() + chunk.len() > limit {
@@ -144,7 +144,7 @@ pub(in crate::http) async fn read_small(body: &mut RequestBody, limit: usize) ->
 }
 
 /// Refuses a compressed body (415): its decompressed size is not known in advance.
-pub(in crate::http) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get_all(CONTENT_ENCODING).iter().any(is_coded) {
         return Err(unsupported("a compressed request body is not taken; send it as it is"));
     }
@@ -152,12 +152,12 @@ pub(in crate::http) fn require_uncompressed(headers: &HeaderMap) -> Result<(), A
 }
 
 /// The `Content-Type` of a request; empty without one.
-pub(in crate::http) fn content_type(headers: &HeaderMap) -> &str {
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// 415.
-pub(in crate::http) fn unsupported(message: &str) -> ApiError {
+pub(crate) fn unsupported(message: &str) -> ApiError {
     ApiError::new(ErrorCode::UnsupportedMediaType, message)
 }
 
@@ -169,7 +169,7 @@ mod tests {
     fn the_time_for_a_body_grows_with_its_length_up_to_the_memory_for_uploads() {
         let config = HttpConfig {
             min_upload_kilobytes_per_second: 50,
-            max_upload_megabytes_in_flight: 100,
+            max_body_megabytes_in_flight: 100,
             ..HttpConfig::default()
         };
         for (announced, seconds) in [

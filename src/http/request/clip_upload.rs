@@ -1,13 +1,13 @@
 //! Writes an uploaded clip to disk while it arrives, and hashes it; it is never held in memory.
 //!
 //! A blocking thread writes; the channel to it holds a few pieces, so that a slow disk slows the upload. The number of
-//! uploads at once is bounded, because each may take 200 MB of disk, in all and by account as the memory for uploads is.
+//! uploads at once is bounded, because each may take 200 MB of disk, in all and by account as the memory of accounts is.
 
 use super::body::Chunks;
 use super::form::MAX_OVERHEAD;
 use super::multipart::{Multipart, MultipartError};
 use crate::codec::DecodeError;
-use crate::http::admission::upload_memory::{Share, UploadMemory};
+use crate::http::admission::memory::{Memory, Share};
 use crate::http::reply::error::ApiError;
 use crate::video;
 use bytes::Bytes;
@@ -25,31 +25,31 @@ const CLIPS_AT_ONCE: usize = 12;
 const PIECES_AHEAD: usize = 8;
 
 /// The largest clip in bytes.
-pub(in crate::http) fn max_clip() -> usize {
+pub(crate) fn max_clip() -> usize {
     usize::try_from(video::MAX_BYTES).unwrap_or(usize::MAX)
 }
 
 /// The largest body that can hold a clip.
-pub(in crate::http) fn max_body() -> usize {
+pub(crate) fn max_body() -> usize {
     max_clip().saturating_add(MAX_OVERHEAD)
 }
 
 /// 413 for a clip that is too large, whichever bound it exceeds.
-pub(in crate::http) fn clip_too_large() -> ApiError {
+pub(crate) fn clip_too_large() -> ApiError {
     DecodeError::TooManyBytes { limit: max_clip() }.into()
 }
 
 /// The slots of uploads of clips, by account: one account may hold at most twice what remains free.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct ClipSlots(UploadMemory);
+pub(crate) struct ClipSlots(Memory);
 
 impl ClipSlots {
-    pub(in crate::http) fn new() -> Self {
-        Self(UploadMemory::new(CLIPS_AT_ONCE, 1))
+    pub(crate) fn new() -> Self {
+        Self(Memory::new(CLIPS_AT_ONCE, 1))
     }
 
     /// A slot for `account`, until it is dropped.
-    pub(in crate::http) fn acquire(&self, account: &str) -> Result<Share, ApiError> {
+    pub(crate) fn acquire(&self, account: &str) -> Result<Share, ApiError> {
         let slot = self.0.of(account).share();
         slot.grow(1)?;
         Ok(slot)
@@ -58,22 +58,22 @@ impl ClipSlots {
 
 /// A file that a clip is written to.
 #[derive(Debug)]
-pub(in crate::http) struct ClipFile {
+pub(crate) struct ClipFile {
     pieces: mpsc::Sender<Bytes>,
     writer: JoinHandle<io::Result<StoredClip>>,
 }
 
 /// A clip that is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) struct StoredClip {
-    pub(in crate::http) bytes: usize,
+pub(crate) struct StoredClip {
+    pub(crate) bytes: usize,
     /// Its SHA-256.
-    pub(in crate::http) hash: [u8; 32],
+    pub(crate) hash: [u8; 32],
 }
 
 impl ClipFile {
     /// Creates the file.
-    pub(in crate::http) fn create(path: PathBuf) -> Self {
+    pub(crate) fn create(path: PathBuf) -> Self {
         let (pieces, mut arriving) = mpsc::channel::<Bytes>(PIECES_AHEAD);
         let writer = spawn_blocking(move || {
             let (mut file, mut bytes, mut hash) = (create(&path)?, 0, Sha256::new());
@@ -90,12 +90,12 @@ impl ClipFile {
     }
 
     /// The channel to the writer. It is closed where writing failed; [`ClipFile::finish`] returns the error.
-    pub(in crate::http) fn pieces(&self) -> &mpsc::Sender<Bytes> {
+    pub(crate) fn pieces(&self) -> &mpsc::Sender<Bytes> {
         &self.pieces
     }
 
     /// Waits until all of it is on disk.
-    pub(in crate::http) async fn finish(self) -> Result<StoredClip, ApiError> {
+    pub(crate) async fn finish(self) -> Result<StoredClip, ApiError> {
         drop(self.pieces);
         let stored = self.writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         stored.map_err(|error| {
@@ -117,20 +117,17 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Whether the disk or its quota is full.
-pub(in crate::http) fn is_disk_full(error: &io::Error) -> bool {
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// 503 for a full disk.
-pub(in crate::http) fn disk_full_error(cause: String) -> ApiError {
+pub(crate) fn disk_full_error(cause: String) -> ApiError {
     ApiError::unavailable("there is no room for the clip right now").caused_by(cause)
 }
 
 /// Writes a part of a form to a file.
-pub(in crate::http) async fn read_part<C: Chunks>(
-    form: &mut Multipart<C>,
-    path: PathBuf,
-) -> Result<StoredClip, ApiError> {
+pub(crate) async fn read_part<C: Chunks>(form: &mut Multipart<C>, path: PathBuf) -> Result<StoredClip, ApiError> {
     let file = ClipFile::create(path);
     let mut left = max_clip();
     while let Some(data) = form.next_data().await.map_err(too_large_as_clip)? {

@@ -1,6 +1,6 @@
 //! Fetches the pictures that a request names by URL: source, background, watermark, mask.
 
-use crate::http::admission::upload_memory::{AccountMemory, Share, uploads_full_error};
+use crate::http::admission::memory::{AccountMemory, Share, uploads_full_error};
 use crate::http::reply::error::ApiError;
 use crate::image::SourceUrl;
 use crate::recipe::{MASK_URL, MaskSource, Recipe, Source};
@@ -56,18 +56,18 @@ impl Fetch for Fetcher {
 
 /// The pictures that a recipe needs beside its source.
 #[derive(Debug, Default)]
-pub(in crate::http) struct AuxFiles {
-    pub(in crate::http) background: Option<Bytes>,
-    pub(in crate::http) mark: Option<Bytes>,
-    pub(in crate::http) mask: Option<Bytes>,
+pub(crate) struct AuxFiles {
+    pub(crate) background: Option<Bytes>,
+    pub(crate) mark: Option<Bytes>,
+    pub(crate) mask: Option<Bytes>,
     /// Those of them that were fetched: the background, the watermark, the mask.
-    pub(in crate::http) fetched: [Option<Bytes>; 3],
-    /// Their shares of the memory for uploads; to be dropped after them.
-    pub(in crate::http) share: [Option<Share>; 3],
+    pub(crate) fetched: [Option<Bytes>; 3],
+    /// Their shares of the memory of accounts; to be dropped after them.
+    pub(crate) share: [Option<Share>; 3],
 }
 
 /// Fetches one picture. `param` is the field that named it.
-pub(in crate::http) async fn fetch(
+pub(crate) async fn fetch(
     fetcher: &dyn Fetch,
     memory: &AccountMemory,
     url: &SourceUrl,
@@ -85,7 +85,7 @@ pub(in crate::http) async fn fetch(
 
 /// Fetches the background, the watermark and the mask of `recipe`. `background` and `mask` are those that were sent with the
 /// request.
-pub(in crate::http) async fn fetch_aux_files(
+pub(crate) async fn fetch_aux_files(
     fetcher: &dyn Fetch,
     memory: &AccountMemory,
     recipe: &Recipe,

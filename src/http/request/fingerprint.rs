@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The `Idempotency-Key` of a request, if it has one.
-pub(in crate::http) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let key = value.to_str().ok().and_then(|text| IdempotencyKey::try_from(text).ok());
@@ -32,19 +32,19 @@ pub(in crate::http) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>
 }
 
 /// 409: the key was used for another request.
-pub(in crate::http) fn conflict() -> ApiError {
+pub(crate) fn conflict() -> ApiError {
     ApiError::new(ErrorCode::IdempotencyConflict, "this Idempotency-Key was used for another request")
 }
 
 /// Path and fields of a request, the fields sorted.
-pub(in crate::http) fn texts<'a>(path: &'a str, fields: &'a Fields) -> Vec<&'a str> {
+pub(crate) fn texts<'a>(path: &'a str, fields: &'a Fields) -> Vec<&'a str> {
     let mut fields: Vec<_> = fields.iter().collect();
     fields.sort_unstable();
     iter::once(path).chain(fields.into_iter().flat_map(|(name, value)| [name, value])).collect()
 }
 
 /// SHA-256 of pieces, each preceded by its length.
-pub(in crate::http) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> [u8; 32] {
+pub(crate) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> [u8; 32] {
     let mut hash = Sha256::new();
     for piece in pieces {
         hash.update((piece.as_ref().len() as u64).to_le_bytes());
@@ -57,7 +57,7 @@ pub(in crate::http) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) 
 /// behind the URLs is compared after fetching ([`EarlierPictures::compare`]).
 ///
 /// Ten pictures take a tenth of a second, too long for an async thread.
-pub(in crate::http) async fn fingerprint(
+pub(crate) async fn fingerprint(
     endpoint: &Endpoint,
     fields: &Fields,
     inputs: &Inputs,
@@ -87,26 +87,26 @@ pub(in crate::http) async fn fingerprint(
 
 /// The pictures that were billed before under the key of a request. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(in crate::http) struct EarlierPictures {
+pub(crate) struct EarlierPictures {
     /// `None` where the request has no key.
     billed: Option<BilledPictures>,
 }
 
 /// A finished picture, by its index in the request.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct PictureDigest {
+pub(crate) struct PictureDigest {
     index: usize,
     /// SHA-256 of what was fetched for it.
     fetched: [u8; 32],
 }
 
 impl EarlierPictures {
-    pub(in crate::http) fn of(billed: BilledPictures) -> Self {
+    pub(crate) fn of(billed: BilledPictures) -> Self {
         Self { billed: Some(billed) }
     }
 
     /// Whether the picture at `index` was billed before.
-    pub(in crate::http) fn is_billed(&self, index: usize) -> bool {
+    pub(crate) fn is_billed(&self, index: usize) -> bool {
         self.at(index).is_some()
     }
 
@@ -119,11 +119,7 @@ impl EarlierPictures {
     ///
     /// # Errors
     /// 409 where the picture was billed with other bytes.
-    pub(in crate::http) async fn compare(
-        &self,
-        index: usize,
-        fetched: [Option<Bytes>; 4],
-    ) -> Result<PictureDigest, ApiError> {
+    pub(crate) async fn compare(&self, index: usize, fetched: [Option<Bytes>; 4]) -> Result<PictureDigest, ApiError> {
         let digest = if self.billed.is_none() || fetched.iter().all(Option::is_none) {
             NOTHING_FETCHED
         } else {
@@ -143,12 +139,12 @@ impl EarlierPictures {
     }
 
     /// How many of `made` were not billed before.
-    pub(in crate::http) fn new_among(&self, made: &[PictureDigest]) -> u64 {
+    pub(crate) fn new_among(&self, made: &[PictureDigest]) -> u64 {
         made.iter().filter(|made| !self.is_billed(made.index)).count() as u64
     }
 
     /// The billed pictures after `made` is billed, of a request with `pictures` pictures.
-    pub(in crate::http) fn with(&self, made: &[PictureDigest], pictures: usize) -> BilledPictures {
+    pub(crate) fn with(&self, made: &[PictureDigest], pictures: usize) -> BilledPictures {
         let mut all: Vec<_> = (0..pictures).map(|index| self.at(index)).collect();
         for made in made {
             if let Some(place) = all.get_mut(made.index) {

@@ -4,7 +4,7 @@ use super::body::{BodyError, Chunks};
 use super::input_names::{FILE, FILES, URL, canonical};
 use super::multipart::{Multipart, MultipartError, Part};
 use crate::codec::DecodeError;
-use crate::http::admission::upload_memory::{AccountMemory, Share};
+use crate::http::admission::memory::{AccountMemory, Share};
 use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MASK_FILE, MAX_BATCH, OF_ONE_PICTURE};
 use bytes::{Bytes, BytesMut};
@@ -14,10 +14,10 @@ const MAX_VALUE: usize = 4 * 1024;
 
 /// Bytes of fields and part heads beside the files, and of the values of all fields alone; more than a form with all fields
 /// needs.
-pub(in crate::http) const MAX_OVERHEAD: usize = 256 * 1024;
+pub(crate) const MAX_OVERHEAD: usize = 256 * 1024;
 
 /// The parts of a form that hold files, each with its greatest number.
-pub(in crate::http) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
+pub(crate) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     match input {
         Input::File | Input::Url => &[(FILE, 1), (MASK_FILE, 1)],
         Input::FileAndBackground => &[(FILE, 1), (BG_FILE, 1), (MASK_FILE, 1)],
@@ -27,44 +27,44 @@ pub(in crate::http) const fn files_in(input: Input) -> &'static [(&'static str, 
 }
 
 /// The largest body that can hold a form of files of up to `max_file` bytes.
-pub(in crate::http) fn max_body(input: Input, max_file: usize) -> usize {
+pub(crate) fn max_body(input: Input, max_file: usize) -> usize {
     files_in(input).iter().map(|(_, max_count)| max_count * max_file).sum::<usize>() + MAX_OVERHEAD
 }
 
 /// A form as it was sent.
 #[derive(Debug)]
-pub(in crate::http) struct Form {
-    pub(in crate::http) fields: Fields,
-    pub(in crate::http) files: Vec<Upload>,
+pub(crate) struct Form {
+    pub(crate) fields: Fields,
+    pub(crate) files: Vec<Upload>,
     /// The URL of a picture, in place of a file.
-    pub(in crate::http) url: Option<String>,
-    /// The files' share of the memory for uploads; to be dropped after them.
-    pub(in crate::http) share: Share,
+    pub(crate) url: Option<String>,
+    /// The files' share of the memory of accounts; to be dropped after them.
+    pub(crate) share: Share,
 }
 
 /// A file of a form.
 #[derive(Debug)]
-pub(in crate::http) struct Upload {
+pub(crate) struct Upload {
     /// Name of the part.
-    pub(in crate::http) name: String,
+    pub(crate) name: String,
     /// Name of the file at the caller.
-    pub(in crate::http) filename: Option<String>,
+    pub(crate) filename: Option<String>,
     /// Empty where it is refused.
-    pub(in crate::http) bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Why this file of a batch is not processed, though the others are.
-    pub(in crate::http) refused: Option<ApiError>,
+    pub(crate) refused: Option<ApiError>,
 }
 
 impl Form {
     /// Removes and returns the file of the part `name`.
-    pub(in crate::http) fn take(&mut self, name: &str) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Bytes> {
         let at = self.files.iter().position(|upload| upload.name == name)?;
         Some(self.files.remove(at).bytes)
     }
 }
 
 /// Reads a form to its end. A name that is unknown to `endpoint` is refused at once.
-pub(in crate::http) async fn read<C: Chunks>(
+pub(crate) async fn read<C: Chunks>(
     chunks: C,
     boundary: &str,
     endpoint: &Endpoint,
@@ -73,7 +73,7 @@ pub(in crate::http) async fn read<C: Chunks>(
     let max_file = memory.max_file();
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input, max_file));
     let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
-    // A list may have any number of parts, and values are not counted in the memory for uploads.
+    // A list may have any number of parts, and values are not counted in the memory of accounts.
     let mut values_left = MAX_OVERHEAD;
     while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
         let name = canonical(&sent).to_owned();
@@ -146,10 +146,7 @@ async fn read_file<C: Chunks>(
 }
 
 /// Reads the value of a field.
-pub(in crate::http) async fn read_value<C: Chunks>(
-    multipart: &mut Multipart<C>,
-    name: &str,
-) -> Result<String, ApiError> {
+pub(crate) async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &str) -> Result<String, ApiError> {
     let mut value = Vec::new();
     while let Some(data) = multipart.next_data().await? {
         if value.len() + data.len() > MAX_VALUE {
@@ -165,12 +162,12 @@ pub(in crate::http) async fn read_value<C: Chunks>(
 }
 
 /// 413 for a picture that is too large, whichever bound it exceeds.
-pub(in crate::http) fn file_too_large(max_file: usize) -> ApiError {
+pub(crate) fn file_too_large(max_file: usize) -> ApiError {
     DecodeError::TooManyBytes { limit: max_file }.into()
 }
 
 /// 413 for a body that is too large; of a batch, no single file is at fault.
-pub(in crate::http) fn body_too_large(input: Input, max_file: usize) -> ApiError {
+pub(crate) fn body_too_large(input: Input, max_file: usize) -> ApiError {
     if input == Input::Files { MultipartError::BodyTooLarge.into() } else { file_too_large(max_file) }
 }
 
@@ -184,7 +181,7 @@ fn file_read_error(error: MultipartError, input: Input, max_file: usize) -> ApiE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::admission::upload_memory::UploadMemory;
+    use crate::http::admission::memory::Memory;
     use crate::recipe::ENDPOINTS;
     use futures_util::FutureExt;
     use std::collections::VecDeque;
@@ -201,7 +198,7 @@ mod tests {
         let read = |parts: usize| {
             let end = Bytes::from_static(b"--XyZ--\r\n");
             let mut body: VecDeque<_> = std::iter::repeat_n(point(&value), parts).chain([end]).collect();
-            let memory = UploadMemory::new(1 << 20, 10 << 20).of("a");
+            let memory = Memory::new(1 << 20, 10 << 20).of("a");
             let form = super::read(&mut body, "XyZ", endpoint, &memory).now_or_never().expect("all pieces are there");
             (form, body.len())
         };

@@ -14,7 +14,7 @@ use hyper::{Uri, Version};
 const FIELD_OVERHEAD: usize = 32;
 
 /// Refuses a head that is too large or ambiguous. The connection is closed after an ambiguous one.
-pub(in crate::http) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     // Larger HTTP/1 heads do not fit into the connection's buffer and are refused by hyper.
     if version == Version::HTTP_2 && size(target, headers) > MAX_HEAD as usize {
         return Err(too_large());

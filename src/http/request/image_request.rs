@@ -8,7 +8,7 @@ use super::picture_json::{self, PictureJson};
 use super::{json, multipart};
 use crate::codec::DecodeError;
 use crate::http::admission::caller::Caller;
-use crate::http::admission::upload_memory::{AccountMemory, Share};
+use crate::http::admission::memory::{AccountMemory, Share};
 use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -21,30 +21,30 @@ use serde_json::Value as Json;
 
 /// A request with valid fields.
 #[derive(Debug)]
-pub(in crate::http) struct ImageRequest {
-    pub(in crate::http) fields: Fields,
+pub(crate) struct ImageRequest {
+    pub(crate) fields: Fields,
     /// Built from `fields`; where they name a preset, the recipe is built again from the merged fields.
-    pub(in crate::http) recipe: Recipe,
-    pub(in crate::http) inputs: Inputs,
+    pub(crate) recipe: Recipe,
+    pub(crate) inputs: Inputs,
 }
 
 /// The files and URLs of a request.
 #[derive(Debug)]
-pub(in crate::http) struct Inputs {
-    pub(in crate::http) pictures: Pictures,
+pub(crate) struct Inputs {
+    pub(crate) pictures: Pictures,
     /// The field in which one picture was sent, for messages about it.
-    pub(in crate::http) param: &'static str,
+    pub(crate) param: &'static str,
     /// The background that was sent with the form.
-    pub(in crate::http) background: Option<Bytes>,
+    pub(crate) background: Option<Bytes>,
     /// The mask that was sent with the form.
-    pub(in crate::http) mask: Option<Bytes>,
-    /// The files' share of the memory for uploads; to be dropped after them.
-    pub(in crate::http) share: Share,
+    pub(crate) mask: Option<Bytes>,
+    /// The files' share of the memory of accounts; to be dropped after them.
+    pub(crate) share: Share,
 }
 
 /// The pictures to process.
 #[derive(Debug)]
-pub(in crate::http) enum Pictures {
+pub(crate) enum Pictures {
     File(Bytes),
     Files(Vec<Upload>),
     Url(SourceUrl),
@@ -54,7 +54,7 @@ pub(in crate::http) enum Pictures {
 
 impl Pictures {
     /// The number of pictures.
-    pub(in crate::http) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         let many = match self {
             Self::File(_) | Self::Url(_) => 1,
             Self::Files(files) => files.len(),
@@ -64,7 +64,7 @@ impl Pictures {
     }
 
     /// Whether they have to be fetched.
-    pub(in crate::http) const fn is_url(&self) -> bool {
+    pub(crate) const fn is_url(&self) -> bool {
         match self {
             Self::File(_) | Self::Files(_) => false,
             Self::Url(_) | Self::Urls(_) => true,
@@ -73,13 +73,13 @@ impl Pictures {
 }
 
 /// Reads the request to its end and validates all names and values.
-pub(in crate::http) async fn read(
+pub(crate) async fn read(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
     context: &mut RequestContext,
 ) -> Result<ImageRequest, ApiError> {
-    let memory = state.uploads.of(&caller.account);
+    let memory = state.memory.of(&caller.account);
     match endpoint.input {
         Input::File | Input::FileAndBackground | Input::Url => read_picture(&memory, endpoint, context).await,
         Input::Files => {
@@ -271,7 +271,7 @@ fn validate(endpoint: &Endpoint, fields: &Fields) -> Result<Recipe, FieldError> 
 }
 
 /// The URL in the member `url`.
-pub(in crate::http) fn url(value: &Json) -> Result<SourceUrl, FieldError> {
+pub(crate) fn url(value: &Json) -> Result<SourceUrl, FieldError> {
     let refuse = |text: &str| FieldError::invalid(URL, text, <SourceUrl as Value>::KIND.expected());
     let text = <SourceUrl as Value>::KIND.text_of(value).ok_or_else(|| refuse(&value.to_string()))?;
     SourceUrl::parse(text.trim()).map_err(|_| refuse(&text))
@@ -289,7 +289,7 @@ fn urls(value: &Json) -> Result<Pictures, FieldError> {
 }
 
 /// Refuses parameters in the query string (400), where they would have no effect.
-pub(in crate::http) fn refuse_query(uri: &Uri, place: &str) -> Result<(), ApiError> {
+pub(crate) fn refuse_query(uri: &Uri, place: &str) -> Result<(), ApiError> {
     let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
     let name = query.split(['=', '&']).next().unwrap_or(query);
     let shown: String = name.chars().take(80).collect();

@@ -1,23 +1,23 @@
 //! Names of the parts, members and parameters that hold pictures, and the aliases that clients of other services use.
 
 /// The part that holds the picture.
-pub(in crate::http) const FILE: &str = "file";
+pub(crate) const FILE: &str = "file";
 
 /// The parts that hold the pictures of a batch.
-pub(in crate::http) const FILES: &str = "files";
+pub(crate) const FILES: &str = "files";
 
 /// The member that holds a URL, and the one that holds a batch of them.
-pub(in crate::http) const URL: &str = "url";
-pub(in crate::http) const URLS: &str = "urls";
+pub(crate) const URL: &str = "url";
+pub(crate) const URLS: &str = "urls";
 
 /// The member that holds a picture as base64.
-pub(in crate::http) const IMAGE_BASE64: &str = "image_base64";
+pub(crate) const IMAGE_BASE64: &str = "image_base64";
 
 /// Alias and canonical name.
 const ALIASES: &[(&str, &str)] = &[("image", FILE), ("image_file", FILE), ("image_url", URL)];
 
 /// The canonical name of the part, member or parameter `name`; lists are also written `files[]` and, by PHP, `files[0]`.
-pub(in crate::http) fn canonical(name: &str) -> &str {
+pub(crate) fn canonical(name: &str) -> &str {
     let list = name.strip_suffix(']').and_then(|name| name.split_once('['));
     if let Some((list @ (FILES | URLS), index)) = list
         && index.bytes().all(|byte| byte.is_ascii_digit())

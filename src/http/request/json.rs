@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// The largest body without a picture; ten URLs of the greatest length are a third of it.
-pub(in crate::http) const MAX_BODY: usize = 64 * 1024;
+pub(crate) const MAX_BODY: usize = 64 * 1024;
 
 /// The members of a JSON object, in order, repeated ones kept.
 #[derive(Debug)]
-pub(in crate::http) struct Object(Vec<(String, Value)>);
+pub(crate) struct Object(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for Object {
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Syntax {
+pub(crate) enum Syntax {
     /// `application/json`.
     Json,
     /// `application/x-www-form-urlencoded`, as HTML forms and `curl -d` send it.
@@ -48,7 +48,7 @@ pub(in crate::http) enum Syntax {
 }
 
 /// The syntax of an uncompressed body; a body of another media type is refused (415).
-pub(in crate::http) fn syntax(headers: &HeaderMap) -> Result<Syntax, ApiError> {
+pub(crate) fn syntax(headers: &HeaderMap) -> Result<Syntax, ApiError> {
     require_uncompressed(headers)?;
     let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("application/json") {
@@ -61,7 +61,7 @@ pub(in crate::http) fn syntax(headers: &HeaderMap) -> Result<Syntax, ApiError> {
 }
 
 /// Reads the whole body.
-pub(in crate::http) async fn read(headers: &HeaderMap, body: &mut RequestBody) -> Result<Object, ApiError> {
+pub(crate) async fn read(headers: &HeaderMap, body: &mut RequestBody) -> Result<Object, ApiError> {
     let syntax = syntax(headers)?;
     let bytes = read_small(body, MAX_BODY).await?.ok_or_else(too_large)?;
     match syntax {
@@ -71,25 +71,25 @@ pub(in crate::http) async fn read(headers: &HeaderMap, body: &mut RequestBody) -
 }
 
 /// Reads an object.
-pub(in crate::http) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
     let malformed = |error: serde_json::Error| format!("malformed JSON: {error}");
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))
 }
 
 /// Whether a member counts as not sent: `null` or a blank string.
-pub(in crate::http) fn is_absent(value: &Value) -> bool {
+pub(crate) fn is_absent(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
 /// The text of a member, without blanks around it.
-pub(in crate::http) fn text(name: &str, value: &Value, expected: &str) -> Result<String, FieldError> {
+pub(crate) fn text(name: &str, value: &Value, expected: &str) -> Result<String, FieldError> {
     let text = value.as_str().map(|text| text.trim().to_owned());
     text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), expected))
 }
 
 /// The members of a member that is an object.
-pub(in crate::http) fn object(name: &str, value: Value) -> Result<Map<String, Value>, FieldError> {
+pub(crate) fn object(name: &str, value: Value) -> Result<Map<String, Value>, FieldError> {
     let Value::Object(members) = value else {
         return Err(FieldError::invalid(name, &value.to_string(), "an object"));
     };
@@ -97,14 +97,14 @@ pub(in crate::http) fn object(name: &str, value: Value) -> Result<Map<String, Va
 }
 
 /// 413.
-pub(in crate::http) fn too_large() -> ApiError {
+pub(crate) fn too_large() -> ApiError {
     let message = format!("the request body has more than {MAX_BODY} bytes");
     ApiError::new(ErrorCode::PayloadTooLarge, message)
 }
 
 impl Object {
     /// The fields of a form, as texts; the addresses of a batch, as an array.
-    pub(in crate::http) fn of_form(bytes: &[u8]) -> Self {
+    pub(crate) fn of_form(bytes: &[u8]) -> Self {
         let mut members = Vec::<(String, Value)>::new();
         for (name, value) in url::form_urlencoded::parse(bytes) {
             let value = Value::from(value);
@@ -118,7 +118,7 @@ impl Object {
     }
 
     /// The text of a member, taken out of it.
-    pub(in crate::http) fn take_text(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn take_text(&mut self, name: &str) -> Option<String> {
         let (_, value) = self.0.iter_mut().find(|(member, _)| member == name)?;
         match value {
             Value::String(text) => Some(std::mem::take(text)),
@@ -127,7 +127,7 @@ impl Object {
     }
 
     /// Its members, where no name is repeated.
-    pub(in crate::http) fn unique(self) -> Result<Vec<(String, Value)>, FieldError> {
+    pub(crate) fn unique(self) -> Result<Vec<(String, Value)>, FieldError> {
         for (index, (name, _)) in self.0.iter().enumerate() {
             if self.0[..index].iter().any(|(earlier, _)| earlier == name) {
                 return Err(FieldError::Repeated { param: name.clone() });
@@ -137,7 +137,7 @@ impl Object {
     }
 
     /// The fields of a table, and the members under `other_names`. `null` and blank strings count as not sent.
-    pub(in crate::http) fn split<const OTHERS: usize>(
+    pub(crate) fn split<const OTHERS: usize>(
         self,
         table: &[Field],
         other_names: [&str; OTHERS],

@@ -31,7 +31,7 @@ const MAX_BOUNDARY: usize = 70;
 
 /// Why a multipart body could not be read.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::http) enum MultipartError {
+pub(crate) enum MultipartError {
     /// Not multipart, or cut off.
     #[error("malformed: {0}")]
     Malformed(&'static str),
@@ -47,7 +47,7 @@ use MultipartError::Malformed;
 
 /// A reader over the parts of a body.
 #[derive(Debug)]
-pub(in crate::http) struct Multipart<C> {
+pub(crate) struct Multipart<C> {
     chunks: C,
     buffer: BytesMut,
     delimiter: memmem::Finder<'static>,
@@ -59,11 +59,11 @@ pub(in crate::http) struct Multipart<C> {
 
 /// The names of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Part {
+pub(crate) struct Part {
     /// Name of the field.
-    pub(in crate::http) name: String,
+    pub(crate) name: String,
     /// Name of the file at the caller.
-    pub(in crate::http) filename: Option<String>,
+    pub(crate) filename: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ enum State {
 
 impl<C: Chunks> Multipart<C> {
     /// A reader that takes at most `max_bytes` in all.
-    pub(in crate::http) fn new(chunks: C, boundary: &str, max_bytes: usize) -> Self {
+    pub(crate) fn new(chunks: C, boundary: &str, max_bytes: usize) -> Self {
         let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
         let buffer = BytesMut::from(&b"\r\n"[..]);
         Self { chunks, buffer, delimiter, state: State::Preamble, base64: None, bytes_left: max_bytes }
@@ -84,7 +84,7 @@ impl<C: Chunks> Multipart<C> {
 
     /// The next part; `None` after the last, when the body has been read to its end. The unread rest of the previous part
     /// is skipped.
-    pub(in crate::http) async fn next_part(&mut self) -> Result<Option<Part>, MultipartError> {
+    pub(crate) async fn next_part(&mut self) -> Result<Option<Part>, MultipartError> {
         if self.state == State::Preamble {
             self.skip_preamble().await?;
         }
@@ -106,7 +106,7 @@ impl<C: Chunks> Multipart<C> {
     }
 
     /// The next bytes of the part, decoded from base64 where its head says so (RFC 2045), never empty; `None` at its end.
-    pub(in crate::http) async fn next_data(&mut self) -> Result<Option<Bytes>, MultipartError> {
+    pub(crate) async fn next_data(&mut self) -> Result<Option<Bytes>, MultipartError> {
         loop {
             let stored = self.next_stored().await?;
             let Some(text) = &mut self.base64 else { return Ok(stored) };
@@ -218,7 +218,7 @@ impl<C: Chunks> Multipart<C> {
 }
 
 /// The boundary of a `Content-Type`: an error for a missing or invalid boundary, `None` for other media types.
-pub(in crate::http) fn boundary(content_type: &str) -> Result<Option<String>, MultipartError> {
+pub(crate) fn boundary(content_type: &str) -> Result<Option<String>, MultipartError> {
     let (media_type, rest) = content_type.split_once(';').unwrap_or((content_type, ""));
     if !media_type.trim().eq_ignore_ascii_case("multipart/form-data") {
         return Ok(None);

@@ -9,20 +9,20 @@ use super::body::{Chunks, RequestBody};
 use super::form::{self, MAX_OVERHEAD};
 use super::input_names::IMAGE_BASE64;
 use super::json::{self, Object, Syntax};
-use crate::http::admission::upload_memory::{AccountMemory, Share};
+use crate::http::admission::memory::{AccountMemory, Share};
 use crate::http::reply::error::ApiError;
 use crate::recipe::FieldError;
 use bytes::Bytes;
 
 /// A body that was read to its end.
 #[derive(Debug)]
-pub(in crate::http) struct PictureJson {
+pub(crate) struct PictureJson {
     /// Its members; `image_base64` is an empty string where a picture was decoded.
-    pub(in crate::http) object: Object,
+    pub(crate) object: Object,
     /// The picture, if there is one. Its error is to be reported after those of the fields.
-    pub(in crate::http) picture: Option<Result<Bytes, FieldError>>,
-    /// The picture's share of the memory for uploads; to be dropped after it.
-    pub(in crate::http) share: Share,
+    pub(crate) picture: Option<Result<Bytes, FieldError>>,
+    /// The picture's share of the memory of accounts; to be dropped after it.
+    pub(crate) share: Share,
 }
 
 /// The largest body that can hold a picture: white space and escapes may double its text.
@@ -31,7 +31,7 @@ fn max_body(max_file: usize) -> u64 {
 }
 
 /// Reads the whole body. A form is collected first, with memory for its text.
-pub(in crate::http) async fn read(
+pub(crate) async fn read(
     body: &mut RequestBody,
     memory: &AccountMemory,
     syntax: Syntax,
@@ -74,7 +74,7 @@ fn of_form(text: &[u8], share: Share) -> Result<PictureJson, ApiError> {
 
 /// Separates the text of the picture from the rest of the body.
 #[derive(Debug)]
-pub(in crate::http) struct Splitter {
+pub(crate) struct Splitter {
     position: Position,
     depth: usize,
     /// Whether a colon came since the last comma or brace.
@@ -102,7 +102,7 @@ enum Position {
 }
 
 impl Splitter {
-    pub(in crate::http) fn new(share: Share) -> Self {
+    pub(crate) fn new(share: Share) -> Self {
         Self {
             position: Position::BetweenStrings,
             depth: 0,
@@ -114,7 +114,7 @@ impl Splitter {
         }
     }
 
-    pub(in crate::http) fn feed(&mut self, mut data: &[u8]) -> Result<(), ApiError> {
+    pub(crate) fn feed(&mut self, mut data: &[u8]) -> Result<(), ApiError> {
         while let Some((&byte, rest)) = data.split_first() {
             data = rest;
             match self.position {
@@ -210,7 +210,7 @@ impl Splitter {
         Ok(())
     }
 
-    pub(in crate::http) fn finish(self) -> Result<PictureJson, ApiError> {
+    pub(crate) fn finish(self) -> Result<PictureJson, ApiError> {
         let object = json::parse(&self.rest)?;
         let (picture, share) = self.picture.finish()?;
         Ok(PictureJson { object, picture, share })
@@ -220,7 +220,7 @@ impl Splitter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::admission::upload_memory::UploadMemory;
+    use crate::http::admission::memory::Memory;
     use crate::http::reply::error::ErrorCode;
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
@@ -233,7 +233,7 @@ mod tests {
 
     /// Reads a body that arrives in pieces of `step` bytes, with 20 MB of memory.
     fn read(body: &[u8], step: usize) -> Result<Read, ApiError> {
-        let memory = UploadMemory::new(20_000_000, MAX_FILE);
+        let memory = Memory::new(20_000_000, MAX_FILE);
         let mut splitter = Splitter::new(memory.of("a").share());
         body.chunks(step).try_for_each(|chunk| splitter.feed(chunk))?;
         let PictureJson { object, picture, .. } = splitter.finish()?;
@@ -283,7 +283,7 @@ mod tests {
         let text = STANDARD.encode(&bytes);
         let escaped = text.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
         for text in [&text, &escaped, &format!("data:image/png;base64,{escaped}")] {
-            let memory = UploadMemory::new(20_000_000, MAX_FILE);
+            let memory = Memory::new(20_000_000, MAX_FILE);
             let form = format!("edge=hard&image_base64={text}");
             let PictureJson { object, picture, .. } = of_form(form.as_bytes(), memory.of("a").share()).expect("a form");
             assert_eq!(picture.expect("one").expect("base64"), bytes, "{text}");
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_picture_takes_the_memory_of_its_bytes() {
-        let memory = UploadMemory::new(12_000_000, MAX_FILE);
+        let memory = Memory::new(12_000_000, MAX_FILE);
         let mut splitter = Splitter::new(memory.of("a").share());
         splitter
             .feed(format!(r#"{{"image_base64":"{}"}}"#, STANDARD.encode(vec![7; 9_000_000])).as_bytes())

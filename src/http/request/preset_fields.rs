@@ -7,7 +7,7 @@ use crate::store::Preset;
 use serde_json::{Map, Value};
 
 /// Refuses params that the preset's endpoint, or without one any endpoint, does not take.
-pub(in crate::http) fn validate(endpoint: Option<&Endpoint>, params: &Map<String, Value>) -> Result<(), FieldError> {
+pub(crate) fn validate(endpoint: Option<&Endpoint>, params: &Map<String, Value>) -> Result<(), FieldError> {
     match endpoint {
         Some(endpoint) => fits(endpoint, params),
         // Without an endpoint, each param must be valid for at least one.
@@ -34,7 +34,7 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
 }
 
 /// Params as fields of `endpoint`, which must have all of them. None of them names a preset.
-pub(in crate::http) fn fields_of<'a>(
+pub(crate) fn fields_of<'a>(
     endpoint: &Endpoint,
     params: impl IntoIterator<Item = (&'a String, &'a Value)>,
 ) -> Result<Fields, FieldError> {
@@ -54,7 +54,7 @@ pub(in crate::http) fn fields_of<'a>(
 }
 
 /// The params of a preset as fields of `endpoint`; those that it does not have are left out.
-pub(in crate::http) fn for_endpoint(endpoint: &Endpoint, preset: &Preset) -> Fields {
+pub(crate) fn for_endpoint(endpoint: &Endpoint, preset: &Preset) -> Fields {
     let mut fields = Fields::default();
     for (name, value) in &params(preset) {
         let Some(field) = endpoint.field(name) else { continue };

@@ -12,7 +12,7 @@ use serde_json::json;
 use std::time::Instant;
 
 /// Answers the account that the key belongs to.
-pub(in crate::http) fn answer(state: &ApiState, caller: &Caller) -> Reply {
+pub(crate) fn answer(state: &ApiState, caller: &Caller) -> Reply {
     let limit = state.per_caller.rate_of(caller.plan);
     let rate = state.app.rate_limits.calls.status(&caller.key_id, limit, Instant::now());
     let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());

@@ -4,7 +4,7 @@ use crate::account::BackdropReservation;
 use crate::generate::GeneratedImage;
 use crate::http::admission::authorize::Authorized;
 use crate::http::admission::caller::Caller;
-use crate::http::admission::upload_memory::Share;
+use crate::http::admission::memory::Share;
 use crate::http::reply::Reply;
 use crate::http::reply::error::ApiError;
 use crate::http::state::ApiState;
@@ -30,7 +30,7 @@ const NO_WORDS: &str = "none";
 
 /// The backdrop that an upstream model generates for the recipe's prompt; `None` where the recipe has no prompt, or where the
 /// built-in generator draws it during processing. The share is that of the picture.
-pub(in crate::http) async fn generate(
+pub(crate) async fn generate(
     state: &ApiState,
     authorized: &mut Authorized,
     caller: &Caller,
@@ -46,7 +46,7 @@ pub(in crate::http) async fn generate(
     // First, so that an unusable source costs no upstream call.
     let call = Call::of_request(&caller.account, received + state.config.request_deadline, state.limits);
     let canvas = canvas_of(state, recipe, source.clone(), call).await?;
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     share.wait_for(state.limits.max_bytes).await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
@@ -76,7 +76,7 @@ impl Drop for Calling {
 }
 
 /// Reports the generator of the backdrop: a model, or the built-in one with the words of the prompt that it recognised.
-pub(in crate::http) fn write_headers(
+pub(crate) fn write_headers(
     reply: &mut Reply,
     made: Option<ModelId>,
     understood: Option<&[String]>,

@@ -36,11 +36,7 @@ const MEMBERS: [&str; 10] =
     ["from", "to", "endpoint", "params", "preset", "include", "exclude", "output", "limit", "report"];
 
 /// Answers 202 with the job.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
     let name = fingerprint::key(&context.headers)?;
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
@@ -106,7 +102,7 @@ async fn request(
         let expected = "auto: bulk runs use the built-in generator";
         return Err(FieldError::invalid("model", model.as_str(), expected).into());
     }
-    let memory = state.uploads.of(&caller.account);
+    let memory = state.memory.of(&caller.account);
     let aux = fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     Ok(BulkRequest {
         key_id: caller.key_id.clone(),

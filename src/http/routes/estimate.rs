@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 /// Validates the body and answers the price; nothing is processed or counted.
-pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let request = EstimateRequest::parse(object)?;

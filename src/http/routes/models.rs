@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const BUILT_IN: &str = "fgnet";
 
 /// Answers the models that a request may name.
-pub(in crate::http) fn answer(state: &ApiState, caller: &Caller) -> Reply {
+pub(crate) fn answer(state: &ApiState, caller: &Caller) -> Reply {
     let processor = &*state.app.processor;
     let default = default_model(&state.app, caller).ok();
     let weights = processor.weights();

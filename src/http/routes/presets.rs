@@ -14,11 +14,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 /// Lists, saves or deletes.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
     if context.method == Method::POST {
         save(state, caller, context).await
     } else if context.method == Method::DELETE {

@@ -13,11 +13,7 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 
 /// Answers the file or a range of it.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    context: &RequestContext,
-    object: &str,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, context: &RequestContext, object: &str) -> Result<Reply, ApiError> {
     let query = context.uri.query().unwrap_or_default();
     let opened = state.app.results.open_signed(object, query, UnixSeconds::now()).await?;
     let result = opened.ok_or_else(|| {

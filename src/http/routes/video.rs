@@ -10,8 +10,8 @@ use crate::account::price::Call;
 use crate::codec::DecodeError;
 use crate::http::admission::authorize::{is_free, require_plan, reserve_quota};
 use crate::http::admission::caller::Caller;
+use crate::http::admission::memory::Share;
 use crate::http::admission::model_select::{self, clip_model, require_clip_model};
-use crate::http::admission::upload_memory::Share;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::{MODEL, Reply};
 use crate::http::request::body::{content_type, require_uncompressed, unsupported};
@@ -60,11 +60,7 @@ struct Upload {
 }
 
 /// Answers 202 with the job.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
     let key = fingerprint::key(&context.headers)?;
     require_clip_model(&state.app, &context.headers)?;
     let request = read(state, caller, context).await?;

@@ -31,7 +31,7 @@ const PARTS: [(&str, &[&str]); 4] = [
 ];
 
 /// The reply of a fixed page; `has_page` says whether there is the page at `/`.
-pub(in crate::http) fn page_reply(page: Page, has_page: bool) -> Reply {
+pub(crate) fn page_reply(page: Page, has_page: bool) -> Reply {
     match page {
         Page::OpenApi => reply::page(StatusCode::OK, "application/yaml", contract::yaml()),
         Page::OpenApiJson => reply::page(StatusCode::OK, "application/json", contract::json()),

@@ -36,7 +36,7 @@ const PIECES_AHEAD: usize = 4;
 const AS_ARCHIVE: HeaderValue = HeaderValue::from_static("attachment; filename=\"backdrop.zip\"");
 
 /// Reads, validates and authorizes the request, and answers rows as they finish.
-pub(in crate::http) async fn answer(
+pub(crate) async fn answer(
     state: &ApiState,
     endpoint: &'static Endpoint,
     caller: &Caller,
@@ -48,7 +48,7 @@ pub(in crate::http) async fn answer(
     authorized.require_billable()?;
     let recipe = authorized.recipe.clone();
     let Inputs { pictures, share, .. } = inputs;
-    let memory = state.uploads.of(&caller.account);
+    let memory = state.memory.of(&caller.account);
     let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     let AuxFiles { mark, share: aux_share, .. } = aux;
     let items = row::items(pictures)?;
@@ -57,8 +57,6 @@ pub(in crate::http) async fn answer(
     let batch = BatchContext {
         app: state.app.clone(),
         memory,
-        queue: state.queue.clone(),
-        replies: state.replies.clone(),
         account: caller.account.clone(),
         recipe: Arc::new(recipe),
         mark,
