@@ -332,8 +332,8 @@ mod tests {
         assert_eq!(fill(&admission(5, 10), "a").len(), 5, "few places are all for an account alone");
     }
 
-    #[test]
-    fn accounts_take_turns_for_megapixels() {
+    #[tokio::test]
+    async fn accounts_take_turns_for_megapixels() {
         let admission = admission(8, 16);
         let mut held = slot(&admission, "a", 14 * MEGAPIXEL).now_or_never();
         let order = ["a", "a", "b", "c"];
@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_picture_larger_than_the_budget_leaves_room_for_small_ones_alone() {
+    #[tokio::test]
+    async fn a_picture_larger_than_the_budget_leaves_room_for_small_ones_alone() {
         let admission = admission(8, 16);
         let first = is_ready(&mut slot(&admission, "a", 2 * MEGAPIXEL)).expect("all is free");
         let mut huge = slot(&admission, "a", 1000 * MEGAPIXEL);
@@ -365,16 +365,16 @@ mod tests {
         assert!(is_ready(&mut medium).is_some());
     }
 
-    #[test]
-    fn small_pictures_in_work_are_bounded_by_the_workers() {
+    #[tokio::test]
+    async fn small_pictures_in_work_are_bounded_by_the_workers() {
         let config = EngineConfig { cpu_workers: 1, max_batch: 1, ..EngineConfig::default() };
         let admission = Admission::new(&config);
         let slots: Vec<_> = (0..20).filter_map(|_| is_ready(&mut slot(&admission, "a", 1000))).collect();
         assert_eq!(slots.len(), 5, "three of four quarters, and two of the reserve");
     }
 
-    #[test]
-    fn a_slot_is_free_only_after_the_last_clone_is_dropped() {
+    #[tokio::test]
+    async fn a_slot_is_free_only_after_the_last_clone_is_dropped() {
         let admission = admission(2, 10);
         let held = is_ready(&mut slot(&admission, "a", 10 * MEGAPIXEL)).expect("all is free");
         let still_working = held.clone();

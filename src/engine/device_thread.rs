@@ -217,7 +217,7 @@ impl Running {
             Ok(loaded) => {
                 let (model, device) = (loaded.segmenter.model().to_owned(), loaded.segmenter.device());
                 tracing::info!(model, device, took = ?began.elapsed(), "the network is ready");
-                let side = loaded.grid.map(Size::longest).or(self.device.status.side()).unwrap_or_default();
+                let side = loaded.grid.map(Size::longest).or(self.device.status.names().side).unwrap_or_default();
                 self.device.status.ready(&model, device, side);
                 self.loaded = Some(loaded);
                 self.load_failed = None;

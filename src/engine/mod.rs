@@ -322,7 +322,7 @@ impl Engine {
         match loaded {
             EngineState::Loading | EngineState::Ready | EngineState::Unloaded => Ok(()),
             EngineState::Draining => Err(EngineError::Stopped),
-            EngineState::Failed => Err(EngineError::Failed(self.0.status.failure())),
+            EngineState::Failed => Err(EngineError::Failed(self.0.status.names().failure.clone())),
         }
     }
 
@@ -348,7 +348,7 @@ impl Engine {
         let mut states = status.subscribe();
         let loaded =
             states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
-        if loaded == EngineState::Failed { Err(EngineError::Failed(status.failure())) } else { Ok(()) }
+        if loaded == EngineState::Failed { Err(EngineError::Failed(status.names().failure.clone())) } else { Ok(()) }
     }
 
     /// Whether the device thread is running. It always is, short of a defect.
@@ -379,13 +379,13 @@ impl Engine {
     /// What is reported of the built-in network's weights; empty until it was announced.
     #[must_use]
     pub fn weights(&self) -> WeightsInfo {
-        self.0.status.weights()
+        self.0.status.names().weights.clone()
     }
 
     /// The side in pixels of the network's square input; unknown until it was announced or the network was loaded once.
     #[must_use]
     pub fn side(&self) -> Option<u32> {
-        self.0.status.side()
+        self.0.status.names().side
     }
 
     /// The added models.
@@ -412,13 +412,13 @@ impl Engine {
     /// Name and version of the weights; empty until they were announced or loaded once.
     #[must_use]
     pub fn model(&self) -> String {
-        self.0.status.model()
+        self.0.status.names().model.clone()
     }
 
     /// The device, in words; empty until the network was loaded once.
     #[must_use]
     pub fn device(&self) -> String {
-        self.0.status.device()
+        self.0.status.names().device.clone()
     }
 
     /// The pool of picture buffers.
