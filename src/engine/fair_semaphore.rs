@@ -336,10 +336,10 @@ mod tests {
         of_a.shrink_to(10);
         of_b.add(semaphore.try_acquire(B, 25).expect("half of seven eighths"));
         assert!(semaphore.try_acquire(B, 1).is_none());
-        let _others: Vec<_> = (3..9).map(|tenant| semaphore.try_acquire(Tenant(tenant), 1).expect("free")).collect();
+        let others: Vec<_> = (3..9).map(|tenant| semaphore.try_acquire(Tenant(tenant), 1).expect("free")).collect();
         of_b.shrink_to(1);
         assert!(semaphore.try_acquire(B, 9).is_some() && semaphore.try_acquire(B, 10).is_none(), "the least share");
-        drop((of_a, of_b, _others));
+        drop((of_a, of_b, others));
         let all = semaphore.try_acquire(C, 80).expect("more than a share, for one that holds none");
         drop(all);
         let state = semaphore.state();
