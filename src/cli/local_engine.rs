@@ -1,7 +1,6 @@
 //! Starts an inference engine in this process, for the commands that run without a server.
 
 use super::exit_code::Failure;
-use super::machine_memory::total_megabytes;
 use crate::codec::{self, Limits, sandbox};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane, Tenant, WeightsInfo};
@@ -16,6 +15,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 /// Deadline of a picture: no caller waits, so only a hung device is detected.
 const DEADLINE: Duration = Duration::from_secs(3600);
@@ -23,6 +23,13 @@ const DEADLINE: Duration = Duration::from_secs(3600);
 /// Runs an asynchronous command to completion.
 pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
+}
+
+/// The memory of this machine in megabytes; the container's limit, if it has one.
+pub(super) fn total_megabytes() -> u64 {
+    let ram = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(ram);
+    system.cgroup_limits().map_or(system.total_memory(), |limits| limits.total_memory) >> 20
 }
 
 /// The default of `--jobs`.

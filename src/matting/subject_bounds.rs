@@ -4,10 +4,10 @@
 //! of the pixels that are not certain background, and a cell more to each side. Of the sides of 82 development photos half lie
 //! no more than 0.1 cells inside of the matte's bounds, a tenth more than 1.2 cells inside, and a tenth a cell or more outside.
 
-use super::certainty::BACKGROUND;
 use super::error::NoSubject;
 use super::guide::Guide;
 use super::options::Options;
+use super::trimap::BACKGROUND;
 use crate::image::{Frame, Rect};
 use backdrop_kernels::mask_upsample::Axis;
 

@@ -1,6 +1,5 @@
 //! From the cleaned mask to a trimap: what is certain, and the unknown band between ([`backdrop_kernels::trimap`]).
 
-use super::certainty::{BACKGROUND, FOREGROUND};
 use super::clean::CleanMask;
 use super::hair::Hair;
 use crate::image::{Size, Trimap};
@@ -8,6 +7,11 @@ use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::Params;
 use backdrop_kernels::trimap::cpu::{self, Labeller};
+
+/// From this probability on a cell of the mask is certain subject.
+pub(super) const FOREGROUND: f32 = 0.95;
+/// Up to this probability a cell is certain background.
+pub(super) const BACKGROUND: f32 = 0.1;
 
 /// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels, each
 /// along its own axis.

@@ -1,7 +1,7 @@
 //! Checks what the system grants: the data directory, open files, memory, certificate authorities.
 
 use super::check::Check;
-use crate::cli::machine_memory::total_megabytes;
+use crate::cli::local_engine::total_megabytes;
 use crate::config::Config;
 use crate::http::descriptors;
 use crate::jobs;

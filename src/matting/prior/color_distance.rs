@@ -12,7 +12,7 @@
 //! certain pixels of either side has the distance 0.
 
 use crate::image::{Frame, Size};
-use crate::matting::certainty::{BACKGROUND, FOREGROUND};
+use crate::matting::trimap::{BACKGROUND, FOREGROUND};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
