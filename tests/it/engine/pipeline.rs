@@ -360,17 +360,23 @@ async fn invalid_and_too_large_pictures_are_refused_before_the_network() {
 }
 
 #[tokio::test]
-async fn a_slot_is_held_from_the_first_stage_to_the_last() {
+async fn a_picture_waits_for_its_slot_and_frees_it_at_its_end() {
     let (engine, _) = bright(&config(1, 4));
     engine.ready().await.unwrap();
-    let busy = {
-        let engine = engine.clone();
-        begun(async move { pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await }).await
-    };
-    let refused = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await;
-    assert!(matches!(refused, Err(PipelineError::Engine(EngineError::QueueFull { .. }))), "{refused:?}");
-    assert!(busy.await.is_ok());
-    assert!(pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.is_ok());
+    // All megapixels, and those that are reserved for small pictures.
+    let mut held = Vec::new();
+    for pixels in [64_000_000, 1, 1] {
+        held.push(engine.admit(Tenant::default(), pixels, soon()).await.unwrap());
+    }
+    let call = Call { deadline: Instant::now() + Duration::from_millis(20), ..call() };
+    let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;
+    assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
+    drop(held);
+    assert!(
+        pipeline::run(&engine, block(), &recipe(Resize::default()), &Call { deadline: soon(), ..call }).await.is_ok()
+    );
+    let all = engine.admit(Tenant::default(), 64_000_000, Instant::now()).await;
+    assert!(all.is_ok(), "the picture still holds its slot");
 }
 
 #[tokio::test]
