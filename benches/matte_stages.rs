@@ -106,7 +106,6 @@ fn least<T>(mut work: impl FnMut() -> T) -> (Duration, T) {
 }
 
 async fn mask(engine: &Engine, photo: Frame) -> Result<RawMask, Box<dyn Error>> {
-    let slot = engine.admit()?;
     let cut = Recipe::default().cut().expect("it cuts").clone();
     let call = Call {
         lane: Lane::Bulk,
@@ -114,6 +113,7 @@ async fn mask(engine: &Engine, photo: Frame) -> Result<RawMask, Box<dyn Error>> 
         deadline: Instant::now() + Duration::from_secs(600),
         limits: Limits::default(),
     };
+    let slot = engine.admit(call.tenant, photo.size().area(), call.deadline).await?;
     Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
 }
 

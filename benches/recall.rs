@@ -77,7 +77,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, Box<dyn Error>> {
-    let slot = engine.admit()?;
     let cut = Cut { detect, ..Recipe::default().cut().expect("it cuts").clone() };
     let call = Call {
         lane: Lane::Bulk,
@@ -85,6 +84,7 @@ async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, 
         deadline: Instant::now() + Duration::from_secs(600),
         limits: Limits::default(),
     };
+    let slot = engine.admit(call.tenant, photo.size().area(), call.deadline).await?;
     Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
 }
 

@@ -111,8 +111,8 @@ fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) ->
 }
 
 fn segmented(shop: &Harness, engine: &Engine, frames: &[Frame]) -> (Vec<RawMask>, Duration) {
-    let slot = engine.admit().expect("a slot");
     let deadline = Instant::now() + Duration::from_secs(600);
+    let slot = shop.wait(engine.admit(Tenant::default(), 1, deadline)).expect("a slot");
     let seen =
         shop.wait(engine.segment(&Network::default(), &slot, frames.to_vec(), Lane::Bulk, deadline)).expect("masks");
     (seen.masks, seen.took)

@@ -41,7 +41,7 @@ pub use timings::Timings;
 pub use warning::Warning;
 
 use crate::compose::{Framing, OutputTooLarge, Scene};
-use crate::engine::{Engine, EngineError, Slot};
+use crate::engine::{Engine, EngineError};
 use crate::image::{Rect, Size};
 use crate::model::Retoucher;
 use crate::recipe::{Cut, Picture, Recipe, Work};
@@ -69,28 +69,12 @@ pub async fn run(
     recipe: &Recipe,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let slot = engine.admit()?;
-    run_in(engine, &slot, files, recipe, call).await
-}
-
-/// As [`run`], in a slot that the request already has.
-///
-/// # Errors
-/// See [`PipelineError`].
-pub async fn run_in(
-    engine: &Engine,
-    slot: &Slot,
-    files: impl Into<Files>,
-    recipe: &Recipe,
-    call: &Call,
-) -> Result<Output, PipelineError> {
-    let slot = slot.clone();
     let Recipe { work, scene, encode, inputs } = recipe.within(&call.limits);
     let job = Job { files: files.into(), scene, encode, inputs };
     let stages = async {
         match work {
-            Work::Cut { cut: how, picture } => cut(engine, slot, job, how, picture, call).await,
-            Work::Retouch(retouch) => retouch::retouch(engine, slot, job, retouch, call).await,
+            Work::Cut { cut: how, picture } => cut(engine, job, how, picture, call).await,
+            Work::Retouch(retouch) => retouch::retouch(engine, job, retouch, call).await,
         }
     };
     timeout_at(call.deadline.into(), stages).await.unwrap_or(Err(PipelineError::Engine(EngineError::DeadlineExceeded)))
@@ -107,23 +91,15 @@ pub fn model_of(recipe: &Recipe, segmenter: impl FnOnce() -> String, retoucher: 
 }
 
 /// The stages of a picture whose subject is cut out.
-async fn cut(
-    engine: &Engine,
-    slot: Slot,
-    job: Job,
-    cut: Cut,
-    picture: Picture,
-    call: &Call,
-) -> Result<Output, PipelineError> {
+async fn cut(engine: &Engine, job: Job, cut: Cut, picture: Picture, call: &Call) -> Result<Output, PipelineError> {
     let Job { files, scene, mut encode, inputs } = job;
-    let workers = Workers { engine, slot: &slot, tenant: call.tenant };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
     let backdrop = GeneratedBackdrop::of(&inputs, &files);
 
     // Bytes → Header: limits are checked before any allocation.
     let (limits, background_limits) = (call.limits, backdrop::file_limits(&inputs, call.limits));
-    let probed = Probed::of(files, limits, background_limits, &workers, &mut timings.decode).await?;
+    let probed = Probed::of(files, background_limits, engine, call, &mut timings.decode).await?;
     let (size, of_file) = (probed.size(), probed.flaw());
     let located = cut.guidance.located(size)?;
     if let (Some(mask), Some(source)) = (probed.mask_size(), &inputs.mask) {
@@ -139,7 +115,8 @@ async fn cut(
         + copy
         + probed.background_size().map_or(0, |background| scene.most_background_pixels(size, background))
         + backdrop.most_pixels();
-    engine.reserve_pixels(&slot, call.tenant, probed.pixels() + working_pixels, call.deadline).await?;
+    let slot = engine.admit(call.tenant, probed.pixels() + working_pixels, call.deadline).await?;
+    let workers = Workers { engine, slot: &slot };
 
     // Header → Frame.
     let probed = probed.received(&workers, &mut timings.decode).await?;

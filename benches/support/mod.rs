@@ -76,8 +76,8 @@ pub(crate) fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
 
 /// The network's mask of a frame.
 pub(crate) async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<dyn Error>> {
-    let slot = engine.admit()?;
     let deadline = Instant::now() + Duration::from_secs(600);
+    let slot = engine.admit(Tenant::default(), frame.size().area(), deadline).await?;
     let seen = engine.segment(&Network::default(), &slot, vec![frame], Lane::Bulk, deadline).await?;
     Ok(seen.masks.into_iter().next().ok_or("no mask")?)
 }

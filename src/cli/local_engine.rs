@@ -1,11 +1,9 @@
 //! Starts an inference engine in this process, for the commands that run without a server.
 
 use super::exit_code::Failure;
-use super::machine_memory::total_megabytes;
-use crate::codec::{self, DecodeError, Limits, sandbox};
+use crate::codec::{self, Limits, sandbox};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane, Tenant, WeightsInfo};
-use crate::image::Frame;
 use crate::model::SegmentError;
 use crate::model::added::AddedModels;
 use crate::model::device::ActiveDevice;
@@ -17,6 +15,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 /// Deadline of a picture: no caller waits, so only a hung device is detected.
 const DEADLINE: Duration = Duration::from_secs(3600);
@@ -24,6 +23,13 @@ const DEADLINE: Duration = Duration::from_secs(3600);
 /// Runs an asynchronous command to completion.
 pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
+}
+
+/// The memory of this machine in megabytes; the container's limit, if it has one.
+pub(super) fn total_megabytes() -> u64 {
+    let ram = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(ram);
+    system.cgroup_limits().map_or(system.total_memory(), |limits| limits.total_memory) >> 20
 }
 
 /// The default of `--jobs`.
@@ -113,7 +119,7 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
     Ok((engine, on))
 }
 
-/// A ready engine for a number of concurrent pictures.
+/// A ready engine.
 pub(super) struct LocalEngine {
     engine: Engine,
     device: ActiveDevice,
@@ -122,11 +128,9 @@ pub(super) struct LocalEngine {
 
 impl LocalEngine {
     /// Loads the network and waits until it is ready.
-    pub(super) async fn start(config: &Config, jobs: usize) -> Result<Self, Failure> {
-        let mut config = config.clone();
-        config.engine.max_requests_in_flight = config.engine.max_requests_in_flight.max(jobs);
-        let (engine, device) = start_engine(&config)?;
-        Self::on(engine, device, &config).await
+    pub(super) async fn start(config: &Config) -> Result<Self, Failure> {
+        let (engine, device) = start_engine(config)?;
+        Self::on(engine, device, config).await
     }
 
     /// An engine that a daemon shares with its requests, once it is ready.
@@ -136,13 +140,23 @@ impl LocalEngine {
         Ok(Self { engine, device, limits: config.limits.of_local_pictures() })
     }
 
+    /// The same engine, for the work of `tenant`.
+    pub(super) fn of(&self, tenant: Tenant) -> Self {
+        Self { engine: self.engine.of(tenant), device: self.device.clone(), limits: self.limits }
+    }
+
     /// Limits of a picture.
     pub(super) const fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn call(&self) -> Call {
-        Call { lane: Lane::Bulk, tenant: Tenant::default(), deadline: Instant::now() + DEADLINE, limits: self.limits }
+        Call {
+            lane: Lane::Bulk,
+            tenant: self.engine.tenant(),
+            deadline: Instant::now() + DEADLINE,
+            limits: self.limits,
+        }
     }
 
     /// The device that the networks run on: `CPU`, or the name of the GPU.
@@ -157,22 +171,17 @@ impl LocalEngine {
 
     /// Runs the whole pipeline on a picture.
     pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
-        // In a daemon, requests may have all slots for a moment.
-        let slot = self.engine.admit_waiting(Tenant::default()).await?;
-        pipeline::run_in(&self.engine, &slot, files, recipe, &self.call()).await
+        pipeline::run(&self.engine, files, recipe, &self.call()).await
     }
 
     /// Decodes and segments a picture.
     pub(super) async fn segment(&self, bytes: Bytes, cut: &Cut) -> Result<Segmentation, Failure> {
-        let slot = self.engine.admit()?;
-        let pool = self.engine.buffers().clone();
-        let limits = self.limits;
-        let decode = move || -> Result<Frame, DecodeError> {
-            let header = codec::probe(&bytes, &limits)?;
-            codec::decode(&bytes, &header, &pool)
-        };
-        let frame = self.engine.cpu(Tenant::default(), decode).await??;
-        Ok(pipeline::segment(&self.engine, &slot, frame, cut, &self.call()).await?)
+        let (pool, call) = (self.engine.buffers().clone(), self.call());
+        let header = codec::probe(&bytes, &self.limits)?;
+        let slot = self.engine.admit(call.tenant, header.size.area(), call.deadline).await?;
+        let decode = move || codec::decode(&bytes, &header, &pool);
+        let frame = self.engine.cpu_in(&slot, decode).await??;
+        Ok(pipeline::segment(&self.engine, &slot, frame, cut, &call).await?)
     }
 
     /// Runs work on the engine's CPU pool.
@@ -180,6 +189,6 @@ impl LocalEngine {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.engine.cpu(Tenant::default(), work).await
+        self.engine.cpu(self.engine.tenant(), work).await
     }
 }

@@ -24,7 +24,6 @@ mod fields;
 mod health;
 pub mod keys;
 mod local_engine;
-mod machine_memory;
 mod man;
 mod models;
 mod picture_args;

@@ -28,7 +28,7 @@ impl Work {
             let stop = stop_on_signals()?;
             let name = format!("{}/{}", host_name(), std::process::id());
             tracing::info!(worker = name, jobs, "waiting for runs");
-            let prepare = RunPreparation::new(SharedEngine::new(config, jobs));
+            let prepare = RunPreparation::new(SharedEngine::new(config));
             Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop }.run().await?;
             Ok(Outcome::Done)
         })?

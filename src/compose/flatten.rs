@@ -7,11 +7,10 @@
 use super::background::{BackgroundLayer, Scratch, replicate_border};
 use super::brightness_saturation::enhance;
 use super::ground_shadow::ground_shadow;
-use super::light_wrap::tint;
 use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::{Extension, ShadowGrid};
-use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, watermark};
+use super::{Background, Framing, Grounding, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, watermark};
 use crate::image::{Composite, Frame, Rect, Size, Subject};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
 use backdrop_kernels::flat_over::cpu as flat_over;
@@ -223,6 +222,11 @@ fn copy_rows(source: &[u8], size: Size, canvas: &mut [u8], layout: &Layout) {
     source.zip(rows).for_each(|(from_row, to)| {
         to[part(place.left, place.width)].copy_from_slice(&from_row[part(from.left, from.width)]);
     });
+}
+
+/// The factors of linear red, green and blue of a scene's light, clamped to 0..=4.
+pub(super) fn tint(grounding: &Grounding) -> [f32; 3] {
+    grounding.light.tint.map(|factor| if factor.is_nan() { 1.0 } else { factor.clamp(0.0, 4.0) })
 }
 
 #[cfg(test)]

@@ -13,14 +13,12 @@ pub(crate) mod gpu;
 mod ground_shadow;
 mod head_framing;
 mod layout;
-mod light_wrap;
 mod mark_area;
 mod outline;
 mod resample;
 mod scene;
 mod shadow;
 mod subject_placement;
-mod subject_threshold;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -36,6 +34,8 @@ pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
 };
 pub use subject_placement::{Length, Margins, Placement};
-pub use subject_threshold::SUBJECT_ALPHA;
 pub use text::has_glyphs;
 pub use white_background::flatten_onto_white;
+
+/// Coverage, of 255, from which a pixel counts as subject: 3 %; below it lie a matte's invisible remains.
+pub const SUBJECT_ALPHA: u8 = 8;

@@ -117,17 +117,15 @@ mod tests {
             ("BACKDROP_LIMITS_MAX_SIDE", "12000"),
             ("BACKDROP_LIMITS_MAX_MEGAPIXELS", "100"),
         ];
-        let problems = validated(&given).expect_err("too little memory").to_string();
+        let little = [&given[..], &[("BACKDROP_SERVER_MAX_BODY_MEGABYTES_IN_FLIGHT", "256")]].concat();
+        let problems = validated(&little).expect_err("too little memory").to_string();
         assert!(
             problems.contains("BACKDROP_LIMITS_MAX_MEGAPIXELS: limits.max_megapixels: expected at most"),
             "{problems}"
         );
         assert!(problems.contains("engine.max_megapixels_in_flight`, 64"), "{problems}");
-        assert!(problems.contains("server.max_reply_megabytes_in_flight`, 64"), "{problems}");
-        let memory = [
-            ("BACKDROP_ENGINE_MAX_MEGAPIXELS_IN_FLIGHT", "200"),
-            ("BACKDROP_SERVER_MAX_REPLY_MEGABYTES_IN_FLIGHT", "400"),
-        ];
+        assert!(problems.contains("server.max_body_megabytes_in_flight`, 64"), "{problems}");
+        let memory = [("BACKDROP_ENGINE_MAX_MEGAPIXELS_IN_FLIGHT", "200")];
         let limits = validated(&[&given[..], &memory[..]].concat()).expect("enough memory").settings.limits;
         assert_eq!((limits.max_bytes, limits.max_side, limits.max_megapixels), (52_428_800, 12_000, 100));
     }

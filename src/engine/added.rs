@@ -19,7 +19,7 @@ pub(super) struct AddedQueues {
     models: AddedModels,
     memory: u64,
     config: EngineConfig,
-    admission: Arc<Admission>,
+    admission: Admission,
     buffers: BufferPool,
     running: Mutex<Vec<Running>>,
 }
@@ -39,7 +39,7 @@ impl AddedQueues {
         models: AddedModels,
         memory: u64,
         config: &EngineConfig,
-        admission: Arc<Admission>,
+        admission: Admission,
         buffers: BufferPool,
     ) -> Self {
         Self { models, memory, config: config.clone(), admission, buffers, running: Mutex::default() }
@@ -95,7 +95,7 @@ impl AddedQueues {
             factory,
             threads: device_thread::one_thread(),
             status: Arc::clone(&status),
-            admission: Arc::clone(&self.admission),
+            admission: self.admission.clone(),
             buffers: self.buffers.clone(),
             max_batch: self.config.max_batch,
             idle_unload: self.config.idle_unload,

@@ -1,17 +1,21 @@
-//! Admission control: the bounds on requests and megapixels in flight, and the `Retry-After` of a request that is refused.
+//! Admission: how many pictures are in flight, and which of them are in work.
 //!
-//! A request takes its [`Slot`] first, or is refused, or waits where its caller bounds the queue: refusing is cheaper for both sides
-//! than an unbounded one. It then waits for its megapixels, whose number is in the header, before the decoder allocates them. Peak
-//! memory follows from the two.
+//! A request takes a [`Place`] for each picture, or is refused: refusing is cheaper for both sides than an unbounded queue. Accounts
+//! share the places evenly; one that holds none has a place beside all that are taken, so that no account takes all.
 //!
-//! A slot is shared by all work of its request. Work in progress when the caller disconnects keeps the slot, and the pixels in
-//! it, until it ends: the counts are of what is in memory.
+//! Every picture, also of a clip or a bulk run, then waits for its [`Slot`]: the megapixels that it needs in memory, whose number is in
+//! its header, before the decoder allocates them. Accounts take turns. Peak memory follows from the megapixels.
+//!
+//! A slot is shared by all work of its picture. Work in progress when the caller disconnects keeps it until the work ends: the counts are
+//! of what is in memory.
 
 use super::EngineError;
-use super::fair_semaphore::{FairSemaphore, Permit, Tenant};
+use super::config::EngineConfig;
+use super::fair_semaphore::{FairSemaphore, Permit, Shares, Tenant};
 use crate::telemetry::metrics;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout_at;
 
 /// The unit of the pixel budget.
@@ -22,295 +26,386 @@ const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
 const SPARE: usize = 8;
 /// Divides that reserve: a small picture takes at most the quotient.
 const SMALL: usize = 2;
-/// A picture that takes more units is large ([`Slot::is_large`]).
-const LARGE_UNITS: usize = 16 * UNITS_PER_MEGAPIXEL;
+/// A picture with more pixels is large ([`Slot::is_large`]).
+const LARGE: usize = 16_000_000;
 
-/// A place among the requests in flight. Clones share it; dropping the last one frees it.
+/// The admission of one engine. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Admission(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    max_pictures: usize,
+    pixels: FairSemaphore,
+    max_units: usize,
+    /// Of every picture, so that not more are in work than fill the workers and batches.
+    least_units: usize,
+    spare: Arc<Semaphore>,
+    spare_units: usize,
+    stopped: watch::Sender<bool>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Places that are taken, by tenant.
+    places: Shares,
+    taken: usize,
+    /// Slots, for `Retry-After` and the idle time.
+    slots: usize,
+    /// Moving average of the time that a slot is held.
+    mean_duration: Duration,
+    last_left: Instant,
+}
+
+/// A picture of a request in flight. Its place is free on drop: after its reply has memory.
+#[derive(Debug)]
+pub struct Place {
+    admission: Admission,
+    tenant: Tenant,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.admission.state();
+        state.taken -= 1;
+        state.places.give_back(self.tenant, 1);
+        metrics::place_returned();
+    }
+}
+
+/// A picture in work, with its megapixels. Clones share it; dropping the last one frees it.
 #[derive(Clone, Debug)]
 pub struct Slot(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
+    admission: Admission,
+    tenant: Tenant,
+    pixels: usize,
     since: Instant,
-    stats: Arc<Mutex<InFlightStats>>,
-    pixels: OnceLock<Mutex<Option<Pixels>>>,
-    _request: Permit,
+    _units: Units,
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).leave(self.since.elapsed());
-        metrics::slot_returned();
-    }
-}
+/// Units of the budget, or of the reserve.
+type Units = Result<Permit, OwnedSemaphorePermit>;
 
 impl Slot {
-    /// Releases the megapixels before the slot: when no pixel is in memory any more and only the request's place is still
-    /// needed.
-    pub fn release_pixels(&self) {
-        if let Some(pixels) = self.0.pixels.get() {
-            drop(pixels.lock().unwrap_or_else(PoisonError::into_inner).take());
-        }
+    /// Whose turn its work takes.
+    #[must_use]
+    pub fn tenant(&self) -> Tenant {
+        self.0.tenant
     }
 
     /// Whether its picture is large, so that work on it takes seconds.
     pub(super) fn is_large(&self) -> bool {
-        let pixels = self.0.pixels.get().map(|pixels| pixels.lock().unwrap_or_else(PoisonError::into_inner));
-        pixels.is_some_and(|pixels| pixels.as_ref().is_some_and(|pixels| pixels.units > LARGE_UNITS))
+        self.0.pixels > LARGE
     }
 }
 
-fn in_megapixels(units: usize) -> f64 {
-    units as f64 / UNITS_PER_MEGAPIXEL as f64
-}
-
-#[derive(Debug)]
-struct Pixels {
-    units: usize,
-    _permit: Permit,
-}
-
-impl Drop for Pixels {
+impl Drop for Held {
     fn drop(&mut self) {
-        metrics::megapixels_returned(in_megapixels(self.units));
+        self.admission.state().leave(self.since.elapsed());
+        metrics::megapixels_returned(in_megapixels(self.pixels));
     }
 }
 
-/// Statistics of the requests in flight, for `Retry-After` and the idle time.
-#[derive(Debug)]
-struct InFlightStats {
-    in_flight: usize,
-    /// Moving average of a request's duration.
-    mean_duration: Duration,
-    last_left: Instant,
+fn in_megapixels(pixels: usize) -> f64 {
+    pixels as f64 / 1e6
 }
 
-impl InFlightStats {
+impl State {
     fn leave(&mut self, took: Duration) {
-        self.in_flight -= 1;
+        self.slots -= 1;
         self.last_left = Instant::now();
         self.mean_duration =
             if self.mean_duration.is_zero() { took } else { self.mean_duration.mul_f64(0.9) + took.mul_f64(0.1) };
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Admission {
-    requests: FairSemaphore,
-    max_requests: usize,
-    pixels: FairSemaphore,
-    max_units: usize,
-    spare: FairSemaphore,
-    small_units: usize,
-    stats: Arc<Mutex<InFlightStats>>,
-}
-
 impl Admission {
-    pub(super) fn new(max_requests: usize, max_megapixels: u32) -> Self {
-        let units = max_megapixels as usize * UNITS_PER_MEGAPIXEL;
-        let spare_units = units / SPARE;
-        let max_units = units - spare_units;
-        Self {
-            requests: FairSemaphore::new(max_requests),
-            max_requests,
-            pixels: FairSemaphore::new(max_units),
-            max_units,
-            spare: FairSemaphore::new(spare_units),
-            small_units: spare_units / SMALL,
-            stats: Arc::new(Mutex::new(InFlightStats {
-                in_flight: 0,
-                mean_duration: Duration::ZERO,
-                last_left: Instant::now(),
-            })),
-        }
-    }
-
-    pub(super) fn admit(&self) -> Result<Slot, EngineError> {
-        let request = self.requests.try_acquire(1).ok_or_else(|| {
-            metrics::queue_dropped(metrics::Dropped::Full);
-            EngineError::QueueFull { retry_after: self.retry_after() }
-        })?;
-        Ok(self.slot_of(request))
-    }
-
-    /// Waits for a slot, in the turn of `tenant`.
-    pub(super) async fn admit_waiting(&self, tenant: Tenant) -> Slot {
-        self.slot_of(self.requests.acquire(tenant, 1).await)
-    }
-
-    fn slot_of(&self, request: Permit) -> Slot {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).in_flight += 1;
-        metrics::slot_taken();
-        Slot(Arc::new(Held {
-            since: Instant::now(),
-            stats: Arc::clone(&self.stats),
-            pixels: OnceLock::new(),
-            _request: request,
+    /// Of an engine with this configuration.
+    #[must_use]
+    pub fn new(config: &EngineConfig) -> Self {
+        // While each worker and each place of a batch has a picture, as many are prepared.
+        let in_work = 2 * (config.workers() + config.max_batch);
+        let units = config.max_megapixels_in_flight as usize * UNITS_PER_MEGAPIXEL;
+        let spare = units / SPARE;
+        let state = State {
+            places: Shares::of(config.max_requests_in_flight, 1),
+            taken: 0,
+            slots: 0,
+            mean_duration: Duration::ZERO,
+            last_left: Instant::now(),
+        };
+        Self(Arc::new(Shared {
+            max_pictures: config.max_requests_in_flight,
+            pixels: FairSemaphore::new(units - spare),
+            max_units: units - spare,
+            least_units: (units / in_work).max(1),
+            spare: Arc::new(Semaphore::new(spare)),
+            spare_units: spare,
+            stopped: watch::Sender::new(false),
+            state: Mutex::new(state),
         }))
     }
 
-    /// The mean duration of a request: after it, about as many as are in flight have finished. Whole seconds, 1 to 60.
-    fn retry_after(&self) -> Duration {
-        let mean = self.stats.lock().unwrap_or_else(PoisonError::into_inner).mean_duration;
-        Duration::from_secs(mean.as_secs_f64().ceil().clamp(1.0, 60.0) as u64)
+    /// A place for a picture of `account`.
+    ///
+    /// # Errors
+    /// [`EngineError::QueueFull`].
+    pub fn place(&self, account: &str) -> Result<Place, EngineError> {
+        self.try_place(account).ok_or_else(|| {
+            metrics::queue_dropped(metrics::Dropped::Full);
+            EngineError::QueueFull { retry_after: self.state().retry_after() }
+        })
     }
 
-    pub(super) async fn reserve_pixels(
-        &self,
-        slot: &Slot,
-        tenant: Tenant,
-        pixels: usize,
-        deadline: Instant,
-    ) -> Result<(), EngineError> {
+    /// As [`Self::place`], for a picture that waits where there is none.
+    #[must_use]
+    pub fn try_place(&self, account: &str) -> Option<Place> {
+        let tenant = Tenant::of(account);
+        let mut state = self.state();
+        if !self.has_room(&state, tenant) {
+            return None;
+        }
+        state.taken += 1;
+        state.places.take(tenant, 1);
+        drop(state);
+        metrics::place_taken();
+        Some(Place { admission: self.clone(), tenant })
+    }
+
+    /// Fails where [`Self::place`] would, and takes none.
+    ///
+    /// # Errors
+    /// [`EngineError::QueueFull`].
+    pub fn require_place(&self, account: &str) -> Result<(), EngineError> {
+        self.place(account).map(drop)
+    }
+
+    /// Beyond the places that all share, an eighth, at least one, is for tenants that hold none.
+    fn has_room(&self, state: &State, tenant: Tenant) -> bool {
+        if state.places.has(tenant) {
+            state.taken < self.0.max_pictures && state.places.allow(tenant, 1)
+        } else {
+            state.taken < self.0.max_pictures.saturating_add((self.0.max_pictures / 8).max(1))
+        }
+    }
+
+    /// Waits until `pixels` more may be in memory and it is the turn of `tenant`.
+    ///
+    /// # Errors
+    /// [`EngineError::DeadlineExceeded`]; [`EngineError::Stopped`] during shutdown.
+    pub async fn slot(&self, tenant: Tenant, pixels: usize, deadline: Instant) -> Result<Slot, EngineError> {
+        let shared = &*self.0;
         // More than the whole budget would wait for ever: it takes all that large pictures may.
-        let units = pixels.div_ceil(PIXELS_PER_UNIT).min(self.max_units);
-        let permit = timeout_at(deadline.into(), self.units(tenant, units)).await.map_err(|_| {
-            metrics::queue_dropped(metrics::Dropped::Deadline);
-            EngineError::DeadlineExceeded
-        })?;
-        metrics::megapixels_taken(in_megapixels(units));
-        let reserved = slot.0.pixels.set(Mutex::new(Some(Pixels { units, _permit: permit })));
-        assert!(reserved.is_ok(), "a slot reserves once: waiting for more while holding some could wait for ever");
-        Ok(())
+        let units = pixels.div_ceil(PIXELS_PER_UNIT).max(shared.least_units).min(shared.max_units);
+        let mut stopped = shared.stopped.subscribe();
+        let granted = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => return Err(EngineError::Stopped),
+            granted = timeout_at(deadline.into(), self.units(tenant, units, pixels)) => granted.map_err(|_| {
+                metrics::queue_dropped(metrics::Dropped::Deadline);
+                EngineError::DeadlineExceeded
+            })?,
+        };
+        self.state().slots += 1;
+        metrics::megapixels_taken(in_megapixels(pixels));
+        let since = Instant::now();
+        Ok(Slot(Arc::new(Held { admission: self.clone(), tenant, pixels, since, _units: granted })))
     }
 
     /// Waits for units of the budget; a small picture at the same time for units of the reserve.
-    async fn units(&self, tenant: Tenant, units: usize) -> Permit {
-        if units > self.small_units {
-            return self.pixels.acquire(tenant, units).await;
+    async fn units(&self, tenant: Tenant, units: usize, pixels: usize) -> Units {
+        let shared = &*self.0;
+        let of_budget = async { Ok(shared.pixels.acquire(tenant, units).await) };
+        let most = shared.spare_units / SMALL;
+        if pixels > most * PIXELS_PER_UNIT || most == 0 {
+            return of_budget.await;
         }
+        let spare = u32::try_from(units.min(most)).unwrap_or(u32::MAX);
         tokio::select! {
             biased;
-            permit = self.pixels.acquire(tenant, units) => permit,
-            permit = self.spare.acquire(tenant, units) => permit,
+            units = of_budget => units,
+            permit = Arc::clone(&shared.spare).acquire_many_owned(spare) =>
+                Err(permit.expect("the semaphore is never closed")),
         }
     }
 
-    /// Time without a request in flight; `None` while one is.
+    /// Time without a slot; `None` while there is one.
     pub(super) fn idle_for(&self) -> Option<Duration> {
-        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        (stats.in_flight == 0).then(|| stats.last_left.elapsed())
+        let state = self.state();
+        (state.slots == 0).then(|| state.last_left.elapsed())
     }
 
-    /// Waits until no request is in flight.
-    pub(super) async fn drained(&self) {
-        drop(self.requests.acquire(Tenant::default(), self.max_requests).await);
+    /// Refuses further slots, and waits until none is held.
+    pub(super) async fn drain(&self) {
+        self.0.stopped.send_replace(true);
+        drop(self.0.pixels.acquire(Tenant::default(), self.0.max_units).await);
+        let spare = u32::try_from(self.0.spare_units).unwrap_or(u32::MAX);
+        drop(self.0.spare.acquire_many(spare).await);
+    }
+
+    /// Locked for a few steps, never across an await.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The mean time of a slot: after it, about as many places as there are slots are free. Whole seconds, 1 to 60.
+    fn retry_after(&self) -> Duration {
+        Duration::from_secs(self.mean_duration.as_secs_f64().ceil().clamp(1.0, 60.0) as u64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
 
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(60)
+    const MEGAPIXEL: usize = 1_000_000;
+
+    fn admission(max_requests_in_flight: usize, max_megapixels_in_flight: u32) -> Admission {
+        let config = EngineConfig {
+            max_requests_in_flight,
+            max_megapixels_in_flight,
+            cpu_workers: 100,
+            max_batch: 60,
+            ..EngineConfig::default()
+        };
+        Admission::new(&config)
     }
 
-    fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
-        future.poll(&mut Context::from_waker(Waker::noop()))
+    /// As many places as `account` gets.
+    fn fill(admission: &Admission, account: &str) -> Vec<Place> {
+        std::iter::from_fn(|| admission.place(account).ok()).take(1000).collect()
+    }
+
+    fn slot(admission: &Admission, account: &str, pixels: usize) -> BoxFuture<'static, Slot> {
+        let (admission, tenant) = (admission.clone(), Tenant::of(account));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        async move { admission.slot(tenant, pixels, deadline).await.expect("in time") }.boxed()
+    }
+
+    fn is_ready(waiting: &mut BoxFuture<'_, Slot>) -> Option<Slot> {
+        waiting.as_mut().now_or_never()
+    }
+
+    #[test]
+    fn accounts_share_the_places_evenly_and_one_alone_leaves_an_eighth() {
+        let admission = admission(64, 10);
+        let mut first = fill(&admission, "a");
+        assert_eq!(first.len(), 56);
+        let mut second = fill(&admission, "b");
+        assert_eq!(second.len(), 8, "what is left");
+        // As pictures of the first account are done, it gets no more until both hold the same.
+        while first.len() > second.len() {
+            drop(first.pop());
+            assert!(admission.place("a").is_err() || first.len() < 28, "{}", first.len());
+            second.extend(admission.place("b").ok());
+        }
+        assert_eq!(second.len(), 28, "half of seven eighths");
+        let full = admission.place("b").expect_err("its share is used up");
+        assert_eq!(full, EngineError::QueueFull { retry_after: Duration::from_secs(1) });
+        assert_eq!(fill(&admission, "c").len(), 8, "what is left, of a share of 18");
+    }
+
+    #[test]
+    fn an_account_without_a_picture_in_flight_has_a_place_beside_all_others() {
+        for (in_flight, beside) in [(1, 1), (2, 1), (8, 1), (64, 8)] {
+            let admission = admission(in_flight, 10);
+            // More than one account fills many places.
+            let all: Vec<_> = ["a", "b"].into_iter().flat_map(|account| fill(&admission, account)).collect();
+            let held = all.len();
+            let others: Vec<_> = (0..20).filter_map(|other| admission.place(&format!("other-{other}")).ok()).collect();
+            assert_eq!(held + others.len(), in_flight + beside, "{in_flight}");
+            for account in ["a", "other-0", "new"] {
+                assert!(admission.require_place(account).is_err(), "{in_flight}: {account}");
+            }
+            drop((all, others));
+            let state = admission.state();
+            assert!(state.taken == 0 && !state.places.has(Tenant::of("a")));
+        }
+        assert_eq!(fill(&admission(5, 10), "a").len(), 5, "few places are all for an account alone");
     }
 
     #[tokio::test]
-    async fn a_freed_slot_is_the_next_waiters() {
-        let admission = Admission::new(1, 10);
-        let held = admission.admit().unwrap();
-        let mut waiting = pin!(admission.admit_waiting(Tenant::default()));
-        let mut other = pin!(admission.admit_waiting(Tenant::of("shop")));
-        assert!(poll_once(waiting.as_mut()).is_pending() && poll_once(other.as_mut()).is_pending());
-        drop(held);
-        assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })), "it is the waiter's");
-        let Poll::Ready(first) = poll_once(waiting.as_mut()) else { panic!("the slot was freed") };
-        // Work that takes slot after slot waits behind the others.
-        drop(first);
-        let mut again = pin!(admission.admit_waiting(Tenant::default()));
-        assert!(poll_once(again.as_mut()).is_pending());
-        assert!(poll_once(other.as_mut()).is_ready());
-    }
-
-    #[tokio::test]
-    async fn a_picture_waits_for_its_megapixels() {
-        let admission = Admission::new(8, 10);
-        let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
-        admission.reserve_pixels(&first, Tenant::default(), 6_000_000, soon()).await.unwrap();
-        let mut waiting = pin!(admission.reserve_pixels(&second, Tenant::default(), 3_000_000, soon()));
-        assert!(poll_once(waiting.as_mut()).is_pending());
-        drop(first);
-        assert_eq!(poll_once(waiting.as_mut()), Poll::Ready(Ok(())));
+    async fn accounts_take_turns_for_megapixels() {
+        let admission = admission(8, 16);
+        let mut held = slot(&admission, "a", 14 * MEGAPIXEL).now_or_never();
+        let order = ["a", "a", "b", "c"];
+        let mut all = order.map(|account| slot(&admission, account, 14 * MEGAPIXEL));
+        assert!(all.iter_mut().all(|one| is_ready(one).is_none()));
+        for next in [0, 2, 3, 1] {
+            drop(held.take());
+            held = is_ready(&mut all[next]);
+            assert!(held.is_some(), "{next}");
+        }
     }
 
     #[tokio::test]
     async fn a_picture_larger_than_the_budget_leaves_room_for_small_ones_alone() {
-        let admission = Admission::new(8, 16);
-        let reserve = async |account: &str, megapixels: usize| {
-            let slot = admission.admit().unwrap();
-            admission.reserve_pixels(&slot, Tenant::of(account), megapixels * 1_000_000, soon()).await.unwrap();
-            slot
-        };
-        let first = reserve("a", 2).await;
-        let mut huge = pin!(reserve("a", 1000));
-        assert!(poll_once(huge.as_mut()).is_pending(), "the first is in memory");
-        let mut medium = pin!(reserve("b", 2));
-        assert!(
-            poll_once(medium.as_mut()).is_pending(),
-            "later pictures do not overtake it, else it might wait for ever"
-        );
-        assert!(poll_once(pin!(reserve("b", 1))).is_ready(), "but for small ones");
+        let admission = admission(8, 16);
+        let first = is_ready(&mut slot(&admission, "a", 2 * MEGAPIXEL)).expect("all is free");
+        let mut huge = slot(&admission, "a", 1000 * MEGAPIXEL);
+        assert!(is_ready(&mut huge).is_none(), "the first is in memory");
+        let mut medium = slot(&admission, "b", 2 * MEGAPIXEL);
+        assert!(is_ready(&mut medium).is_none(), "later pictures do not overtake it, else it might wait for ever");
+        assert!(is_ready(&mut slot(&admission, "b", MEGAPIXEL)).is_some(), "but for small ones");
         drop(first);
-        let Poll::Ready(huge) = poll_once(huge.as_mut()) else { panic!("nothing else is in memory") };
-        let mut another = pin!(reserve("a", 1000));
-        assert!(poll_once(another.as_mut()).is_pending(), "one at a time");
-        assert!(poll_once(medium.as_mut()).is_pending());
-        assert!(poll_once(pin!(reserve("b", 1))).is_ready());
+        let huge = is_ready(&mut huge).expect("nothing else is in memory");
+        assert!(huge.is_large());
+        assert!(is_ready(&mut slot(&admission, "a", 1000 * MEGAPIXEL)).is_none(), "one at a time");
+        assert!(is_ready(&mut medium).is_none());
+        assert!(is_ready(&mut slot(&admission, "b", MEGAPIXEL)).is_some());
         drop(huge);
-        assert!(poll_once(medium.as_mut()).is_ready(), "accounts take turns");
+        assert!(is_ready(&mut medium).is_some());
+    }
+
+    #[tokio::test]
+    async fn small_pictures_in_work_are_bounded_by_the_workers() {
+        let config = EngineConfig { cpu_workers: 1, max_batch: 1, ..EngineConfig::default() };
+        let admission = Admission::new(&config);
+        let slots: Vec<_> = (0..20).filter_map(|_| is_ready(&mut slot(&admission, "a", 1000))).collect();
+        assert_eq!(slots.len(), 5, "three of four quarters, and two of the reserve");
     }
 
     #[tokio::test]
     async fn a_slot_is_free_only_after_the_last_clone_is_dropped() {
-        let admission = Admission::new(2, 10);
-        let slot = admission.admit().unwrap();
-        admission.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
-        let still_working = slot.clone();
-        drop(slot);
-        let next = admission.admit().unwrap();
-        assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })));
-        let mut waiting = pin!(admission.reserve_pixels(&next, Tenant::default(), 1_000_000, soon()));
-        assert!(poll_once(waiting.as_mut()).is_pending());
+        let admission = admission(2, 10);
+        let held = is_ready(&mut slot(&admission, "a", 10 * MEGAPIXEL)).expect("all is free");
+        let still_working = held.clone();
+        drop(held);
+        let mut next = slot(&admission, "a", 2 * MEGAPIXEL);
+        assert!(is_ready(&mut next).is_none() && admission.idle_for().is_none());
         drop(still_working);
-        assert!(poll_once(waiting.as_mut()).is_ready());
-        assert!(admission.admit().is_ok());
+        assert!(is_ready(&mut next).is_some());
+        assert!(admission.idle_for().is_some());
     }
 
     #[tokio::test]
-    async fn pixels_may_be_released_before_the_slot() {
-        let admission = Admission::new(1, 10);
-        let slot = admission.admit().unwrap();
-        admission.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
-        slot.release_pixels();
-        assert_eq!(admission.pixels.free(), admission.max_units);
-        assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })), "the place is still taken");
-    }
-
-    #[tokio::test]
-    async fn waiting_for_megapixels_ends_at_the_deadline() {
-        let admission = Admission::new(8, 1);
-        let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
-        admission.reserve_pixels(&first, Tenant::default(), 1_000_000, soon()).await.unwrap();
-        assert_eq!(
-            admission.reserve_pixels(&second, Tenant::default(), 1_000_000, Instant::now()).await,
-            Err(EngineError::DeadlineExceeded)
-        );
+    async fn waiting_ends_at_the_deadline_and_at_the_shutdown() {
+        let admission = admission(8, 1);
+        let held = is_ready(&mut slot(&admission, "a", MEGAPIXEL)).expect("all is free");
+        let late = admission.slot(Tenant::default(), MEGAPIXEL, Instant::now()).await;
+        assert_eq!(late.expect_err("late"), EngineError::DeadlineExceeded);
+        let mut drained = admission.drain().boxed();
+        assert!(drained.as_mut().now_or_never().is_none());
+        let stopped = admission.slot(Tenant::default(), 1, Instant::now()).await;
+        assert_eq!(stopped.expect_err("stopped"), EngineError::Stopped);
+        drop(held);
+        drained.await;
     }
 
     #[test]
-    fn retry_after_is_the_mean_duration_of_requests() {
-        let admission = Admission::new(1, 1);
+    fn retry_after_is_the_mean_time_of_slots() {
+        let admission = admission(1, 1);
         let after = |seconds: f64| {
-            admission.stats.lock().unwrap().mean_duration = Duration::from_secs_f64(seconds);
-            admission.retry_after().as_secs()
+            admission.state().mean_duration = Duration::from_secs_f64(seconds);
+            admission.state().retry_after().as_secs()
         };
         assert_eq!((after(0.0), after(0.4), after(2.3), after(1000.0)), (1, 1, 3, 60));
     }

@@ -14,7 +14,8 @@ pub struct EngineConfig {
     /// What the segmentation network multiplies in: `f32`, or `bf16` on a CPU with AVX-512 BF16. Masks differ slightly, and
     /// the model's name with them.
     pub precision: Precision,
-    /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
+    /// Pictures of requests in flight, from the end of their upload to the encoded answer; one more is refused (429). Accounts share them
+    /// evenly; one alone leaves an eighth.
     pub max_requests_in_flight: usize,
     /// Decoded megapixels in memory at once, input and output. Pictures wait for it. An eighth of it is for small ones alone; one larger than
     /// the rest takes all of the rest.

@@ -12,9 +12,9 @@
 //! a time, the slowest then took 1.3 to 2 times as long, at the same throughput.
 
 use super::admission::Admission;
-use super::queue::{Lanes, Ticket};
+use super::queue::{Lanes, Ticket, form_batch};
 use super::state::Status;
-use super::{EngineConfig, EngineError, SegmenterFactory, affinity, batch, self_test};
+use super::{EngineConfig, EngineError, EngineState, SegmenterFactory, affinity, self_test};
 use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::model::Segmenter;
 use crate::telemetry::{metrics, panic_message};
@@ -37,7 +37,7 @@ pub(super) struct Device {
     pub(super) factory: SegmenterFactory,
     pub(super) threads: rayon::ThreadPool,
     pub(super) status: Arc<Status>,
-    pub(super) admission: Arc<Admission>,
+    pub(super) admission: Admission,
     pub(super) buffers: BufferPool,
     pub(super) max_batch: usize,
     pub(super) idle_unload: Option<Duration>,
@@ -98,14 +98,14 @@ impl Running {
             }
             // Before the batch is formed: loading takes long, and callers disconnect meanwhile.
             if let Err(failure) = self.ensure_loaded() {
-                for ticket in batch::form(&mut self.lanes, usize::MAX, Instant::now()) {
+                for ticket in form_batch(&mut self.lanes, usize::MAX, Instant::now()) {
                     ticket.fail(failure.clone());
                 }
                 continue;
             }
             self.collect();
             let most = self.max_batch();
-            let batch = batch::form(&mut self.lanes, most, Instant::now());
+            let batch = form_batch(&mut self.lanes, most, Instant::now());
             if !batch.is_empty() {
                 return Some(batch);
             }
@@ -211,13 +211,13 @@ impl Running {
         {
             return Err(failure.clone());
         }
-        self.device.status.loading();
+        self.device.status.change(EngineState::Loading);
         let began = Instant::now();
         match self.load() {
             Ok(loaded) => {
                 let (model, device) = (loaded.segmenter.model().to_owned(), loaded.segmenter.device());
                 tracing::info!(model, device, took = ?began.elapsed(), "the network is ready");
-                let side = loaded.grid.map(Size::longest).or(self.device.status.side()).unwrap_or_default();
+                let side = loaded.grid.map(Size::longest).or(self.device.status.names().side).unwrap_or_default();
                 self.device.status.ready(&model, device, side);
                 self.loaded = Some(loaded);
                 self.load_failed = None;
@@ -256,7 +256,7 @@ impl Running {
         }
         // Where the load itself failed there is nothing to unload, and the state stays that of the failure.
         if self.load_failed.is_none() {
-            self.device.status.unloaded();
+            self.device.status.change(EngineState::Unloaded);
         }
     }
 
@@ -348,7 +348,6 @@ pub(super) fn threads(config: &EngineConfig) -> rayon::ThreadPool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::EngineState;
     use crate::model::SegmentError;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc;
@@ -390,7 +389,7 @@ mod tests {
             factory,
             threads: rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool"),
             status: Arc::new(Status::new()),
-            admission: Arc::new(Admission::new(1, 1)),
+            admission: Admission::new(&EngineConfig::default()),
             buffers: BufferPool::new(0),
             max_batch: 1,
             idle_unload: None,

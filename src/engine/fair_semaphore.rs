@@ -1,26 +1,82 @@
-//! A counting semaphore whose waiters take turns by tenant.
+//! A counting semaphore whose waiters take turns by tenant, and whose units tenants may share evenly.
 //!
 //! Where more units are wanted than are free, the next are those of the oldest waiter of the tenant whose turn it is (round robin;
 //! Nagle, "On Packet Switches with Infinite Storage", RFC 970): a tenant with one waiter waits for at most one of each other
 //! tenant, however many they have. The next waiter keeps its turn until its units are free, so that those who want few do not
 //! overtake one who wants many without end.
+//!
+//! What a tenant has taken cannot be taken back. Where units are shared ([`Shares`]), a tenant therefore waits while it holds its share;
+//! this delays no other.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Whose turn it is where work waits: an account's, or by default that of work without one, such as bulk runs and clips.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Whose turn it is where work waits: an account's, its background work's, or by default that of work without an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tenant(u64);
 
 impl Tenant {
-    /// Of an account.
+    /// The requests of an account.
     #[must_use]
     pub fn of(account: &str) -> Self {
+        Self::hashed((account, "requests"))
+    }
+
+    /// The clips of an account, or a bulk run: they take turns beside the account's requests and delay these by one turn at most.
+    #[must_use]
+    pub fn background(name: &str) -> Self {
+        Self::hashed((name, "background"))
+    }
+
+    fn hashed(name: (&str, &str)) -> Self {
         let mut hasher = DefaultHasher::new();
-        account.hash(&mut hasher);
+        name.hash(&mut hasher);
         Self(hasher.finish())
+    }
+}
+
+/// What each tenant holds of something that tenants share evenly.
+///
+/// A tenant alone holds at most seven eighths; several hold equal parts of these. One that holds nothing is always allowed something.
+#[derive(Debug)]
+pub(super) struct Shares {
+    units: usize,
+    least: usize,
+    held: HashMap<Tenant, usize>,
+}
+
+impl Shares {
+    /// Of `units`; `least` are allowed each tenant, however many there are.
+    pub(super) fn of(units: usize, least: usize) -> Self {
+        Self { units, least, held: HashMap::new() }
+    }
+
+    /// Whether `tenant` may hold `units` more.
+    pub(super) fn allow(&self, tenant: Tenant, units: usize) -> bool {
+        let Some(held) = self.held.get(&tenant) else { return true };
+        held.saturating_add(units) <= self.least.max((self.units - self.units / 8) / self.held.len())
+    }
+
+    /// Whether `tenant` holds any.
+    pub(super) fn has(&self, tenant: Tenant) -> bool {
+        self.held.contains_key(&tenant)
+    }
+
+    pub(super) fn take(&mut self, tenant: Tenant, units: usize) {
+        if units > 0 {
+            *self.held.entry(tenant).or_default() += units;
+        }
+    }
+
+    pub(super) fn give_back(&mut self, tenant: Tenant, units: usize) {
+        if let Some(held) = self.held.get_mut(&tenant) {
+            *held = held.saturating_sub(units);
+            if *held == 0 {
+                self.held.remove(&tenant);
+            }
+        }
     }
 }
 
@@ -31,6 +87,7 @@ pub struct FairSemaphore(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     free: usize,
+    shares: Option<Shares>,
     /// The tenants with waiters in the order of their turns, each with its waiters, oldest first.
     waiting: VecDeque<(Tenant, VecDeque<Waiter>)>,
 }
@@ -45,13 +102,35 @@ struct Waiter {
 #[derive(Debug)]
 pub struct Permit {
     semaphore: FairSemaphore,
+    tenant: Tenant,
     units: usize,
+}
+
+impl Permit {
+    /// Adds the units of `other`, of the same tenant.
+    pub fn add(&mut self, mut other: Self) {
+        self.units += std::mem::take(&mut other.units);
+    }
+
+    /// Returns all but `units`.
+    pub fn shrink_to(&mut self, units: usize) {
+        let freed = self.units.saturating_sub(units);
+        if freed > 0 {
+            self.units -= freed;
+            let mut state = self.semaphore.state();
+            state.free += freed;
+            if let Some(shares) = &mut state.shares {
+                shares.give_back(self.tenant, freed);
+            }
+            drop(state);
+            self.semaphore.serve();
+        }
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.semaphore.state().free += self.units;
-        self.semaphore.serve();
+        self.shrink_to(0);
     }
 }
 
@@ -59,7 +138,17 @@ impl FairSemaphore {
     /// With `units` free.
     #[must_use]
     pub fn new(units: usize) -> Self {
-        Self(Arc::new(Mutex::new(State { free: units, waiting: VecDeque::new() })))
+        Self::of(units, None)
+    }
+
+    fn of(free: usize, shares: Option<Shares>) -> Self {
+        Self(Arc::new(Mutex::new(State { free, shares, waiting: VecDeque::new() })))
+    }
+
+    /// With `units` free, which tenants share evenly; `least` are allowed each of them.
+    #[must_use]
+    pub fn shared(units: usize, least: usize) -> Self {
+        Self::of(units, Some(Shares::of(units, least)))
     }
 
     /// Waits until `units` are free and it is the turn of `tenant`. Waits for ever for more units than there are. When the
@@ -79,23 +168,26 @@ impl FairSemaphore {
         (&mut waiting.receiver).await.expect("those who wait are kept until they have a permit")
     }
 
-    /// `units` where they are free and nothing waits, also for a moment.
-    pub fn try_acquire(&self, units: usize) -> Option<Permit> {
+    /// `units` where they are free, within the share of `tenant`, and nothing waits that they would delay.
+    #[must_use]
+    pub fn try_acquire(&self, tenant: Tenant, units: usize) -> Option<Permit> {
         let mut state = self.state();
-        state.waiting.retain_mut(|(_, waiters)| {
-            waiters.retain(|waiter| !waiter.permit.is_closed());
-            !waiters.is_empty()
-        });
-        if !state.waiting.is_empty() {
+        state.forget_closed();
+        let delays = |(other, waiters): &(Tenant, VecDeque<Waiter>)| {
+            *other == tenant || waiters.front().is_some_and(|first| state.allows(*other, first.units))
+        };
+        if units > 0 && (state.waiting.iter().any(delays) || !state.allows(tenant, units)) {
             return None;
         }
         state.free = state.free.checked_sub(units)?;
-        Some(Permit { semaphore: self.clone(), units })
+        state.take(tenant, units);
+        drop(state);
+        Some(Permit { semaphore: self.clone(), tenant, units })
     }
 
     /// Units that are free.
     #[cfg(test)]
-    pub(super) fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.state().free
     }
 
@@ -108,31 +200,46 @@ impl FairSemaphore {
     fn serve(&self) {
         loop {
             let mut state = self.state();
-            let Some(Waiter { units, permit }) = state.next() else { return };
+            let Some((tenant, Waiter { units, permit })) = state.next() else { return };
             drop(state);
             // Where it no longer waits, the permit is dropped and its units are free again.
-            drop(permit.send(Permit { semaphore: self.clone(), units }));
+            drop(permit.send(Permit { semaphore: self.clone(), tenant, units }));
         }
     }
 }
 
 impl State {
-    /// The waiter whose turn it is, if its units are free, which are taken: the oldest of the first tenant, which then becomes the
-    /// last.
-    fn next(&mut self) -> Option<Waiter> {
-        loop {
-            let (_, waiters) = self.waiting.front_mut()?;
-            while waiters.pop_front_if(|waiter| waiter.permit.is_closed()).is_some() {}
-            let Some(first) = waiters.front() else {
-                self.waiting.pop_front();
-                continue;
-            };
-            self.free = self.free.checked_sub(first.units)?;
-            let next = waiters.pop_front();
-            let tenant = self.waiting.pop_front();
-            self.waiting.extend(tenant.filter(|(_, waiters)| !waiters.is_empty()));
-            return next;
+    fn allows(&self, tenant: Tenant, units: usize) -> bool {
+        self.shares.as_ref().is_none_or(|shares| shares.allow(tenant, units))
+    }
+
+    fn take(&mut self, tenant: Tenant, units: usize) {
+        if let Some(shares) = &mut self.shares {
+            shares.take(tenant, units);
         }
+    }
+
+    fn forget_closed(&mut self) {
+        self.waiting.retain_mut(|(_, waiters)| {
+            waiters.retain(|waiter| !waiter.permit.is_closed());
+            !waiters.is_empty()
+        });
+    }
+
+    /// The waiter whose turn it is, if its units are free, which are taken: the oldest of the first tenant that may hold more, which
+    /// then becomes the last.
+    fn next(&mut self) -> Option<(Tenant, Waiter)> {
+        self.forget_closed();
+        let may_hold = |(tenant, waiters): &(Tenant, VecDeque<Waiter>)| self.allows(*tenant, waiters[0].units);
+        let at = self.waiting.iter().position(may_hold)?;
+        self.free = self.free.checked_sub(self.waiting[at].1[0].units)?;
+        let (tenant, mut waiters) = self.waiting.remove(at)?;
+        let next = waiters.pop_front()?;
+        if !waiters.is_empty() {
+            self.waiting.push_back((tenant, waiters));
+        }
+        self.take(tenant, next.units);
+        Some((tenant, next))
     }
 }
 
@@ -189,6 +296,7 @@ mod tests {
         let first = semaphore.acquire(A, 6).now_or_never().expect("they are free");
         let mut many = waiting(&semaphore, B, 8);
         let mut few = waiting(&semaphore, C, 1);
+        assert!(semaphore.try_acquire(A, 1).is_none());
         drop(first);
         let many = many.as_mut().now_or_never().expect("all are free");
         let few = few.as_mut().now_or_never().expect("one is free");
@@ -214,8 +322,34 @@ mod tests {
     }
 
     #[test]
+    fn one_that_holds_its_share_waits_and_delays_no_other() {
+        let semaphore = FairSemaphore::shared(80, 10);
+        let mut of_a = semaphore.try_acquire(A, 70).expect("seven eighths");
+        assert!(semaphore.try_acquire(A, 1).is_none());
+        let mut more = waiting(&semaphore, A, 5);
+        let of_b = semaphore.try_acquire(B, 10).expect("the last eighth");
+        drop(of_b);
+        of_a.shrink_to(65);
+        drop(more.as_mut().now_or_never().expect("its share again"));
+        let mut of_b = semaphore.try_acquire(B, 10).expect("half of the share is free to it");
+        assert!(semaphore.try_acquire(A, 5).is_none(), "more than half, and others hold some");
+        of_a.shrink_to(10);
+        of_b.add(semaphore.try_acquire(B, 25).expect("half of seven eighths"));
+        assert!(semaphore.try_acquire(B, 1).is_none());
+        let others: Vec<_> = (3..9).map(|tenant| semaphore.try_acquire(Tenant(tenant), 1).expect("free")).collect();
+        of_b.shrink_to(1);
+        assert!(semaphore.try_acquire(B, 9).is_some() && semaphore.try_acquire(B, 10).is_none(), "the least share");
+        drop((of_a, of_b, others));
+        let all = semaphore.try_acquire(C, 80).expect("more than a share, for one that holds none");
+        drop(all);
+        let state = semaphore.state();
+        assert!(state.free == 80 && state.shares.as_ref().is_some_and(|shares| shares.held.is_empty()), "{state:?}");
+    }
+
+    #[test]
     fn tenants_are_those_of_accounts() {
         assert_eq!(Tenant::of("acme"), Tenant::of("acme"));
-        assert!(Tenant::of("acme") != Tenant::of("other") && Tenant::of("acme") != Tenant::default());
+        let all = [Tenant::of("acme"), Tenant::of("other"), Tenant::background("acme"), Tenant::default()];
+        assert!(all.iter().enumerate().all(|(at, one)| !all[..at].contains(one)));
     }
 }

@@ -1,24 +1,22 @@
 //! The engine: admits requests, runs CPU work on its workers, and batches pictures for one device.
 //!
 //! ```text
-//! admit            a slot, or 429                             bound: max_requests_in_flight
-//! reserve_pixels   waits, after the probe, before the decode  bound: max_megapixels_in_flight
-//! cpu, cpu_in      decode, matte, resize, encode              bound: cpu_workers, and as many for large pictures
-//! wait_for_decoder a sandboxed decode, in another process     bound: MAX_WORKERS of the sandbox
+//! place            a picture of a request in flight, or 429     bound: max_requests_in_flight
+//! admit            a slot in work, after the probe              bound: max_megapixels_in_flight
+//! cpu, cpu_in      decode, matte, resize, encode                bound: cpu_workers, and as many for large pictures
+//! wait_for_decoder a sandboxed decode, in another process       bound: MAX_WORKERS of the sandbox
 //! segment          ticket → two lanes → batch → device thread → mask
 //! ```
 //!
 //! Batches are formed when the device is free, from all queued tickets, so an idle daemon answers at once and a busy one
 //! forms large batches. A ticket has one or more pictures of one caller, which stay together; it owns its slot until it is
-//! answered, so no queue between admission and device can overflow. Where work waits for a slot, megapixels or a CPU worker,
-//! accounts take turns (`fair_semaphore`). The request of a disconnected caller is dropped at the
-//! next step: before the batch is formed, before each CPU task.
+//! answered, so no queue between admission and device can overflow. Where work waits for a slot or a CPU worker, accounts take
+//! turns (`fair_semaphore`). The request of a disconnected caller is dropped at the next step: before the batch is formed, before each
+//! CPU task.
 
 mod added;
 mod admission;
 mod affinity;
-mod batch;
-mod capacity;
 mod config;
 mod device_thread;
 mod fair_semaphore;
@@ -28,8 +26,7 @@ mod stall;
 mod state;
 mod worker_pool;
 
-pub use admission::Slot;
-pub use capacity::Capacity;
+pub use admission::{Admission, Place, Slot};
 pub use config::EngineConfig;
 pub use fair_semaphore::{FairSemaphore, Permit, Tenant};
 pub use queue::Lane;
@@ -42,7 +39,6 @@ use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
 use crate::recipe::Network;
 use crate::telemetry::metrics;
 use added::AddedQueues;
-use admission::Admission;
 use device_thread::Device;
 use queue::Ticket;
 use state::Status;
@@ -64,8 +60,8 @@ pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentEr
 /// Why the engine did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// All slots are taken.
-    #[error("too many requests in flight")]
+    /// All places are taken, or the account's share of them.
+    #[error("too many requests of this account, or in all, are in flight")]
     QueueFull {
         /// Time until one is likely to be free, in whole seconds.
         retry_after: Duration,
@@ -102,12 +98,11 @@ pub struct Segmented {
 
 /// The engine. Clones share it. Dropping the last clone finishes the queue and ends the device thread.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<Inner>, Tenant);
 
 #[derive(Debug)]
 struct Inner {
-    admission: Arc<Admission>,
-    capacity: Capacity,
+    admission: Admission,
     status: Arc<Status>,
     buffers: BufferPool,
     cpu: WorkerPool,
@@ -152,7 +147,7 @@ impl Engine {
         models: AddedModels,
         memory: u64,
     ) -> Self {
-        let admission = Arc::new(Admission::new(config.max_requests_in_flight, config.max_megapixels_in_flight));
+        let admission = Admission::new(config);
         let status = Arc::new(Status::new());
         let buffers = BufferPool::new(KEPT_BUFFER_BYTES);
         let (tickets, inbox) = mpsc::channel();
@@ -161,20 +156,19 @@ impl Engine {
             factory,
             threads: device_thread::threads(config),
             status: Arc::clone(&status),
-            admission: Arc::clone(&admission),
+            admission: admission.clone(),
             buffers: buffers.clone(),
             max_batch: config.max_batch,
             idle_unload: config.idle_unload,
             is_built_in: true,
         };
-        let added = AddedQueues::new(models, memory, config, Arc::clone(&admission), buffers.clone());
+        let added = AddedQueues::new(models, memory, config, admission.clone(), buffers.clone());
         let thread = std::thread::Builder::new()
             .name("device".to_owned())
             .spawn(move || device.run())
             .expect("the system has threads left when the engine starts");
-        Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             admission,
-            capacity: Capacity::of(config),
             status,
             buffers,
             cpu: WorkerPool::new("cpu", config.workers(), CPU_GAUGES),
@@ -185,55 +179,35 @@ impl Engine {
             added,
             tickets: Mutex::new(Some(tickets)),
             device: Mutex::new(Some(thread)),
-        }))
+        });
+        Self(inner, Tenant::default())
     }
 
-    /// How many pictures it takes.
+    /// The same engine, for the work of `tenant`.
     #[must_use]
-    pub fn capacity(&self) -> Capacity {
-        self.0.capacity
+    pub fn of(&self, tenant: Tenant) -> Self {
+        Self(Arc::clone(&self.0), tenant)
     }
 
-    /// A slot for one request. To be kept, with a clone in every task, until the finished picture has its room in the reply
-    /// buffer.
-    ///
-    /// # Errors
-    /// [`EngineError::QueueFull`] when all are taken, [`EngineError::Stopped`] during shutdown.
-    pub fn admit(&self) -> Result<Slot, EngineError> {
-        if self.0.status.now() == EngineState::Draining {
-            return Err(EngineError::Stopped);
-        }
-        self.0.admission.admit()
+    /// For whose work it is.
+    #[must_use]
+    pub const fn tenant(&self) -> Tenant {
+        self.1
     }
 
-    /// Waits for a slot while all are taken, in the turn of `tenant`.
-    ///
-    /// # Errors
-    /// [`EngineError::Stopped`] during shutdown.
-    pub async fn admit_waiting(&self, tenant: Tenant) -> Result<Slot, EngineError> {
-        let mut states = self.state();
-        tokio::select! {
-            biased;
-            _ = states.wait_for(|state| *state == EngineState::Draining) => Err(EngineError::Stopped),
-            slot = self.0.admission.admit_waiting(tenant) => Ok(slot),
-        }
+    /// The places and slots of its pictures.
+    #[must_use]
+    pub fn admission(&self) -> &Admission {
+        &self.0.admission
     }
 
-    /// Waits until `pixels` more may be in memory and it is the turn of `tenant`. They are released with the slot; a slot can
-    /// reserve once.
-    ///
-    /// A picture larger than the whole budget waits until it is alone.
+    /// Waits until `pixels` more may be in memory and it is the turn of `tenant`; the slot is to be kept, with a clone in every task,
+    /// while they are. A picture larger than the whole budget waits until it is alone.
     ///
     /// # Errors
-    /// [`EngineError::DeadlineExceeded`].
-    pub async fn reserve_pixels(
-        &self,
-        slot: &Slot,
-        tenant: Tenant,
-        pixels: usize,
-        deadline: Instant,
-    ) -> Result<(), EngineError> {
-        self.0.admission.reserve_pixels(slot, tenant, pixels, deadline).await
+    /// [`EngineError::DeadlineExceeded`]; [`EngineError::Stopped`] during shutdown.
+    pub async fn admit(&self, tenant: Tenant, pixels: usize, deadline: Instant) -> Result<Slot, EngineError> {
+        self.0.admission.slot(tenant, pixels, deadline).await
     }
 
     /// Runs `work` on a CPU worker, in the turn of `tenant`. When the caller disconnects first, it is not begun.
@@ -256,11 +230,10 @@ impl Engine {
     pub async fn cpu_in<T: Send + 'static>(
         &self,
         slot: &Slot,
-        tenant: Tenant,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let workers = if slot.is_large() { &self.0.large } else { &self.0.cpu };
-        workers.run(tenant, work).await
+        workers.run(slot.tenant(), work).await
     }
 
     /// Runs `work`, which waits for a decode worker and computes little, on a thread that CPU work does not need: a decoder
@@ -349,7 +322,7 @@ impl Engine {
         match loaded {
             EngineState::Loading | EngineState::Ready | EngineState::Unloaded => Ok(()),
             EngineState::Draining => Err(EngineError::Stopped),
-            EngineState::Failed => Err(EngineError::Failed(self.0.status.failure())),
+            EngineState::Failed => Err(EngineError::Failed(self.0.status.names().failure.clone())),
         }
     }
 
@@ -375,7 +348,7 @@ impl Engine {
         let mut states = status.subscribe();
         let loaded =
             states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
-        if loaded == EngineState::Failed { Err(EngineError::Failed(status.failure())) } else { Ok(()) }
+        if loaded == EngineState::Failed { Err(EngineError::Failed(status.names().failure.clone())) } else { Ok(()) }
     }
 
     /// Whether the device thread is running. It always is, short of a defect.
@@ -406,13 +379,13 @@ impl Engine {
     /// What is reported of the built-in network's weights; empty until it was announced.
     #[must_use]
     pub fn weights(&self) -> WeightsInfo {
-        self.0.status.weights()
+        self.0.status.names().weights.clone()
     }
 
     /// The side in pixels of the network's square input; unknown until it was announced or the network was loaded once.
     #[must_use]
     pub fn side(&self) -> Option<u32> {
-        self.0.status.side()
+        self.0.status.names().side
     }
 
     /// The added models.
@@ -439,13 +412,13 @@ impl Engine {
     /// Name and version of the weights; empty until they were announced or loaded once.
     #[must_use]
     pub fn model(&self) -> String {
-        self.0.status.model()
+        self.0.status.names().model.clone()
     }
 
     /// The device, in words; empty until the network was loaded once.
     #[must_use]
     pub fn device(&self) -> String {
-        self.0.status.device()
+        self.0.status.names().device.clone()
     }
 
     /// The pool of picture buffers.
@@ -458,8 +431,8 @@ impl Engine {
     ///
     /// Every request has a deadline, so this ends; to stop waiting earlier, drop the future.
     pub async fn shutdown(&self) {
-        self.0.status.draining();
-        self.0.admission.drained().await;
+        self.0.status.change(EngineState::Draining);
+        self.0.admission.drain().await;
         drop(self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).take());
         let thread = self.0.device.lock().unwrap_or_else(PoisonError::into_inner).take();
         for thread in thread.into_iter().chain(self.0.added.end()) {

@@ -1,4 +1,8 @@
-//! The queue of the device thread: tickets in two priority lanes; bounded by the slots of admission, so it is never full.
+//! The queue of the device thread: tickets in two priority lanes, of which batches are formed when the device is free.
+//!
+//! On an idle daemon the first ticket is a batch at once; on a busy one tickets queue while the device works, and all of them are the next
+//! batch. A batch consists of whole tickets: one that no longer fits begins the next batch, and one larger than `max` is a batch alone.
+//! The slots of admission bound the queue.
 
 use super::{EngineError, Segmented, Slot};
 use crate::image::{Frame, RawMask};
@@ -137,6 +141,23 @@ impl<T> Lanes<T> {
         self.bulk_served_at = Some(now);
         Some(item)
     }
+}
+
+/// The next batch, of at most `max` pictures or of one ticket; empty when no ticket in the lanes is still wanted.
+pub(super) fn form_batch(lanes: &mut Lanes<Ticket>, max: usize, now: Instant) -> Vec<Ticket> {
+    let mut batch = Vec::with_capacity(max.min(lanes.len()));
+    let mut pictures = 0;
+    while pictures < max {
+        let room = max - pictures;
+        let next = lanes.pop_if(now, |ticket: &Ticket| batch.is_empty() || ticket.frames.len() <= room);
+        let Some(ticket) = next else { break };
+        metrics::queue_left(ticket.lane.name(), ticket.frames.len());
+        if let Some(ticket) = ticket.still_wanted(now) {
+            pictures += ticket.frames.len();
+            batch.push(ticket);
+        }
+    }
+    batch
 }
 
 #[cfg(test)]

@@ -49,13 +49,14 @@ pub(super) struct Status {
     is_built_in: bool,
 }
 
+/// What is known of the network, and why it could not be loaded.
 #[derive(Clone, Debug, Default)]
-struct Names {
-    model: String,
-    device: String,
-    side: Option<u32>,
-    weights: WeightsInfo,
-    failure: String,
+pub(super) struct Names {
+    pub(super) model: String,
+    pub(super) device: String,
+    pub(super) side: Option<u32>,
+    pub(super) weights: WeightsInfo,
+    pub(super) failure: String,
     /// Of the first failed load after which none succeeded.
     failed_since: Option<Instant>,
 }
@@ -78,10 +79,6 @@ impl Status {
         *self.state.borrow()
     }
 
-    pub(super) fn loading(&self) {
-        self.change(EngineState::Loading);
-    }
-
     pub(super) fn ready(&self, model: &str, device: String, side: u32) {
         let mut names = self.names();
         let weights = std::mem::take(&mut names.weights);
@@ -101,14 +98,6 @@ impl Status {
         (names.side, names.weights) = (Some(side), weights);
     }
 
-    pub(super) fn weights(&self) -> WeightsInfo {
-        self.names().weights.clone()
-    }
-
-    pub(super) fn unloaded(&self) {
-        self.change(EngineState::Unloaded);
-    }
-
     pub(super) fn failed(&self, reason: &str) {
         let mut names = self.names();
         reason.clone_into(&mut names.failure);
@@ -122,31 +111,12 @@ impl Status {
         self.names().failed_since.map(|since| since.elapsed())
     }
 
-    pub(super) fn draining(&self) {
-        self.change(EngineState::Draining);
-    }
-
-    pub(super) fn model(&self) -> String {
-        self.names().model.clone()
-    }
-
-    pub(super) fn side(&self) -> Option<u32> {
-        self.names().side
-    }
-
-    pub(super) fn device(&self) -> String {
-        self.names().device.clone()
-    }
-
-    pub(super) fn failure(&self) -> String {
-        self.names().failure.clone()
-    }
-
-    fn names(&self) -> std::sync::MutexGuard<'_, Names> {
+    /// Locked for a few steps, never across an await.
+    pub(super) fn names(&self) -> std::sync::MutexGuard<'_, Names> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, next: EngineState) {
+    pub(super) fn change(&self, next: EngineState) {
         if self.is_built_in {
             metrics::model_loaded(next == EngineState::Ready);
         }
@@ -154,7 +124,7 @@ impl Status {
             // Draining is final: a network that finishes loading meanwhile does not change it.
             let changed = *state != EngineState::Draining && *state != next;
             if changed {
-                tracing::info!(model = self.model(), from = ?*state, to = ?next, "engine state");
+                tracing::info!(model = self.names().model, from = ?*state, to = ?next, "engine state");
                 *state = next;
             }
             changed
@@ -172,11 +142,11 @@ mod tests {
         assert_eq!(status.failed_for(), None);
         status.failed("the device is lost");
         std::thread::sleep(Duration::from_millis(5));
-        status.loading();
+        status.change(EngineState::Loading);
         status.failed("the device is still lost");
         assert!(status.failed_for().is_some_and(|lasted| lasted >= Duration::from_millis(5)), "the time began anew");
-        assert_eq!(status.failure(), "the device is still lost");
+        assert_eq!(status.names().failure.clone(), "the device is still lost");
         status.ready("fake", "none".to_owned(), 4);
-        assert_eq!((status.failed_for(), status.failure()), (None, String::new()));
+        assert_eq!((status.failed_for(), status.names().failure.clone()), (None, String::new()));
     }
 }

@@ -4,13 +4,13 @@
 //! posts here, and none of our tools does. A request for another host is refused too: a page whose own host name resolves to
 //! this address (DNS rebinding) could read from here without an `Origin`.
 
-use super::app::App;
-use super::body;
-use super::error::{ApiError, ErrorCode};
-use super::reply::{self, Reply};
-use super::request_context::{RequestContext, Service};
 use crate::codec::sandbox;
 use crate::engine::EngineState;
+use crate::http::app::App;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{self, Reply};
+use crate::http::request::body;
+use crate::http::request_context::{RequestContext, Service};
 use crate::telemetry::metrics;
 use hyper::header::{ALLOW, HOST, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;

@@ -1,15 +1,15 @@
 //! The services that both listeners use: engine, keys, billing, presets, jobs, prices, metrics.
 
-use super::bulk_runs::BulkRuns;
-use super::caller::Authenticate;
-use super::clip_probe::Inspect;
-use super::compat::config::CompatConfig;
-use super::fetching::Fetch;
-use super::image_processor::ImageProcessor;
 use crate::account::price::PriceConfig;
 use crate::account::rate_limit::RateLimits;
 use crate::account::{BackdropQuota, Billing, IdempotencyKeys, Presets};
 use crate::generate::Providers;
+use crate::http::admission::caller::Authenticate;
+use crate::http::bulk_runs::BulkRuns;
+use crate::http::compat::config::CompatConfig;
+use crate::http::image_processor::ImageProcessor;
+use crate::http::request::clip_probe::Inspect;
+use crate::http::request::fetching::Fetch;
 use crate::jobs::Jobs;
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;

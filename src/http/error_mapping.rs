@@ -2,20 +2,20 @@
 //!
 //! The matches have no wildcard arm, so that a new error variant does not compile without a code.
 
-use super::authorize::QUOTA_EXHAUSTED;
-use super::body::BodyError;
-use super::bulk_runs::BulkRefusal;
-use super::clip_upload::{disk_full_error, is_disk_full};
-use super::error::{ApiError, ErrorCode};
-use super::multipart::MultipartError;
-use super::request_fingerprint;
-use super::upload_memory::uploads_full_error;
 use crate::account::presets::PresetError;
 use crate::account::price::PriceError;
 use crate::account::{BillingError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{ProviderError, UpstreamError};
+use crate::http::admission::authorize::QUOTA_EXHAUSTED;
+use crate::http::admission::memory::uploads_full_error;
+use crate::http::bulk_runs::BulkRefusal;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::request::body::BodyError;
+use crate::http::request::clip_upload::{disk_full_error, is_disk_full};
+use crate::http::request::fingerprint;
+use crate::http::request::multipart::MultipartError;
 use crate::jobs::JobsError;
 use crate::jobs::results::ResultsError;
 use crate::pipeline::{AuxImage, PipelineError};
@@ -198,7 +198,7 @@ impl From<BillingError> for ApiError {
             BillingError::Exhausted(error) => {
                 Self::new(ErrorCode::PaymentRequired, error.to_string()).reason(QUOTA_EXHAUSTED)
             }
-            BillingError::Conflict => request_fingerprint::conflict(),
+            BillingError::Conflict => fingerprint::conflict(),
             BillingError::Repeated => Self::unavailable(error.to_string()),
             BillingError::Write(error) => error.into(),
         }

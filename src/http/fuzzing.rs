@@ -1,15 +1,15 @@
 //! Fuzz targets of requests: forms and JSON bodies in any pieces, bodies and queries of drop-in routes, the recipes of their
 //! fields, heads, PROXY headers.
 
-use super::body::{BodyError, Chunks};
-use super::client_address;
-use super::compat::fuzzing as compat;
-use super::form::{self, Form};
-use super::multipart;
-use super::picture_json::{PictureJson, Splitter};
-use super::range::{self, RequestedRange};
-use super::upload_memory::UploadMemory;
-use super::{head_check, proxy_protocol, request_id};
+use crate::http::admission::memory::Memory;
+use crate::http::compat::fuzzing as compat;
+use crate::http::connection::{client_address, proxy_protocol};
+use crate::http::reply::range::{self, RequestedRange};
+use crate::http::reply::request_id;
+use crate::http::request::body::{BodyError, Chunks};
+use crate::http::request::form::{self, Form};
+use crate::http::request::picture_json::{PictureJson, Splitter};
+use crate::http::request::{head_check, multipart};
 use crate::recipe::{ENDPOINTS, Endpoint, Fields};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -59,7 +59,7 @@ type ReadForm = (Vec<(String, String)>, Vec<(String, Option<String>, Bytes)>, Op
 
 /// The form, where it can be read.
 fn read_form(chunks: VecDeque<Bytes>, endpoint: &Endpoint) -> Option<ReadForm> {
-    let memory = UploadMemory::new(MEMORY, MAX_FILE).of("a");
+    let memory = Memory::new(MEMORY, MAX_FILE).of("a");
     let read = form::read(chunks, "XyZ", endpoint, &memory).now_or_never().expect("all pieces are there");
     let Form { fields, files, url, share: _share } = read.ok()?;
     read_recipe(endpoint, &fields);
@@ -90,7 +90,7 @@ pub fn json(bytes: &[u8]) {
 }
 
 fn read_json(chunks: &VecDeque<Bytes>, endpoint: &Endpoint) -> Option<String> {
-    let memory = UploadMemory::new(MEMORY, MAX_FILE).of("a");
+    let memory = Memory::new(MEMORY, MAX_FILE).of("a");
     let mut splitter = Splitter::new(memory.share());
     chunks.iter().try_for_each(|chunk| splitter.feed(chunk)).ok()?;
     let PictureJson { object, picture, share: _share } = splitter.finish().ok()?;

@@ -1,25 +1,14 @@
 //! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
 
 use crate::codec::Header;
-use crate::engine::{Capacity, Engine, EngineError, EngineState, Slot, WeightsInfo};
+use crate::engine::{Admission, Engine, EngineState, WeightsInfo};
 use crate::model::added::{AddedModels, AddedName};
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
-use crate::telemetry::metrics;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use std::sync::LazyLock;
 use std::time::Duration;
-use tokio::time::timeout_at;
-
-/// A finished picture, and its slot among the requests in flight.
-#[derive(Debug)]
-pub struct Finished {
-    /// The picture.
-    pub output: Output,
-    /// Held until the reply has its memory, so that new requests are refused while replies are not read.
-    pub slot: Option<Slot>,
-}
 
 /// The work behind the image endpoints.
 pub trait ImageProcessor: Send + Sync + 'static {
@@ -29,15 +18,13 @@ pub trait ImageProcessor: Send + Sync + 'static {
         files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
-    ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
+    ) -> BoxFuture<'a, Result<Output, PipelineError>>;
 
     /// The header of a picture, checked against the limits of its call, by the deadline.
     fn header_of(&self, source: Bytes, call: Call) -> BoxFuture<'_, Result<Header, PipelineError>>;
 
-    /// How many pictures it takes; they are shared among the accounts.
-    fn capacity(&self) -> Capacity {
-        Capacity::UNBOUNDED
-    }
+    /// The places of its pictures; accounts share them.
+    fn admission(&self) -> &Admission;
 
     /// Name and version of the segmentation weights.
     fn model(&self) -> String;
@@ -87,26 +74,16 @@ impl ImageProcessor for Engine {
         files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
-    ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
-        Box::pin(async move {
-            // The caller has a place of the fair queue. Stages of a picture whose client is gone, clips and bulk runs may have the slots.
-            let slot = timeout_at(call.deadline.into(), self.admit_waiting(call.tenant)).await.map_err(|_| {
-                metrics::queue_dropped(metrics::Dropped::Deadline);
-                EngineError::DeadlineExceeded
-            })??;
-            let output = pipeline::run_in(self, &slot, files, recipe, call).await?;
-            // The pixels are freed; only the encoded file waits for its reply.
-            slot.release_pixels();
-            Ok(Finished { output, slot: Some(slot) })
-        })
+    ) -> BoxFuture<'a, Result<Output, PipelineError>> {
+        Box::pin(pipeline::run(self, files, recipe, call))
     }
 
     fn header_of(&self, source: Bytes, call: Call) -> BoxFuture<'_, Result<Header, PipelineError>> {
         Box::pin(pipeline::header_of(self, source, call))
     }
 
-    fn capacity(&self) -> Capacity {
-        Self::capacity(self)
+    fn admission(&self) -> &Admission {
+        Self::admission(self)
     }
 
     fn model(&self) -> String {

@@ -1,7 +1,7 @@
 //! Status, headers and body of the API's reply to a picture that arrived without a connection (`backdrop pipe`).
 
-use super::error::ApiError;
-use super::picture_reply;
+use super::reply::error::ApiError;
+use super::reply::picture_reply;
 use crate::pipeline::Output;
 use bytes::Bytes;
 use http_body_util::BodyExt;

@@ -1,17 +1,17 @@
 //! The service of the public listener: finds the route of a request, admits its caller and runs the endpoint.
 
-use super::app::App;
-use super::authenticate::{admit, admit_service};
-use super::compat;
-use super::config::{HttpConfig, LimitsConfig};
-use super::docs;
-use super::error::ApiError;
-use super::page;
-use super::reply::Reply;
-use super::request_context::{RequestContext, Service};
-use super::router::{self, Routine, Target};
-use super::routes;
-use super::state::ApiState;
+use crate::http::admission::authenticate::{admit, admit_service};
+use crate::http::app::App;
+use crate::http::compat;
+use crate::http::config::{HttpConfig, LimitsConfig};
+use crate::http::contract::docs;
+use crate::http::page;
+use crate::http::reply::Reply;
+use crate::http::reply::error::ApiError;
+use crate::http::request_context::{RequestContext, Service};
+use crate::http::router::{self, Routine, Target};
+use crate::http::routes;
+use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use hyper::Method;
 use hyper::header::HeaderName;
@@ -66,7 +66,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
         Target::Page(page) => Ok(docs::page_reply(*page, state)),
         Target::Image(endpoint) => {
             let caller = admit(state, context)?;
-            state.replies.refuse_when_full(&caller.account)?;
+            state.require_room(&caller.account)?;
             if endpoint.input.is_single() {
                 routes::image::answer(state, endpoint, &caller, context).await
             } else {

@@ -4,19 +4,19 @@
 //! an unread body is drained in the background. Keys and cookies are marked as sensitive first, so that printing headers
 //! shows none.
 
-use super::body::RequestBody;
-use super::caller::Caller;
-use super::client_address::{self, ConnectionAddresses};
-use super::config::HttpConfig;
-use super::connection::RequestGuard;
-use super::cors::Cors;
-use super::drain::Drain;
-use super::error::ApiError;
-use super::head_check;
-use super::picture_reply;
-use super::reply::{REQUEST_ID, Reply, VERSION};
-use super::request_id;
-use super::tracked_body::TrackedBody;
+use crate::http::admission::caller::Caller;
+use crate::http::config::HttpConfig;
+use crate::http::connection::client_address::{self, ConnectionAddresses};
+use crate::http::connection::drain::Drain;
+use crate::http::connection::timeouts::RequestGuard;
+use crate::http::connection::write_progress::TrackedBody;
+use crate::http::reply::cors::Cors;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::picture_reply;
+use crate::http::reply::request_id;
+use crate::http::reply::{REQUEST_ID, Reply, VERSION};
+use crate::http::request::body::RequestBody;
+use crate::http::request::head_check;
 use crate::telemetry::{metrics, panic_message};
 use hyper::body::Incoming;
 use hyper::header::{

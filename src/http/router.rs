@@ -1,6 +1,6 @@
 //! The routes of the public listener, and the lookup of a request's route by method and path.
 
-use super::error::{ApiError, ErrorCode};
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::recipe::{ENDPOINTS, Endpoint, VIDEO_ABOUT, VIDEO_PATH};
 use hyper::Method;
 use hyper::header::{ALLOW, HeaderValue};

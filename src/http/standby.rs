@@ -2,13 +2,13 @@
 //!
 //! The API's listener is not bound meanwhile, so that a load balancer that only connects takes the daemon for absent.
 
-use super::admin::{refuse_foreign, status};
-use super::config::HttpConfig;
-use super::descriptors;
-use super::error::ApiError;
-use super::reply::Reply;
-use super::request_context::{RequestContext, Service};
-use super::server::{self, ListenerLimits};
+use crate::http::admin::{refuse_foreign, status};
+use crate::http::config::HttpConfig;
+use crate::http::connection::descriptors;
+use crate::http::connection::server::{self, ListenerLimits};
+use crate::http::reply::Reply;
+use crate::http::reply::error::ApiError;
+use crate::http::request_context::{RequestContext, Service};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,14 +1,13 @@
-//! State of the public listener: the services of `app`, upload memory and limits, shared by all endpoints.
+//! State of the public listener: the services of `app`, memory of accounts and limits, shared by all endpoints.
 
-use super::app::App;
-use super::auth_throttle::AuthThrottle;
-use super::clip_upload::ClipSlots;
-use super::config::{HttpConfig, LimitsConfig};
-use super::fair_queue::FairQueue;
-use super::page;
-use super::reply_budget::ReplyBudget;
-use super::upload_memory::UploadMemory;
 use crate::codec::Limits;
+use crate::http::admission::auth_throttle::AuthThrottle;
+use crate::http::admission::memory::Memory;
+use crate::http::app::App;
+use crate::http::config::{HttpConfig, LimitsConfig};
+use crate::http::page;
+use crate::http::reply::error::ApiError;
+use crate::http::request::clip_upload::ClipSlots;
 use crate::recipe::ModelId;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
@@ -20,10 +19,7 @@ pub(super) struct ApiState {
     pub(super) config: Arc<HttpConfig>,
     /// Largest picture that is taken.
     pub(super) limits: Limits,
-    pub(super) uploads: UploadMemory,
-    /// Places and turns of the pictures in flight, by account.
-    pub(super) queue: FairQueue,
-    pub(super) replies: ReplyBudget,
+    pub(super) memory: Memory,
     pub(super) clips: ClipSlots,
     /// Generated backdrops in a day, of all accounts together.
     pub(super) backdrops_per_day: u32,
@@ -38,17 +34,13 @@ pub(super) struct ApiState {
 
 impl ApiState {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
-        let upload_bytes = config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
-        let reply_bytes = config.max_reply_megabytes_in_flight.saturating_mul(1_000_000);
         let models: Vec<_> =
             ModelId::all().filter(|model| app.providers.is_configured(*model)).map(ModelId::as_str).collect();
         Self {
             daemon_file: page::daemon_file(limits.of_pictures(), &models, config.shows_prices(&app.prices)),
             docs: OnceLock::new(),
             limits: limits.of_pictures(),
-            uploads: UploadMemory::new(upload_bytes, limits.max_bytes),
-            queue: FairQueue::new(app.processor.capacity()),
-            replies: ReplyBudget::new(reply_bytes),
+            memory: Memory::new(config.max_body_bytes(), limits.max_bytes),
             clips: ClipSlots::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
             per_caller: limits.clone(),
@@ -56,5 +48,11 @@ impl ApiState {
             app,
             config,
         }
+    }
+
+    /// Refuses a request for pictures (429) before its body is read, where its pictures would be refused.
+    pub(super) fn require_room(&self, account: &str) -> Result<(), ApiError> {
+        self.memory.of(account).refuse_when_unread()?;
+        Ok(self.app.processor.admission().require_place(account)?)
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::deps::{WorkCheckpoint, WorkError, WorkOutput, Worker};
 use super::{Job, input_in};
-use crate::engine::{Engine, EngineError, EngineState};
+use crate::engine::{Engine, EngineError, EngineState, Tenant};
 use crate::recipe::{Fields, ModelRef, Network, VideoRecipe};
 use crate::telemetry::with_causes;
 use crate::video::{self, Finished, Tools, VideoConfig, VideoError};
@@ -46,8 +46,9 @@ impl VideoWorker {
             internal: true,
         })?;
         let source = input_in(folder);
+        let engine = self.engine.of(Tenant::background(&job.account));
         let removed = loop {
-            match video::remove(&self.engine, &tools, &source, folder, &recipe, progress).await {
+            match video::remove(&engine, &tools, &source, folder, &recipe, progress).await {
                 // No clip can be processed then. The next attempt resumes from the checkpoint.
                 Err(VideoError::Engine(EngineError::Failed(reason)))
                     if matches!(recipe.network, Network::BuiltIn(_)) =>

@@ -4,7 +4,6 @@
 //! the unknown band) → `Cutout` (unmixed foreground colours). [`refine`] and [`mask_union`] improve the mask before
 //! cleaning; [`uncertainty()`] predicts from the mask alone how likely the cutout is to be bad.
 
-mod certainty;
 pub(crate) mod chamfer;
 pub mod clahe;
 pub mod clean;

@@ -5,10 +5,10 @@
 //! the sides lie at most 0.1 cells inside of the matte's bounds, a tenth more than 1.2 cells inside, and a tenth a cell
 //! or more outside.
 
-use super::certainty::BACKGROUND;
 use super::error::NoSubject;
 use super::guide::Guide;
 use super::options::Options;
+use super::trimap::BACKGROUND;
 use crate::image::{Frame, Rect};
 use backdrop_kernels::mask_upsample::Axis;
 

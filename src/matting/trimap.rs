@@ -1,6 +1,5 @@
 //! Computes a trimap from the cleaned mask: certain pixels, and the unknown band ([`backdrop_kernels::trimap`]).
 
-use super::certainty::{BACKGROUND, FOREGROUND};
 use super::clean::CleanMask;
 use super::hair::Hair;
 use crate::image::{Size, Trimap};
@@ -8,6 +7,11 @@ use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::Params;
 use backdrop_kernels::trimap::cpu::{self, Labeller};
+
+/// Minimum probability of certain subject.
+pub(super) const FOREGROUND: f32 = 0.95;
+/// Maximum probability of certain background.
+pub(super) const BACKGROUND: f32 = 0.1;
 
 /// Half-width of the band at a sharp edge along an axis: in cells of the network's grid, and a minimum in pixels.
 const RADIUS_CELLS: f32 = 2.0;

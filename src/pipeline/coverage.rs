@@ -69,7 +69,7 @@ pub(super) async fn find(
         Given::Trimap(trimap) => return Ok(without_network(frame, Coverage::Trimap(trimap))),
         Given::Marks(seeds) => seeds,
     };
-    let Workers { engine, slot, .. } = *workers;
+    let Workers { engine, slot } = *workers;
     if window == Rect::whole(frame.size()) {
         let Segmentation { frame, mask, standard, uncertainty, took } = segment(engine, slot, frame, cut, call).await?;
         let coverage = Coverage::Network { mask, standard, seeds: Box::new(seeds), window, crop: None };

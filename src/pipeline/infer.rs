@@ -36,7 +36,7 @@ pub(super) async fn infer_high_recall(
         let copy = clahe::equalized(&frame, side);
         vec![frame, copy]
     };
-    let (both, equalizing) = Workers { engine, slot, tenant: call.tenant }.run("contrast", equalize).await?;
+    let (both, equalizing) = Workers { engine, slot }.run("contrast", equalize).await?;
     let segmented = engine.segment(network, slot, both, call.lane, call.deadline).await?;
     let Segmented { frames, masks, took, .. } = segmented;
     let mut segmented = frames.into_iter().zip(masks);

@@ -7,9 +7,9 @@ use super::error::PipelineError;
 use super::files::{AuxImage, Files};
 use super::per_file::PerFile;
 use super::warning::Warning;
-use super::workers::Workers;
+use super::workers::{Workers, timed};
 use crate::codec::{self, DecodeError, Header, Limits};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Tenant};
 use crate::image::{BufferPool, Frame, Size};
 use bytes::Bytes;
 use std::time::Duration;
@@ -25,10 +25,18 @@ pub async fn header_of(
     Call { tenant, deadline, limits, .. }: Call,
 ) -> Result<Header, PipelineError> {
     let waits = codec::waits_for_worker(&bytes);
-    let probe = move || codec::probe(&bytes, &limits);
-    let probed =
-        async { if waits { engine.wait_for_decoder(tenant, probe).await } else { engine.cpu(tenant, probe).await } };
+    let probed = probing(engine, tenant, waits, move || codec::probe(&bytes, &limits));
     Ok(timeout_at(deadline.into(), probed).await.unwrap_or(Err(EngineError::DeadlineExceeded))??)
+}
+
+/// Runs `probe` on a CPU worker for `tenant`; with `waits` it waits for a free decoder.
+async fn probing<T: Send + 'static>(
+    engine: &Engine,
+    tenant: Tenant,
+    waits: bool,
+    probe: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    if waits { engine.wait_for_decoder(tenant, probe).await } else { engine.cpu(tenant, probe).await }
 }
 
 /// The files of a run, all within their limits before the first is decoded.
@@ -38,13 +46,14 @@ impl Probed {
     /// Probes all files; the background has separate limits. Adds the time of the work to `took`.
     pub(super) async fn of(
         files: Files,
-        limits: Limits,
         background_limits: Limits,
-        workers: &Workers<'_>,
+        engine: &Engine,
+        call: &Call,
         took: &mut Duration,
     ) -> Result<Self, PipelineError> {
         let files = PerFile::from(files);
         let waits = files.iter().any(|bytes| codec::waits_for_worker(bytes));
+        let limits = call.limits;
         let probe = move || {
             files.try_map(|which, bytes| {
                 let limits = if which == Some(AuxImage::Background) { &background_limits } else { &limits };
@@ -53,11 +62,8 @@ impl Probed {
                 Ok(ProbedFile::Encoded { bytes, header })
             })
         };
-        let probed = if waits {
-            workers.timed_wait("probe", took, probe).await?
-        } else {
-            workers.timed("probe", took, probe).await?
-        };
+        let (probed, probing) = probing(engine, call.tenant, waits, timed("probe", probe)).await?;
+        *took += probing;
         Ok(Self(probed?))
     }
 

@@ -25,7 +25,7 @@ pub(super) async fn refine(
     scope: Scope,
     call: &Call,
 ) -> Result<(Frame, RawMask, Duration), EngineError> {
-    let workers = Workers { engine, slot, tenant: call.tenant };
+    let workers = Workers { engine, slot };
     let buffers = engine.buffers().clone();
     let crop = move || {
         let parts = refine::plan(&mask, frame.size(), scope);

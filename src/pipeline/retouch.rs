@@ -13,7 +13,7 @@ use super::timings::Timings;
 use super::warning::Warning;
 use super::workers::Workers;
 use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::face::{enlarged, restored, usable};
 use crate::image::{Face, Frame, OutputFormat, Rect, Size, Subject};
 use crate::model::{Enlargement, FaceSearch, Factor, Retoucher};
@@ -21,26 +21,20 @@ use crate::recipe::Retouch;
 use std::time::{Duration, Instant};
 
 /// The stages of a picture without segmentation.
-pub(super) async fn retouch(
-    engine: &Engine,
-    slot: Slot,
-    job: Job,
-    retouch: Retouch,
-    call: &Call,
-) -> Result<Output, PipelineError> {
+pub(super) async fn retouch(engine: &Engine, job: Job, retouch: Retouch, call: &Call) -> Result<Output, PipelineError> {
     let Job { files, scene, mut encode, inputs: _ } = job;
-    let workers = Workers { engine, slot: &slot, tenant: call.tenant };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let limits = call.limits;
-    let probed = Probed::of(files, limits, limits, &workers, &mut timings.decode).await?;
+    let probed = Probed::of(files, call.limits, engine, call, &mut timings.decode).await?;
     let of_file = probed.flaw();
     // Refuses a result that would be too large before any work.
     let size = larger(probed.size(), retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
     let grown = if retouch.factor().is_some() { size.area() } else { 0 };
-    engine.reserve_pixels(&slot, call.tenant, probed.pixels() + grown + scene.most_pixels(size), call.deadline).await?;
+    let pixels = probed.pixels() + grown + scene.most_pixels(size);
+    let slot = engine.admit(call.tenant, pixels, call.deadline).await?;
+    let workers = Workers { engine, slot: &slot };
 
     let probed = probed.received(&workers, &mut timings.decode).await?;
     let buffers = engine.buffers().clone();

@@ -2,7 +2,7 @@
 
 use super::error::PipelineError;
 use crate::codec::{self, EncodeOptions};
-use crate::engine::{Engine, EngineError, Slot, Tenant};
+use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Composite, EncodedImage};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,16 @@ use std::time::{Duration, Instant};
 pub(super) struct Workers<'a> {
     pub(super) engine: &'a Engine,
     pub(super) slot: &'a Slot,
-    pub(super) tenant: Tenant,
+}
+
+/// `work` with its duration.
+pub(super) fn timed<T, W: FnOnce() -> T>(stage: &'static str, work: W) -> impl FnOnce() -> (T, Duration) + use<T, W> {
+    move || {
+        let _entered = tracing::debug_span!("stage", name = stage).entered();
+        let began = Instant::now();
+        let done = work();
+        (done, began.elapsed())
+    }
 }
 
 impl Workers<'_> {
@@ -21,7 +30,7 @@ impl Workers<'_> {
         stage: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<(T, Duration), EngineError> {
-        self.engine.cpu_in(self.slot, self.tenant, self.stage(stage, work)).await
+        self.engine.cpu_in(self.slot, self.held(timed(stage, work))).await
     }
 
     /// The result of `work`; adds its duration to `total`.
@@ -57,20 +66,18 @@ impl Workers<'_> {
         total: &mut Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let (done, took) = self.engine.wait_for_decoder(self.tenant, self.stage(stage, work)).await?;
+        let work = self.held(timed(stage, work));
+        let (done, took) = self.engine.wait_for_decoder(self.slot.tenant(), work).await?;
         *total += took;
         Ok(done)
     }
 
-    /// Wraps `work` to hold the request's slot and to return its duration.
-    fn stage<T, W: FnOnce() -> T>(&self, stage: &'static str, work: W) -> impl FnOnce() -> (T, Duration) + use<T, W> {
+    /// Wraps `work` to hold the slot.
+    fn held<T, W: FnOnce() -> T>(&self, work: W) -> impl FnOnce() -> T + use<T, W> {
         let slot = self.slot.clone();
         move || {
             let _slot = slot;
-            let _entered = tracing::debug_span!("stage", name = stage).entered();
-            let began = Instant::now();
-            let done = work();
-            (done, began.elapsed())
+            work()
         }
     }
 }

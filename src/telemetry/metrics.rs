@@ -167,13 +167,13 @@ pub fn fetch_failed(reason: &'static str) {
     counter!(FETCH_FAILURES, "reason" => reason).increment(1);
 }
 
-/// A request took its slot.
-pub fn slot_taken() {
+/// A picture of a request took its place.
+pub fn place_taken() {
     gauge!(REQUESTS_IN_FLIGHT).increment(1.0);
 }
 
-/// A request released its slot.
-pub fn slot_returned() {
+/// A picture of a request released its place.
+pub fn place_returned() {
     gauge!(REQUESTS_IN_FLIGHT).decrement(1.0);
 }
 

@@ -21,7 +21,7 @@ use super::stage_clock::StageClock;
 use super::stages::{ClipJob, ENCODED_PROGRESS, finish_segments};
 use super::temporal::TemporalFilter;
 use super::{Clip, Finished, Tools, VideoError};
-use crate::engine::{Engine, Tenant};
+use crate::engine::Engine;
 use crate::recipe::VideoRecipe;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub async fn remove(
     progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
     // Without a time limit: an accepted job does not fail because other clips are being probed.
-    let slot = probe::slot(Tenant::default()).await;
+    let slot = probe::slot(engine.tenant()).await;
     let mut probed = probe::probe(tools, source, slot).await?;
     if Codec::of(recipe) == Codec::Ffv1 && probed.clip.rate.per_second() > GIF_MAX_RATE.per_second() {
         probed.clip = at_rate(probed.clip, GIF_MAX_RATE);

@@ -10,7 +10,7 @@ use super::stage_clock::StageClock;
 use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
 use crate::compose;
-use crate::engine::{Engine, EngineError, Lane, Segmented, Slot, Tenant};
+use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
 use crate::image::{Frame, RawMask};
 use crate::matting::FrameMatte;
 use crate::recipe::VideoRecipe;
@@ -143,18 +143,11 @@ impl ClipJob<'_> {
         Ok(warnings)
     }
 
-    /// Acquires an engine slot and the pixels of a batch. Waits while the engine is full: a job has no client to retry.
+    /// Acquires a slot with the pixels of a batch; waits while the engine is full, as a job has no client to retry.
     async fn acquire(&self, batch_slots: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let batch_slot = Arc::clone(batch_slots).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
-        let slot = self.engine.admit_waiting(Tenant::default()).await?;
-        self.engine
-            .reserve_pixels(
-                &slot,
-                Tenant::default(),
-                BATCH * self.probed.clip.size.area(),
-                Instant::now() + BATCH_TIMEOUT,
-            )
-            .await?;
+        let pixels = BATCH * self.probed.clip.size.area();
+        let slot = self.engine.admit(self.engine.tenant(), pixels, Instant::now() + BATCH_TIMEOUT).await?;
         Ok(BatchPermit { slot, _batch_slot: Arc::new(batch_slot) })
     }
 
@@ -201,7 +194,7 @@ impl ClipJob<'_> {
                     let state = is_last.then(|| filter.save());
                     (filter, frame, matte, state, began.elapsed())
                 };
-                let (returned, frame, matte, state, took) = self.engine.cpu(Tenant::default(), work).await?;
+                let (returned, frame, matte, state, took) = self.engine.cpu(self.engine.tenant(), work).await?;
                 filter = returned;
                 clock.matte.add(took);
                 if to.send(Matted { frame, matte, permit: permit.clone(), state }).await.is_err() {
@@ -239,7 +232,7 @@ impl ClipJob<'_> {
                     Some(matted) => {
                         let (compositor, at) = (Arc::clone(&compositor), index);
                         index += 1;
-                        in_flight.push_back(self.engine.cpu(Tenant::default(), move || composited(&compositor, matted, codec, rate, at)));
+                        in_flight.push_back(self.engine.cpu(self.engine.tenant(), move || composited(&compositor, matted, codec, rate, at)));
                     }
                     None => is_open = false,
                 },

@@ -235,15 +235,7 @@ impl RunCommand {
         let max_bytes = config.limits.of_local_pictures().max_bytes;
         let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
         let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
-        let clients = match self.scenario {
-            // Its queue is full where a daemon's is.
-            Scenario::Server => 1,
-            Scenario::ClosedLoop | Scenario::SingleStream | Scenario::MultiStream | Scenario::Offline => {
-                let samples = self.samples_per_query.unwrap_or(8);
-                usize::from(self.jobs.unwrap_or(self.scenario.default_jobs()).max(samples))
-            }
-        };
-        Ok(InProcess { engine: LocalEngine::start(config, clients).await?, recipe, aux_files })
+        Ok(InProcess { engine: LocalEngine::start(config).await?, recipe, aux_files })
     }
 }
 

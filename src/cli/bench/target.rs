@@ -5,8 +5,7 @@ use super::query::{Outcome, Reply};
 use crate::cli::exit_code::Failure;
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::remove::AuxFiles;
-use crate::engine::EngineError;
-use crate::pipeline::{PipelineError, Timings};
+use crate::pipeline::Timings;
 use crate::recipe::Recipe;
 use crate::telemetry::with_causes;
 use bytes::Bytes;
@@ -81,7 +80,6 @@ impl InProcess {
                 model: Some(output.model),
                 ..Reply::without_result(Outcome::Done, took)
             },
-            Err(PipelineError::Engine(EngineError::QueueFull { .. })) => Reply::without_result(Outcome::Refused, took),
             Err(error) => Reply::without_result(Outcome::Failed(with_causes(&error)), took),
         }
     }

@@ -3,7 +3,7 @@
 use crate::bulk::{Failure, ProcessError};
 use crate::codec::DecodeError;
 use crate::engine::EngineError;
-use crate::http::error::ErrorCode;
+use crate::http::ErrorCode;
 use crate::pipeline::PipelineError;
 use crate::telemetry::with_causes;
 

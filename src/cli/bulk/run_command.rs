@@ -19,6 +19,7 @@ use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
 use crate::cli::signals::stop_on_signals;
 use crate::config::Config;
+use crate::engine::Tenant;
 use crate::recipe::{Endpoint, FieldError, Fields, OF_ONE_PICTURE};
 use crate::source::{Fetcher, StorageError, StorageLocation};
 use clap::Args;
@@ -142,8 +143,8 @@ impl RunCommand {
                 let limits = (options.max_bytes, options.parameters.as_str());
                 RunSpec::new([from, to], endpoint, &fields, network, limits, self.selection()).run(&aux_files)
             });
-            let engine = Arc::new(SharedEngine::new(config.clone(), jobs));
-            let processor = PipelineProcessor::new(engine, recipe, aux_files);
+            let engine = Arc::new(SharedEngine::new(config.clone()));
+            let processor = PipelineProcessor::new(engine, Tenant::default(), recipe, aux_files);
             if self.dry_run {
                 let price = config.prices.price(&Call::of(endpoint.path, &fields, 1))?;
                 let price = (price.unit_price, config.server.shows_prices(&config.prices));

@@ -8,6 +8,7 @@ use crate::cli::exit_code::Failure;
 use crate::cli::local_engine;
 use crate::cli::remove::AuxFiles;
 use crate::config::Config;
+use crate::engine::Tenant;
 use crate::model::Precision;
 use crate::model::weights::Weights;
 use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Network, Recipe};
@@ -152,7 +153,7 @@ impl RunPreparation {
         let config = self.0.config();
         let (recipe, aux_files) = spec.recipe(run, &local_engine::weights(config)?, config.engine.precision)?;
         let locations = spec.locations(run)?;
-        let processor = PipelineProcessor::new(Arc::clone(&self.0), recipe, aux_files);
+        let processor = PipelineProcessor::new(Arc::clone(&self.0), Tenant::background(&run.id), recipe, aux_files);
         Ok(PreparedRun { locations, max_bytes: spec.max_bytes, processor })
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn processor() -> Check {
 
 /// Loads the network and runs its self-test.
 pub(super) async fn network(config: &Config) -> Check {
-    match LocalEngine::start(config, 1).await {
+    match LocalEngine::start(config).await {
         Ok(engine) => Check::ok("network", format!("{} runs on {}; {}", engine.model(), engine.device(), gpus())),
         Err(error) => Check::failed(
             "network",

@@ -1,7 +1,7 @@
 //! Checks what the system grants: the data directory, open files, memory, certificate authorities.
 
 use super::check::Check;
-use crate::cli::machine_memory::total_megabytes;
+use crate::cli::local_engine::total_megabytes;
 use crate::config::Config;
 use crate::http::descriptors;
 use crate::jobs;
@@ -60,14 +60,14 @@ pub(super) fn memory(config: &Config) -> Check {
 
 fn needed_megabytes(config: &Config) -> u64 {
     let server = &config.server;
-    let bodies = server.max_upload_megabytes_in_flight + server.max_reply_megabytes_in_flight;
+    let bodies = server.max_body_megabytes_in_flight;
     IDLE_MEGABYTES + bodies as u64 + MEGABYTES_PER_MEGAPIXEL * u64::from(config.engine.max_megapixels_in_flight)
 }
 
 fn memory_for(total: u64, needed: u64) -> Check {
     let found = format!("{total} MB; the bounds of [engine] and [server] allow {needed} MB");
     if total < needed {
-        let remedy = "lower engine.max_megapixels_in_flight and server.max_upload_megabytes_in_flight, or add memory";
+        let remedy = "lower engine.max_megapixels_in_flight and server.max_body_megabytes_in_flight, or add memory";
         return Check::warning("memory", found, remedy);
     }
     Check::ok("memory", found)

@@ -20,7 +20,7 @@ use futures_util::{StreamExt, stream};
 use std::borrow::Cow;
 
 /// Pictures processed concurrently; scoring takes as long as the network.
-pub(super) const JOBS: usize = 4;
+const JOBS: usize = 4;
 
 /// The scores of one picture.
 #[derive(Debug)]

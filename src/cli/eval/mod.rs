@@ -21,7 +21,6 @@ use super::stdout;
 use crate::config::Config;
 use crate::recipe::{Cut, ENDPOINTS, Fields};
 use clap::Args;
-use evaluate::JOBS;
 use std::path::PathBuf;
 use worst_cases::SheetOptions;
 
@@ -74,7 +73,7 @@ impl Eval {
         let sheets =
             self.contact_sheets.as_deref().map(|folder| SheetOptions { folder, count: usize::from(self.worst) });
         let (results, model) = local_engine::block_on(async {
-            let engine = LocalEngine::start(&config, JOBS).await?;
+            let engine = LocalEngine::start(&config).await?;
             let results = evaluate::all(&engine, sets, &cut, self.clicks, sheets.as_ref()).await?;
             Ok::<_, Failure>((results, cut.network.of(&engine.model())))
         })??;

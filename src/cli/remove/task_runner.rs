@@ -26,7 +26,7 @@ impl TaskRunner {
         let max_bytes = config.limits.of_local_pictures().max_bytes;
         let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
         let aux_files = AuxFiles::load(&fetcher, &recipe, &args.chosen().1, max_bytes).await?;
-        Ok(Self { engine: LocalEngine::start(config, args.jobs()).await?, fetcher, recipe, aux_files })
+        Ok(Self { engine: LocalEngine::start(config).await?, fetcher, recipe, aux_files })
     }
 
     /// Runs a task to its outcome.

@@ -65,7 +65,7 @@ async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSi
     let open = async || open_queue(&config).await;
     let Some(queue) = retried(&stop, "bulk runs wait: their queue cannot be opened yet", open).await else { return };
     let name = format!("daemon/{}", std::process::id());
-    let prepare = RunPreparation::new(SharedEngine::of(config, jobs, engine));
+    let prepare = RunPreparation::new(SharedEngine::of(config, engine));
     let worker = Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop };
     let mut last = String::new();
     while let Err(error) = worker.run().await {

@@ -4,7 +4,7 @@
 use super::background::{DeviceBackground, beneath};
 use super::ground::{self, GroundShadow};
 use super::planes::{constant, on_canvas, part_of};
-use crate::compose::light_wrap::tint;
+use crate::compose::flatten::tint;
 use crate::compose::outline::is_visible;
 use crate::compose::resample::part;
 use crate::compose::shadow::{Extension, GridPlan};

@@ -1,7 +1,7 @@
 //! `GET /v1.0/account` and `/v1/account`: the quota of a key's account, as credits.
 
 use super::route::WireFormat;
-use crate::http::caller::Caller;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::store::UnixSeconds;

@@ -3,43 +3,38 @@
 //! Both are derived from the finished PNG. Transparent pixels of the JPEG get the nearest colour of their row, so that its
 //! blocks along the edge hold only the subject's colours.
 
-use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use crate::engine::{EngineError, FairSemaphore, Tenant};
-use crate::http::error::ApiError;
+use crate::codec::{self, Channels, EncodeOptions, Header, Limits, PngEffort};
+use crate::engine::{Admission, EngineError, Tenant};
+use crate::http::reply::error::ApiError;
 use crate::image::{BufferPool, Composite, Frame, OutputFormat, Quality};
-use crate::telemetry::metrics;
 use bytes::Bytes;
 use std::io::{Cursor, Write};
-use std::sync::LazyLock;
 use std::time::Instant;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 use zip::write::SimpleFileOptions;
 
-/// Archives that are made at once, each with one or two decoded pictures in memory. Accounts take turns.
-static PLACES: LazyLock<FairSemaphore> = LazyLock::new(|| FairSemaphore::new(2));
-
-/// The archive of an account's finished PNG, at most until the deadline of its request (503).
-pub(super) async fn color_and_alpha(png: Bytes, account: &str, deadline: Instant) -> Result<Vec<u8>, ApiError> {
-    let archived = async {
-        let place = PLACES.acquire(Tenant::of(account), 1).await;
-        let archiving = spawn_blocking(move || {
-            let _place = place;
-            zip_files(&png)
-        });
-        archiving.await.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
-    };
-    timeout_at(deadline.into(), archived).await.map_err(|_| {
-        metrics::queue_dropped(metrics::Dropped::Deadline);
-        EngineError::DeadlineExceeded
-    })?
-}
-
-fn zip_files(png: &[u8]) -> Result<Vec<u8>, String> {
+/// The archive of an account's finished PNG, which is in work once more, at most until the deadline of its request (503).
+pub(super) async fn color_and_alpha(
+    png: Bytes,
+    admission: &Admission,
+    account: &str,
+    deadline: Instant,
+) -> Result<Vec<u8>, ApiError> {
     // The PNG is our own, so it needs no limits.
     let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX, max_megapixels: u32::MAX };
-    let header = codec::probe(png, &limits).map_err(|error| error.to_string())?;
-    let mut frame = codec::decode(png, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
+    let header = codec::probe(&png, &limits).map_err(|error| ApiError::internal(error.to_string()))?;
+    let slot = admission.slot(Tenant::of(account), 2 * header.size.area(), deadline).await?;
+    let archiving = spawn_blocking(move || {
+        let _slot = slot;
+        zip_files(&png, &header)
+    });
+    let archived = timeout_at(deadline.into(), archiving).await.map_err(|_| EngineError::DeadlineExceeded)?;
+    archived.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
+}
+
+fn zip_files(png: &[u8], header: &Header) -> Result<Vec<u8>, String> {
+    let mut frame = codec::decode(png, header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
     let file = |frame: Frame, format, channels| {
         let options = EncodeOptions { format, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
         codec::encode(Composite::unchanged(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
@@ -93,11 +88,8 @@ fn fill_transparent(frame: &mut Frame) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::error::ErrorCode;
     use crate::image::{Buffer, Size};
-    use futures_util::FutureExt;
     use std::io::Read;
-    use std::time::Duration;
 
     fn frame(pixels: &[[u8; 4]], width: u32) -> Frame {
         let height = u32::try_from(pixels.len()).expect("a few") / width;
@@ -134,7 +126,9 @@ mod tests {
     #[test]
     fn the_archive_holds_the_colours_and_the_matte() {
         let pixels: Vec<_> = (0..64 * 64).map(|at| if at % 64 < 32 { [0; 4] } else { [180, 90, 30, 128] }).collect();
-        let archive = zip_files(&png(&pixels, 64)).expect("an archive");
+        let png = png(&pixels, 64);
+        let header = codec::probe(&png, &Limits::default()).expect("a PNG");
+        let archive = zip_files(&png, &header).expect("an archive");
         let mut archive = zip::ZipArchive::new(Cursor::new(archive)).expect("a ZIP archive");
         let mut read = |name| {
             let mut bytes = Vec::new();
@@ -148,21 +142,5 @@ mod tests {
             assert!(near, "{:?} at {x}", color.pixel(x, 20));
         }
         assert_eq!([alpha.pixel(31, 5)[0], alpha.pixel(32, 5)[0]], [0, 128]);
-    }
-
-    /// One test, because the places are those of the process.
-    #[tokio::test]
-    async fn accounts_take_turns_and_waiting_ends_at_the_deadline() {
-        let (png, soon) = (png(&[[9, 9, 9, 200]; 4], 2), Instant::now() + Duration::from_secs(20));
-        let one = Tenant::of("one");
-        let held = [PLACES.acquire(one, 1).await, PLACES.acquire(one, 1).await];
-        let late = color_and_alpha(png.clone(), "other", Instant::now()).await;
-        assert!(late.is_err_and(|error| error.code == ErrorCode::Unavailable));
-        let mut waiting = ["one", "one", "one", "other"].map(|it| color_and_alpha(png.clone(), it, soon).boxed());
-        assert!(waiting.iter_mut().all(|archive| archive.now_or_never().is_none()), "both places are held");
-        drop(held);
-        // The other place is that of the first one's archive, which is not begun.
-        let [.., other] = &mut waiting;
-        assert!(other.await.is_ok(), "two archives of the first account still wait");
     }
 }

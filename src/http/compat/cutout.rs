@@ -2,14 +2,14 @@
 
 use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{DecodeError, Limits};
-use crate::http::authenticate::require_scope;
-use crate::http::caller::Caller;
-use crate::http::error::ApiError;
-use crate::http::image_request::{ImageRequest, Inputs, Pictures};
-use crate::http::input_names::{FILE, URL};
+use crate::http::admission::authenticate::require_scope;
+use crate::http::admission::caller::Caller;
+use crate::http::admission::memory::Share;
+use crate::http::reply::error::ApiError;
+use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
+use crate::http::request::input_names::{FILE, URL};
 use crate::http::routes::image::{self, Bill, FinishedImage};
 use crate::http::state::ApiState;
-use crate::http::upload_memory::Share;
 use crate::image::{Size, SourceUrl};
 use crate::pipeline::{Call, Output, PipelineError};
 use crate::recipe::{BG_FILE, DROP_IN, DROP_IN_BACKGROUND, Endpoint, Fields};
@@ -24,7 +24,7 @@ pub(super) struct CutoutRequest {
     pub(super) fields: Fields,
     pub(super) source: PictureSource,
     pub(super) background: Option<Bytes>,
-    /// The files' share of the memory for uploads.
+    /// The files' share of the memory of accounts.
     pub(super) share: Share,
     /// Largest picture that is taken on this route.
     pub(super) limits: Limits,

@@ -4,10 +4,10 @@ use super::refusal::Refusal;
 use super::route::{Action, Route, WireFormat};
 use super::{account, photoroom, rembg, removebg, reply};
 use crate::http::admin::require_own_host;
-use crate::http::authenticate::{admit_any_scope, admit_without_key};
-use crate::http::cors::Cors;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::admission::authenticate::{admit_any_scope, admit_without_key};
 use crate::http::reply::Reply;
+use crate::http::reply::cors::Cors;
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::request_context::{API_KEY, RequestContext};
 use crate::http::state::ApiState;
 use hyper::Method;
@@ -22,7 +22,7 @@ use url::Url;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Answers a request; failures too, in the envelope of the service.
-pub(in crate::http) async fn answer(
+pub(crate) async fn answer(
     state: &ApiState,
     route: &'static Route,
     context: &mut RequestContext,
@@ -68,7 +68,7 @@ async fn dispatch(
     if route.action == Action::Account {
         return Ok(account::answer(state, route.format, &caller));
     }
-    state.replies.refuse_when_full(&caller.account)?;
+    state.require_room(&caller.account)?;
     match route.format {
         WireFormat::RemoveBg => removebg::answer(state, &caller, context).await,
         WireFormat::Rembg => rembg::answer(state, &caller, context).await,

@@ -21,7 +21,7 @@ type Translate = fn(&ParsedBody) -> Option<Fields>;
 ///
 /// # Panics
 /// See [`read`].
-pub(in crate::http) fn urlencoded(body: &[u8]) -> [Translated; 3] {
+pub(crate) fn urlencoded(body: &[u8]) -> [Translated; 3] {
     read(body, input::parse_urlencoded)
 }
 
@@ -29,12 +29,12 @@ pub(in crate::http) fn urlencoded(body: &[u8]) -> [Translated; 3] {
 ///
 /// # Panics
 /// See [`read`].
-pub(in crate::http) fn json(body: &[u8]) -> [Translated; 3] {
+pub(crate) fn json(body: &[u8]) -> [Translated; 3] {
     read(body, input::parse_json)
 }
 
 /// Reads a query as rembg's server does.
-pub(in crate::http) fn query(query: &str) -> Translated {
+pub(crate) fn query(query: &str) -> Translated {
     let mut sent = ParsedBody::default();
     rembg::add_query(&mut sent, query);
     translated(rembg_fields(&sent))

@@ -4,13 +4,13 @@
 
 use super::refusal::Refusal;
 use crate::codec::{DecodeError, Limits};
-use crate::http::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
-use crate::http::error::ApiError;
-use crate::http::form::{MAX_OVERHEAD, read_value};
-use crate::http::multipart::{self, Multipart, Part};
+use crate::http::admission::memory::Share;
+use crate::http::reply::error::ApiError;
+use crate::http::request::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
+use crate::http::request::form::{MAX_OVERHEAD, read_value};
+use crate::http::request::multipart::{self, Multipart, Part};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
-use crate::http::upload_memory::Share;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -29,10 +29,10 @@ pub(super) struct Names {
     pub(super) base64: &'static [&'static str],
 }
 
-/// The daemon's limits, raised to a service's: `max_bytes` up to the memory for uploads, the side up to the command line's limit.
+/// The daemon's limits, raised to a service's: `max_bytes` up to the memory of accounts, the side up to the command line's limit.
 pub(super) fn limits(state: &ApiState, max_bytes: usize, max_megapixels: u32) -> Limits {
     let Limits { max_bytes: bytes, max_side: side, max_megapixels: megapixels } = state.limits;
-    let uploads = state.config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
+    let uploads = state.config.max_body_bytes();
     Limits {
         max_bytes: bytes.max(max_bytes.min(uploads)),
         max_side: side.max(Limits::LOCAL.max_side),

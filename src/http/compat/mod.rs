@@ -6,7 +6,7 @@
 //! ```text
 //! route      paths and wire formats                dispatch   methods, key, caller, route → handler
 //! input      multipart, urlencoded and JSON bodies → texts and files
-//! removebg, rembg, photoroom   texts → Fields      values     switches and colours      size   names of sizes → pixels
+//! removebg, rembg, photoroom   texts → Fields      values     switches, colours, sizes
 //! cutout     Fields → authorize → pipeline → finished picture
 //! reply      headers and bodies of replies         archive    PNG → color.jpg and alpha.png
 //! refusal    ApiError → envelope, status and codes of the service
@@ -27,7 +27,6 @@ mod rembg;
 mod removebg;
 mod reply;
 mod route;
-mod size;
 mod values;
 
 pub use config::CompatConfig;

@@ -4,9 +4,8 @@ use super::cutout::{self, CutoutRequest, PictureSource};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
-use super::size;
-use super::values::{flag, with_hash};
-use crate::http::caller::Caller;
+use super::values::{self, flag, with_hash};
+use crate::http::admission::caller::Caller;
 use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -26,7 +25,7 @@ const MAX_MEGAPIXELS: u32 = 36;
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     let limits = input::limits(state, state.limits.max_bytes, MAX_MEGAPIXELS);
     let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
     let received = context.body.received();
@@ -57,7 +56,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     let lower = |name, default: &str| sent.text(name).unwrap_or(default).to_ascii_lowercase();
     let size = sent.text("size").unwrap_or("full");
-    let most = size::photoroom_max_pixels(size)
+    let most = values::photoroom_max_pixels(size)
         .ok_or_else(|| Refusal::invalid_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
     let format = lower("format", "png");
     let mut fields = Fields::default();

@@ -3,7 +3,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "codes grow; one without a counterpart keeps its own name")]
 
 use super::route::WireFormat;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::{self, Reply};
 use crate::recipe::{BG_FILE, FieldError};
 use hyper::StatusCode;

@@ -5,7 +5,7 @@ use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, ResultFile};
 use super::values::flag;
-use crate::http::caller::Caller;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::{MODEL, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -21,7 +21,7 @@ const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc
 pub(super) const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     let is_get = context.method == Method::GET;
     let mut sent = if is_get {
         ParsedBody::default()

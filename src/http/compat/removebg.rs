@@ -4,10 +4,9 @@ use super::cutout::{self, Cutout, CutoutRequest, PictureSource, is_matte};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
-use super::size::{self, FULL, MAX_PNG, PREVIEW};
-use super::values::{flag, lower, with_hash};
+use super::values::{self, FULL, MAX_PNG, PREVIEW, flag, lower, with_hash};
 use crate::compose::Scene;
-use crate::http::caller::Caller;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -57,7 +56,7 @@ const MAX_BYTES: usize = 22 << 20;
 const MAX_MEGAPIXELS: u32 = 50;
 
 pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
-    let mut share = state.uploads.of(&caller.account).share();
+    let mut share = state.memory.of(&caller.account).share();
     let limits = input::limits(state, MAX_BYTES, MAX_MEGAPIXELS);
     let mut sent = input::read(context, NAMES, limits.max_bytes, &mut share).await?;
     let received = context.body.received();
@@ -123,7 +122,7 @@ pub(super) fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, R
         Some(_) => return Err(Refusal::invalid_request("invalid_format", "`format` is auto, png, jpg, webp or zip")),
     };
     let size = sent.text("size").unwrap_or("preview");
-    let size_pixels = size::removebg_max_pixels(size).ok_or_else(|| {
+    let size_pixels = values::removebg_max_pixels(size).ok_or_else(|| {
         Refusal::invalid_request(
             "invalid_size",
             "`size` is preview, small, regular, medium, hd, full, 4k, 50MP or auto",

@@ -3,10 +3,10 @@
 use super::archive;
 use super::cutout::Cutout;
 use super::refusal::Refusal;
-use crate::http::caller::Caller;
-use crate::http::error::ApiError;
-use crate::http::picture_reply;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::Reply;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::picture_reply;
 use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use base64::Engine as _;
@@ -68,11 +68,13 @@ pub(super) async fn picture(
     json: Option<Json>,
 ) -> Result<Reply, Refusal> {
     let Cutout { mut output, bill, latency, deadline, .. } = cutout;
+    let memory = state.memory.of(&caller.account);
     let mut bytes = std::mem::take(&mut output.image.bytes);
     let mut media_type = output.image.format.media_type();
     if matches!(file, ResultFile::Archive) {
-        let archive = archive::color_and_alpha(bytes, &caller.account, deadline).await?;
-        bytes = state.replies.hold(&caller.account, archive.into(), deadline).await?;
+        let archive =
+            archive::color_and_alpha(bytes, state.app.processor.admission(), &caller.account, deadline).await?;
+        bytes = memory.hold(archive.into(), deadline).await?;
         media_type = "application/zip";
     }
     if let Some(Json { before, after }) = json {
@@ -84,7 +86,7 @@ pub(super) async fn picture(
             Bytes::from(json)
         });
         let json = encoding.await.map_err(|error| ApiError::internal(error.to_string()))?;
-        bytes = state.replies.hold(&caller.account, json, deadline).await?;
+        bytes = memory.hold(json, deadline).await?;
         media_type = "application/json";
     }
     let mut reply = picture_reply::image(output, bill.pay().await?, latency)?;

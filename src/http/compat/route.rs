@@ -21,7 +21,7 @@ pub(super) enum Action {
 
 /// One path of another service.
 #[derive(Debug)]
-pub(in crate::http) struct Route {
+pub(crate) struct Route {
     pub(super) format: WireFormat,
     pub(super) action: Action,
     pub(super) path: &'static str,
@@ -39,7 +39,7 @@ const ROUTES: &[Route] = &[
 ];
 
 /// The route of a path, where its service is enabled.
-pub(in crate::http) fn find(config: &CompatConfig, path: &str) -> Option<&'static Route> {
+pub(crate) fn find(config: &CompatConfig, path: &str) -> Option<&'static Route> {
     let is_enabled = |format| match format {
         WireFormat::RemoveBg => config.removebg,
         WireFormat::Rembg => config.rembg,

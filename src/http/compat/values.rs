@@ -1,7 +1,19 @@
-//! Values as other services write them: switches and colours.
+//! Values as other services write them: switches, colours, and names of sizes, which are caps of the result in pixels.
 
 use super::input::ParsedBody;
 use super::refusal::Refusal;
+
+/// A million pixels.
+const MEGAPIXEL: u32 = 1_000_000;
+
+/// The largest PNG of remove.bg.
+pub(super) const MAX_PNG: u32 = 10 * MEGAPIXEL;
+
+/// The largest result of remove.bg's usual sizes.
+pub(super) const FULL: u32 = 25 * MEGAPIXEL;
+
+/// A preview, which is charged a quarter credit.
+pub(super) const PREVIEW: u32 = MEGAPIXEL / 4;
 
 /// The text under `name` in lower case.
 pub(super) fn lower(sent: &ParsedBody, name: &str) -> Option<String> {
@@ -21,4 +33,28 @@ pub(super) fn flag(sent: &ParsedBody, name: &str, code: &'static str) -> Result<
 pub(super) fn with_hash(color: &str) -> String {
     let is_bare = matches!(color.len(), 3 | 4 | 6 | 8) && color.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_bare { format!("#{color}") } else { color.to_owned() }
+}
+
+/// remove.bg's `size`.
+pub(super) fn removebg_max_pixels(name: &str) -> Option<u32> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "preview" | "small" | "regular" => PREVIEW,
+        "medium" => 3 * MEGAPIXEL / 2,
+        "hd" => 4 * MEGAPIXEL,
+        // `auto` is what the credits allow: here always the largest.
+        "full" | "4k" | "auto" => FULL,
+        "50mp" => 50 * MEGAPIXEL,
+        _ => return None,
+    })
+}
+
+/// Photoroom's `size`.
+pub(super) fn photoroom_max_pixels(name: &str) -> Option<u32> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "preview" => PREVIEW,
+        "medium" => 3 * MEGAPIXEL / 2,
+        "hd" => 4 * MEGAPIXEL,
+        "full" => 36 * MEGAPIXEL,
+        _ => return None,
+    })
 }

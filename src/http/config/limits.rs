@@ -5,8 +5,6 @@ use crate::codec::Limits;
 use crate::store::Plan;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a megabyte in settings.
-const MEGABYTE: usize = 1_000_000;
 /// The most bytes of a file that can be configured: 1 GiB.
 const MOST_BYTES: usize = 1 << 30;
 /// The longest side that can be configured, and the megapixels of its square.
@@ -89,11 +87,10 @@ impl LimitsConfig {
     #[must_use]
     pub fn validate_memory(&self, server: &HttpConfig, megapixels_in_flight: u32) -> Vec<String> {
         let mut mistakes = Vec::new();
-        let uploads = server.max_upload_megabytes_in_flight;
-        if self.max_bytes > uploads.saturating_mul(MEGABYTE) {
-            mistakes.push(format!(
-                "limits.max_bytes: expected at most `server.max_upload_megabytes_in_flight`, {uploads} MB"
-            ));
+        let bodies = server.max_body_megabytes_in_flight;
+        if self.max_bytes > server.max_body_bytes() {
+            mistakes
+                .push(format!("limits.max_bytes: expected at most `server.max_body_megabytes_in_flight`, {bodies} MB"));
         }
         if self.max_megapixels > Limits::default().max_megapixels {
             if self.max_megapixels > megapixels_in_flight {
@@ -101,11 +98,10 @@ impl LimitsConfig {
                     "limits.max_megapixels: expected at most `engine.max_megapixels_in_flight`, {megapixels_in_flight}"
                 ));
             }
-            let replies = server.max_reply_megabytes_in_flight;
-            if self.max_megapixels as usize * REPLY_BYTES_PER_PIXEL > replies {
+            if self.max_megapixels as usize * REPLY_BYTES_PER_PIXEL > bodies {
                 mistakes.push(format!(
-                    "limits.max_megapixels: expected at most a quarter of `server.max_reply_megabytes_in_flight`, {}",
-                    replies / REPLY_BYTES_PER_PIXEL
+                    "limits.max_megapixels: expected at most a quarter of `server.max_body_megabytes_in_flight`, {}",
+                    bodies / REPLY_BYTES_PER_PIXEL
                 ));
             }
         }
@@ -178,37 +174,33 @@ mod tests {
 
     #[test]
     fn limits_of_pictures_fit_the_reserved_memory() {
-        let server = |uploads, replies| HttpConfig {
-            max_upload_megabytes_in_flight: uploads,
-            max_reply_megabytes_in_flight: replies,
-            ..HttpConfig::default()
-        };
+        let server = |bodies| HttpConfig { max_body_megabytes_in_flight: bodies, ..HttpConfig::default() };
         let of = |max_bytes, max_megapixels| LimitsConfig { max_bytes, max_megapixels, ..LimitsConfig::default() };
         let default = LimitsConfig::default();
         assert_eq!(default.validate_memory(&HttpConfig::default(), 64), [""; 0]);
-        assert_eq!(default.validate_memory(&server(16, 16), 1), [""; 0], "as before there were such limits");
-        assert_eq!(of(256_000_000, 64).validate_memory(&HttpConfig::default(), 64), [""; 0]);
+        assert_eq!(default.validate_memory(&server(16), 1), [""; 0], "as before there were such limits");
+        assert_eq!(of(512_000_000, 64).validate_memory(&HttpConfig::default(), 64), [""; 0]);
         for (limits, server, in_flight, expected) in [
             (
                 of(256_000_001, 17),
-                server(256, 256),
+                server(256),
                 64,
                 "limits.max_bytes: expected at most \
-                `server.max_upload_megabytes_in_flight`, 256 MB",
+                `server.max_body_megabytes_in_flight`, 256 MB",
             ),
             (
                 of(1024, 65),
-                server(256, 512),
+                server(512),
                 64,
                 "limits.max_megapixels: expected at most \
                 `engine.max_megapixels_in_flight`, 64",
             ),
             (
                 of(1024, 65),
-                server(256, 256),
+                server(256),
                 100,
                 "limits.max_megapixels: expected at most a quarter of \
-                `server.max_reply_megabytes_in_flight`, 64",
+                `server.max_body_megabytes_in_flight`, 64",
             ),
         ] {
             assert_eq!(limits.validate_memory(&server, in_flight), [expected]);

@@ -1,7 +1,7 @@
 //! Configuration section `[server]`: addresses, TLS, timeouts and bounds of the listeners.
 
 use crate::account::price::PriceConfig;
-use crate::http::cors;
+use crate::http::reply::cors;
 use crate::source::AddressRange;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -64,12 +64,9 @@ pub struct HttpConfig {
     pub trusted_proxies: Vec<AddressRange>,
     /// Whether connections of `trusted_proxies` begin with a header of the PROXY protocol, version 1 or 2.
     pub proxy_protocol: bool,
-    /// Megabytes of uploads and fetched pictures held in memory at once, of which one account gets at most twice what is
-    /// free; beyond, a request is answered 429.
-    pub max_upload_megabytes_in_flight: usize,
-    /// Megabytes of finished pictures that wait for their callers to read them, half of it at most for one account;
-    /// beyond, a picture waits before its reply begins, and further requests of its account are answered 429.
-    pub max_reply_megabytes_in_flight: usize,
+    /// Megabytes of uploads, fetched pictures and unread replies held in memory at once. Accounts share them evenly; one alone leaves an
+    /// eighth. Beyond, an upload is answered 429, and a finished picture waits before its reply begins.
+    pub max_body_megabytes_in_flight: usize,
     /// How long the head of a request may take to arrive.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub header_timeout: Duration,
@@ -120,8 +117,7 @@ impl Default for HttpConfig {
             max_connections_per_address: 256,
             trusted_proxies: Vec::new(),
             proxy_protocol: false,
-            max_upload_megabytes_in_flight: 256,
-            max_reply_megabytes_in_flight: 256,
+            max_body_megabytes_in_flight: 512,
             header_timeout: Duration::from_secs(10),
             min_upload_kilobytes_per_second: 64,
             body_timeout: Duration::from_secs(120),
@@ -141,6 +137,11 @@ impl HttpConfig {
     #[must_use]
     pub fn shows_prices(&self, prices: &PriceConfig) -> bool {
         self.show_prices.unwrap_or(*prices != PriceConfig::default())
+    }
+
+    /// `max_body_megabytes_in_flight` in bytes.
+    pub(crate) const fn max_body_bytes(&self) -> usize {
+        self.max_body_megabytes_in_flight.saturating_mul(1_000_000)
     }
 
     /// Every error in this section, each as a sentence.
@@ -172,12 +173,8 @@ impl HttpConfig {
             "proxy_protocol: expected the addresses that speak it in `trusted_proxies`",
         );
         check(
-            (16..=1_000_000).contains(&self.max_upload_megabytes_in_flight),
-            "max_upload_megabytes_in_flight: expected 16 (one upload) to 1000000",
-        );
-        check(
-            (16..=1_000_000).contains(&self.max_reply_megabytes_in_flight),
-            "max_reply_megabytes_in_flight: expected 16 to 1000000",
+            (16..=1_000_000).contains(&self.max_body_megabytes_in_flight),
+            "max_body_megabytes_in_flight: expected 16 (one upload) to 1000000",
         );
         check(
             (1..=1_000_000).contains(&self.min_upload_kilobytes_per_second),

@@ -5,9 +5,9 @@
 //! enforces. Its controls are made in the browser from `/openapi.json`; `/assets/daemon.json` has the settings of this daemon.
 //! `server.page` turns it off; the files that `/docs` needs stay.
 
-use super::error::{ApiError, ErrorCode};
-use super::reply::{self, Reply};
 use crate::codec::Limits;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{self, Reply};
 use bytes::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY,

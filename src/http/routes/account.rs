@@ -1,8 +1,8 @@
 //! `GET /account`: plan, model, quota, cost and rate of the caller's account, and its webhook secret for keys that make jobs.
 
 use crate::account::price::in_dollars;
-use crate::http::caller::Caller;
-use crate::http::model_select::default_model;
+use crate::http::admission::caller::Caller;
+use crate::http::admission::model_select::default_model;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::recipe::VIDEO_PATH;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::time::Instant;
 
 /// Answers the account that the key belongs to.
-pub(in crate::http) fn answer(state: &ApiState, caller: &Caller) -> Reply {
+pub(crate) fn answer(state: &ApiState, caller: &Caller) -> Reply {
     let limit = state.per_caller.rate_of(caller.plan);
     let rate = state.app.rate_limits.calls.status(&caller.key_id, limit, Instant::now());
     let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());

@@ -8,18 +8,18 @@
 use super::bulk_document::job_document;
 use super::jobs;
 use crate::bulk::{KeyFilter, Selection};
-use crate::http::authenticate::require_scope;
-use crate::http::authorize::{merge_preset, require_backdrop_access};
+use crate::http::admission::authenticate::require_scope;
+use crate::http::admission::authorize::{merge_preset, require_backdrop_access};
+use crate::http::admission::caller::Caller;
+use crate::http::admission::model_select::select_model;
 use crate::http::bulk_runs::{BulkRefusal, BulkRequest, BulkRuns};
-use crate::http::caller::Caller;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::fetching::fetch_aux_files;
-use crate::http::json::{self, Object, is_absent};
-use crate::http::model_select::select_model;
-use crate::http::preset_fields;
 use crate::http::reply::Reply;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::request::fetching::fetch_aux_files;
+use crate::http::request::fingerprint;
+use crate::http::request::json::{self, Object, is_absent};
+use crate::http::request::preset_fields;
 use crate::http::request_context::RequestContext;
-use crate::http::request_fingerprint;
 use crate::http::state::ApiState;
 use crate::jobs::{BulkPlaces, JobsError};
 use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields, OF_ONE_PICTURE, PromptRequest, Source};
@@ -36,12 +36,8 @@ const MEMBERS: [&str; 10] =
     ["from", "to", "endpoint", "params", "preset", "include", "exclude", "output", "limit", "report"];
 
 /// Answers 202 with the job.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
-    let name = request_fingerprint::key(&context.headers)?;
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    let name = fingerprint::key(&context.headers)?;
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let body = BulkBody::parse(object)?;
@@ -57,7 +53,7 @@ pub(in crate::http) async fn answer(
     let (id, at_most) = (new.run.id.clone(), runs.config.max_queued_per_key);
     match runs.queue.call(move |queue| queue.create_job(&new, at_most)).await? {
         BulkJobCreated::Queued | BulkJobCreated::Same => {}
-        BulkJobCreated::Conflict => return Err(request_fingerprint::conflict()),
+        BulkJobCreated::Conflict => return Err(fingerprint::conflict()),
         BulkJobCreated::ReportInUse => {
             let message = "a run that is not over writes this report";
             return Err(ApiError::new(ErrorCode::Conflict, message).param("report"));
@@ -106,7 +102,7 @@ async fn request(
         let expected = "auto: bulk runs use the built-in generator";
         return Err(FieldError::invalid("model", model.as_str(), expected).into());
     }
-    let memory = state.uploads.of(&caller.account);
+    let memory = state.memory.of(&caller.account);
     let aux = fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     Ok(BulkRequest {
         key_id: caller.key_id.clone(),

@@ -1,9 +1,9 @@
 //! `POST /estimate`: the cost of a call, from the price table that bills it.
 
 use crate::account::price::{Call, in_dollars};
-use crate::http::error::ApiError;
-use crate::http::json::{self, Object};
+use crate::http::reply::error::ApiError;
 use crate::http::reply::{self, Reply};
+use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::FieldError;
@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 /// Validates the body and answers the price; nothing is processed or counted.
-pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let request = EstimateRequest::parse(object)?;

@@ -1,21 +1,21 @@
 //! Every endpoint with one picture in and one picture out; they differ by recipe.
 
+use super::backdrop;
 use crate::codec::Limits;
 use crate::generate::GeneratedImage;
-use crate::http::authorize::{Authorized, authorize};
-use crate::http::caller::Caller;
-use crate::http::error::ApiError;
-use crate::http::fetching::AuxFiles;
-use crate::http::image_processor::Finished;
-use crate::http::image_request::{self, ImageRequest, Inputs, Pictures};
-use crate::http::input_names::{FILE, URL};
-use crate::http::picture_reply;
+use crate::http::admission::authorize::{Authorized, authorize};
+use crate::http::admission::caller::Caller;
+use crate::http::admission::memory::Share;
 use crate::http::reply::Reply;
+use crate::http::reply::error::ApiError;
+use crate::http::reply::picture_reply;
+use crate::http::request::fetching;
+use crate::http::request::fetching::AuxFiles;
+use crate::http::request::fingerprint::PictureDigest;
+use crate::http::request::image_request::{self, ImageRequest, Inputs, Pictures};
+use crate::http::request::input_names::{FILE, URL};
 use crate::http::request_context::RequestContext;
-use crate::http::request_fingerprint::PictureDigest;
 use crate::http::state::ApiState;
-use crate::http::upload_memory::Share;
-use crate::http::{backdrop, fetching};
 use crate::pipeline::{Call, Files, Output};
 use crate::recipe::{BG_FILE, Endpoint, MASK_FILE, MaskSource, ModelId, Source};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use hyper::header::HeaderMap;
 use std::time::{Duration, Instant};
 
 /// Reads and validates the request, authorizes it, fetches its files, processes and bills the picture.
-pub(in crate::http) async fn answer(
+pub(crate) async fn answer(
     state: &ApiState,
     endpoint: &'static Endpoint,
     caller: &Caller,
@@ -43,9 +43,9 @@ pub(in crate::http) async fn answer(
 }
 
 /// An authorized request with all of its files.
-pub(in crate::http) struct PreparedImage {
-    pub(in crate::http) authorized: Authorized,
-    pub(in crate::http) source: Bytes,
+pub(crate) struct PreparedImage {
+    pub(crate) authorized: Authorized,
+    pub(crate) source: Bytes,
     /// The field in which the picture was sent.
     param: &'static str,
     share: Share,
@@ -56,33 +56,33 @@ pub(in crate::http) struct PreparedImage {
 }
 
 /// A finished picture, which holds its reply memory.
-pub(in crate::http) struct FinishedImage {
-    pub(in crate::http) output: Output,
+pub(crate) struct FinishedImage {
+    pub(crate) output: Output,
     /// The upstream model that generated its backdrop.
     model: Option<ModelId>,
-    pub(in crate::http) bill: Bill,
+    pub(crate) bill: Bill,
 }
 
 /// The bill of a finished picture. Dropped unpaid, nothing is billed.
-pub(in crate::http) struct Bill {
+pub(crate) struct Bill {
     authorized: Authorized,
     digest: PictureDigest,
 }
 
 impl Bill {
     /// Whether the picture was billed before under the same `Idempotency-Key`.
-    pub(in crate::http) fn is_paid(&self) -> bool {
+    pub(crate) fn is_paid(&self) -> bool {
         self.authorized.earlier.new_among(&[self.digest]) == 0
     }
 
     /// The cost in microdollars, once the bill is durable.
-    pub(in crate::http) async fn pay(self) -> Result<u64, ApiError> {
+    pub(crate) async fn pay(self) -> Result<u64, ApiError> {
         self.authorized.bill(&[self.digest]).await
     }
 }
 
 /// Authorizes a request whose fields are valid, and fetches its files.
-pub(in crate::http) async fn prepare(
+pub(crate) async fn prepare(
     state: &ApiState,
     endpoint: &'static Endpoint,
     caller: &Caller,
@@ -96,7 +96,7 @@ pub(in crate::http) async fn prepare(
 
     let fetching = Instant::now();
     let fetcher = &*state.app.fetcher;
-    let memory = state.uploads.of(&caller.account);
+    let memory = state.memory.of(&caller.account);
     let source = async {
         match pictures {
             Pictures::File(file) => Ok((file, share)),
@@ -114,7 +114,7 @@ pub(in crate::http) async fn prepare(
 }
 
 /// Processes a picture within `limits`, and waits for reply memory.
-pub(in crate::http) async fn process(
+pub(crate) async fn process(
     state: &ApiState,
     caller: &Caller,
     prepared: PreparedImage,
@@ -132,18 +132,16 @@ pub(in crate::http) async fn process(
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };
-    let mut place = state.queue.place(&caller.account)?;
-    let turn = place.turn_before(deadline).await?;
-    let Finished { mut output, slot } = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
+    let place = state.app.processor.admission().place(&caller.account)?;
+    let mut output = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
         let error = error.renamed(MASK_FILE, recipe.inputs.mask.as_ref().map_or(MASK_FILE, MaskSource::param));
         let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
-    drop(turn);
     // The files were moved into the processing and are freed.
     drop((share, aux.share, generated_share));
-    output.image.bytes = state.replies.hold(&caller.account, output.image.bytes, call.deadline).await?;
-    drop((slot, place));
+    output.image.bytes = state.memory.of(&caller.account).hold(output.image.bytes, call.deadline).await?;
+    drop(place);
     Ok(FinishedImage { output, model, bill: Bill { authorized, digest } })
 }

@@ -1,11 +1,11 @@
 //! `/jobs`: lists, shows, cancels and deletes the jobs of a key: those of clips, and bulk runs, which are also paused and resumed.
 
 use super::bulk_document;
+use crate::http::admission::caller::Caller;
 use crate::http::bulk_runs::{BulkRefusal, BulkRuns};
-use crate::http::caller::Caller;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::json::{self, Object};
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::{self, Reply};
+use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, Removed, job_json};
@@ -19,11 +19,7 @@ use serde_json::{Value, json};
 const POLL_AFTER_SECONDS: u32 = 2;
 
 /// Lists the key's jobs.
-pub(in crate::http) async fn list(
-    state: &ApiState,
-    caller: &Caller,
-    context: &RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply, ApiError> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in context.query() {
         let first = match name.as_ref() {
@@ -71,7 +67,7 @@ pub(in crate::http) async fn list(
 }
 
 /// Shows one job.
-pub(in crate::http) async fn show(
+pub(crate) async fn show(
     state: &ApiState,
     caller: &Caller,
     context: &RequestContext,
@@ -86,7 +82,7 @@ pub(in crate::http) async fn show(
 }
 
 /// Pauses or resumes a bulk run.
-pub(in crate::http) async fn change(
+pub(crate) async fn change(
     state: &ApiState,
     caller: &Caller,
     context: &mut RequestContext,
@@ -132,7 +128,7 @@ fn state_of(body: Object) -> Result<BulkRunState, FieldError> {
 }
 
 /// Cancels a job, or deletes one that has ended.
-pub(in crate::http) async fn remove(
+pub(crate) async fn remove(
     state: &ApiState,
     caller: &Caller,
     context: &RequestContext,

@@ -1,6 +1,7 @@
 //! Handlers of the endpoints, one file each.
 
 pub(super) mod account;
+mod backdrop;
 pub(super) mod batch;
 pub(super) mod bulk;
 mod bulk_document;

@@ -1,8 +1,8 @@
 //! `GET /models`: the models that cut out, the caller's default first.
 
 use crate::engine::EngineState;
-use crate::http::caller::Caller;
-use crate::http::model_select::default_model;
+use crate::http::admission::caller::Caller;
+use crate::http::admission::model_select::default_model;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::model::added::{AddedModel, FindError};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const BUILT_IN: &str = "fgnet";
 
 /// Answers the models that a request may name.
-pub(in crate::http) fn answer(state: &ApiState, caller: &Caller) -> Reply {
+pub(crate) fn answer(state: &ApiState, caller: &Caller) -> Reply {
     let processor = &*state.app.processor;
     let default = default_model(&state.app, caller).ok();
     let weights = processor.weights();

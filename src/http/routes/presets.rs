@@ -1,11 +1,11 @@
 //! `/presets`: lists, saves and deletes the presets of an account.
 
 use crate::account::presets::{Draft, LookupBy, MAX_PAGE, Page, params};
-use crate::http::caller::Caller;
-use crate::http::error::ApiError;
-use crate::http::json::{self, is_absent};
-use crate::http::preset_fields;
+use crate::http::admission::caller::Caller;
+use crate::http::reply::error::ApiError;
 use crate::http::reply::{self, Reply};
+use crate::http::request::json::{self, is_absent};
+use crate::http::request::preset_fields;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::{ENDPOINTS, Endpoint, FieldError};
@@ -14,11 +14,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 /// Lists, saves or deletes.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
     if context.method == Method::POST {
         save(state, caller, context).await
     } else if context.method == Method::DELETE {

@@ -1,7 +1,7 @@
 //! `GET /results/{object}`: the result of a job, whole or a range, by its signed URL.
 
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::range::{self, RequestedRange};
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::range::{self, RequestedRange};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -13,11 +13,7 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 
 /// Answers the file or a range of it.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    context: &RequestContext,
-    object: &str,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, context: &RequestContext, object: &str) -> Result<Reply, ApiError> {
     let query = context.uri.query().unwrap_or_default();
     let opened = state.app.results.open_signed(object, query, UnixSeconds::now()).await?;
     let result = opened.ok_or_else(|| {

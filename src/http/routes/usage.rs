@@ -1,8 +1,8 @@
 //! `GET /usage`: images, seconds and cost of each key of the account, by day (UTC); to a key with scopes, its own.
 
 use crate::account::price::in_dollars;
-use crate::http::caller::Caller;
-use crate::http::error::{ApiError, ErrorCode};
+use crate::http::admission::caller::Caller;
+use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -17,11 +17,7 @@ use tokio::task::spawn_blocking;
 const MAX_ROWS: usize = 10_000;
 
 /// Answers the rows of the days from `from` to `to`, and their sum.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply, ApiError> {
     let (from, to) = date_range(context.query(), UnixSeconds::now())?;
     let (store, account) = (state.app.store.clone(), caller.account.clone());
     // One more row than fits, to detect that there are more.

@@ -8,22 +8,22 @@
 
 use crate::account::price::Call;
 use crate::codec::DecodeError;
-use crate::http::authorize::{is_free, require_plan, reserve_quota};
-use crate::http::body::{content_type, require_uncompressed, unsupported};
-use crate::http::caller::Caller;
-use crate::http::clip_upload::{self, ClipFile, StoredClip, clip_too_large};
-use crate::http::error::ApiError;
-use crate::http::form;
-use crate::http::image_request;
-use crate::http::input_names::{FILE, URL};
-use crate::http::json;
-use crate::http::model_select::{self, clip_model, require_clip_model};
-use crate::http::multipart::{self, Multipart, Part};
+use crate::http::admission::authorize::{is_free, require_plan, reserve_quota};
+use crate::http::admission::caller::Caller;
+use crate::http::admission::memory::Share;
+use crate::http::admission::model_select::{self, clip_model, require_clip_model};
+use crate::http::reply::error::ApiError;
 use crate::http::reply::{MODEL, Reply};
+use crate::http::request::body::{content_type, require_uncompressed, unsupported};
+use crate::http::request::clip_upload::{self, ClipFile, StoredClip, clip_too_large};
+use crate::http::request::fingerprint::{self, hash, texts};
+use crate::http::request::form;
+use crate::http::request::image_request;
+use crate::http::request::input_names::{FILE, URL};
+use crate::http::request::json;
+use crate::http::request::multipart::{self, Multipart, Part};
 use crate::http::request_context::RequestContext;
-use crate::http::request_fingerprint::{self, hash, texts};
 use crate::http::state::ApiState;
-use crate::http::upload_memory::Share;
 use crate::image::SourceUrl;
 use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
 use crate::recipe::{FieldError, Fields, Guidance, Network, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
@@ -60,12 +60,8 @@ struct Upload {
 }
 
 /// Answers 202 with the job.
-pub(in crate::http) async fn answer(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
-    let key = request_fingerprint::key(&context.headers)?;
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    let key = fingerprint::key(&context.headers)?;
     require_clip_model(&state.app, &context.headers)?;
     let request = read(state, caller, context).await?;
     let received = context.body.received();
@@ -78,7 +74,7 @@ pub(in crate::http) async fn answer(
         && let Some(shown) = state.app.jobs.named(&caller.key_id, key.as_str()).await?
     {
         if shown.job.fingerprint != fingerprint {
-            return Err(request_fingerprint::conflict());
+            return Err(fingerprint::conflict());
         }
         return accepted(state, context, &shown, received.elapsed()).await;
     }
@@ -105,7 +101,7 @@ pub(in crate::http) async fn answer(
     };
     match state.app.jobs.create(new, upload.incoming).await? {
         Created::New(shown) | Created::Same(shown) => accepted(state, context, &shown, received.elapsed()).await,
-        Created::Conflict => Err(request_fingerprint::conflict()),
+        Created::Conflict => Err(fingerprint::conflict()),
     }
 }
 

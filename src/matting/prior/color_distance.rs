@@ -12,7 +12,7 @@
 //! is the noise of a pixel. Without certain pixels of both sides the distance is 0 everywhere.
 
 use crate::image::{Frame, Size};
-use crate::matting::certainty::{BACKGROUND, FOREGROUND};
+use crate::matting::trimap::{BACKGROUND, FOREGROUND};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;

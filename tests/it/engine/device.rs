@@ -2,10 +2,10 @@
 
 use crate::engine::support::{
     Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, masks_of, picture, queued,
-    queued_together, soon,
+    queued_together, slot, soon,
 };
 use crate::support::segmenter;
-use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented, WeightsInfo};
+use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented, Tenant, WeightsInfo};
 use backdrop::image::{RawMask, Size};
 use backdrop::model::device::{ActiveDevice, DeviceChoice, Gpu};
 use backdrop::model::weights::Weights;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 async fn segment(engine: &Engine, id: u8) -> Result<Segmented, EngineError> {
-    let slot = engine.admit()?;
+    let slot = engine.admit(Tenant::default(), 1, soon()).await?;
     engine.segment(&Network::default(), &slot, vec![picture(id)], Lane::Interactive, soon()).await
 }
 
@@ -188,7 +188,7 @@ async fn requests_wait_for_the_network_to_load() {
     engine.announce("fake-0", 9, WeightsInfo::default());
     assert_eq!((engine.model(), engine.side()), ("fake-0".to_owned(), Some(9)), "announced before it is loaded");
     let waits = queued(&engine, 1, Lane::Interactive).await;
-    let slot = engine.admit().unwrap();
+    let slot = slot(&engine).await;
     let late = engine
         .segment(&Network::default(), &slot, vec![picture(2)], Lane::Interactive, std::time::Instant::now())
         .await;
@@ -235,7 +235,7 @@ async fn an_idle_network_is_unloaded_and_loaded_again_by_the_next_request() {
     let counts = Arc::<Counts>::default();
     let config = EngineConfig { idle_unload: Some(Duration::from_millis(30)), ..config(8, 8) };
     let engine = Engine::start(&config, factory(&counts, |ids| Ok(masks_of(ids))));
-    let slot = engine.admit().unwrap();
+    let slot = slot(&engine).await;
     assert_answers(engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
     drop(engine.buffers().take(1000));
     assert_eq!(engine.buffers().kept_bytes(), 1000);
@@ -254,7 +254,7 @@ async fn an_idle_network_is_unloaded_and_loaded_again_by_the_next_request() {
 async fn a_network_in_use_is_not_unloaded() {
     let config = EngineConfig { idle_unload: Some(Duration::from_millis(10)), ..config(8, 8) };
     let (engine, counts) = engine(&config, |ids| Ok(masks_of(ids)));
-    let slot = engine.admit().unwrap(); // a request that is still decoding
+    let slot = slot(&engine).await; // a request that is still decoding
     // It may have been unloaded before the slot was taken; from this answer on it is loaded.
     assert_answers(engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
     let dropped = counts.dropped.load(Ordering::SeqCst);

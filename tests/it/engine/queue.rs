@@ -2,9 +2,9 @@
 
 use crate::engine::support::{
     Gated, assert_answers, assert_answers_all, begun, config, engine, masks_of, picture, queued, queued_in,
-    queued_together, soon,
+    queued_together, slot, soon,
 };
-use backdrop::engine::{EngineConfig, EngineError, EngineState, Lane, Tenant};
+use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Tenant};
 use backdrop::model::SegmentError;
 use backdrop::recipe::Network;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[tokio::test]
 async fn an_idle_engine_answers_a_single_picture_at_once() {
     let (engine, _) = engine(&config(4, 8), |ids| Ok(masks_of(ids)));
-    let slot = engine.admit().unwrap();
+    let slot = slot(&engine).await;
     assert_answers(engine.segment(&Network::default(), &slot, vec![picture(7)], Lane::Interactive, soon()).await, 7);
 }
 
@@ -89,7 +89,7 @@ async fn two_pictures_of_one_ticket_run_in_batches_of_one() {
         assert_eq!(ids.len(), 1);
         Ok(masks_of(ids))
     });
-    let slot = engine.admit().unwrap();
+    let slot = slot(&engine).await;
     let both = vec![picture(7), picture(8)];
     assert_answers_all(engine.segment(&Network::default(), &slot, both, Lane::Interactive, soon()).await, &[7, 8]);
     assert_answers_all(engine.segment(&Network::default(), &slot, Vec::new(), Lane::Interactive, soon()).await, &[]);
@@ -97,37 +97,27 @@ async fn two_pictures_of_one_ticket_run_in_batches_of_one() {
 
 #[tokio::test]
 async fn a_full_engine_refuses_at_once_with_retry_after() {
-    let mut gated = Gated::start(&config(2, 1));
-    let first = queued(&gated.engine, 1, Lane::Interactive).await;
-    let second = queued(&gated.engine, 2, Lane::Interactive).await;
-    let Err(EngineError::QueueFull { retry_after }) = gated.engine.admit() else { panic!("it was admitted") };
+    let (engine, _) = engine(&config(2, 1), |ids| Ok(masks_of(ids)));
+    let place = || engine.admission().place("acme");
+    let (first, _second) = (place().unwrap(), place().unwrap());
+    let Err(EngineError::QueueFull { retry_after }) = place() else { panic!("it was admitted") };
     assert!((Duration::from_secs(1)..=Duration::from_secs(60)).contains(&retry_after));
     assert_eq!(retry_after.subsec_nanos(), 0, "the header has whole seconds");
-
-    assert_eq!(gated.batch().await, [1]);
-    gated.answer();
-    assert_answers(first.await, 1);
-    let third = gated.engine.admit().expect("the slot was released with its answer");
-    assert_eq!(gated.batch().await, [2]);
-    gated.answer();
-    assert_answers(second.await, 2);
-    drop(third);
+    drop(first);
+    assert!(place().is_ok());
 }
 
 #[tokio::test]
 async fn a_slot_is_held_until_its_ticket_is_answered() {
     let mut gated = Gated::start(&config(1, 1));
-    let answer = queued(&gated.engine, 1, Lane::Interactive).await;
+    let all = |engine: Engine| async move { engine.admit(Tenant::default(), 64_000_000, soon()).await };
+    let slot = all(gated.engine.clone()).await.unwrap();
+    let answer = queued_in(&gated.engine, slot, 1, Lane::Interactive, soon()).await;
     assert_eq!(gated.batch().await, [1]);
     drop(answer); // cancelled while the device works
-    assert!(matches!(gated.engine.admit(), Err(EngineError::QueueFull { .. })));
+    let waiting = begun(all(gated.engine.clone())).await;
     gated.answer();
-    let slot = async {
-        while gated.engine.admit().is_err() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), slot).await.expect("the slot is released");
+    waiting.await.expect("the slot is released");
 }
 
 #[tokio::test]
@@ -150,7 +140,7 @@ async fn an_expired_ticket_is_answered_without_work() {
     let mut gated = Gated::start(&config(8, 1));
     let first = queued(&gated.engine, 0, Lane::Interactive).await;
     assert_eq!(gated.batch().await, [0]);
-    let slot = gated.engine.admit().unwrap();
+    let slot = slot(&gated.engine).await;
     let expired =
         gated.engine.segment(&Network::default(), &slot, vec![picture(1)], Lane::Interactive, Instant::now()).await;
     assert_eq!(expired.unwrap_err(), EngineError::DeadlineExceeded);
@@ -167,7 +157,7 @@ async fn waiting_for_the_device_ends_at_the_deadline() {
     let mut gated = Gated::start(&config(8, 1));
     let first = queued(&gated.engine, 0, Lane::Interactive).await;
     assert_eq!(gated.batch().await, [0]);
-    let slot = gated.engine.admit().unwrap();
+    let slot = slot(&gated.engine).await;
     let deadline = Instant::now() + Duration::from_millis(20);
     let late = queued_in(&gated.engine, slot, 1, Lane::Interactive, deadline).await;
     assert_eq!(late.await.unwrap_err(), EngineError::DeadlineExceeded); // while the device is still held
@@ -216,35 +206,17 @@ async fn bulk_that_waited_more_than_a_second_precedes_interactive() {
 }
 
 #[tokio::test]
-async fn pictures_wait_for_the_megapixel_budget() {
-    let config = EngineConfig { max_megapixels_in_flight: 20, ..config(8, 8) };
-    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
-    let (first, second) = (engine.admit().unwrap(), engine.admit().unwrap());
-    engine.reserve_pixels(&first, Tenant::default(), 16_000_000, soon()).await.unwrap();
-    let waiting = {
-        let (engine, second) = (engine.clone(), second.clone());
-        begun(async move { engine.reserve_pixels(&second, Tenant::default(), 12_000_000, soon()).await }).await
-    };
-    drop(first);
-    assert_eq!(waiting.await, Ok(()));
-}
-
-#[tokio::test]
 async fn accounts_take_turns_for_megapixels_and_for_workers() {
     let [many, one] = ["acme", "other"].map(Tenant::of);
     let config = EngineConfig { max_megapixels_in_flight: 20, cpu_workers: 1, ..config(16, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
-    let reserve = |tenant: Tenant| {
-        let (engine, slot) = (engine.clone(), engine.admit().unwrap());
-        begun(async move {
-            let reserved = engine.reserve_pixels(&slot, tenant, 15_000_000, soon()).await;
-            reserved.map(|()| slot)
-        })
+    let admit = |tenant: Tenant| {
+        let engine = engine.clone();
+        async move { engine.admit(tenant, 15_000_000, soon()).await }
     };
-    let first = engine.admit().unwrap();
-    engine.reserve_pixels(&first, many, 15_000_000, soon()).await.unwrap();
-    let [second, third] = [reserve(many).await, reserve(many).await];
-    let other = reserve(one).await;
+    let first = admit(many).await.unwrap();
+    let [second, third] = [begun(admit(many)).await, begun(admit(many)).await];
+    let other = begun(admit(one)).await;
     drop(first);
     drop(second.await.unwrap());
     drop(other.await.unwrap());
@@ -275,25 +247,23 @@ async fn a_small_picture_waits_neither_for_the_memory_nor_for_the_workers_of_lar
     let [large, small] = ["acme", "other"].map(Tenant::of);
     let config = EngineConfig { max_megapixels_in_flight: 64, cpu_workers: 1, ..config(16, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
-    let slot = engine.admit().unwrap();
-    engine.reserve_pixels(&slot, large, 67_000_000, soon()).await.unwrap();
+    let slot = engine.admit(large, 67_000_000, soon()).await.unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
     let working = {
-        let (engine, slot) = (engine.clone(), slot.clone());
-        begun(async move { engine.cpu_in(&slot, large, move || gate.recv().unwrap()).await }).await
+        let engine = engine.clone();
+        begun(async move { engine.cpu_in(&slot, move || gate.recv().unwrap()).await }).await
     };
-    let second = {
-        let (engine, slot) = (engine.clone(), engine.admit().unwrap());
-        begun(async move { engine.reserve_pixels(&slot, large, 67_000_000, soon()).await.map(|()| slot) }).await
+    let mut second = {
+        let engine = engine.clone();
+        begun(async move { engine.admit(large, 67_000_000, soon()).await }).await
     };
-    let slot = engine.admit().unwrap();
-    engine.reserve_pixels(&slot, small, 1_000_000, soon()).await.unwrap();
-    assert_eq!(engine.cpu_in(&slot, small, || 7).await, Ok(7));
+    let slot = engine.admit(small, 1_000_000, soon()).await.unwrap();
+    assert_eq!(engine.cpu_in(&slot, || 7).await, Ok(7));
+    let waits = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
+    assert!(waits.is_err(), "one large picture at a time");
     open.send(()).unwrap();
     working.await.unwrap();
-    let waits = tokio::time::timeout(Duration::from_millis(20), second).await;
-    assert!(waits.is_err(), "one large picture at a time");
-    drop(slot);
+    second.await.expect("the first has ended");
 }
 
 #[tokio::test]
@@ -336,8 +306,7 @@ async fn work_waiting_for_blocked_workers_is_a_stall_until_they_finish() {
 async fn cancelled_work_holds_its_pixel_budget_until_it_ends() {
     let config = EngineConfig { max_megapixels_in_flight: 10, ..config(8, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
-    let slot = engine.admit().unwrap();
-    engine.reserve_pixels(&slot, Tenant::default(), 10_000_000, soon()).await.unwrap();
+    let slot = engine.admit(Tenant::default(), 10_000_000, soon()).await.unwrap();
     let (open, gate) = std::sync::mpsc::channel::<()>();
     let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
     let decoding = {
@@ -356,13 +325,12 @@ async fn cancelled_work_holds_its_pixel_budget_until_it_ends() {
     decoding.abort();
     assert!(decoding.await.unwrap_err().is_cancelled());
     drop(slot);
-    let next = engine.admit().unwrap();
     let waiting = {
-        let (engine, next) = (engine.clone(), next.clone());
-        begun(async move { engine.reserve_pixels(&next, Tenant::default(), 2_000_000, soon()).await }).await
+        let engine = engine.clone();
+        begun(async move { engine.admit(Tenant::default(), 2_000_000, soon()).await }).await
     };
     open.send(()).unwrap();
-    assert_eq!(waiting.await, Ok(()));
+    waiting.await.expect("the work has ended");
 }
 
 #[tokio::test]
@@ -370,13 +338,13 @@ async fn shutdown_refuses_new_requests_and_finishes_those_in_flight() {
     let mut gated = Gated::start(&config(8, 1));
     let first = queued(&gated.engine, 1, Lane::Interactive).await;
     let second = queued(&gated.engine, 2, Lane::Bulk).await;
-    let early = gated.engine.admit().unwrap(); // admitted, not yet in the queue
+    let early = slot(&gated.engine).await; // admitted, not yet in the queue
     assert_eq!(gated.batch().await, [1]);
 
     let engine = gated.engine.clone();
     let shutdown = begun(async move { engine.shutdown().await }).await;
     assert_eq!(*gated.engine.state().borrow(), EngineState::Draining);
-    assert_eq!(gated.engine.admit().unwrap_err(), EngineError::Stopped);
+    assert_eq!(gated.engine.admit(Tenant::default(), 1, soon()).await.unwrap_err(), EngineError::Stopped);
     let third = queued_in(&gated.engine, early, 3, Lane::Interactive, soon()).await;
 
     gated.answer();
@@ -389,7 +357,7 @@ async fn shutdown_refuses_new_requests_and_finishes_those_in_flight() {
     shutdown.await;
     assert!(!gated.engine.is_alive());
     assert_eq!(*gated.engine.state().borrow(), EngineState::Draining);
-    assert_eq!(gated.engine.admit().unwrap_err(), EngineError::Stopped);
+    assert_eq!(gated.engine.admit(Tenant::default(), 1, soon()).await.unwrap_err(), EngineError::Stopped);
     assert_eq!(gated.counts.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "the network was dropped");
 }
 

@@ -1,7 +1,7 @@
 //! Engines with a fake network whose masks follow a script, or wait for orders of the test.
 
 use crate::support::segmenter::{FakeSegmenter, Masks, mask};
-use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, Segmented, SegmenterFactory, Slot};
+use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, Segmented, SegmenterFactory, Slot, Tenant};
 use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::recipe::Network;
 use std::future::{Future, poll_fn};
@@ -143,9 +143,14 @@ pub(crate) async fn begun<T>(future: impl Future<Output = T> + Send + 'static) -
     future
 }
 
+/// A slot of the smallest size.
+pub(crate) async fn slot(engine: &Engine) -> Slot {
+    engine.admit(Tenant::default(), 1, soon()).await.expect("a slot")
+}
+
 /// Queues picture `id`.
 pub(crate) async fn queued(engine: &Engine, id: u8, lane: Lane) -> Pending<Result<Segmented, EngineError>> {
-    let slot = engine.admit().expect("a free slot");
+    let slot = slot(engine).await;
     queued_in(engine, slot, id, lane, soon()).await
 }
 
@@ -155,7 +160,7 @@ pub(crate) async fn queued_together(
     ids: &[u8],
     lane: Lane,
 ) -> Pending<Result<Segmented, EngineError>> {
-    let slot = engine.admit().expect("a free slot");
+    let slot = slot(engine).await;
     let (engine, frames) = (engine.clone(), ids.iter().copied().map(picture).collect());
     begun(async move { engine.segment(&Network::default(), &slot, frames, lane, soon()).await }).await
 }

@@ -1,7 +1,6 @@
 //! Batches: each picture has a row of its own, independent of the failures of others.
 
-use crate::http::daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, refusal, until};
-use backdrop::engine::Capacity;
+use crate::http::daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, raw_upload, refusal, until};
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
@@ -246,9 +245,9 @@ async fn rows_run_concurrently_and_are_cancelled_with_their_request() {
 #[tokio::test]
 async fn rows_wait_for_each_other_where_the_engine_takes_fewer_pictures_than_a_batch_has() {
     for in_flight in [1, 2] {
-        let (capacity, fetch) = (Capacity { in_flight, in_work: in_flight }, FetchConfig::default());
+        let fetch = FetchConfig::default();
         let (compat, model, config) = (CompatConfig::default(), InferenceMode::Standard, HttpConfig::default());
-        let daemon = Daemon::start_with_capacity(capacity, compat, model, &fetch, None, config, 10_000).await;
+        let daemon = Daemon::start_with_places(in_flight, compat, model, &fetch, None, config, 10_000).await;
         daemon.engine.set(Work::Wait);
         let answer = tokio::spawn(daemon.post("/remove-batch").multipart(files(&[1; 10])).send());
         for row in 0..10 {
@@ -258,6 +257,35 @@ async fn rows_wait_for_each_other_where_the_engine_takes_fewer_pictures_than_a_b
         let body: Value = answer.await.expect("no panic").expect("an answer").json().await.expect("JSON");
         assert_eq!((&body["succeeded"], &body["failed"]), (&json!(10), &json!(0)), "{in_flight} in flight: {body}");
     }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_429_before_the_body_is_read_and_after_it() {
+    let (compat, model, config) = (CompatConfig::default(), InferenceMode::Standard, HttpConfig::default());
+    let fetch = FetchConfig::default();
+    let daemon = Daemon::start_with_places(1, compat, model, &fetch, None, config, 10_000).await;
+    daemon.engine.set(Work::Wait);
+    // A request whose body is on its way when the queue fills.
+    let (head, body) = raw_upload(b"the picture");
+    let mut early = daemon.connect().await;
+    early.write(format!("{head}\r\n")).await;
+    let accepted = tokio::spawn(daemon.post("/remove").multipart(form(&[])).send());
+    until("the work of the first picture", || daemon.engine.started() == 1).await;
+    early.write(body).await;
+    let reply = early.reply().await.expect("a refusal after the body");
+    assert!(reply.starts_with("HTTP/1.1 429 ") && reply.contains("retry-after: 1"), "{reply}");
+
+    let (head, body) = raw_upload(&vec![0; 8 << 20]);
+    for path in ["/remove", "/remove-batch", "/v1.0/removebg"] {
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{}\r\n", head.replace("/remove", path))).await;
+        let reply = connection.reply().await.expect("a refusal, though no body was sent");
+        assert!(reply.starts_with("HTTP/1.1 429 ") && reply.contains("retry-after: 1"), "{path}: {reply}");
+        // The whole body is still taken, so that no reset destroys the reply of a client that sends it first.
+        connection.write(body.clone()).await;
+    }
+    daemon.engine.release.notify_one();
+    assert_eq!(accepted.await.expect("no panic").expect("an answer").status(), 200);
 }
 
 #[tokio::test]
@@ -286,7 +314,7 @@ fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {
 #[tokio::test]
 async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
     // Room for one file of the largest size, and not for two.
-    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
     let mut form = Form::new();
     for name in ["a.jpg", "b.jpg", "c.jpg"] {
@@ -440,7 +468,7 @@ async fn files_of_an_archive_are_named_after_their_urls_and_failures_leave_none(
 
 #[tokio::test]
 async fn an_archive_larger_than_the_reply_memory_arrives_complete() {
-    let config = HttpConfig { max_reply_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
     daemon.engine.set(Work::AnswerBytes(5_000_003));
     let files = unpacked(daemon.post("/remove-batch").multipart(files(&[1; 10]))).await;

@@ -5,12 +5,12 @@ use crate::support::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
 use backdrop::codec::{DecodeError, Header, Limits, probe};
-use backdrop::engine::{Capacity, EngineError, EngineState};
+use backdrop::engine::{Admission, EngineConfig, EngineError, EngineState};
 use backdrop::generate::Providers;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
-use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, ImageProcessor, Inspect, serve};
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, ImageProcessor, Inspect, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
@@ -87,7 +87,7 @@ pub(crate) enum Work {
 /// Stands in for the engine and records its calls.
 #[derive(Debug)]
 pub(crate) struct FakeEngine {
-    capacity: Capacity,
+    admission: Admission,
     pub(crate) work: Mutex<Work>,
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
@@ -136,7 +136,7 @@ impl ImageProcessor for FakeEngine {
         files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
-    ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
+    ) -> BoxFuture<'a, Result<Output, PipelineError>> {
         Box::pin(async move {
             let bytes = &files.source;
             self.seen.lock().expect("no panic inside").push((bytes.len(), recipe.clone()));
@@ -178,7 +178,7 @@ impl ImageProcessor for FakeEngine {
                 model: self.model_of(recipe),
                 timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
             };
-            Ok(Finished { output, slot: None })
+            Ok(output)
         })
     }
 
@@ -186,8 +186,8 @@ impl ImageProcessor for FakeEngine {
         Box::pin(async move { Ok(probe(&source, &call.limits)?) })
     }
 
-    fn capacity(&self) -> Capacity {
-        self.capacity
+    fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     fn model(&self) -> String {
@@ -547,12 +547,12 @@ impl Daemon {
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
-        Self::start_with_capacity(Capacity::UNBOUNDED, compat, model, fetch, tls, config, rate_per_minute).await
+        Self::start_with_places(10_000, compat, model, fetch, tls, config, rate_per_minute).await
     }
 
     /// With an engine that takes so many pictures at once.
-    pub(crate) async fn start_with_capacity(
-        capacity: Capacity,
+    pub(crate) async fn start_with_places(
+        max_requests_in_flight: usize,
         compat: CompatConfig,
         model: InferenceMode,
         fetch: &FetchConfig,
@@ -562,7 +562,7 @@ impl Daemon {
     ) -> Self {
         assert!(config.validate().is_empty());
         let engine = Arc::new(FakeEngine {
-            capacity,
+            admission: Admission::new(&EngineConfig { max_requests_in_flight, ..EngineConfig::default() }),
             work: Mutex::default(),
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),

@@ -302,7 +302,7 @@ async fn a_request_with_a_wrong_key_is_refused_before_its_body() {
 
 #[tokio::test]
 async fn fetches_from_a_slow_origin_reserve_no_memory_of_other_accounts() {
-    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let urls = serde_json::json!({ "urls": vec!["https://example.org/never"; 10] });
     let slow: Vec<_> = (0..7)
@@ -322,9 +322,9 @@ async fn fetches_from_a_slow_origin_reserve_no_memory_of_other_accounts() {
 
 #[tokio::test]
 async fn uploads_of_one_account_leave_memory_for_other_accounts() {
-    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
-    // Three times 5.2 MB are less than 16 MB, and more than two thirds of it.
+    // Three times 5.2 MB are less than 16 MB, and more than seven eighths of it.
     let (head, body) = raw_upload(&vec![0; 5_200_000]);
     let most = &body[..body.len() - 20];
     let mut slow = Vec::new();
@@ -344,7 +344,7 @@ async fn uploads_of_one_account_leave_memory_for_other_accounts() {
 
 #[tokio::test]
 async fn uploads_beyond_the_upload_memory_are_429_until_others_finish() {
-    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let (head, body) = raw_upload(&vec![0; 9 << 20]);
     let upload = || {

@@ -294,7 +294,7 @@ async fn an_announced_length_and_a_bad_query_are_refused_before_the_body() {
 
 #[tokio::test]
 async fn a_picture_in_json_reserves_the_memory_of_its_bytes() {
-    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let body = json!({ "image_base64": STANDARD.encode(vec![7; 9 << 20]) }).to_string();
     let kind = "application/json";

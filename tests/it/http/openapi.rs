@@ -1,16 +1,15 @@
 //! The contract: the file in the repository is generated from the code, hangs together, and says what the daemon does.
 
 use crate::http::daemon::{Daemon, Work, required_fields};
-use backdrop::http::error::ErrorCode;
-use backdrop::http::openapi;
 use backdrop::http::router::{ROUTES, Target};
+use backdrop::http::{ErrorCode, contract};
 use backdrop::recipe::{ENDPOINTS, FieldError, Fields, Kind, VIDEO_FIELDS, VideoRecipe};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 fn contract() -> Value {
-    serde_json::from_str(openapi::json()).expect("JSON")
+    serde_json::from_str(contract::json()).expect("JSON")
 }
 
 /// Follows a `$ref`; keys beside it (`x-origin`) stay with the place that refers.
@@ -56,10 +55,10 @@ fn the_file_in_the_repository_is_generated_from_the_code() {
     let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("schemas/openapi.yaml");
     #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
     if std::env::var("UPDATE_CONTRACT").is_ok_and(|value| value == "1") {
-        std::fs::write(&file, openapi::yaml()).expect("schemas/ can be written to");
+        std::fs::write(&file, contract::yaml()).expect("schemas/ can be written to");
     }
     let written = std::fs::read_to_string(&file).expect("the contract");
-    let generated = openapi::yaml();
+    let generated = contract::yaml();
     let differs = written.lines().zip(generated.lines()).position(|(one, other)| one != other);
     let line = differs.unwrap_or_else(|| written.lines().count().min(generated.lines().count())) + 1;
     assert!(

@@ -1,9 +1,9 @@
 //! Added models: the conventions of each type, by networks that return a known function of their input; files that cannot be used; and
 //! several models in an engine.
 
-use crate::engine::support::{config as engine_config, factory, soon};
+use crate::engine::support::{config as engine_config, factory, slot, soon};
 use crate::support::onnxruntime::{config, models_in, network};
-use backdrop::engine::{Engine, EngineError, Lane};
+use backdrop::engine::{Engine, EngineError, Lane, Tenant};
 use backdrop::image::{Frame, RawMask, Size};
 use backdrop::model::CpuRetoucher;
 use backdrop::model::added::{AddedModels, AddedName, Adding, FindError, ModelFile, ModelsConfig};
@@ -327,7 +327,7 @@ async fn a_model_that_fails_or_is_replaced_leaves_the_others_alone() {
     let engine = Engine::start_with_models(&engine_config(8, 4), built_in, retoucher, models.clone(), memory);
     engine.ready().await.expect("the built-in network");
     let segment = async |network: &Network| {
-        let slot = engine.admit().expect("a free slot");
+        let slot = slot(&engine).await;
         let frames = vec![halves(Size::new(40, 40), [9; 3], [200; 3])];
         engine.segment(network, &slot, frames, Lane::Interactive, soon()).await
     };
@@ -359,7 +359,8 @@ async fn a_model_that_fails_or_is_replaced_leaves_the_others_alone() {
     assert!(matches!(&error, EngineError::Failed(reason) if reason.contains("first.onnx has changed")), "{error}");
     assert!(segment(&two).await.is_ok());
     engine.shutdown().await;
-    assert!(matches!(engine.admit(), Err(EngineError::Stopped)));
+    let stopped = engine.admit(Tenant::default(), 1, soon()).await;
+    assert!(matches!(stopped, Err(EngineError::Stopped)));
 }
 
 #[tokio::test]

@@ -11,13 +11,13 @@ mod reply;
 mod row;
 mod work;
 
-use crate::http::authorize::authorize;
-use crate::http::caller::Caller;
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::fetching::{self, AuxFiles};
-use crate::http::image_request::{self, Inputs};
-use crate::http::picture_reply;
+use crate::http::admission::authorize::authorize;
+use crate::http::admission::caller::Caller;
 use crate::http::reply::Reply;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::picture_reply;
+use crate::http::request::fetching::{self, AuxFiles};
+use crate::http::request::image_request::{self, Inputs};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::Endpoint;
@@ -36,7 +36,7 @@ const PIECES_AHEAD: usize = 4;
 const AS_ARCHIVE: HeaderValue = HeaderValue::from_static("attachment; filename=\"backdrop.zip\"");
 
 /// Reads, validates and authorizes the request, and answers rows as they finish.
-pub(in crate::http) async fn answer(
+pub(crate) async fn answer(
     state: &ApiState,
     endpoint: &'static Endpoint,
     caller: &Caller,
@@ -48,7 +48,7 @@ pub(in crate::http) async fn answer(
     authorized.require_billable()?;
     let recipe = authorized.recipe.clone();
     let Inputs { pictures, share, .. } = inputs;
-    let memory = state.uploads.of(&caller.account);
+    let memory = state.memory.of(&caller.account);
     let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     let AuxFiles { mark, share: aux_share, .. } = aux;
     let items = row::items(pictures)?;
@@ -57,8 +57,6 @@ pub(in crate::http) async fn answer(
     let batch = BatchContext {
         app: state.app.clone(),
         memory,
-        queue: state.queue.clone(),
-        replies: state.replies.clone(),
         account: caller.account.clone(),
         recipe: Arc::new(recipe),
         mark,

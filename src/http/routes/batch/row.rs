@@ -1,10 +1,10 @@
 //! The pictures of a batch as they were sent, and the rows of the reply.
 
 use super::file_names;
-use crate::http::error::ApiError;
-use crate::http::form::Upload;
-use crate::http::image_request::Pictures;
-use crate::http::request_fingerprint::PictureDigest;
+use crate::http::reply::error::ApiError;
+use crate::http::request::fingerprint::PictureDigest;
+use crate::http::request::form::Upload;
+use crate::http::request::image_request::Pictures;
 use crate::image::SourceUrl;
 use crate::pipeline::Output;
 use crate::recipe::{FieldError, Value};

@@ -4,14 +4,12 @@
 
 use super::row::{Item, Row, RowInput};
 use crate::codec::Limits;
+use crate::engine::Place;
+use crate::http::admission::memory::AccountMemory;
 use crate::http::app::App;
-use crate::http::error::ApiError;
-use crate::http::fair_queue::{FairQueue, Place};
-use crate::http::fetching;
-use crate::http::image_processor::Finished;
-use crate::http::reply_budget::ReplyBudget;
-use crate::http::request_fingerprint::{EarlierPictures, PictureDigest};
-use crate::http::upload_memory::AccountMemory;
+use crate::http::reply::error::ApiError;
+use crate::http::request::fetching;
+use crate::http::request::fingerprint::{EarlierPictures, PictureDigest};
 use crate::pipeline::{Call, Files, Output};
 use crate::recipe::Recipe;
 use bytes::Bytes;
@@ -30,8 +28,6 @@ const ROWS_AT_ONCE: usize = 4;
 pub(super) struct BatchContext {
     pub(super) app: App,
     pub(super) memory: AccountMemory,
-    pub(super) queue: FairQueue,
-    pub(super) replies: ReplyBudget,
     pub(super) account: String,
     pub(super) recipe: Arc<Recipe>,
     pub(super) mark: Option<Bytes>,
@@ -117,10 +113,10 @@ impl BatchContext {
         turn.wait_to_enter().await;
         turn.end_entry();
         turn.wait_for_previous().await;
-        let (Finished { mut output, slot }, place, digest) = finished?;
+        let (mut output, place, digest) = finished?;
         let deadline = began + self.deadline;
-        output.image.bytes = self.replies.hold(&self.account, output.image.bytes, deadline).await?;
-        drop((slot, place));
+        output.image.bytes = self.memory.hold(output.image.bytes, deadline).await?;
+        drop(place);
         Ok((output, digest))
     }
 
@@ -130,7 +126,7 @@ impl BatchContext {
         input: RowInput,
         began: Instant,
         turn: &mut Turn,
-    ) -> Result<(Finished, Place, PictureDigest), ApiError> {
+    ) -> Result<(Output, Place, PictureDigest), ApiError> {
         let by_url = matches!(input, RowInput::Url(_));
         let (source, share, fetch) = match input {
             RowInput::File(file) => (file?, self.memory.share(), Duration::ZERO),
@@ -141,24 +137,24 @@ impl BatchContext {
         };
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
         let digest = self.earlier.compare(index, fetched).await?;
-        let mut place = self.enter(turn).await?;
+        let place = self.enter(turn).await?;
         let call = Call::of_request(&self.account, began + self.deadline, self.limits);
         let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
-        let turn = place.turn_before(call.deadline).await?;
-        let finished = self.app.processor.run(files, &self.recipe, &call).await?;
-        drop((turn, share));
-        Ok((finished, place, digest))
+        let output = self.app.processor.run(files, &self.recipe, &call).await?;
+        drop(share);
+        Ok((output, place, digest))
     }
 
     /// A place in the engine, after all earlier rows. Where none is free, they may hold it: the batch was admitted whole, so this
     /// row waits for them before it is refused.
     async fn enter(&self, turn: &mut Turn) -> Result<Place, ApiError> {
         turn.wait_to_enter().await;
-        let place = match self.queue.try_place(&self.account) {
-            Ok(place) => place,
-            Err(_) => {
+        let admission = self.app.processor.admission();
+        let place = match admission.try_place(&self.account) {
+            Some(place) => place,
+            None => {
                 turn.wait_for_previous().await;
-                self.queue.place(&self.account)?
+                admission.place(&self.account)?
             }
         };
         turn.end_entry();

@@ -1,0 +1,143 @@
+//! Who sends a request: API key (401), rate limit (429), scopes of the key (403).
+
+use super::caller::Caller;
+use crate::account::rate_limit::RateLimiter;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::request_context::RequestContext;
+use crate::http::router::JOB_PATH;
+use crate::http::state::ApiState;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use std::time::Instant;
+
+/// On every reply to a caller with a key.
+const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Requests of services that are allowed for each picture of the rate: a page that shows the account, and clients that poll a job every
+/// second or two, must not use up the rate of their pictures.
+const SERVICES_PER_CALL: u32 = 10;
+
+/// Routes that are open to a key whatever its scopes: account, usage, prices, and the key's own jobs.
+const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
+
+/// `reason` of a 403: the endpoint is not among the scopes of the key.
+pub(crate) const OUT_OF_SCOPE: &str = "out_of_scope";
+
+/// The caller, within the rate and the scopes of the key.
+pub(crate) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    let caller = admit_any_scope(state, context)?;
+    require_scope(&caller, context.endpoint)?;
+    Ok(caller)
+}
+
+/// The caller of a service that makes no picture, which has another counter.
+pub(crate) fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    let caller = authenticate(state, context)?;
+    let caller = count(state, &state.app.rate_limits.services, SERVICES_PER_CALL, caller, context)?;
+    require_scope(&caller, context.endpoint)?;
+    Ok(caller)
+}
+
+/// The caller, within the rate of the key, where the endpoint and so the scope is known only after the fields.
+pub(crate) fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    let caller = authenticate(state, context)?;
+    count(state, &state.app.rate_limits.calls, 1, caller, context)
+}
+
+/// Admits a request without a key as `caller`, whom the configuration names, within the rate.
+pub(crate) fn admit_without_key(
+    state: &ApiState,
+    caller: Caller,
+    context: &mut RequestContext,
+) -> Result<Caller, ApiError> {
+    context.busy.mark_authenticated();
+    count(state, &state.app.rate_limits.calls, 1, caller, context)
+}
+
+/// Refuses an endpoint that is not among the scopes of the caller's key (403).
+pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiError> {
+    if OPEN_TO_ALL_KEYS.contains(&endpoint) || caller.scopes.allow(endpoint) {
+        return Ok(());
+    }
+    let message = format!("this API key is not for {endpoint}; it is for {}", caller.scopes);
+    Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE))
+}
+
+fn authenticate(state: &ApiState, context: &RequestContext) -> Result<Caller, ApiError> {
+    let refuse = |message: &str, challenge| {
+        let challenge = HeaderValue::from_static(challenge);
+        ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
+    };
+    let token = bearer(&context.headers)
+        .ok_or_else(|| refuse("send your API key as `Authorization: Bearer <API_KEY>`", "Bearer"))?;
+    // Looked up before the throttle: a valid key is admitted whatever else its address sends.
+    let caller = state.app.keys.authenticate(token).ok_or_else(|| {
+        match state.auth_throttle.count_failure(context.client, Instant::now()) {
+            Ok(()) => {
+                let expired = state.app.keys.expired_at(token).map(|at| format!("this API key expired at {at}"));
+                let message = expired.as_deref().unwrap_or("this API key is not valid");
+                refuse(message, r#"Bearer error="invalid_token""#)
+            }
+            Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
+                .retry_after(wait),
+        }
+    })?;
+    context.busy.mark_authenticated();
+    Ok(caller)
+}
+
+fn count(
+    state: &ApiState,
+    limiter: &RateLimiter,
+    times: u32,
+    caller: Caller,
+    context: &mut RequestContext,
+) -> Result<Caller, ApiError> {
+    context.caller = Some(caller.clone());
+    tracing::Span::current().record("account", caller.account.as_str());
+    let limit = state.per_caller.rate_of(caller.plan).saturating_mul(times);
+    let rate = limiter.check(&caller.key_id, limit, Instant::now());
+    let headers = &mut context.reply_headers;
+    headers.insert(RATE_LIMIT, rate.limit.into());
+    headers.insert(RATE_REMAINING, rate.remaining.into());
+    headers.insert(RATE_RESET, rate.reset_seconds().into());
+    if !rate.allowed {
+        let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
+        return Err(error.retry_after(rate.reset));
+    }
+    Ok(caller)
+}
+
+/// The token of the one `Authorization` header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, None) = (values.next()?.to_str().ok()?, values.next()) else { return None };
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(values: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_str(value).expect("a header value"));
+        }
+        bearer(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn the_token_is_read_from_exactly_one_bearer_header() {
+        for good in ["Bearer abc", "bearer abc", "BEARER   abc "] {
+            assert_eq!(token(&[good]).as_deref(), Some("abc"), "{good}");
+        }
+        for bad in ["", "Bearer", "Bearer ", "Basic abc", "abc", "Bearerabc"] {
+            assert_eq!(token(&[bad]), None, "{bad}");
+        }
+        assert_eq!(token(&[]), None);
+        assert_eq!(token(&["Bearer abc", "Bearer def"]), None, "two keys are ambiguous");
+    }
+}

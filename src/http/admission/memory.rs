@@ -1,0 +1,335 @@
+//! The memory of accounts: bytes of uploads, fetched files and finished pictures that are being sent.
+//!
+//! Accounts share one bound evenly; what one alone leaves is for the next ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and
+//! not as they are announced, so that a slow client or origin holds no more than it has sent. At the bound an upload is refused (429),
+//! because waiting would keep what it holds; a fetch waits for a moment.
+//!
+//! A finished picture takes its size before its reply begins, and holds it until the last piece has left the connection's buffers or the
+//! reply is dropped. At the bound it waits, before all uploads, until the deadline of its request (503). Only a few pictures of one
+//! account may wait; further requests of that account are refused (429).
+//!
+//! Fetches of an account are bounded too, because each may leave a lookup of its host name behind.
+
+use crate::engine::{FairSemaphore, Permit, Tenant};
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::source::{MemoryBudget, OutOfMemory};
+use crate::telemetry::metrics;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{timeout, timeout_at};
+
+/// How long a fetch waits for memory.
+const FETCH_WAIT: Duration = Duration::from_secs(5);
+
+/// Fetches of an account at once; more of them wait. A name whose server does not answer occupies a lookup for up to three times
+/// the 10 s of its fetch, and there are 128 for all accounts.
+const MAX_FETCHES: usize = 32;
+
+/// How long a fetch waits for its place: three of the longest fetches.
+const PLACE_WAIT: Duration = Duration::from_secs(30);
+
+/// Finished pictures of one account that may wait for memory.
+const MAX_WAITING: usize = 4;
+
+/// The memory of all accounts. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bytes: FairSemaphore,
+    max_bytes: usize,
+    /// Bytes of the largest file.
+    max_file: usize,
+    /// The accounts that are in use.
+    accounts: Mutex<HashMap<String, Weak<Account>>>,
+}
+
+#[derive(Debug)]
+struct Account {
+    tenant: Tenant,
+    fetches: Arc<Semaphore>,
+    /// Of finished pictures that wait.
+    waiting: Semaphore,
+}
+
+/// The memory of one account. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct AccountMemory {
+    shared: Arc<Shared>,
+    account: Arc<Account>,
+}
+
+/// The memory of one upload or one fetch; returned on drop.
+#[derive(Debug)]
+pub(crate) struct Share {
+    memory: AccountMemory,
+    held: Mutex<Permit>,
+}
+
+/// A finished picture with its memory.
+struct Held {
+    bytes: Bytes,
+    _permit: Permit,
+}
+
+impl Memory {
+    /// `bytes` in all, for files of up to `max_file`: as much is each account's share, however many there are.
+    pub(crate) fn new(bytes: usize, max_file: usize) -> Self {
+        let (semaphore, accounts) = (FairSemaphore::shared(bytes, max_file), Mutex::default());
+        Self(Arc::new(Shared { bytes: semaphore, max_bytes: bytes, max_file, accounts }))
+    }
+
+    pub(crate) fn of(&self, account: &str) -> AccountMemory {
+        let mut accounts = self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = accounts.get(account).and_then(Weak::upgrade);
+        let account = known.unwrap_or_else(|| {
+            accounts.retain(|_, account| account.strong_count() > 0);
+            let new = Arc::new(Account {
+                tenant: Tenant::of(account),
+                fetches: Arc::new(Semaphore::new(MAX_FETCHES)),
+                waiting: Semaphore::new(MAX_WAITING),
+            });
+            accounts.insert(account.to_owned(), Arc::downgrade(&new));
+            new
+        });
+        AccountMemory { shared: Arc::clone(&self.0), account }
+    }
+}
+
+impl AccountMemory {
+    /// An empty share.
+    pub(crate) fn share(&self) -> Share {
+        let none = self.shared.bytes.try_acquire(self.account.tenant, 0).expect("nothing is always free");
+        Share { memory: self.clone(), held: Mutex::new(none) }
+    }
+
+    /// Bytes of the largest file.
+    pub(crate) fn max_file(&self) -> usize {
+        self.shared.max_file
+    }
+
+    /// A place among the account's fetches, which is held until it is dropped; waits for it for [`PLACE_WAIT`].
+    pub(crate) async fn fetch_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let place = Arc::clone(&self.account.fetches).acquire_owned();
+        // Never closed.
+        timeout(PLACE_WAIT, place).await.ok().and_then(Result::ok).ok_or_else(uploads_full_error)
+    }
+
+    /// 429 where the account has the most finished pictures waiting: another one would be processed in vain.
+    pub(crate) fn refuse_when_unread(&self) -> Result<(), ApiError> {
+        if self.account.waiting.available_permits() == 0 { Err(unread_replies_error()) } else { Ok(()) }
+    }
+
+    /// Takes the memory of a finished picture, which is returned when the last clone or slice of the returned bytes is dropped.
+    ///
+    /// A picture larger than the account's share waits until the account holds nothing else.
+    pub(crate) async fn hold(&self, bytes: Bytes, deadline: Instant) -> Result<Bytes, ApiError> {
+        let (semaphore, tenant) = (&self.shared.bytes, self.account.tenant);
+        let units = bytes.len().min(self.shared.max_bytes);
+        let permit = match semaphore.try_acquire(tenant, units) {
+            Some(permit) => permit,
+            None => {
+                let _waiting = self.account.waiting.try_acquire().map_err(|_| unread_replies_error())?;
+                let waited = timeout_at(deadline.into(), semaphore.acquire(tenant, units)).await;
+                waited.map_err(|_| ApiError::unavailable("earlier replies fill the memory for replies"))?
+            }
+        };
+        metrics::reply_bytes_taken(bytes.len());
+        Ok(Bytes::from_owner(Held { bytes, _permit: permit }))
+    }
+}
+
+impl Share {
+    /// Bytes of the largest file.
+    pub(crate) fn max_file(&self) -> usize {
+        self.memory.max_file()
+    }
+
+    /// Takes `bytes` more, or refuses (429).
+    pub(crate) fn grow(&self, bytes: usize) -> Result<(), ApiError> {
+        let more = self.memory.shared.bytes.try_acquire(self.memory.account.tenant, bytes);
+        more.map(|more| self.add(more)).ok_or_else(uploads_full_error)
+    }
+
+    /// Takes `bytes` more, waiting for them for [`FETCH_WAIT`]: waiting requests may hold what others wait for.
+    pub(crate) async fn wait_for(&self, bytes: usize) -> Result<(), ApiError> {
+        let more = self.memory.shared.bytes.acquire(self.memory.account.tenant, bytes);
+        timeout(FETCH_WAIT, more).await.map(|more| self.add(more)).map_err(|_| uploads_full_error())
+    }
+
+    fn add(&self, more: Permit) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).add(more);
+    }
+
+    /// Returns all but `bytes`.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        self.held.get_mut().unwrap_or_else(PoisonError::into_inner).shrink_to(bytes);
+    }
+}
+
+impl MemoryBudget for Share {
+    fn reserve(&self, bytes: usize) -> BoxFuture<'_, Result<(), OutOfMemory>> {
+        Box::pin(async move { self.wait_for(bytes).await.map_err(|_| OutOfMemory) })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        metrics::reply_bytes_returned(self.bytes.len());
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// 429 where the memory is used up.
+pub(crate) fn uploads_full_error() -> ApiError {
+    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
+    error.retry_after(Duration::from_secs(1))
+}
+
+fn unread_replies_error() -> ApiError {
+    let error = ApiError::new(ErrorCode::RateLimitExceeded, "earlier replies to this account were not read yet");
+    error.retry_after(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+
+    const MEGABYTE: usize = 1_000_000;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn memory_of(bytes: usize) -> Memory {
+        Memory::new(bytes, 10 * MEGABYTE)
+    }
+
+    fn picture(bytes: usize) -> Bytes {
+        vec![7; bytes].into()
+    }
+
+    /// The megabytes that `account` gets, one by one.
+    fn fill(memory: &Memory, account: &str) -> (usize, Share) {
+        let share = memory.of(account).share();
+        let got = (0..1000).take_while(|_| share.grow(MEGABYTE).is_ok()).count();
+        (got, share)
+    }
+
+    #[tokio::test]
+    async fn an_account_has_so_many_fetches_at_once_and_others_have_theirs() {
+        let memory = memory_of(MEGABYTE);
+        let (one, other) = (memory.of("a"), memory.of("b"));
+        let held: Vec<_> =
+            (0..MAX_FETCHES).map(|_| one.fetch_place().now_or_never().expect("free").expect("in time")).collect();
+        assert!(memory.of("a").fetch_place().now_or_never().is_none());
+        assert!(other.fetch_place().now_or_never().is_some());
+        drop(held);
+        assert!(one.fetch_place().now_or_never().is_some());
+        drop((one, other));
+        let _used = memory.of("c");
+        assert_eq!(memory.0.accounts.lock().expect("no panic").len(), 1, "accounts that are not in use are dropped");
+    }
+
+    #[test]
+    fn an_account_alone_leaves_an_eighth_and_several_share_evenly() {
+        let memory = memory_of(240 * MEGABYTE);
+        let (first, held) = fill(&memory, "a");
+        assert_eq!(first, 210);
+        let (second, _second) = fill(&memory, "b");
+        assert_eq!(second, 30, "what is left");
+        assert_eq!(fill(&memory, "a").0, 0, "another request of the account has the same share");
+        drop(held);
+        assert_eq!(fill(&memory, "b").0, 180, "alone again");
+        assert_eq!(fill(&memory, "c").0, 105, "half of seven eighths");
+    }
+
+    #[test]
+    fn one_file_is_taken_while_there_is_memory() {
+        let memory = Memory::new(20 * MEGABYTE, 18 * MEGABYTE);
+        assert_eq!(fill(&memory, "a").0, 18, "a large file, where such are allowed");
+        let shares: Vec<_> = (0..8).map(|other| memory.of(&other.to_string()).share()).collect();
+        shares.iter().for_each(|share| share.grow(1).expect("free"));
+        assert_eq!(fill(&memory, "a").0, 18, "however many accounts there are");
+    }
+
+    #[tokio::test]
+    async fn a_waiting_fetch_resumes_when_memory_is_returned() {
+        let memory = memory_of(10 * MEGABYTE);
+        let (_, mut held) = fill(&memory, "a");
+        let share = memory.of("b").share();
+        let mut waiting = share.wait_for(5 * MEGABYTE).boxed();
+        assert!(waiting.as_mut().now_or_never().is_none());
+        held.shrink_to(5 * MEGABYTE);
+        waiting.await.expect("it is free now");
+    }
+
+    #[tokio::test]
+    async fn memory_of_a_reply_is_returned_with_its_last_slice() {
+        let memory = Memory::new(80, 0);
+        let account = memory.of("a");
+        let mut held = account.hold(picture(40), soon()).await.expect("room");
+        assert_eq!((held.len(), memory.0.bytes.free()), (40, 40));
+        let mut waiting = account.hold(picture(40), soon()).boxed();
+        assert!(waiting.as_mut().now_or_never().is_none(), "80 of 80 are more than one account's share");
+        let last = held.split_off(39);
+        drop(held);
+        assert!(waiting.as_mut().now_or_never().is_none(), "a slice keeps the whole buffer");
+        drop(last);
+        assert!(waiting.as_mut().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn an_account_that_does_not_read_leaves_memory_for_others_and_is_refused() {
+        let memory = Memory::new(80, 0);
+        let (account, other) = (memory.of("a"), memory.of("b"));
+        let _unread = account.hold(picture(70), soon()).await.expect("room");
+        let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| account.hold(picture(1), soon()).boxed()).collect();
+        account.refuse_when_unread().expect("none waits");
+        assert!(waiting.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+        let refused = [account.refuse_when_unread(), account.hold(picture(1), soon()).await.map(drop)];
+        assert!(refused.into_iter().all(|one| one.is_err_and(|error| error.code == ErrorCode::RateLimitExceeded)));
+        let others = join_all((0..2).map(|_| other.hold(picture(5), soon()))).await;
+        assert!(others.iter().all(Result::is_ok));
+        assert_eq!(memory.0.bytes.free(), 0);
+        drop(waiting);
+        account.refuse_when_unread().expect("those that left wait no longer");
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_waits_goes_before_uploads_and_until_its_deadline() {
+        let memory = Memory::new(80, 0);
+        let (one, other) = (memory.of("a"), memory.of("b"));
+        let held = one.hold(picture(70), soon()).await.expect("room");
+        let late = other.hold(picture(11), Instant::now()).await;
+        assert!(late.is_err_and(|error| error.code == ErrorCode::Unavailable));
+        let mut waiting = other.hold(picture(11), soon()).boxed();
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(memory.of("c").share().grow(1).is_err(), "ten are free, and a reply waits for eleven");
+        drop(held);
+        waiting.await.expect("room");
+    }
+
+    #[tokio::test]
+    async fn a_reply_larger_than_the_total_is_sent_alone() {
+        let memory = Memory::new(80, 0);
+        let (one, other) = (memory.of("a"), memory.of("b"));
+        let small = one.hold(picture(1), soon()).await.expect("room");
+        let mut huge = other.hold(picture(1000), soon()).boxed();
+        assert!(huge.as_mut().now_or_never().is_none());
+        drop(small);
+        assert_eq!(huge.await.expect("nothing else is held").len(), 1000);
+    }
+}

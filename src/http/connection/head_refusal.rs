@@ -1,0 +1,262 @@
+//! Replaces hyper's own refusals of malformed request heads by the error envelope.
+//!
+//! hyper answers an HTTP/1 head that it cannot parse without calling the service, by a status line and an empty body (400,
+//! 414 or 431), and closes the connection. These are its only bytes that are not a reply of the service, so the stream below
+//! it detects them as HTTP/1 written while no reply is due. They are replaced by an envelope with a request id, after which
+//! the rest of the client's bytes is read and dropped, because closing a socket with bytes unread resets the connection, and
+//! the reply with it.
+
+use super::timeouts::Activity;
+use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::request_id;
+use crate::http::reply::{REQUEST_ID, VERSION};
+use crate::telemetry::metrics;
+use bytes::{Buf, Bytes};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use hyper::header::HeaderMap;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tracing::{debug, info};
+
+/// The largest head of a request, in bytes; browsers send under 4 KiB.
+pub(crate) const MAX_HEAD: u32 = 64 * 1024;
+
+/// 431.
+pub(crate) fn too_large() -> ApiError {
+    let message = "the head of the request is larger than 64 KB or has more than 100 header fields";
+    ApiError::new(ErrorCode::HeadersTooLarge, message)
+}
+
+/// The beginning of every HTTP/1 reply of hyper. No HTTP/2 frame has it: its length field would exceed the maximum.
+const HTTP1: &[u8] = b"HTTP/1.";
+
+/// A stream that replaces hyper's own refusals.
+#[derive(Debug)]
+pub(crate) struct EnvelopeStream<S> {
+    stream: S,
+    activity: Activity,
+    logged: bool,
+    refusal: Option<Refusal>,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    /// The rest of the envelope.
+    unwritten: Bytes,
+    is_shut_down: bool,
+}
+
+impl<S> EnvelopeStream<S> {
+    /// `logged`: whether refusals are logged at `info`, else at `debug`.
+    pub(crate) fn new(stream: S, activity: Activity, logged: bool) -> Self {
+        Self { stream, activity, logged, refusal: None }
+    }
+
+    /// Whether `bytes`, which are to be written, are a refusal of hyper; if so, the envelope is written instead.
+    fn replaces(&mut self, bytes: &[u8]) -> bool {
+        if self.refusal.is_some() {
+            return true;
+        }
+        if !bytes.starts_with(HTTP1) || self.activity.is_reply_due() {
+            return false;
+        }
+        self.activity.head_refused();
+        let unwritten = envelope(status_of(bytes), self.logged);
+        self.refusal = Some(Refusal { unwritten, is_shut_down: false });
+        true
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> EnvelopeStream<S> {
+    /// Writes the rest of the envelope.
+    fn poll_envelope(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(())) };
+        while refusal.unwritten.has_remaining() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &refusal.unwritten))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            refusal.unwritten.advance(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads and drops the rest of the client's bytes. The head timeout of the connection limits the time.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut dropped = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut dropped);
+            match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                Ok(()) | Err(_) => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for EnvelopeStream<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EnvelopeStream<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.replaces(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        Pin::new(&mut this.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.replaces(slices.first().map_or(&[], |first| first)) {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        Pin::new(&mut this.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    // hyper flushes when its own buffer is empty, so complete replies are written by then.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_envelope(cx))?;
+        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        this.activity.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_envelope(cx))?;
+        if !this.refusal.as_ref().is_some_and(|refusal| refusal.is_shut_down) {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        if let Some(refusal) = &mut this.refusal {
+            refusal.is_shut_down = true;
+            ready!(this.poll_rest(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The status in the first line of a reply.
+fn status_of(reply: &[u8]) -> Option<u16> {
+    std::str::from_utf8(reply.get(9..12)?).ok()?.parse().ok()
+}
+
+/// The envelope in place of a reply with `status`; counted and logged.
+fn envelope(status: Option<u16>, logged: bool) -> Bytes {
+    let error = match status {
+        // 414 and 431: a target that is too long makes the head too large.
+        Some(414 | 431) => too_large(),
+        Some(_) | None => ApiError::new(ErrorCode::InvalidParameter, "the request is not well-formed HTTP/1.1"),
+    };
+    let id = request_id::from_headers(&HeaderMap::new());
+    let status = error.code.status().as_u16();
+    error.log();
+    metrics::request_finished("unknown", status, Duration::ZERO);
+    if logged {
+        info!(request_id = id, status, "head refused");
+    } else {
+        debug!(request_id = id, status, "head refused");
+    }
+    http1(error, &id)
+}
+
+/// An error as the last reply of an HTTP/1.1 connection, where no request could be read.
+pub(crate) fn http1(error: ApiError, id: &str) -> Bytes {
+    let status = error.code.status();
+    let body = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
+    let body = match body {
+        Ok(body) => body.to_bytes(),
+        Err(never) => match never {},
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{REQUEST_ID}: {id}\r\n{VERSION}: {version}\r\n\
+         cache-control: no-store\r\nx-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n",
+        version = env!("CARGO_PKG_VERSION"),
+        length = body.len(),
+    );
+    [head.as_bytes(), &body].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Version;
+    use std::time::Instant;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const OWN: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n\r\n";
+
+    /// What the client receives of `bytes`, written in state `prepared`.
+    async fn received(bytes: &[u8], prepare: impl FnOnce(&Activity)) -> String {
+        let (near, mut far) = tokio::io::duplex(1 << 16);
+        let activity = Activity::new(Instant::now());
+        prepare(&activity);
+        let mut stream = EnvelopeStream::new(near, activity, false);
+        stream.write_all(bytes).await.expect("room");
+        stream.flush().await.expect("room");
+        drop(stream);
+        let mut received = String::new();
+        far.read_to_string(&mut received).await.expect("text");
+        received
+    }
+
+    #[tokio::test]
+    async fn replies_of_the_service_pass_and_refusals_of_hyper_become_envelopes() {
+        let plain = String::from_utf8(OWN.to_vec()).expect("text");
+        let due = received(OWN, |activity| drop(activity.begin(Version::HTTP_11))).await;
+        assert_eq!(due, plain, "a reply that is not flushed yet");
+        let frames = received(b"\0\0\0\x04\0\0\0\0\0", |_| {}).await;
+        assert_eq!(frames, "\0\0\0\x04\0\0\0\0\0", "settings of HTTP/2");
+        for replaced in [
+            received(OWN, |_| {}).await,
+            received(OWN, |activity| {
+                drop(activity.begin(Version::HTTP_11));
+                activity.flushed();
+            })
+            .await,
+        ] {
+            assert!(replaced.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{replaced}");
+            assert!(replaced.contains(r#""code":"headers_too_large""#) && !replaced.contains(&plain), "{replaced}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pending_reply_is_due_after_a_flush_too() {
+        let activity = Activity::new(Instant::now());
+        let busy = activity.begin(Version::HTTP_11);
+        activity.flushed();
+        assert!(activity.is_reply_due());
+        drop(busy);
+        activity.flushed();
+        assert!(!activity.is_reply_due());
+    }
+
+    #[test]
+    fn the_status_of_a_refusal_maps_to_its_code() {
+        for (line, code) in [
+            ("HTTP/1.1 400 Bad Request", "\"invalid_parameter\""),
+            ("HTTP/1.0 414 URI Too Long", "\"headers_too_large\""),
+            ("HTTP/1.1 431 Request Header Fields Too Large", "\"headers_too_large\""),
+            ("HTTP/1.1 ", "\"invalid_parameter\""),
+        ] {
+            let envelope = envelope(status_of(line.as_bytes()), false);
+            assert!(String::from_utf8_lossy(&envelope).contains(code), "{line}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Detects that a daemon is idle, so that it can end and be started again by the next connection (socket activation).
+//!
+//! Idle means no connection on the public listener, no unfinished job, no result of a job to delete, no bulk run to process or lead,
+//! and no bill that waits for the database. A connection that arrives later stays in the backlog of the socket, which the service
+//! manager holds too, and starts the next daemon.
+
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Resolves when `open`, the number of connections, was 0 for `after` and `is_busy` is false; never, without `after`.
+pub(crate) async fn idle_for<B: Future<Output = bool>>(
+    after: Option<Duration>,
+    mut open: watch::Receiver<usize>,
+    is_busy: impl Fn() -> B,
+) {
+    let Some(after) = after else { return std::future::pending().await };
+    loop {
+        if open.wait_for(|open| *open == 0).await.is_err() {
+            // The listener has ended.
+            return std::future::pending().await;
+        }
+        // Not the value itself, which locks the channel.
+        let connected = timeout(after, open.wait_for(|open| *open > 0)).await.map(|open| open.map(drop));
+        match connected {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return std::future::pending().await,
+            Err(_) => {
+                let busy = is_busy().await;
+                // A connection may have come meanwhile.
+                if !busy && *open.borrow() == 0 {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tokio::time::sleep;
+
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn a_daemon_is_idle_after_the_last_connection_and_the_last_job() {
+        let (open, busy) = (watch::Sender::new(1), AtomicBool::new(true));
+        let is_busy = || async { busy.load(Ordering::Relaxed) };
+        let mut idle = pin!(idle_for(Some(Duration::from_millis(1)), open.subscribe(), is_busy));
+        assert!(timeout(MOMENT, &mut idle).await.is_err(), "a connection is open");
+        open.send_replace(0);
+        assert!(timeout(MOMENT, &mut idle).await.is_err(), "a job is unfinished");
+        open.send_replace(1);
+        busy.store(false, Ordering::Relaxed);
+        assert!(timeout(MOMENT, &mut idle).await.is_err(), "a connection is open again");
+        open.send_replace(0);
+        idle.await;
+    }
+
+    #[tokio::test]
+    async fn without_the_setting_or_a_listener_a_daemon_is_never_idle() {
+        let open = watch::Sender::new(0);
+        assert!(timeout(MOMENT, idle_for(None, open.subscribe(), || async { false })).await.is_err());
+        let ended = open.subscribe();
+        drop(open);
+        sleep(Duration::from_millis(1)).await;
+        assert!(timeout(MOMENT, idle_for(Some(Duration::from_millis(1)), ended, || async { false })).await.is_err());
+    }
+}
