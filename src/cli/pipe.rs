@@ -65,7 +65,7 @@ impl Pipe {
         local_engine::block_on(async {
             let max_bytes = config.limits.of_local_pictures().max_bytes;
             let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-            let local = Local { engine: LocalEngine::start(&config, jobs).await?, fetcher, config, max_bytes };
+            let local = Local { engine: LocalEngine::start(&config).await?, fetcher, config, max_bytes };
             // A further request is read when one is finished: the parent waits for it, and memory is bounded.
             let (sender, mut requests) = mpsc::channel(1);
             thread::Builder::new().name("stdin".to_owned()).spawn(move || {
