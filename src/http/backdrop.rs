@@ -6,12 +6,11 @@ use super::error::ApiError;
 use super::reply::Reply;
 use super::state::ApiState;
 use super::upload_memory::Share;
-use crate::account::BackdropReservation;
 use crate::generate::GeneratedImage;
 use crate::image::{Rect, Size};
 use crate::pipeline::{Call, PipelineError};
 use crate::recipe::{ModelId, Recipe, Source};
-use crate::telemetry::with_causes;
+use crate::store::BackdropReservation;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt::Write;
@@ -55,7 +54,7 @@ pub(super) async fn generate(
     authorized.backdrop = calling.0.take();
     let Some(made) = made? else { return Ok(None) };
     // It is paid for, whatever comes of the picture.
-    authorized.count_backdrop().await?;
+    authorized.count_backdrop();
     share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
 }
@@ -66,11 +65,7 @@ struct Calling(Option<BackdropReservation>);
 impl Drop for Calling {
     fn drop(&mut self) {
         if let Some(backdrop) = self.0.take() {
-            tokio::spawn(async move {
-                if let Err(error) = backdrop.commit().await {
-                    tracing::error!(error = with_causes(&error), "a generated backdrop was not counted");
-                }
-            });
+            backdrop.keep();
         }
     }
 }

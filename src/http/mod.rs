@@ -102,7 +102,7 @@ mod write_progress;
 
 pub use app::{Administer, App};
 pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
-pub use caller::{Authenticate, Caller};
+pub use caller::Caller;
 pub use clip_probe::{Inspect, Inspector};
 pub use fetching::Fetch;
 pub use image_processor::{Finished, ImageProcessor};

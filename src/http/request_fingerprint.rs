@@ -5,8 +5,9 @@
 use super::error::{ApiError, ErrorCode};
 use super::image_request::{Inputs, Pictures};
 use super::reply::MODEL;
-use crate::account::{BilledPictures, IdempotencyKey};
+use crate::account::IdempotencyKey;
 use crate::recipe::{Endpoint, Fields, MASK_FILE};
+use crate::store::BilledPictures;
 use crate::store::NOTHING_FETCHED;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName};
