@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use super::database::Database;
 use super::error::{DatabaseError, Refusal};
 use super::requests::{days_of, refused};
-use super::rows::{count, execute, job, limit_of, put_job, row, rows, stored};
+use super::rows::{Parameters, count, execute, job, limit_of, put_job, row, rows, stored};
 use crate::store::transitions::{JobAfter, job_after};
 use crate::store::unreadable_jobs::report_unreadable;
 use crate::store::{
@@ -41,32 +41,40 @@ impl Database {
         limit: usize,
     ) -> Result<Vec<Job>, OpenError> {
         // No id and no place sorts behind these.
-        let (mut place, mut id) =
-            after.map_or((i64::MAX, "\u{10ffff}".to_owned()), |(place, id)| (place, id.to_owned()));
-        let text = "SELECT id, record, progress, place FROM jobs WHERE key_id = $1 AND (place, id) < ($2, $3) \
-             ORDER BY place DESC, id DESC LIMIT $4";
-        let mut found = Vec::new();
-        loop {
-            let more = limit - found.len();
-            let listed = |row: &Row| Ok((row.get::<_, i64>(3), row.get::<_, String>(0), readable(row)));
-            let page = self.read(text, &[&key_id, &place, &id, &limit_of(more)], listed).await?;
-            let is_last = page.len() < more;
-            if let Some((last, last_id, _)) = page.last() {
-                (place, id) = (*last, last_id.clone());
-            }
-            // Those that cannot be read do not count.
-            found.extend(page.into_iter().filter_map(|(_, _, job)| job));
-            if is_last || found.len() == limit {
-                return Ok(found);
-            }
-        }
+        let (place, id) = after.unwrap_or((i64::MAX, "\u{10ffff}"));
+        let text = "SELECT id, record, progress FROM jobs WHERE key_id = $3 AND (place, id) < ($4, $5) \
+             ORDER BY place DESC, id DESC LIMIT $1 OFFSET $2";
+        self.readable_jobs(text, &[&key_id, &place, &id], limit, readable).await
     }
 
     pub(in crate::store) async fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
         let text = "SELECT id, record, progress FROM jobs WHERE state IN ('queued', 'processing') \
-             ORDER BY place, id LIMIT $1";
-        let read = self.read(text, &[&limit_of(limit)], |row| Ok(readable(row))).await?;
-        Ok(read.into_iter().flatten().collect())
+             ORDER BY place, id LIMIT $1 OFFSET $2";
+        self.readable_jobs(text, &[], limit, readable).await
+    }
+
+    /// The first rows whose records can be read: the others do not count. The statement begins with the parameters of `LIMIT` and
+    /// `OFFSET`.
+    async fn readable_jobs<T>(
+        &self,
+        text: &'static str,
+        parameters: Parameters<'_>,
+        limit: usize,
+        convert: impl Fn(&Row) -> Option<T>,
+    ) -> Result<Vec<T>, OpenError> {
+        let (mut found, mut from) = (Vec::new(), 0);
+        loop {
+            let more = limit - found.len();
+            let page: Parameters<'_> = &[&limit_of(more), &limit_of(from)];
+            let all = [page, parameters].concat();
+            let page = self.read(text, &all, |row| Ok(convert(row))).await?;
+            let is_last = page.len() < more;
+            from += page.len();
+            found.extend(page.into_iter().flatten());
+            if is_last || found.len() == limit {
+                return Ok(found);
+            }
+        }
     }
 
     pub(in crate::store) async fn count_queued(&self) -> Result<u64, OpenError> {
@@ -76,10 +84,9 @@ impl Database {
     }
 
     pub(in crate::store) async fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        let text =
-            "SELECT id, record, progress, due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, id LIMIT $1";
-        let due = |row: &Row| Ok(readable(row).map(|job| (UnixSeconds(row.get(3)), job)));
-        Ok(self.read(text, &[&limit_of(limit)], due).await?.into_iter().flatten().collect())
+        let text = "SELECT id, record, progress, due_at FROM jobs WHERE due_at IS NOT NULL \
+             ORDER BY due_at, id LIMIT $1 OFFSET $2";
+        self.readable_jobs(text, &[], limit, |row| readable(row).map(|job| (UnixSeconds(row.get(3)), job))).await
     }
 
     /// Takes webhooks that are due: no other daemon gets them for two minutes.

@@ -57,7 +57,12 @@ impl PostgresServer {
         }
         server.require_usable(&client).await?;
         match enter(&client, &server.migrations).await {
-            Ok(()) => Ok(Database::new(server.clone(), server.pool(CONNECTIONS), free_images_per_month)),
+            Ok(()) => {
+                let database = Database::new(server.clone(), server.pool(CONNECTIONS), free_images_per_month);
+                // From here on a connection of the pool says that the database is in use.
+                drop(database.client().await.map_err(failed)?);
+                Ok(database)
+            }
             Err(DatabaseError::Locked) => Err(locked()),
             Err(error) => Err(failed(error)),
         }

@@ -204,6 +204,10 @@ impl PostgresStore {
         Ok(Self { store, server, runtime })
     }
 
+    pub(crate) fn accounts(&self) -> usize {
+        self.runtime.block_on(self.store.accounts()).expect("it reads").len()
+    }
+
     pub(crate) fn change(&self, change: Change) -> Result<Rows, ChangeError> {
         self.runtime.block_on(self.store.change(change)).map_err(|error| match error {
             WriteError::Change(error) => error,

@@ -170,11 +170,12 @@ fn no_quota_is_exceeded_by_several_processes() {
         month: Month::of(now()),
         ..jobs::job(number)
     };
-    let create = |job| Change::CreateJob { job: Box::new(job), at_most: 9 };
-    apply(&store, create(job(1, QUOTA - 1))).expect("it is new");
-    assert_eq!(apply(&store, create(job(2, 2))), Err(ChangeError::QuotaExceeded { of_key: false }));
+    let create = |job| runtime.block_on(all[1].change(Change::CreateJob { job: Box::new(job), at_most: 9 }));
+    create(job(1, QUOTA - 1)).expect("it is new");
+    let refused = create(job(2, 2));
+    assert!(matches!(refused, Err(WriteError::Change(ChangeError::QuotaExceeded { of_key: false }))), "{refused:?}");
     assert_eq!(runtime.block_on(bill_all(all[0].clone(), 9)), 1);
-    apply(&store, create(job(3, 0))).expect("a sandbox key reserves nothing");
+    create(job(3, 0)).expect("a sandbox key reserves nothing");
 }
 
 /// Reserves and bills one image under a claim.
