@@ -215,10 +215,9 @@ impl Keys {
 
 /// A change that needs a row which cannot be read.
 fn unreadable(error: OpenError) -> WriteError {
-    match error {
-        OpenError::Io { .. } => ChangeError::Unavailable(with_causes(&error)).into(),
-        error => ChangeError::Storage(with_causes(&error)).into(),
-    }
+    let reason = with_causes(&error);
+    let is_away = matches!(error, OpenError::Io { .. });
+    if is_away { ChangeError::Unavailable(reason).into() } else { ChangeError::Storage(reason).into() }
 }
 
 fn new_key(account: String, label: String, mode: Mode, restrictions: KeyRestrictions) -> Key {

@@ -194,7 +194,7 @@ impl Reservation {
             }
             (Store::Database(database), hold) => {
                 let writing = async move {
-                    let hold = hold.and_then(|hold| if let Hold::Row(claim) = hold { Some(claim) } else { None });
+                    let hold = hold.and_then(|hold| if let Hold::Row(claim) = hold { Some(*claim) } else { None });
                     let written = database.bill(&bill, hold).await;
                     if written.is_ok() {
                         self.finalize(&Rows::default(), images);

@@ -47,7 +47,7 @@ pub struct ClaimGuard {
 #[derive(Debug)]
 pub(super) enum Hold {
     Memory(MemoryClaim),
-    Row(RowClaim),
+    Row(Box<RowClaim>),
 }
 
 impl Store {
@@ -82,12 +82,12 @@ impl Store {
                         tokio::time::sleep(RETRY).await;
                         continue;
                     }
-                    RowClaimed::Taken(claim, None) => guard(None, Hold::Row(claim)),
+                    RowClaimed::Taken(claim, None) => guard(None, Hold::Row(Box::new(claim))),
                     RowClaimed::Taken(_, Some(first)) if first.fingerprint != fingerprint => Claim::Conflict,
                     RowClaimed::Taken(_, Some(first)) if first.pictures.iter().all(Option::is_some) => {
                         Claim::Replay(first.pictures.as_slice().into())
                     }
-                    RowClaimed::Taken(claim, earlier) => guard(earlier, Hold::Row(claim)),
+                    RowClaimed::Taken(claim, earlier) => guard(earlier, Hold::Row(Box::new(claim))),
                 });
             },
         }

@@ -32,25 +32,21 @@ pub(super) fn key_after(hash: KeyHash, key: Key, change: Change) -> Result<(KeyH
     if key.revoked_at.is_some() {
         return Err(ChangeError::KeyRevoked(key.id));
     }
-    match change {
-        Change::RotateKey { from, to, keep_until, .. } => {
-            if hash != from {
-                return Err(ChangeError::KeyRotated(key.id));
-            }
-            let previous = keep_until.map(|until| PreviousSecret { hash: hash.0, until });
-            Ok((to, Key { previous, ..key }))
+    if let Change::RotateKey { from, to, keep_until, .. } = change {
+        if hash != from {
+            return Err(ChangeError::KeyRotated(key.id));
         }
-        Change::SetKey { expires_at, images_per_month, scopes, .. } => {
-            let key = Key {
-                expires_at: expires_at.unwrap_or(key.expires_at),
-                images_per_month: images_per_month.unwrap_or(key.images_per_month),
-                scopes: scopes.unwrap_or(key.scopes),
-                ..key
-            };
-            Ok((hash, key))
-        }
-        _ => Ok((hash, key)),
+        let previous = keep_until.map(|until| PreviousSecret { hash: hash.0, until });
+        return Ok((to, Key { previous, ..key }));
     }
+    let Change::SetKey { expires_at, images_per_month, scopes, .. } = change else { return Ok((hash, key)) };
+    let key = Key {
+        expires_at: expires_at.unwrap_or(key.expires_at),
+        images_per_month: images_per_month.unwrap_or(key.images_per_month),
+        scopes: scopes.unwrap_or(key.scopes),
+        ..key
+    };
+    Ok((hash, key))
 }
 
 /// A job after a change of this job.
@@ -84,7 +80,22 @@ pub(super) fn job_after(job: Job, change: Change) -> Result<JobAfter, ChangeErro
             expect_state(&job, job.state.is_final())?;
             Ok(JobAfter::Removed)
         }
-        _ => put(job),
+        Change::CreateAccount { .. }
+        | Change::SetAccount { .. }
+        | Change::CreateKey { .. }
+        | Change::RevokeKey { .. }
+        | Change::RotateKey { .. }
+        | Change::SetKey { .. }
+        | Change::TouchKeys { .. }
+        | Change::Bill(_)
+        | Change::ForgetKeyDays { .. }
+        | Change::CountGenerated { .. }
+        | Change::ReturnGenerated { .. }
+        | Change::ForgetRequests { .. }
+        | Change::PutPreset { .. }
+        | Change::ReplacePreset { .. }
+        | Change::DeletePreset { .. }
+        | Change::CreateJob { .. } => unreachable!("the caller makes these"),
     }
 }
 

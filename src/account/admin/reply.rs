@@ -37,10 +37,12 @@ impl Reply {
 
     pub(super) fn unreadable(error: OpenError) -> Self {
         let message = with_causes(&error);
-        match error {
-            OpenError::Io { .. } => Self::error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message, None),
-            _ => Self::error(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", &message, None),
-        }
+        let (status, code) = if matches!(error, OpenError::Io { .. }) {
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+        } else {
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error")
+        };
+        Self::error(status, code, &message, None)
     }
 
     pub(super) fn not_found(message: &str) -> Self {

@@ -81,7 +81,20 @@ impl Database {
             | Change::NoteWebhook { .. }
             | Change::RemoveJob { .. } => self.change_job(change, None).await,
             Change::Bill(bill) => self.bill(&bill, None).await.map(|()| Rows::default()),
-            change => {
+            change @ (Change::CreateAccount { .. }
+            | Change::SetAccount { .. }
+            | Change::CreateKey { .. }
+            | Change::RevokeKey { .. }
+            | Change::RotateKey { .. }
+            | Change::SetKey { .. }
+            | Change::TouchKeys { .. }
+            | Change::ForgetKeyDays { .. }
+            | Change::CountGenerated { .. }
+            | Change::ReturnGenerated { .. }
+            | Change::ForgetRequests { .. }
+            | Change::PutPreset { .. }
+            | Change::ReplacePreset { .. }
+            | Change::DeletePreset { .. }) => {
                 let changed = self.run(async {
                     let mut client = self.client().await?;
                     let transaction = client.transaction().await?;

@@ -58,7 +58,9 @@ impl DatabaseError {
         let path = PathBuf::from(name);
         match self {
             Self::Damaged(reason) => OpenError::Corrupt { path, reason },
-            other => OpenError::Io { path, source: io::Error::other(other.to_string()) },
+            other @ (Self::Away(_) | Self::Interrupted(_) | Self::Locked | Self::Values(_)) => {
+                OpenError::Io { path, source: io::Error::other(other.to_string()) }
+            }
         }
     }
 }
@@ -79,10 +81,8 @@ impl From<tokio_postgres::Error> for DatabaseError {
 
 impl From<PoolError> for DatabaseError {
     fn from(error: PoolError) -> Self {
-        Self::Away(match &error {
-            PoolError::Timeout(_) => "no connection to the database within 5 s".to_owned(),
-            _ => with_causes(&error),
-        })
+        let is_late = matches!(error, PoolError::Timeout(_));
+        Self::Away(if is_late { "no connection to the database within 5 s".to_owned() } else { with_causes(&error) })
     }
 }
 

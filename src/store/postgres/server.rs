@@ -87,13 +87,7 @@ impl PostgresServer {
         // Where others prevent it, the tables are refused.
         upgrade(&server.migrations, &mut client).await.map_err(failed)?;
         server.require_usable(&client).await?;
-        Ok(self.bulk_queue_of_daemon())
-    }
-
-    /// The queue of bulk runs for a process beside a daemon that has opened the database. Connects with the first call.
-    #[must_use]
-    pub fn bulk_queue_of_daemon(&self) -> BulkQueue {
-        Database::new(self.0.clone(), self.0.pool(CONNECTIONS), 0).bulk_queue()
+        Ok(Database::new(server.clone(), server.pool(CONNECTIONS), 0).bulk_queue())
     }
 
     /// Whether the database answers, and has tables on which this version works. Upgrades nothing.
