@@ -16,9 +16,11 @@ mod skipped;
 #[path = "support/content.rs"]
 mod content;
 
-use backdrop::account::Services;
-use backdrop::account::rate_limit::RateLimiter;
-use backdrop::store::{self, PostgresServer, RedbStore, StateStore, StoreConfig, UnixSeconds};
+use backdrop::account::{Presets, token_hash};
+use backdrop::store::{
+    self, Admission, Admitted, Allowance, Credential, Payer, PostgresServer, RateKind, RateRule, RedbStore,
+    Reservation, Store, StoreConfig, UnixSeconds,
+};
 use content::{Content, Size, together};
 use std::hint::black_box;
 use std::path::Path;
@@ -35,10 +37,11 @@ const CALLERS: usize = 16;
 const SMALL: Size = Size { accounts: CALLERS, keys: CALLERS, presets: CALLERS };
 const LARGE: Size = Size { accounts: 100, keys: 10_000, presets: 100_000 };
 
-/// A store with its services, as in a daemon.
+const RULE: RateRule = RateRule { kind: RateKind::Calls, ..RateRule::UNLIMITED };
+
+/// A store with content.
 struct Fixture {
-    services: Services,
-    rate: RateLimiter,
+    store: Store,
     tokens: Vec<String>,
     /// Account and id.
     presets: Vec<(String, String)>,
@@ -46,50 +49,65 @@ struct Fixture {
 
 impl Fixture {
     fn in_file(folder: &Path, size: Size, runtime: &Runtime) -> Self {
-        runtime.block_on(Self::fill(RedbStore::open(&store::file_in(folder)).expect("a new store"), size))
+        let file = RedbStore::open(&store::file_in(folder)).expect("a new store");
+        let store = runtime.block_on(async { Store::file(file, u64::MAX) }).expect("the store loads");
+        runtime.block_on(Self::fill(store, size))
     }
 
-    async fn fill(store: impl StateStore, size: Size) -> Self {
-        // Not on the runtime's thread: the driver of PostgreSQL has a runtime of its own.
-        let loaded = tokio::task::spawn_blocking(|| Services::load(store, u64::MAX));
-        let services = loaded.await.expect("no panic").expect("the store loads");
-        let Content { tokens, presets } = content::fill(&services, size).await;
-        Self { services, rate: RateLimiter::default(), tokens, presets }
+    async fn fill(store: Store, size: Size) -> Self {
+        let Content { tokens, presets } = content::fill(&store, size).await;
+        Self { store, tokens, presets }
     }
 
     /// The steps of every request: authentication, rate limit and quota.
-    fn admit(&self, caller: usize) -> Duration {
-        let token = &self.tokens[caller];
+    async fn admit(&self, caller: usize) -> Duration {
         let started = Instant::now();
-        let caller = self.services.keys.authenticate(token).expect("it works");
-        let rate = self.rate.check(&caller.key_id, u32::MAX, started);
-        let reserved = self.services.billing.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
-        drop(black_box((rate, reserved.expect("the quota is large"))));
+        let admitted = admitted(&self.store, &self.tokens[caller]).await;
+        drop(black_box(reserve(&self.store, &admitted)));
         started.elapsed()
     }
 
     /// The further step of a request with a preset.
     async fn find(&self, caller: usize) -> Duration {
         let (account, id) = &self.presets[caller];
+        let presets = Presets::new(self.store.clone());
         let started = Instant::now();
-        black_box(self.services.presets.find(account, id).await.expect("the store reads").expect("it is there"));
+        black_box(presets.find(account, id).await.expect("the store reads").expect("it is there"));
         started.elapsed()
     }
 
     /// The time from a finished result to its durable bill, for each request of a burst.
     async fn bill(&self) -> Vec<Duration> {
         together((0..CALLERS).collect(), |caller| {
-            let caller = self.services.keys.authenticate(&self.tokens[caller]).expect("it works");
-            let billing = self.services.billing.clone();
+            let (store, token) = (self.store.clone(), self.tokens[caller].clone());
             async move {
+                let reserved = reserve(&store, &admitted(&store, &token).await);
                 let started = Instant::now();
-                let reserved = billing.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
-                reserved.expect("the quota is large").bill(1, 5000, None).await.expect("the store writes");
+                reserved.bill(1, 5000, None).await.expect("the store writes");
                 started.elapsed()
             }
         })
         .await
     }
+}
+
+async fn admitted(store: &Store, token: &str) -> Admitted {
+    let hash = token_hash(token).expect("a token");
+    let admission = store.admit(Credential::Key(hash), &RULE).await.expect("the store answers");
+    let Admission::Admitted(admitted) = admission else { panic!("the key is active") };
+    *admitted
+}
+
+fn reserve(store: &Store, admitted: &Admitted) -> Reservation {
+    let (account, allowance) = (&admitted.account, Allowance::from(admitted.left));
+    let payer = Payer {
+        account: &account.name,
+        plan: account.plan,
+        key_id: None,
+        images_per_month: None,
+        allowance: &allowance,
+    };
+    store.reserve(&payer, 1, UnixSeconds::now()).expect("the quota is large")
 }
 
 fn main() {
@@ -110,7 +128,9 @@ fn main() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let fixtures = [
             Fixture::in_file(folder.path(), SMALL, &runtime),
-            runtime.block_on(Fixture::fill(database.open().expect("a new database"), SMALL)),
+            runtime.block_on(async {
+                Fixture::fill(database.open_store(u64::MAX).await.expect("a new database"), SMALL).await
+            }),
         ];
         println!();
         compare(&runtime, &fixtures, &["redb".to_owned(), "PostgreSQL".to_owned()]);
@@ -128,16 +148,20 @@ fn compare(runtime: &Runtime, fixtures: &[Fixture; 2], columns: &[String; 2]) {
     let mut times: [[Vec<Duration>; 4]; 2] = Default::default();
     for _ in 0..ROUNDS {
         for (fixture, [admit, find, bill, all]) in fixtures.iter().zip(&mut times) {
-            admit.extend((0..REQUESTS).map(|turn| fixture.admit(turn % CALLERS)));
             runtime.block_on(async {
+                for turn in 0..REQUESTS {
+                    admit.push(fixture.admit(turn % CALLERS).await);
+                }
                 for turn in 0..REQUESTS / 10 {
                     find.push(fixture.find(turn % CALLERS).await);
                 }
                 for _ in 0..BILLS / CALLERS {
                     bill.extend(fixture.bill().await);
                 }
+                for turn in 0..REQUESTS {
+                    all.push(fixture.admit(turn * 7919 % fixture.tokens.len()).await);
+                }
             });
-            all.extend((0..REQUESTS).map(|turn| fixture.admit(turn * 7919 % fixture.tokens.len())));
         }
     }
     println!("| step | {} | {} | ratio |\n|---|---|---|---|", columns[0], columns[1]);

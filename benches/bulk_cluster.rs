@@ -10,13 +10,13 @@ mod postgres_server;
 #[path = "../tests/it/support/skipped.rs"]
 mod skipped;
 
-use backdrop::bulk::cluster::{Prepare, PreparedRun, Queue, Worker, enqueue};
+use backdrop::bulk::cluster::{Prepare, PreparedRun, Worker, enqueue};
 use backdrop::bulk::{
     KeyFilter, KeyTemplate, Locations, ProcessError, Processed, Processor, ReportLog, RunOptions, StageTimes,
     StopSignal,
 };
 use backdrop::source::StorageLocation;
-use backdrop::store::{BulkRun, PostgresServer, StoreConfig};
+use backdrop::store::{BulkQueue, BulkRun, PostgresServer, StoreConfig};
 use bytes::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -58,9 +58,9 @@ fn open(folder: &Path) -> StorageLocation {
     StorageLocation::open(url.as_str(), true).expect("a folder")
 }
 
-fn queue(config: &StoreConfig) -> Queue {
+async fn queue(config: &StoreConfig) -> BulkQueue {
     let server = PostgresServer::configured(config).expect("a URL").expect("it is set");
-    server.bulk_queue().expect("a database").into()
+    server.bulk_queue().await.expect("a database")
 }
 
 /// Images per second of a run on so many workers.
@@ -76,12 +76,7 @@ async fn run(config: &StoreConfig, locations: &Locations, folder: &Path, name: &
         max_bytes: 1 << 20,
     };
     let report = ReportLog::open(&folder.join(format!("{name}.jsonl")), name).expect("a new report");
-    let connections: Vec<Queue> = (0..=workers)
-        .map(|_| {
-            let config = config.clone();
-            std::thread::spawn(move || queue(&config)).join().expect("no panic")
-        })
-        .collect();
+    let connections = futures_util::future::join_all((0..=workers).map(|_| queue(config))).await;
     let (queue, connections) = connections.split_first().expect("one is the bench's");
     let run = BulkRun { id: name.to_owned(), spec: "{}".to_owned(), ..BulkRun::default() };
     let stop = StopSignal::default();
@@ -95,8 +90,7 @@ async fn run(config: &StoreConfig, locations: &Locations, folder: &Path, name: &
     });
     let finished = async {
         loop {
-            let id = name.to_owned();
-            let status = queue.call(move |queue| queue.status(Some(&id))).await.expect("it answers");
+            let status = queue.status(Some(name)).await.expect("it answers");
             if status[0].open_chunks == 0 {
                 assert_eq!(status[0].finished, OBJECTS as u64);
                 stop.request();

@@ -1,8 +1,8 @@
 //! Requests with bills that one PostgreSQL server carries, from several daemons without a network, and claims of bulk runs:
 //! `cargo bench --profile release --bench cluster_capacity`.
 //!
-//! All daemons are in this process, each with its services, connections and background tasks as in `serve`. A request is
-//! authentication, rate limit, `Idempotency-Key`, reservation and durable bill; each caller sends the next one at once. Server and
+//! All daemons are in this process, each with its connections. A request is
+//! admission, `Idempotency-Key`, reservation and durable bill; each caller sends the next one at once. Server and
 //! daemons share the processors of this machine (`make cluster-bench`, which installs PostgreSQL). The distance of a server on
 //! another machine is added by a proxy that delays both directions.
 
@@ -15,15 +15,15 @@ mod postgres_server;
 #[path = "../tests/it/support/skipped.rs"]
 mod skipped;
 
-use backdrop::account::{Claim, IdempotencyKey, Payer, Services};
+use backdrop::account::token_hash;
 use backdrop::store::{
-    BulkRun, ChunkEnd, ChunkProgress, NewChunk, PostgresServer, PostgresStore, StoreConfig, UnixSeconds,
+    Admission, Allowance, BulkRun, ChunkEnd, ChunkProgress, Claim, Credential, NewChunk, Payer, PostgresServer,
+    RateKind, RateRule, Store, StoreConfig, UnixSeconds,
 };
 use content::Size;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -42,9 +42,6 @@ const LARGE: Size = Size { accounts: 10_000, keys: 10_000, presets: 0 };
 /// Round trips to the server: on one machine, and between machines of one data centre.
 const NEAR: Duration = Duration::ZERO;
 const FAR: Duration = Duration::from_micros(500);
-
-/// The argument of the process that loads a database.
-const LOAD: &str = "--load";
 
 /// Sessions that claim chunks.
 const WORKERS: usize = 4;
@@ -78,20 +75,15 @@ struct Database<'a> {
 impl<'a> Database<'a> {
     fn filled(server: &'a postgres_server::Server, size: Size, runtime: &Runtime) -> Self {
         let url = server.database();
-        let services = load(&url);
-        let tokens = Arc::new(runtime.block_on(content::fill(&services, size)).tokens);
+        let content = async { content::fill(&load(&url).await, size).await };
+        let tokens = Arc::new(runtime.block_on(content).tokens);
         Self { server, url, tokens }
-    }
-
-    /// A number of the database.
-    fn sql(&self, text: &str) -> u64 {
-        let number = self.server.sql(postgres_server::name_of(&self.url), text);
-        number.trim().parse().expect("a number")
     }
 
     /// The bytes of its tables and indexes.
     fn bytes(&self) -> u64 {
-        self.sql("SELECT pg_database_size(current_database())")
+        let text = "SELECT pg_database_size(current_database())";
+        self.server.sql(postgres_server::name_of(&self.url), text).trim().parse().expect("a number")
     }
 
     /// The same database behind a network.
@@ -111,9 +103,8 @@ fn open(url: &str) -> PostgresServer {
     PostgresServer::configured(&config).expect("a valid URL").expect("one is configured")
 }
 
-fn load(url: &str) -> Services {
-    let store: PostgresStore = open(url).open().expect("a database");
-    Services::load(store, u64::MAX).expect("it loads")
+async fn load(url: &str) -> Store {
+    open(url).open_store(u64::MAX).await.expect("a database")
 }
 
 /// A port of this machine whose connections reach `port` with a delay in each direction.
@@ -155,29 +146,33 @@ fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
 }
 
 /// What a daemon does for a picture, the picture aside.
-async fn request(daemon: &Services, token: &str, number: u64) {
-    let caller = daemon.keys.authenticate(token).expect("it works");
-    assert!(daemon.rate_limits.calls.check(&caller.key_id, u32::MAX, Instant::now()).allowed);
-    let key = IdempotencyKey::try_from(format!("order-{number}").as_str()).expect("visible characters");
+async fn request(daemon: &Store, token: &str, number: u64) {
+    let rule = RateRule { kind: RateKind::Calls, ..RateRule::UNLIMITED };
+    let hash = token_hash(token).expect("a token");
+    let admission = daemon.admit(Credential::Key(hash), &rule).await.expect("it answers");
+    let Admission::Admitted(admitted) = admission else { panic!("the key is active") };
+    assert!(admitted.rate.allowed);
+    let (account, key) = (&admitted.account, admitted.key.as_ref().expect("a key"));
     let (fingerprint, now) = (Sha256::digest(number.to_le_bytes()).into(), UnixSeconds::now());
-    let claim = daemon.idempotency.claim(&caller.account, &key, fingerprint, now).await;
+    let name = format!("order-{number}");
+    let claim =
+        daemon.claim(&account.name, &name, fingerprint, now, Duration::from_secs(60)).await.expect("it answers");
     let Claim::New(guard) = claim else { panic!("each request has its key") };
-    let payer =
-        Payer { account: &caller.account, plan: caller.plan, key_id: Some(&caller.key_id), images_per_month: None };
-    let reserved = daemon.billing.reserve_for(&payer, 1, now).expect("the quota is large");
+    let allowance = Allowance::from(admitted.left);
+    let payer = Payer {
+        account: &account.name,
+        plan: account.plan,
+        key_id: Some(&key.id),
+        images_per_month: None,
+        allowance: &allowance,
+    };
+    let reserved = daemon.reserve(&payer, 1, now).expect("the quota is large");
     reserved.bill(1, 5000, Some(guard)).await.expect("the store writes");
 }
 
 /// Requests per second, and the latencies of all of them in order.
-async fn measure(daemons: &[Services], callers: usize, tokens: &Arc<Vec<String>>) -> (f64, Vec<Duration>) {
+async fn measure(daemons: &[Store], callers: usize, tokens: &Arc<Vec<String>>) -> (f64, Vec<Duration>) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let mut background = JoinSet::new();
-    for daemon in daemons {
-        let daemon = daemon.clone();
-        background.spawn(async move {
-            tokio::join!(daemon.run_maintenance(), daemon.exchange_calls(), daemon.billing.run_leases());
-        });
-    }
     let from = Instant::now() + WARM_UP;
     let until = from + MEASURED;
     let mut calling = JoinSet::new();
@@ -202,10 +197,6 @@ async fn measure(daemons: &[Services], callers: usize, tokens: &Arc<Vec<String>>
     }
     let mut latencies: Vec<Duration> = calling.join_all().await.into_iter().flatten().collect();
     let took = from.elapsed();
-    background.shutdown().await;
-    for daemon in daemons {
-        daemon.billing.end_leases().await;
-    }
     latencies.sort_unstable();
     (latencies.len() as f64 / took.as_secs_f64(), latencies)
 }
@@ -213,65 +204,49 @@ async fn measure(daemons: &[Services], callers: usize, tokens: &Arc<Vec<String>>
 /// Measures a row and prints it.
 fn print_row(runtime: &Runtime, database: &Database<'_>, row: &Row, first: &str) {
     let url = database.url_at(row.round_trip);
-    let daemons: Vec<Services> = (0..row.daemons).map(|_| load(&url)).collect();
-    let (rate, latencies) = runtime.block_on(measure(&daemons, row.callers, &database.tokens));
+    let (rate, latencies) = runtime.block_on(async {
+        let daemons = futures_util::future::join_all((0..row.daemons).map(|_| load(&url))).await;
+        measure(&daemons, row.callers, &database.tokens).await
+    });
     let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     println!("| {first}{rate:.0} | {:.1} ms | {:.1} ms |", at(0.5), at(0.99));
 }
 
-/// Prints how long a daemon loads a database, and what it takes: in a process of its own, whose memory nothing else has used.
-fn print_load(url: &str) {
-    let started = Instant::now();
-    let services = load(url);
-    let took = started.elapsed();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    println!("{took:.2?} | {}", resident.unwrap_or("unknown").trim());
-    drop(services);
-}
-
 /// Claims per second by sessions of a run with so many open chunks, each of which is ended at once.
-fn claims(server: &postgres_server::Server, chunks: i64) -> f64 {
-    let queues: Vec<_> = {
-        let url = server.database();
-        (0..WORKERS).map(|_| open(&url).bulk_queue().expect("a database")).collect()
-    };
+async fn claims(server: &postgres_server::Server, chunks: i64) -> f64 {
+    let url = server.database();
+    let first = open(&url).bulk_queue().await.expect("a database");
     let run = BulkRun { id: "run".to_owned(), spec: "{}".to_owned(), ..BulkRun::default() };
-    queues[0].begin(&run, 1).expect("it begins");
+    first.begin(&run, 1).await.expect("it begins");
     // The length of a hundred objects as a listing has them.
     let (tasks, report) = ("x".repeat(20_000), vec![b'x'; 20_000]);
     for number in 0..chunks {
         let chunk = NewChunk { number, objects: 100, tasks: Some(tasks.clone()), report: Vec::new() };
-        assert!(queues[0].add_chunk(&run.id, 1, &chunk).expect("it answers"));
+        assert!(first.add_chunk(&run.id, 1, &chunk).await.expect("it answers"));
     }
-    let progress = ChunkProgress { report, finished: 100 };
-    let (count, started) = (AtomicU64::new(0), Instant::now());
-    std::thread::scope(|scope| {
-        for (worker, queue) in queues.iter().enumerate() {
-            let (count, progress) = (&count, &progress);
-            scope.spawn(move || {
-                while started.elapsed() < MEASURED
-                    && let Some(claim) = queue.claim(&worker.to_string(), &[]).expect("it answers")
-                {
-                    assert!(queue.end(&claim, progress, ChunkEnd::Done).expect("it answers"));
-                    count.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    count.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
+    let progress = Arc::new(ChunkProgress { report, finished: 100 });
+    let (mut working, started) = (JoinSet::new(), Instant::now());
+    for worker in 0..WORKERS {
+        let (queue, progress) = (open(&url).bulk_queue().await.expect("a database"), Arc::clone(&progress));
+        working.spawn(async move {
+            let mut count = 0_u32;
+            while started.elapsed() < MEASURED
+                && let Some(claim) = queue.claim(&worker.to_string(), &[]).await.expect("it answers")
+            {
+                assert!(queue.end(&claim, &progress, ChunkEnd::Done).await.expect("it answers"));
+                count += 1;
+            }
+            count
+        });
+    }
+    let count: u32 = working.join_all().await.into_iter().sum();
+    f64::from(count) / started.elapsed().as_secs_f64()
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
     // `cargo test --benches` only checks that it builds.
-    if arguments.iter().any(|argument| argument == "--test") {
+    if std::env::args().any(|argument| argument == "--test") {
         return;
-    }
-    if let [_, what, url] = &arguments[..]
-        && what == LOAD
-    {
-        return print_load(url);
     }
     let Some(server) = postgres_server::Server::start_on_disk() else { return };
     let runtime = Runtime::new().expect("a runtime");
@@ -287,23 +262,12 @@ fn main() {
     for (database, size) in [(&small, SMALL), (&large, LARGE)] {
         print_row(&runtime, database, &row, &format!("{} | ", size.keys));
     }
-    println!(
-        "\n| accounts, keys | requests of the last 24 hours | a start loads them in | resident memory |\n|---|---|---|---|"
-    );
-    for (database, size) in [(&small, SMALL), (&large, LARGE)] {
-        let requests = database.sql("SELECT count(*) FROM requests");
-        let program = std::env::current_exe().expect("it runs");
-        let loaded = Command::new(program).args([LOAD, &database.url]).output().expect("it starts");
-        println!("| {} | {requests} | {} |", size.keys, String::from_utf8(loaded.stdout).expect("text").trim());
-    }
     let bytes = large.bytes();
-    let daemons = [load(&large.url)];
-    let (rate, latencies) = runtime.block_on(measure(&daemons, 64, &large.tokens));
+    let (rate, latencies) = runtime.block_on(async { measure(&[load(&large.url).await], 64, &large.tokens).await });
     let added = (large.bytes() - bytes) as f64 / (latencies.len() as f64 + rate * WARM_UP.as_secs_f64());
     println!("A request adds {added:.0} bytes to the database until its records are dropped");
     println!("\n| open chunks | claims/s by {WORKERS} sessions |\n|---|---|");
     for chunks in [1000, 10_000] {
-        println!("| {chunks} | {:.0} |", claims(&server, chunks));
+        println!("| {chunks} | {:.0} |", runtime.block_on(claims(&server, chunks)));
     }
-    drop(daemons);
 }

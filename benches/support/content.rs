@@ -1,8 +1,8 @@
 //! Accounts, keys and presets of a store, for the benches of its services.
 
 use backdrop::account::presets::Draft;
-use backdrop::account::{AccountModel, AccountName, Label, Mode, Services};
-use backdrop::store::{Plan, UnixSeconds};
+use backdrop::account::{AccountModel, AccountName, Keys, Label, Mode, Presets};
+use backdrop::store::{Plan, Store, UnixSeconds};
 use tokio::task::JoinSet;
 
 /// Keys and presets, spread evenly over the accounts.
@@ -22,10 +22,11 @@ pub(crate) struct Content {
 }
 
 /// Fills an empty store.
-pub(crate) async fn fill(services: &Services, size: Size) -> Content {
+pub(crate) async fn fill(store: &Store, size: Size) -> Content {
+    let (keys, presets) = (Keys::new(store.clone()), Presets::new(store.clone()));
     let names: Vec<String> = (0..size.accounts).map(|number| format!("shop-{number}")).collect();
     let created = together(names.clone(), |name| {
-        let keys = services.keys.clone();
+        let keys = keys.clone();
         async move {
             let name = AccountName::try_from(name.as_str()).expect("a valid name");
             keys.create_account(name, Plan::Free, false, AccountModel::default()).await.expect("it is new");
@@ -34,7 +35,7 @@ pub(crate) async fn fill(services: &Services, size: Size) -> Content {
     created.await;
     let owners = names.iter().cycle().take(size.keys).cloned().collect();
     let tokens = together(owners, |name| {
-        let keys = services.keys.clone();
+        let keys = keys.clone();
         async move {
             let name = AccountName::try_from(name.as_str()).expect("a valid name");
             let created = keys.create(&name, Label::default(), Mode::Live).await.expect("the store writes");
@@ -44,7 +45,7 @@ pub(crate) async fn fill(services: &Services, size: Size) -> Content {
     let tokens = tokens.await;
     let owners = names.iter().cycle().take(size.presets).cloned().enumerate().collect();
     let presets = together(owners, |(turn, account)| {
-        let presets = services.presets.clone();
+        let presets = presets.clone();
         let params = serde_json::json!({"edge": "hard", "bg_color": "#112233", "width": 800, "quality": turn % 100});
         let params = params.as_object().expect("an object").clone();
         let draft = Draft { name: format!("preset {turn}"), params, ..Draft::default() };

@@ -2,7 +2,7 @@
 
 use super::scopes::Scopes;
 use crate::recipe::Network;
-use crate::store::Plan;
+use crate::store::{Account, Key, Plan};
 
 /// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,4 +25,22 @@ pub struct KeyInfo {
     pub images_per_month: Option<u64>,
     /// The endpoints that the key may call.
     pub scopes: Scopes,
+}
+
+impl KeyInfo {
+    /// A key of an account.
+    #[must_use]
+    pub fn of(account: Account, key: Key) -> Self {
+        Self {
+            key_id: key.id,
+            account: account.name,
+            plan: account.plan,
+            label: key.label,
+            test: key.test,
+            generates: account.generates,
+            model: account.model.0,
+            images_per_month: key.images_per_month,
+            scopes: Scopes::from_stored(key.scopes),
+        }
+    }
 }

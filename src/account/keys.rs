@@ -1,26 +1,19 @@
-//! Accounts and API keys: authenticates tokens from memory, and creates, changes, rotates and revokes durably.
-//!
-//! Reads are served from memory in microseconds. A write goes to the store first, to memory after its commit, on the
-//! store's thread and in commit order, and is then acknowledged, even if its caller disconnects: a revoked key is refused
-//! from the acknowledgement on.
-
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
+//! Accounts and API keys: authenticates tokens, and creates, changes, rotates and revokes durably.
 
 use super::DEFAULT_ACCOUNT;
 use super::api_key::{self, ApiKey, Mode};
-use super::key_cache::KeyCache;
 use super::key_info::KeyInfo;
 use super::key_restrictions::{KeyRestrictions, KeyUpdate};
 use super::names::{AccountName, Label};
 use super::scopes::Scopes;
-use super::store_write::{WriteError, write_change};
-use crate::store::{Account, AccountModel, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
+use crate::store::{
+    Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, KeyHash, OpenError, Plan,
+    RateRule, Rows, Store, UnixSeconds, WriteError,
+};
+use crate::telemetry::with_causes;
 
 /// Characters of a key's public id after `key_`.
 const ID_LENGTH: usize = 12;
-
-/// Keys whose last use is written in one change.
-const USES_PER_CHANGE: usize = 500;
 
 /// A created key, with its secret, which is not stored.
 #[derive(Clone, Debug)]
@@ -31,28 +24,29 @@ pub struct CreatedKey {
     pub secret: ApiKey,
 }
 
-/// Accounts and keys: authentication and administration. Clones share one state.
+/// Accounts and keys: authentication and administration. Clones share one store.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    store: Arc<dyn StateStore>,
-    cache: Arc<RwLock<KeyCache>>,
+    store: Store,
+}
+
+/// The hash by which a token is found; `None` for a text that is no token.
+#[must_use]
+pub fn token_hash(token: &str) -> Option<KeyHash> {
+    api_key::hash_of(token)
 }
 
 impl Keys {
-    /// Loads everything from the store. Blocks; meant for start-up.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub fn load(store: impl StateStore) -> Result<Self, OpenError> {
-        let rows = store.load()?;
-        Ok(Self::new(Arc::new(store), rows))
+    /// The keys of a store.
+    #[must_use]
+    pub const fn new(store: Store) -> Self {
+        Self { store }
     }
 
-    /// With the accounts and keys that the store has now.
-    pub(super) fn new(store: Arc<dyn StateStore>, rows: Rows) -> Self {
-        let mut cache = KeyCache::default();
-        cache.apply(rows);
-        Self { store, cache: Arc::new(RwLock::new(cache)) }
+    /// The store of these keys.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Creates the first account of an empty store, `default` on plan `plus`, with `chosen` as its key or a fresh one, which
@@ -63,7 +57,7 @@ impl Keys {
     /// # Errors
     /// When the store cannot write.
     pub async fn bootstrap(&self, chosen: Option<ApiKey>) -> Result<Option<CreatedKey>, WriteError> {
-        if !self.read().is_empty() {
+        if !self.store.accounts().await.map_err(unreadable)?.is_empty() {
             return Ok(None);
         }
         let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
@@ -83,36 +77,19 @@ impl Keys {
         }
     }
 
-    /// The caller with this token; `None` for anything but an active key. The use is noted in memory.
-    #[must_use]
-    pub fn authenticate(&self, token: &str) -> Option<KeyInfo> {
-        let hash = api_key::hash_of(token)?;
-        self.read().authenticate(&hash, UnixSeconds::now())
-    }
-
-    /// When the key of a refused token expired; `None` where that is not the reason.
-    #[must_use]
-    pub fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
-        let hash = api_key::hash_of(token)?;
-        self.read().expired_at(&hash, UnixSeconds::now())
-    }
-
-    /// Writes the last use of keys that were used since the previous call. Meant for every ten seconds or so, and for the
-    /// end: a use that was not written is lost with the process.
+    /// The caller with this token; `None` for anything but an active key.
     ///
     /// # Errors
-    /// When the store cannot write; the times of one batch are then lost.
-    pub async fn write_uses(&self) -> Result<(), WriteError> {
-        loop {
-            let used = self.read().take_used(USES_PER_CHANGE);
-            let is_last = used.len() < USES_PER_CHANGE;
-            if !used.is_empty() {
-                self.change(Change::TouchKeys { used }).await?;
+    /// When the store cannot be read.
+    pub async fn authenticate(&self, token: &str) -> Result<Option<KeyInfo>, OpenError> {
+        let Some(hash) = token_hash(token) else { return Ok(None) };
+        Ok(match self.store.admit(Credential::Key(hash), &RateRule::UNLIMITED).await? {
+            Admission::Admitted(admitted) => {
+                let Admitted { account, key, .. } = *admitted;
+                key.map(|key| KeyInfo::of(account, key))
             }
-            if is_last {
-                return Ok(());
-            }
-        }
+            Admission::Unknown | Admission::Expired(_) => None,
+        })
     }
 
     /// Creates a key of an account; it is active when this returns.
@@ -155,7 +132,7 @@ impl Keys {
     /// # Errors
     /// When there is no such key, it is revoked, another rotation came first, or the store cannot write.
     pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, WriteError> {
-        let located = self.read().locate(id).map(|(hash, key)| (hash, key.test));
+        let located = self.store.key(id).await.map_err(unreadable)?.map(|(hash, key)| (hash, key.test));
         let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
         let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
         let rows = self.change(Change::RotateKey { id: id.to_owned(), from, to: secret.hash(), keep_until }).await?;
@@ -175,9 +152,11 @@ impl Keys {
     }
 
     /// Keys of one account or of all, oldest first, revoked ones included.
-    #[must_use]
-    pub fn list(&self, account: Option<&str>) -> Vec<Key> {
-        self.read().keys(account)
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list(&self, account: Option<&str>) -> Result<Vec<Key>, OpenError> {
+        self.store.keys(account).await
     }
 
     /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` is its
@@ -214,48 +193,31 @@ impl Keys {
     }
 
     /// One account.
-    #[must_use]
-    pub fn account(&self, name: &str) -> Option<Account> {
-        self.read().account(name).cloned()
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn account(&self, name: &str) -> Result<Option<Account>, OpenError> {
+        self.store.account(name).await
     }
 
     /// All accounts by name.
-    #[must_use]
-    pub fn accounts(&self) -> Vec<Account> {
-        self.read().accounts()
-    }
-
-    /// A copy that followed commits are written to.
-    pub(super) fn downgrade(&self) -> KeysCopy {
-        KeysCopy(Arc::downgrade(&self.cache))
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn accounts(&self) -> Result<Vec<Account>, OpenError> {
+        self.store.accounts().await
     }
 
     async fn change(&self, change: Change) -> Result<Rows, WriteError> {
-        let cache = Arc::clone(&self.cache);
-        let committed = move |rows: &Rows| cache.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
-        write_change(&*self.store, change, committed).await
-    }
-
-    /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.
-    fn read(&self) -> RwLockReadGuard<'_, KeyCache> {
-        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+        self.store.change(change).await
     }
 }
 
-/// Accounts and keys, as long as their service lives.
-#[derive(Debug)]
-pub(super) struct KeysCopy(Weak<RwLock<KeyCache>>);
-
-impl KeysCopy {
-    /// Copies the rows of a followed commit.
-    pub(super) fn copy(&self, rows: &Rows) {
-        if rows.accounts.is_empty() && rows.keys.is_empty() {
-            return;
-        }
-        if let Some(cache) = self.0.upgrade() {
-            cache.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
-        }
-    }
+/// A change that needs a row which cannot be read.
+fn unreadable(error: OpenError) -> WriteError {
+    let reason = with_causes(&error);
+    let is_away = matches!(error, OpenError::Io { .. });
+    if is_away { ChangeError::Unavailable(reason).into() } else { ChangeError::Storage(reason).into() }
 }
 
 fn new_key(account: String, label: String, mode: Mode, restrictions: KeyRestrictions) -> Key {

@@ -1,17 +1,11 @@
 //! Presets: request parameters that an account saved under a name; saves, finds, lists and deletes them.
-//!
-//! They are not held in memory: an account may have 1000 of 16 KB. A look-up reads the store on a thread for blocking
-//! work, mostly from the page cache.
-
-use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::api_key::random_text;
-use super::store_write::{WriteError, write_change};
 use super::{InvalidText, PresetName};
 use crate::recipe::FieldError;
-use crate::store::{Change, ChangeError, OpenError, Preset, StateStore, UnixSeconds};
+use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, WriteError};
 
 /// Characters of a preset's id after `preset_`.
 const ID_LENGTH: usize = 12;
@@ -25,7 +19,7 @@ pub const MAX_PAGE: usize = 100;
 /// The accounts' presets. Clones share one store.
 #[derive(Clone, Debug)]
 pub struct Presets {
-    store: Arc<dyn StateStore>,
+    store: Store,
 }
 
 /// A preset to save.
@@ -94,7 +88,9 @@ impl From<WriteError> for PresetError {
 }
 
 impl Presets {
-    pub(super) const fn new(store: Arc<dyn StateStore>) -> Self {
+    /// The presets of a store.
+    #[must_use]
+    pub const fn new(store: Store) -> Self {
         Self { store }
     }
 
@@ -135,7 +131,7 @@ impl Presets {
             updated_at: now,
         };
         let change = if is_new { Change::PutPreset { preset } } else { Change::ReplacePreset { preset } };
-        let rows = write_change(&*self.store, change, |_| ()).await?;
+        let rows = self.store.change(change).await?;
         rows.presets.into_iter().next().ok_or(PresetError::Write(WriteError::Closed))
     }
 
@@ -148,7 +144,7 @@ impl Presets {
             return Err(PresetError::NotFound(id.to_owned()));
         }
         let change = Change::DeletePreset { account: account.to_owned(), id: id.to_owned() };
-        write_change(&*self.store, change, |_| ()).await?;
+        self.store.change(change).await?;
         Ok(())
     }
 
@@ -160,8 +156,7 @@ impl Presets {
         if !may_refer(id) {
             return Ok(None);
         }
-        let (account, id) = (account.to_owned(), id.to_owned());
-        self.read(move |store| store.preset(&account, &id)).await
+        Ok(self.store.preset(account, id).await?)
     }
 
     /// A preset of the account by its name.
@@ -172,8 +167,7 @@ impl Presets {
         if !may_refer(name) {
             return Ok(None);
         }
-        let (account, name) = (account.to_owned(), name.to_owned());
-        self.read(move |store| store.preset_named(&account, &name)).await
+        Ok(self.store.preset_named(account, name).await?)
     }
 
     /// A preset of the account by its id or its name, tried as `first` first.
@@ -189,19 +183,17 @@ impl Presets {
         if !may_refer(id_or_name) {
             return Ok(None);
         }
-        let (account, reference) = (account.to_owned(), id_or_name.to_owned());
-        self.read(move |store| {
-            let find = |by| match by {
-                LookupBy::Id => store.preset(&account, &reference),
-                LookupBy::Name => store.preset_named(&account, &reference),
-            };
-            let other = if first == LookupBy::Id { LookupBy::Name } else { LookupBy::Id };
-            match find(first)? {
-                Some(found) => Ok(Some(found)),
-                None => find(other),
-            }
+        let found = match first {
+            LookupBy::Id => self.store.preset(account, id_or_name).await?,
+            LookupBy::Name => self.store.preset_named(account, id_or_name).await?,
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+        Ok(match first {
+            LookupBy::Id => self.store.preset_named(account, id_or_name).await?,
+            LookupBy::Name => self.store.preset(account, id_or_name).await?,
         })
-        .await
     }
 
     /// The account's presets by id, up to `limit` (1 to [`MAX_PAGE`]) of those after `cursor`, the `next` of another
@@ -213,24 +205,13 @@ impl Presets {
         if cursor.is_some_and(|id| !may_refer(id)) {
             return Ok(Page::default());
         }
-        let (account, cursor) = (account.to_owned(), cursor.map(str::to_owned));
         let limit = limit.clamp(1, MAX_PAGE);
         // One more shows whether there is another page.
-        let mut presets = self.read(move |store| store.presets(&account, cursor.as_deref(), limit + 1)).await?;
+        let mut presets = self.store.presets(account, cursor, limit + 1).await?;
         let is_last = presets.len() <= limit;
         presets.truncate(limit);
         let next = if is_last { None } else { presets.last().map(|preset| preset.id.clone()) };
         Ok(Page { presets, next })
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,
-    ) -> Result<T, PresetError> {
-        let store = Arc::clone(&self.store);
-        // It only fails when the reading panics, or the runtime ends.
-        let outcome = tokio::task::spawn_blocking(move || read(&*store)).await;
-        Ok(outcome.map_err(|_| PresetError::Write(WriteError::Closed))??)
     }
 }
 
@@ -249,8 +230,7 @@ pub fn params(preset: &Preset) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::memory_store::{CommitMode, MemoryStore};
-    use crate::store::{AccountModel, PRESETS_PER_ACCOUNT};
+    use crate::store::{AccountModel, CommitMode, MemoryStore, PRESETS_PER_ACCOUNT};
     use proptest::prelude::*;
     use serde_json::json;
     use std::collections::{BTreeMap, BTreeSet};
@@ -259,7 +239,7 @@ mod tests {
     const LATER: UnixSeconds = UnixSeconds(NOW.0 + 60);
 
     fn presets(store: &MemoryStore) -> Presets {
-        store.start(50, NOW).2
+        Presets::new(store.start(50, NOW))
     }
 
     fn draft(name: &str) -> Draft {
@@ -418,9 +398,9 @@ mod tests {
 
     const ACCOUNTS: [&str; 2] = ["a", "b"];
 
-    fn open(folder: &std::path::Path) -> crate::account::Services {
+    fn open(folder: &std::path::Path) -> crate::store::Store {
         let store = crate::store::RedbStore::open(&crate::store::file_in(folder)).expect("the store opens");
-        crate::account::Services::load(store, 50).expect("the store loads")
+        crate::store::Store::file(store, 50).expect("the store loads")
     }
 
     async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
@@ -428,8 +408,7 @@ mod tests {
         let mut services = open(folder.path());
         for account in ACCOUNTS {
             let name = account.try_into().expect("a good name");
-            services
-                .keys
+            crate::account::Keys::new(services.clone())
                 .create_account(name, crate::store::Plan::Free, false, AccountModel::default())
                 .await
                 .expect("it is new");
@@ -444,7 +423,7 @@ mod tests {
             match step {
                 Step::Create { account, name } => {
                     let (account, name) = (ACCOUNTS[account], name.to_string());
-                    let saved = save(&services.presets, account, draft(&name)).await;
+                    let saved = save(&Presets::new(services.clone()), account, draft(&name)).await;
                     prop_assert_eq!(saved.is_err(), taken(&model, account, &name, None));
                     if let Ok(preset) = saved {
                         ids.push(preset.id.clone());
@@ -454,7 +433,7 @@ mod tests {
                 Step::Overwrite { account, which, name } => {
                     let (account, id, name) = (ACCOUNTS[account], which.get(&ids).clone(), name.to_string());
                     let sent = Draft { id: Some(id.clone()), ..draft(&name) };
-                    let saved = save(&services.presets, account, sent).await;
+                    let saved = save(&Presets::new(services.clone()), account, sent).await;
                     let known = model.contains_key(&(account, id.clone()));
                     prop_assert_eq!(saved.is_ok(), known && !taken(&model, account, &name, Some(&id)));
                     prop_assert_eq!(matches!(saved, Err(PresetError::NotFound(_))), !known);
@@ -464,7 +443,7 @@ mod tests {
                 }
                 Step::Delete { account, which } => {
                     let (account, id) = (ACCOUNTS[account], which.get(&ids).clone());
-                    let deleted = services.presets.delete(account, &id).await;
+                    let deleted = Presets::new(services.clone()).delete(account, &id).await;
                     prop_assert_eq!(deleted.is_ok(), model.remove(&(account, id)).is_some());
                 }
                 Step::Restart => {
@@ -473,13 +452,13 @@ mod tests {
                 }
             }
             for account in ACCOUNTS {
-                let listed = services.presets.list(account, None, MAX_PAGE).await.expect("it reads");
+                let listed = Presets::new(services.clone()).list(account, None, MAX_PAGE).await.expect("it reads");
                 let listed: Vec<_> = listed.presets.into_iter().map(|preset| (preset.id, preset.name)).collect();
                 let of = model.iter().filter(|((of, _), _)| *of == account);
                 let expected: Vec<_> = of.map(|((_, id), name)| (id.clone(), name.clone())).collect();
                 prop_assert_eq!(&listed, &expected);
                 for (id, name) in expected {
-                    let named = services.presets.find_named(account, &name).await.expect("it reads");
+                    let named = Presets::new(services.clone()).find_named(account, &name).await.expect("it reads");
                     prop_assert_eq!(named.map(|preset| preset.id), Some(id));
                 }
             }
@@ -492,14 +471,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let services = open(folder.path());
         let name = "a".try_into().expect("a good name");
-        services
-            .keys
+        crate::account::Keys::new(services.clone())
             .create_account(name, crate::store::Plan::Free, false, AccountModel::default())
             .await
             .expect("it is new");
         let tasks: Vec<_> = (0..PRESETS_PER_ACCOUNT + 20)
             .map(|number| {
-                let presets = services.presets.clone();
+                let presets = Presets::new(services.clone());
                 tokio::spawn(async move { save(&presets, "a", draft(&number.to_string())).await })
             })
             .collect();

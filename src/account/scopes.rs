@@ -38,7 +38,7 @@ impl Scopes {
     }
 
     /// Scopes from a stored key.
-    pub(super) const fn from_stored(names: Vec<String>) -> Self {
+    pub(crate) const fn from_stored(names: Vec<String>) -> Self {
         Self(names)
     }
 

@@ -5,7 +5,7 @@
 
 use super::config_args::ConfigArgs;
 use super::exit_code::{Failure, Outcome};
-use super::stdout;
+use super::{local_engine, stdout};
 use crate::account::admin::StorePlace;
 use crate::config::Config;
 use crate::store::{
@@ -76,9 +76,17 @@ impl Store {
                 Command::Check { .. } => Err(NOT_CHECKED.into()),
                 Command::Export { file, accounts } => {
                     let accounts = exported(accounts);
-                    export(&|output| server.export(output, &accounts), file.as_deref())
+                    let from = |output: &mut dyn Write| {
+                        local_engine::block_on(server.export(output, &accounts)).map_err(ExportError::Output)?
+                    };
+                    export(&from, file.as_deref())
                 }
-                Command::Import { file } => import(&|input| server.import(input), server.name(), file.as_deref()),
+                Command::Import { file } => {
+                    let into = |input: &mut dyn BufRead| {
+                        local_engine::block_on(server.import(input)).map_err(ImportError::Input)?
+                    };
+                    import(&into, server.name(), file.as_deref())
+                }
             };
         }
         let path = store::file_in(&config.data_dir);

@@ -67,9 +67,8 @@ impl Admin {
             }
             EngineState::Ready | EngineState::Unloaded => {
                 let fault = self.app.store.fault().map(|reason| format!("the store cannot write: {reason}"));
-                // Other daemons on the same database are no better.
-                if let Some(reason) = fault.as_ref().filter(|_| !self.app.billing.has_leases()) {
-                    return Err(ApiError::unavailable(reason.clone()));
+                if let Some(reason) = fault {
+                    return Err(ApiError::unavailable(reason));
                 }
                 // Pictures are processed without ffmpeg, so its absence is reported but does not fail readiness.
                 let video = match self.app.inspector.ready().await {
@@ -77,9 +76,6 @@ impl Admin {
                     Err(missing) => missing.to_string(),
                 };
                 let mut ready = json!({ "status": "ready", "video": video });
-                if let Some(reason) = fault {
-                    ready["store"] = format!("{reason}; pictures are answered as far as leased images go").into();
-                }
                 let device = self.app.processor.device();
                 if !device.is_empty() {
                     ready["device"] = device.into();

@@ -1,10 +1,8 @@
-//! The services that both listeners use: engine, keys, billing, presets, jobs, prices, metrics.
+//! The services that both listeners use: engine, store, presets, jobs, prices, metrics.
 
+use crate::account::Presets;
 use crate::account::price::PriceConfig;
-use crate::account::rate_limit::RateLimits;
-use crate::account::{BackdropQuota, Billing, IdempotencyKeys, Presets};
 use crate::generate::Providers;
-use crate::http::admission::caller::Authenticate;
 use crate::http::bulk_runs::BulkRuns;
 use crate::http::compat::config::CompatConfig;
 use crate::http::image_processor::ImageProcessor;
@@ -14,7 +12,7 @@ use crate::jobs::Jobs;
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::recipe::Network;
-use crate::store::StateStore;
+use crate::store::Store;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::{Request, Response};
@@ -39,22 +37,12 @@ pub struct App {
     pub compat: CompatConfig,
     /// The daemon's default model, where neither the request nor the account selects one.
     pub model: Network,
-    /// API keys.
-    pub keys: Arc<dyn Authenticate>,
     /// Fetches pictures and clips by URL.
     pub fetcher: Arc<dyn Fetch>,
-    /// The state store; a fault of it makes the daemon unready.
-    pub store: Arc<dyn StateStore>,
-    /// Quotas and bills of the accounts.
-    pub billing: Billing,
-    /// Requests under an `Idempotency-Key`.
-    pub idempotency: IdempotencyKeys,
+    /// Keys, quotas, bills and jobs; a fault of it makes the daemon unready.
+    pub store: Store,
     /// The accounts' presets.
     pub presets: Presets,
-    /// Counts generated backdrops against the cap of the day.
-    pub backdrop_quota: BackdropQuota,
-    /// The rate limits of keys.
-    pub rate_limits: RateLimits,
     /// Generates backdrops.
     pub providers: Providers,
     /// The keys' jobs.

@@ -2,10 +2,9 @@
 //! of a run, which is behind a trait because it needs weights and storage.
 
 use crate::bulk::Selection;
-use crate::bulk::cluster::Queue;
 use crate::jobs::JobsConfig;
 use crate::recipe::{Endpoint, Fields, Network};
-use crate::store::NewBulkJob;
+use crate::store::{BulkQueue, NewBulkJob};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +70,7 @@ pub trait PrepareBulk: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct BulkRuns {
     /// The runs.
-    pub queue: Queue,
+    pub queue: BulkQueue,
     /// Who may start runs, where, and how many.
     pub config: Arc<JobsConfig>,
     /// Prepares a run.

@@ -4,7 +4,6 @@
 
 use crate::account::presets::PresetError;
 use crate::account::price::PriceError;
-use crate::account::{BillingError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{ProviderError, UpstreamError};
@@ -21,7 +20,7 @@ use crate::jobs::results::ResultsError;
 use crate::pipeline::{AuxImage, PipelineError};
 use crate::recipe::{BG_FILE, FieldError, MASK_FILE};
 use crate::source::{FetchError, FetchFailure};
-use crate::store::{ChangeError, OpenError};
+use crate::store::{BillingError, ChangeError, OpenError, WriteError};
 use crate::telemetry::with_causes;
 use crate::video::VideoError;
 use std::time::Duration;
@@ -180,10 +179,13 @@ impl From<VideoError> for ApiError {
 }
 
 impl From<WriteError> for ApiError {
-    /// 503 where the store cannot write at present and the change did not happen; 500 otherwise.
+    /// 503 where the store cannot write at present, or a database went away meanwhile; 500 otherwise.
     fn from(error: WriteError) -> Self {
         let cause = with_causes(&error);
-        if matches!(error, WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Busy)) {
+        if matches!(
+            error,
+            WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Busy)
+        ) {
             no_store(cause)
         } else {
             Self::internal(cause)

@@ -43,7 +43,7 @@ mod routes;
 mod standby;
 mod state;
 
-pub use admission::caller::{Authenticate, Caller};
+pub use admission::caller::Caller;
 pub use app::{Administer, App};
 pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
 pub use connection::listeners::serve;

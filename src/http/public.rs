@@ -12,7 +12,6 @@ use crate::http::request_context::{RequestContext, Service};
 use crate::http::router::{self, Routine, Target};
 use crate::http::routes;
 use crate::http::state::ApiState;
-use crate::store::UnixSeconds;
 use hyper::Method;
 use hyper::header::HeaderName;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ impl Service for Public {
         let answer = dispatch(state, context).await;
         // After the work, so that the images of this request are subtracted.
         if let Some(caller) = context.caller.take()
-            && let Some(remaining) = state.app.billing.remaining(&caller.payer(), UnixSeconds::now())
+            && let Some(remaining) = caller.allowance.remaining()
         {
             context.reply_headers.insert(QUOTA_REMAINING, remaining.into());
         }
@@ -65,7 +64,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     match &route.target {
         Target::Page(page) => Ok(docs::page_reply(*page, state)),
         Target::Image(endpoint) => {
-            let caller = admit(state, context)?;
+            let caller = admit(state, context).await?;
             state.require_room(&caller.account)?;
             if endpoint.input.is_single() {
                 routes::image::answer(state, endpoint, &caller, context).await
@@ -74,14 +73,14 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
             }
         }
         Target::Clip => {
-            let caller = admit(state, context)?;
+            let caller = admit(state, context).await?;
             routes::video::answer(state, &caller, context).await
         }
         Target::Result => routes::results::answer(state, context, &parameter).await,
         Target::Service(service) => {
-            let caller = admit_service(state, context)?;
+            let caller = admit_service(state, context).await?;
             match service {
-                Routine::Account => Ok(routes::account::answer(state, &caller)),
+                Routine::Account => routes::account::answer(state, &caller).await,
                 Routine::Models => Ok(routes::models::answer(state, &caller)),
                 Routine::Usage => routes::usage::answer(state, &caller, context).await,
                 Routine::Estimate => routes::estimate::answer(state, context).await,

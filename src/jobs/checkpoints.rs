@@ -1,7 +1,7 @@
-//! Copies the checkpoint of a running job to the result store, and into the folder of a daemon that adopts the job.
+//! Copies the checkpoint of a running job to the result store, and into the folder of a daemon that claims the job next.
 //!
 //! Only on a store that several daemons use. The worker adds files to its folder, and every two seconds those that are new are
-//! copied. A copy that fails costs no more than time: the adopter resumes from an older checkpoint, or from the beginning.
+//! copied. A copy that fails costs no more than time: the next daemon resumes from an older checkpoint, or from the beginning.
 //!
 //! A folder that has a plan keeps its own files, and the stored checkpoint is replaced by them, so that one daemon never mixes
 //! files of two plans. Two daemons of different versions that both copy, because one is cut off from the database, can.
@@ -14,13 +14,31 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::Job;
 use super::deps::{ResultStoreError, WorkCheckpoint};
+use super::error::JobsError;
 use super::shared::{Shared, stopped};
+use super::{Job, input_in};
+
+/// Fetches the clip and the checkpoint of a job into its folder. A clip that the result store does not have is left to the worker,
+/// which fails.
+pub(super) async fn fetch_input(shared: &Shared, job: &Job) -> Result<(), JobsError> {
+    if !shared.deps.store.is_shared() {
+        return Ok(());
+    }
+    let input = input_in(&shared.folders.create(&job.id).await?);
+    // Written whole or not at all: one that is there is complete.
+    if !tokio::fs::try_exists(&input).await.unwrap_or(false)
+        && !shared.deps.results.fetch_input(&job.id, &input).await?
+    {
+        tracing::error!(job = job.id, "the result store does not have the clip of the job");
+    }
+    fetch(shared, job).await;
+    Ok(())
+}
 
 /// Fetches the stored checkpoint of a job into its folder, unless the folder has one. A failure is logged: without it the
 /// job begins at its beginning.
-pub(super) async fn fetch(shared: &Shared, job: &Job) {
+async fn fetch(shared: &Shared, job: &Job) {
     let fetched = async {
         if local(shared, job).await?.is_none() {
             shared.deps.results.fetch_checkpoint(&job.id, &shared.folders.of(&job.id)).await?;

@@ -1,7 +1,7 @@
 //! Creates a job from an incoming clip: the folder first, then the record, once per `Idempotency-Key`.
 //!
-//! On a store that other daemons use too, the clip is also stored beside the results before the record, and deleted
-//! again where the record is refused. Of a crash in between it remains: see `results`.
+//! On a database the clip is stored beside the results before the record, for whichever daemon claims the job, and the folder is
+//! deleted. The stored clip is deleted again where the record is refused. Of a crash in between it remains: see `results`.
 
 use std::sync::atomic::Ordering;
 
@@ -11,8 +11,8 @@ use super::job_view::JobView;
 use super::new_job::{Created, NewJob};
 use super::shared::Shared;
 use super::{Job, JobState, RECORD_SECONDS, UnixSeconds, Webhook, input_in};
-use crate::account::{QuotaExhausted, Reservation, WriteError, random_text, write_change};
-use crate::store::{Change, ChangeError, Month, QuotaCheck};
+use crate::account::{WriteError, random_text};
+use crate::store::{ChangeError, Month, QuotaExhausted, Reservation};
 
 /// Characters of a job's id after `job_`.
 const ID_LENGTH: usize = 24;
@@ -30,7 +30,13 @@ pub(super) async fn create(shared: &Shared, new: NewJob, incoming: IncomingClip)
     match &outcome {
         // A store that failed may have recorded it: the next start deletes the folder if it has not.
         Ok(Created::New(_))
-        | Err(JobsError::Write(WriteError::Closed | WriteError::Change(ChangeError::Storage(_)))) => {}
+        | Err(JobsError::Write(
+            WriteError::Closed | WriteError::Change(ChangeError::Storage(_) | ChangeError::Interrupted(_)),
+        )) => {
+            if shared.deps.store.is_shared() {
+                shared.folders.remove(&id).await;
+            }
+        }
         Ok(Created::Same(_) | Created::Conflict) | Err(_) => shared.clear_input(&id).await,
     }
     outcome
@@ -72,25 +78,19 @@ async fn create_record(shared: &Shared, id: &str, new: NewJob) -> Result<Created
         error: None,
         webhook: webhook.map(|hook| Webhook { url: hook.url, base: hook.base, attempts: 0, next_at: None }),
     };
-    let check = reservation.as_ref().and_then(Reservation::quota_check);
-    shared.running.insert(id, &job.key_id, 0, reservation);
-    let created = submit(shared, job, check).await;
+    let created = submit(shared, job, reservation).await;
     if matches!(created, Ok(Created::New(_))) {
         shared.queued.notify_one();
-    } else {
-        // Releases its reservation.
-        shared.running.remove(id);
     }
     created
 }
 
-async fn submit(shared: &Shared, job: Job, check: Option<QuotaCheck>) -> Result<Created, JobsError> {
+async fn submit(shared: &Shared, job: Job, mut reservation: Option<Reservation>) -> Result<Created, JobsError> {
     let at_most = shared.tuning.max_queued_per_key;
     // More than one attempt only where the first job of the name expires at this moment.
     for _ in 0..NAME_ATTEMPTS {
-        let change = Change::CreateJob { job: Box::new(job.clone()), at_most, check };
-        let first = match write_change(&*shared.deps.store, change, |_| ()).await {
-            Ok(_) => return Ok(Created::New(JobView { job, progress: 0 })),
+        let first = match shared.deps.store.create_job(job.clone(), at_most, &mut reservation).await {
+            Ok(()) => return Ok(Created::New(JobView { job, progress: 0 })),
             Err(WriteError::Change(ChangeError::TooManyJobs { .. })) => return Err(JobsError::TooMany(at_most)),
             Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
                 return Err(QuotaExhausted::refused(of_key, job.month.ends()).into());
@@ -98,13 +98,12 @@ async fn submit(shared: &Shared, job: Job, check: Option<QuotaCheck>) -> Result<
             Err(WriteError::Change(ChangeError::JobNameTaken(id))) => id,
             Err(error) => return Err(error.into()),
         };
-        let id = first.clone();
-        match shared.view(&job.key_id, move |store| store.job(&first)).await? {
-            Some(first) if first.job.fingerprint == job.fingerprint => return Ok(Created::Same(first)),
+        match shared.view(&job.key_id, shared.deps.store.job(&first)).await? {
+            Some(found) if found.job.fingerprint == job.fingerprint => return Ok(Created::Same(found)),
             Some(_) => return Ok(Created::Conflict),
             // It has expired and is not deleted yet, here or by another daemon.
             None => {
-                if let Some(expired) = shared.read(move |store| store.job(&id)).await? {
+                if let Some(expired) = shared.deps.store.job(&first).await? {
                     shared.delete(&expired).await?;
                 }
             }

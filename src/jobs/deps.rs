@@ -1,4 +1,4 @@
-//! Dependencies of the job service: the store, billing, and the traits `Worker`, `ResultStore` and `WebhookTransport`.
+//! Dependencies of the job service: the store, and the traits `Worker`, `ResultStore` and `WebhookTransport`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,13 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::job_view::JobView;
-use crate::account::Billing;
-use crate::store::{Job, StateStore};
+use crate::store::{Job, Store};
 
 /// What [`Jobs`](super::Jobs) depends on.
 #[derive(Clone, Debug)]
 pub struct Deps {
-    /// Stores the job records.
-    pub store: Arc<dyn StateStore>,
-    /// Reserves and bills images.
-    pub billing: Billing,
+    /// Stores and bills the jobs.
+    pub store: Store,
     /// Stores the results, and clips for other daemons.
     pub results: Arc<dyn ResultStore>,
     /// Executes the jobs.

@@ -1,8 +1,7 @@
 //! Errors of the job API, and the limits on disk space behind one of them.
 
 use super::deps::ResultStoreError;
-use crate::account::{QuotaExhausted, WriteError};
-use crate::store::OpenError;
+use crate::store::{OpenError, QuotaExhausted, WriteError};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]

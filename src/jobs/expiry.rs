@@ -38,7 +38,7 @@ pub(super) async fn delete_expired(shared: &Shared, now: UnixSeconds) {
     let mut failed = HashSet::new();
     loop {
         let limit = BATCH + failed.len();
-        let jobs = match shared.read(move |store| store.expiring_jobs(limit)).await {
+        let jobs = match shared.deps.store.expiring_jobs(limit).await {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::error!(error = with_causes(&error), "expired jobs cannot be read");

@@ -112,6 +112,14 @@ impl JobFolders {
         }
     }
 
+    /// The ids of the jobs that have a folder. Blocks.
+    pub(super) fn job_ids(&self) -> Result<Vec<String>, JobsError> {
+        let failed = |source| io_error("the folder of the jobs cannot be read", source);
+        let names = fs::read_dir(&self.root).map_err(failed)?.map(|entry| entry.map(|entry| entry.file_name()));
+        let names: Vec<_> = names.collect::<Result<_, _>>().map_err(failed)?;
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| Job::is_id(name)).collect())
+    }
+
     /// Deletes the folders of incoming clips, and of jobs for whose ids `is_kept` is false. Blocks.
     pub(super) fn retain(&self, is_kept: impl Fn(&str) -> bool) -> Result<(), JobsError> {
         let failed = |source| io_error("the folder of the jobs cannot be cleaned up", source);

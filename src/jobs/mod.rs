@@ -8,15 +8,13 @@
 //! ```
 //!
 //! Every state is a record of the store, and every transition one transaction: an acknowledged job survives `kill -9`,
-//! and a finished job is billed in the transaction that finishes it, exactly once. Memory holds only the progress and
-//! the handles to cancel. `recovery.rs` is what happens after a crash, `adoption.rs` what happens between daemons on
-//! one database.
+//! and a finished job is billed in the transaction that finishes it, exactly once. Memory holds only the progress of running jobs
+//! and the handles to cancel them. On a database any daemon claims a queued job, and renews a lease while it runs
+//! (`runner.rs`); `recovery.rs` is what happens after a crash.
 //!
 //! - A [`Worker`] executes a job; a [`ResultStore`] holds the results; a [`WebhookTransport`] notifies the caller's server.
-//! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), jobs of daemons that are gone (`adoption.rs`),
-//!   checkpoints for daemons that adopt a job (`checkpoints.rs`), deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
+//! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), checkpoints for the next daemon (`checkpoints.rs`), deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
 
-mod adoption;
 mod bulk_places;
 mod checkpoints;
 mod config;
@@ -33,14 +31,13 @@ mod new_job;
 mod recovery;
 pub mod results;
 mod runner;
+mod running_jobs;
 pub mod secret;
 mod service;
 mod shared;
-mod stale_jobs;
 #[cfg(test)]
 mod tests;
 mod tuning;
-mod unfinished_jobs;
 mod video_worker;
 pub mod webhook_client;
 mod webhook_schedule;

@@ -1,7 +1,7 @@
 //! A job to be created from a request, and the outcome of creating it.
 
 use super::job_view::JobView;
-use crate::account::Reservation;
+use crate::store::Reservation;
 
 /// A job to be created.
 #[derive(Debug)]

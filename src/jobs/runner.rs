@@ -1,10 +1,13 @@
-//! Runs queued jobs with bounded concurrency; accounts take turns.
+//! Claims jobs and runs them with bounded concurrency; accounts take turns.
 //!
 //! Each job has two tasks. One executes it and stores the result; the other supervises: it saves the progress, and
-//! aborts the first when the job was cancelled, adopted by another daemon or makes no progress, when disk space runs
+//! aborts the first when the job was cancelled, claimed by another daemon or makes no progress, when disk space runs
 //! out, or when the daemon stops. A panic of the worker is an error of its job.
+//!
+//! A heartbeat renews the leases of the running jobs on a database. A daemon that was cut off from it until its leases ended may
+//! run a job that another one has claimed. Both store the result under one name: either is a result of that clip, and only the
+//! end by the newest claim is recorded and billed.
 
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,52 +18,64 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::deps::{WorkError, WorkOutput};
 use super::error::JobsError;
+use super::running_jobs::JobHandle;
 use super::shared::{Shared, stopped};
-use super::unfinished_jobs::JobHandle;
-use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, adoption, checkpoints, recovery};
+use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, checkpoints};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
-use crate::store::{Change, ChangeError, JobEnd, Usage};
-use crate::telemetry::with_causes;
+use crate::store::{ChangeError, ClaimedJob, JobEnd, JobHeartbeat, Renewal, Usage};
+use crate::telemetry::{metrics, with_causes};
 
 /// The error code for a fault of this service.
 const INTERNAL: &str = "internal_error";
-
-/// How long to wait with a job that is in the queue and not in memory: most likely it is about to leave the queue.
-const NOT_IN_MEMORY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Failed attempts to record the end of a job, each of which may have recorded it, before it is given up.
 const MAX_FAILURES: u32 = 3;
 
 /// Runs jobs until `stop`; returns when all workers have ended.
 pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let (running, mut ended) = watch::channel(false);
+    let jobs = async {
+        run_jobs(shared, &mut stop).await;
+        running.send_replace(true);
+    };
+    let heartbeats = async {
+        loop {
+            tokio::select! {
+                () = stopped(&mut ended) => return,
+                () = sleep(shared.tuning.heartbeat) => renew(shared).await,
+            }
+        }
+    };
+    tokio::join!(jobs, heartbeats);
+}
+
+async fn run_jobs(shared: &Arc<Shared>, stop: &mut watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
-    let mut started = HashMap::new();
     while !*stop.borrow() {
-        let mut pause = None;
-        while started.len() < shared.tuning.parallel {
-            let next = match next(shared, &started).await {
-                Ok(Some(job)) => job,
-                Ok(None) => break,
-                Err(()) => {
-                    pause = Some(shared.tuning.pause);
-                    break;
-                }
-            };
+        let mut pause = shared.deps.store.is_shared().then_some(shared.tuning.poll);
+        while tasks.len() < shared.tuning.parallel {
             if let Err(JobsError::DiskSpace(reason)) = shared.check_space().await {
                 tracing::warn!(%reason, "no job is started until there is disk space");
                 pause = Some(shared.tuning.pause);
                 break;
             }
-            let (id, supervised) = (next.id.clone(), supervise(Arc::clone(shared), next, stop.clone()));
-            started.insert(tasks.spawn(supervised).id(), id);
+            match shared.deps.store.claim_job(shared.now()).await {
+                Ok(Some(claimed)) => {
+                    let handle = shared.running.enter(&claimed);
+                    drop(tasks.spawn(supervise(Arc::clone(shared), claimed, handle, stop.clone())));
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(error = with_causes(&error), "no job can be started");
+                    pause = Some(shared.tuning.pause);
+                    break;
+                }
+            }
         }
         tokio::select! {
-            () = stopped(&mut stop) => {}
-            Some(ended) = tasks.join_next_with_id() => {
-                let task = ended.as_ref().map_or_else(JoinError::id, |(task, ())| *task);
-                started.remove(&task);
-            }
+            () = stopped(stop) => {}
+            Some(_) = tasks.join_next() => {}
             () = shared.queued.notified() => {}
             () = sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
@@ -68,11 +83,26 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// The next queued job that is not `started`.
-async fn next(shared: &Shared, started: &HashMap<tokio::task::Id, String>) -> Result<Option<Job>, ()> {
-    let started: HashSet<String> = started.values().cloned().collect();
-    let next = shared.read(move |store| store.next_job(&started)).await;
-    next.map_err(|error| tracing::error!(error = with_causes(&error), "the queue cannot be read"))
+/// Renews the leases of the running jobs, and ends those that are not this daemon's any more.
+async fn renew(shared: &Shared) {
+    let running = shared.running.heartbeats();
+    match shared.deps.store.renew_jobs(&running).await {
+        Ok(renewed) => {
+            for (id, became) in renewed {
+                let Some(handle) = shared.running.get(&id) else { continue };
+                match became {
+                    Renewal::Kept => {}
+                    Renewal::Ended => handle.cancel.notify_one(),
+                    Renewal::Lost => handle.lost.notify_one(),
+                }
+            }
+        }
+        // The work goes on. Whether another daemon has the job afterwards is up to the lease.
+        Err(error) => tracing::warn!(error = with_causes(&error), "the leases of jobs cannot be renewed"),
+    }
+    if let Ok(queued) = shared.deps.store.count_queued().await {
+        metrics::jobs_unfinished(queued, running.len());
+    }
 }
 
 /// How the execution of a job ended, or why it did not begin.
@@ -81,8 +111,8 @@ enum Ended {
     Completed(Result<StoredOutput, WorkError>),
     /// It was cancelled, and its end is recorded.
     Cancelled,
-    /// Another daemon has adopted it.
-    Adopted,
+    /// Another daemon has claimed it, or may have.
+    Lost,
     /// The daemon stops.
     Stopped,
     /// No progress for too long.
@@ -100,49 +130,55 @@ struct StoredOutput {
     bytes: u64,
 }
 
-/// Takes one job from the queue to its end.
-async fn supervise(shared: Arc<Shared>, mut job: Job, mut stop: watch::Receiver<bool>) {
-    let id = job.id.clone();
-    let Some(handle) = shared.running.start(&id) else {
-        sleep(NOT_IN_MEMORY_PAUSE).await;
-        if let Err(error) = recovery::enter_missing(&shared, &job).await {
-            tracing::error!(job = id, error = with_causes(&error), "a job cannot be read");
-        }
-        return;
-    };
-    let started = record_start(&shared, &job, &handle, &mut stop).await;
-    let started_at = Instant::now();
-    let ended = match started {
-        Ok(()) => {
-            job.state = JobState::Processing;
-            tracing::info!(job = id, key = job.key_id, "a job starts");
-            execute(&shared, &job, &handle, &mut stop).await
-        }
-        Err(ended) => ended,
-    };
-    let outcome = match ended {
+/// Takes a claimed job to its end.
+async fn supervise(shared: Arc<Shared>, claimed: ClaimedJob, handle: JobHandle, mut stop: watch::Receiver<bool>) {
+    let ClaimedJob { job, attempt } = claimed;
+    let (id, started_at) = (job.id.as_str(), Instant::now());
+    tracing::info!(job = id, key = job.key_id, "a job starts");
+    match execute(&shared, &job, &handle, &mut stop).await {
         Ended::Stopped => {
-            tracing::info!(job = id, "the job was interrupted and resumes at the next start");
-            return requeue(&shared, &id).await;
+            tracing::info!(job = id, "the job was interrupted and resumes at the next start, or on another daemon");
+            release(&shared, &job, attempt, &handle).await;
         }
         Ended::Cancelled => {
             tracing::info!(job = id, "the job was cancelled");
-            return shared.clear(&job).await;
+            shared.clear(&job).await;
         }
-        Ended::Adopted => return adoption::leave(&shared, &job, &handle).await,
-        Ended::Completed(outcome) => outcome,
-        Ended::Stalled => Err(internal("the work on the job came to a standstill")),
-        Ended::Panicked => Err(internal("the work on the job ended unexpectedly")),
-        Ended::NoDiskSpace => Err(WorkError::no_disk_space()),
-    };
+        Ended::Lost => leave(&shared, &job).await,
+        Ended::Completed(outcome) => end(&shared, &job, attempt, &handle, outcome, started_at, &mut stop).await,
+        Ended::Stalled => {
+            let error = internal("the work on the job came to a standstill");
+            end(&shared, &job, attempt, &handle, Err(error), started_at, &mut stop).await;
+        }
+        Ended::Panicked => {
+            let error = internal("the work on the job ended unexpectedly");
+            end(&shared, &job, attempt, &handle, Err(error), started_at, &mut stop).await;
+        }
+        Ended::NoDiskSpace => {
+            end(&shared, &job, attempt, &handle, Err(WorkError::no_disk_space()), started_at, &mut stop).await;
+        }
+    }
+    shared.running.remove(&job.id);
+}
+
+/// Ends a job with the outcome of its work.
+async fn end(
+    shared: &Shared,
+    job: &Job,
+    attempt: i64,
+    handle: &JobHandle,
+    outcome: Result<StoredOutput, WorkError>,
+    started_at: Instant,
+    stop: &mut watch::Receiver<bool>,
+) {
     let end = match outcome {
-        Ok(stored) => job_end(&job, stored, shared.now()),
+        Ok(stored) => job_end(job, stored, shared.now()),
         Err(error) => {
             if error.internal {
-                tracing::error!(job = id, %error, "a job failed");
+                tracing::error!(job = job.id, %error, "a job failed");
                 // Before its end is recorded: on a full disk, recording it needs the space. If the daemon dies in
                 // between, the job fails at the next start, because its clip is missing, or runs again with the clip in
-                // the result store. That one stays: if the end is refused, the job is another daemon's.
+                // the result store.
                 shared.folders.remove(&job.id).await;
             }
             let WorkError { code, message, internal: _ } = error;
@@ -150,45 +186,27 @@ async fn supervise(shared: Arc<Shared>, mut job: Job, mut stop: watch::Receiver<
             JobEnd::Failed { error, progress: handle.progress.get() }
         }
     };
-    record_end(&shared, &job, &handle, end, started_at.elapsed(), &mut stop).await;
+    record_end(shared, job, attempt, handle, end, started_at.elapsed(), stop).await;
 }
 
-/// Records the start of a job. Retried while the store cannot write.
-async fn record_start(
-    shared: &Shared,
-    job: &Job,
-    handle: &JobHandle,
-    stop: &mut watch::Receiver<bool>,
-) -> Result<(), Ended> {
-    let mut may_be_recorded = false;
-    loop {
-        let error = match shared.change(Change::StartJob { id: job.id.clone(), at: shared.now() }).await {
-            Ok(_) => return Ok(()),
-            // Recorded by an attempt that was reported as failed.
-            Err(WriteError::Change(ChangeError::JobState { state: JobState::Processing, .. })) if may_be_recorded => {
-                return Ok(());
-            }
-            // Cancelled before it started.
-            Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {
-                return Err(Ended::Cancelled);
-            }
-            Err(WriteError::Change(ChangeError::JobElsewhere(_))) => return Err(Ended::Adopted),
-            Err(error) => error,
-        };
-        tracing::error!(job = job.id, error = with_causes(&error), "a job cannot be started");
-        may_be_recorded |= matches!(error, WriteError::Change(ChangeError::Storage(_)));
-        // A job that is started without disk space fails at its first check.
-        loop {
-            tokio::select! {
-                biased;
-                () = handle.cancel.notified() => return Err(Ended::Cancelled),
-                () = handle.adopted.notified() => return Err(Ended::Adopted),
-                () = stopped(stop) => return Err(Ended::Stopped),
-                () = sleep(shared.tuning.pause) => {}
-            }
-            if !matches!(shared.check_space().await, Err(JobsError::DiskSpace(_))) {
-                break;
-            }
+/// Ends this daemon's part in a job that another one has claimed, or may have: nothing of it is left here.
+async fn leave(shared: &Shared, job: &Job) {
+    tracing::warn!(job = job.id, "the job is not this daemon's any more");
+    shared.folders.remove(&job.id).await;
+}
+
+/// Puts a job back into the queue that was given up before its end.
+async fn release(shared: &Shared, job: &Job, attempt: i64, handle: &JobHandle) {
+    let heartbeat = JobHeartbeat { id: job.id.clone(), attempt, progress: handle.progress.get() };
+    match shared.deps.store.release_job(&heartbeat, shared.now()).await {
+        Ok(_) if shared.deps.store.is_shared() => shared.folders.remove(&job.id).await,
+        Ok(_) => {}
+        // Cancelled at the last moment.
+        Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => shared.clear(job).await,
+        Err(WriteError::Change(ChangeError::JobElsewhere(_))) => leave(shared, job).await,
+        // The next start puts it back, or its lease ends.
+        Err(error) => {
+            tracing::warn!(job = job.id, error = with_causes(&error), "a job could not be put back into the queue")
         }
     }
 }
@@ -204,7 +222,7 @@ async fn execute(shared: &Arc<Shared>, job: &Job, handle: &JobHandle, stop: &mut
         tokio::select! {
             biased;
             () = handle.cancel.notified() => break Ended::Cancelled,
-            () = handle.adopted.notified() => break Ended::Adopted,
+            () = handle.lost.notified() => break Ended::Lost,
             () = stopped(stop) => break Ended::Stopped,
             outcome = &mut task.0 => return completed(job, outcome),
             Ok(()) = reported.changed() => {
@@ -274,7 +292,7 @@ async fn work(shared: Arc<Shared>, job: Job, reports: watch::Sender<u8>) -> Resu
         };
         reports.send_if_modified(raise);
     };
-    adoption::fetch_input(&shared, &job).await.map_err(|error| {
+    checkpoints::fetch_input(&shared, &job).await.map_err(|error| {
         tracing::error!(job = job.id, error = with_causes(&error), "the clip of a job could not be fetched");
         internal("the clip could not be fetched")
     })?;
@@ -326,6 +344,7 @@ fn bill(unit_price: u64, result: &JobResult) -> Usage {
 async fn record_end(
     shared: &Shared,
     job: &Job,
+    attempt: i64,
     handle: &JobHandle,
     end: JobEnd,
     took: Duration,
@@ -333,8 +352,8 @@ async fn record_end(
 ) {
     let mut failures = 0;
     loop {
-        let error = match shared.finish(job, end.clone()).await {
-            Ok((ended, _)) => {
+        let error = match shared.finish(&job.id, Some(attempt), end.clone()).await {
+            Ok(ended) => {
                 tracing::info!(
                     job = job.id,
                     state = ended.state.name(),
@@ -346,36 +365,29 @@ async fn record_end(
             }
             // Cancelled at the last moment, or recorded by an attempt that was reported as failed.
             Err(WriteError::Change(ChangeError::JobState { state, .. })) if state.is_final() => {
-                shared.running.remove(&job.id);
                 shared.ended.notify_one();
                 return clean_up(shared, job, state).await;
             }
             Err(WriteError::Change(ChangeError::NoSuchJob(_))) => return shared.clear(job).await,
-            // In another state it is in the queue: adopted by another daemon, and back by this one since.
             Err(WriteError::Change(ChangeError::JobElsewhere(_) | ChangeError::JobState { .. })) => {
-                return adoption::leave(shared, job, handle).await;
+                return leave(shared, job).await;
             }
             Err(error) => error,
         };
         tracing::error!(job = job.id, error = with_causes(&error), "the end of a job cannot be recorded");
         failures += u32::from(matches!(error, WriteError::Change(ChangeError::Storage(_))));
-        let is_transient = matches!(error, WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Storage(_)));
+        let is_transient = matches!(
+            error,
+            WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Storage(_))
+        );
         if !is_transient || failures > MAX_FAILURES {
-            // An end that is not recorded has not happened: the next start runs the job again.
-            return requeue(shared, &job.id).await;
+            // An end that is not recorded has not happened: the job runs again.
+            return release(shared, job, attempt, handle).await;
         }
         tokio::select! {
-            () = stopped(stop) => return requeue(shared, &job.id).await,
+            () = stopped(stop) => return release(shared, job, attempt, handle).await,
             () = sleep(shared.tuning.pause) => {}
         }
-    }
-}
-
-/// Puts a job back into the queue that was given up before its end.
-async fn requeue(shared: &Shared, id: &str) {
-    if !shared.running.requeue(id) {
-        // Cancelled or adopted by another daemon at the last moment.
-        shared.folders.remove(id).await;
     }
 }
 

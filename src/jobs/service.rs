@@ -13,9 +13,9 @@ use super::job_view::{JobView, Page, Removed, is_visible};
 use super::new_job::{Created, NewJob};
 use super::shared::Shared;
 use super::tuning::Tuning;
-use super::{Job, JobError, JobsConfig, adoption, create, expiry, recovery, runner, webhook_schedule};
+use super::{Job, JobError, JobsConfig, create, expiry, recovery, runner, webhook_schedule};
 use crate::account::WriteError;
-use crate::store::{ChangeError, JobEnd, StateStore};
+use crate::store::{ChangeError, JobEnd};
 
 /// Jobs on one page of a listing.
 pub const MAX_PAGE: usize = 100;
@@ -25,17 +25,16 @@ pub const MAX_PAGE: usize = 100;
 pub struct Jobs(pub(super) Arc<Shared>);
 
 impl Jobs {
-    /// Recovers the jobs of the last run: interrupted ones are queued again and reserve their images, and folders without
-    /// a job are deleted. Blocks; meant for start-up.
+    /// Recovers the jobs of the last run: interrupted ones are queued again, and folders without a job are deleted.
     ///
     /// # Errors
     /// When the store or the folder `jobs` of the data directory cannot be read or written.
-    pub fn start(deps: Deps, config: &JobsConfig, data_dir: &Path) -> Result<Self, JobsError> {
-        Self::start_with(deps, Tuning::of(config), data_dir)
+    pub async fn start(deps: Deps, config: &JobsConfig, data_dir: &Path) -> Result<Self, JobsError> {
+        Self::start_with(deps, Tuning::of(config), data_dir).await
     }
 
-    pub(super) fn start_with(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Self, JobsError> {
-        recovery::recover(deps, tuning, data_dir).map(Self)
+    pub(super) async fn start_with(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Self, JobsError> {
+        recovery::recover(deps, tuning, data_dir).await.map(Self)
     }
 
     /// A fresh folder for a clip of up to `bytes`.
@@ -52,8 +51,7 @@ impl Jobs {
     /// # Errors
     /// When the store or the record of the job cannot be read.
     pub async fn named(&self, key_id: &str, name: &str) -> Result<Option<JobView>, JobsError> {
-        let (of, name) = (key_id.to_owned(), name.to_owned());
-        self.0.view(key_id, move |store| store.job_named(&of, &name)).await
+        self.0.view(key_id, self.0.deps.store.job_named(key_id, name)).await
     }
 
     /// Creates a job from an incoming clip. It is queued, durably, when this returns.
@@ -74,8 +72,7 @@ impl Jobs {
     /// # Errors
     /// When the store or the record of the job cannot be read.
     pub async fn get(&self, key_id: &str, id: &str) -> Result<Option<JobView>, JobsError> {
-        let id = id.to_owned();
-        self.0.view(key_id, move |store| store.job(&id)).await
+        self.0.view(key_id, self.0.deps.store.job(id)).await
     }
 
     /// The key's jobs, newest first, up to `limit` (1 to [`MAX_PAGE`]) of those after `cursor`, the `next` of another
@@ -88,12 +85,8 @@ impl Jobs {
         let limit = limit.clamp(1, MAX_PAGE);
         // Before the records: see `running_jobs`.
         let progress = self.0.running.progress_of(key_id);
-        let (of, from) = (key_id.to_owned(), after.clone());
-        let read = move |store: &dyn StateStore| {
-            // One more shows whether there is another page.
-            store.jobs(&of, from.as_ref().map(Cursor::parts), limit + 1)
-        };
-        let mut jobs = self.0.read(read).await?;
+        // One more shows whether there is another page.
+        let mut jobs = self.0.deps.store.jobs(key_id, after.as_ref().map(Cursor::parts), limit + 1).await?;
         let is_last = jobs.len() <= limit;
         jobs.truncate(limit);
         let next = jobs.last().filter(|_| !is_last).map(Cursor::of);
@@ -102,23 +95,18 @@ impl Jobs {
         Ok(Page { jobs: visible.map(|job| JobView::of(&progress, job)).collect(), after, next })
     }
 
-    /// Whether a job of this daemon is queued or running, a webhook is still to be sent, or a result to be deleted. True when
+    /// Whether a job is queued, or this process runs one, a webhook is still to be sent, or a result to be deleted. True when
     /// the store cannot be read.
     pub async fn has_unfinished(&self) -> bool {
-        // Before the records: see `unfinished_jobs`.
-        if !self.0.running.is_empty() {
-            return true;
-        }
-        let has_object = |job: &Job| job.result.as_ref().is_some_and(|result| result.object.is_some());
-        let read = self.0.read(move |store| {
-            // The cheaper read first.
-            Ok(!store.webhook_jobs(1)?.is_empty()
-                || store.expiring_jobs(usize::MAX)?.iter().any(|(_, job)| has_object(job)))
+        let (store, is_pending) = (&self.0.deps.store, |job: &Job| {
+            job.webhook_at().is_some() || job.result.as_ref().is_some_and(|result| result.object.is_some())
         });
-        read.await.unwrap_or(true)
+        self.0.running.count() > 0
+            || store.count_queued().await.map_or(true, |queued| queued > 0)
+            || store.expiring_jobs(usize::MAX).await.map_or(true, |jobs| jobs.iter().any(|(_, job)| is_pending(job)))
     }
 
-    /// Cancels a queued or running job of the key, also one of another daemon on the database; deletes a finished one.
+    /// Cancels a queued or running job of the key, also one that another daemon runs; deletes a finished one.
     /// `None` for another key's.
     ///
     /// Once polled the removal is in progress, and is not undone when this is dropped.
@@ -131,14 +119,13 @@ impl Jobs {
         removed.await.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
     }
 
-    /// Runs jobs, adopts those of daemons that are gone, deletes expired ones and sends webhooks, until `stop`. Jobs
-    /// that run then are interrupted, and resume at the next start of the process.
+    /// Runs jobs, deletes expired ones and sends webhooks, until `stop`. Jobs
+    /// that run then are interrupted, and resume at the next start of the process, or on another daemon.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
         let (stopping, stopped) = watch::channel(false);
         let all = async {
             tokio::join!(
                 runner::run(&self.0, stopped.clone()),
-                adoption::run(&self.0, stopped.clone()),
                 expiry::run(&self.0, stopped.clone()),
                 webhook_schedule::run(&self.0, stopped.clone()),
             )
@@ -153,22 +140,20 @@ impl Jobs {
 
 async fn remove(shared: &Shared, key_id: &str, id: &str) -> Result<Option<Removed>, JobsError> {
     loop {
-        let of = id.to_owned();
-        let Some(JobView { job, progress }) = shared.view(key_id, move |store| store.job(&of)).await? else {
+        let Some(JobView { job, progress }) = shared.view(key_id, shared.deps.store.job(id)).await? else {
             return Ok(None);
         };
         if job.state.is_final() {
             return shared.delete(&job).await.map(|()| Some(Removed::Deleted));
         }
         let error = JobError { code: "cancelled".into(), message: "the job was cancelled".into() };
-        match shared.finish(&job, JobEnd::Cancelled { error, progress }).await {
-            Ok((job, removed)) => {
-                if removed.as_ref().is_some_and(|removed| removed.was_running) {
+        match shared.finish(&job.id, None, JobEnd::Cancelled { error, progress }).await {
+            Ok(job) => {
+                match shared.running.get(id) {
                     // The runner cleans up.
-                    removed.inspect(|removed| removed.handle.cancel.notify_one());
-                } else {
-                    // Also for a job of another daemon, which has the folder and deletes that.
-                    shared.clear(&job).await;
+                    Some(handle) => handle.cancel.notify_one(),
+                    // Also for a job that another daemon runs, which cleans up as well.
+                    None => shared.clear(&job).await,
                 }
                 return Ok(Some(Removed::Cancelled(Box::new(JobView::finished(job)))));
             }

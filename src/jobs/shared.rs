@@ -1,6 +1,5 @@
 //! State that the job API and its background tasks share, and the store changes that all of them make.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
@@ -11,12 +10,11 @@ use super::disk_space::DiskSpace;
 use super::error::JobsError;
 use super::job_folders::JobFolders;
 use super::job_view::{JobView, is_visible};
-use super::stale_jobs::StaleJobs;
+use super::running_jobs::RunningJobs;
 use super::tuning::Tuning;
-use super::unfinished_jobs::{RemovedJob, RunningJobs};
 use super::{Job, RECORD_SECONDS, UnixSeconds};
-use crate::account::{Reservation, WriteError, write_change};
-use crate::store::{Change, ChangeError, JobEnd, OpenError, Rows, StateStore};
+use crate::account::WriteError;
+use crate::store::{Change, ChangeError, JobEnd, OpenError, Rows};
 use crate::telemetry::metrics;
 
 /// The pause before a change is retried that found the store's queue full.
@@ -30,7 +28,6 @@ pub(super) struct Shared {
     pub(super) folders: JobFolders,
     pub(super) space: DiskSpace,
     pub(super) running: RunningJobs,
-    pub(super) stale: StaleJobs,
     /// Notified when a job was queued.
     pub(super) queued: Notify,
     /// Notified when a job ended.
@@ -89,46 +86,19 @@ impl Shared {
         }
     }
 
-    /// Records the end of a job, with its bill if it has one; returns the record and what was in memory of the job.
-    pub(super) async fn finish(&self, job: &Job, end: JobEnd) -> Result<(Job, Option<RemovedJob>), WriteError> {
-        let mut held = self.running.take_reservation(&job.id);
-        let was_held = held.is_some();
-        let rows = loop {
-            // Without a reservation it was released already; an empty one still carries the bill.
-            let reservation = held.take().unwrap_or_else(|| self.reserve_again(job, 0));
+    /// Records the end of a job, with its bill if it has one: of one that the claim `attempt` runs, or of any that is cancelled.
+    pub(super) async fn finish(&self, id: &str, attempt: Option<i64>, end: JobEnd) -> Result<Job, WriteError> {
+        let ended = loop {
             let at = self.now();
             let expires_at = UnixSeconds(at.0.saturating_add(RECORD_SECONDS));
-            let change = Change::FinishJob { id: job.id.clone(), at, expires_at, end: end.clone() };
-            match reservation.end(change).await {
-                Err(WriteError::Change(ChangeError::Busy)) => {
-                    held = Some(self.reserve_again(job, job.reserved));
-                    tokio::time::sleep(BUSY_PAUSE).await;
-                }
-                Err(error) => {
-                    // The job may continue: it reserves its images as before.
-                    if was_held {
-                        self.running.give_reservation(&job.id, self.reserve_again(job, job.reserved));
-                    }
-                    return Err(error);
-                }
-                Ok(rows) => break rows,
+            match self.deps.store.finish_job(id, attempt, at, expires_at, end.clone()).await {
+                Err(WriteError::Change(ChangeError::Busy)) => tokio::time::sleep(BUSY_PAUSE).await,
+                outcome => break outcome?,
             }
         };
-        let removed = self.running.remove(&job.id);
-        let ended = rows.jobs.into_iter().next().ok_or(WriteError::Closed)?;
         metrics::job_ended(ended.state.name());
         self.ended.notify_one();
-        Ok((ended, removed))
-    }
-
-    /// Enters an unfinished job into memory, with its reservation.
-    pub(super) fn enter(&self, job: &Job, progress: u8) {
-        self.running.insert(&job.id, &job.key_id, progress, Some(self.reserve_again(job, job.reserved)));
-    }
-
-    /// Reserves images for a job that was granted them before.
-    pub(super) fn reserve_again(&self, job: &Job, images: u64) -> Reservation {
-        self.deps.billing.reserve_unchecked(&job.account, Some(&job.key_id), job.month, images)
+        Ok(ended)
     }
 
     /// An error when running jobs have to end for want of disk space, or the space cannot be measured.
@@ -141,7 +111,7 @@ impl Shared {
     /// Submits a change, again while the store's queue is full.
     pub(super) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
         loop {
-            match write_change(&*self.deps.store, change.clone(), |_| ()).await {
+            match self.deps.store.change(change.clone()).await {
                 Err(WriteError::Change(ChangeError::Busy)) => tokio::time::sleep(BUSY_PAUSE).await,
                 outcome => return outcome,
             }
@@ -152,38 +122,24 @@ impl Shared {
     pub(super) async fn view(
         &self,
         key_id: &str,
-        read: impl FnOnce(&dyn StateStore) -> Result<Option<Job>, OpenError> + Send + 'static,
+        read: impl Future<Output = Result<Option<Job>, OpenError>>,
     ) -> Result<Option<JobView>, JobsError> {
         // Before the record: see `running_jobs`.
         let progress = self.running.progress_of(key_id);
         let now = self.now();
-        let job = self.read(read).await?.filter(|job| job.key_id == key_id && is_visible(job, now));
+        let job = read.await?.filter(|job| job.key_id == key_id && is_visible(job, now));
         Ok(job.map(|job| JobView::of(&progress, job)))
     }
 
     /// Refuses a clip of `bytes` of an account whose results would have more than half of the disk space with it.
     pub(super) async fn require_share(&self, account: &str, bytes: u64) -> Result<(), JobsError> {
-        let account = account.to_owned();
-        let results = move |store: &dyn StateStore| {
-            let jobs = store.expiring_jobs(usize::MAX)?.into_iter().map(|(_, job)| job);
-            let results = jobs.filter(|job| job.account == account).filter_map(|job| job.result);
-            Ok(results.filter(|result| result.object.is_some()).map(|result| result.bytes).sum::<u64>())
-        };
-        let (used, max) = (self.read(results).await?, self.space.share());
+        let jobs = self.deps.store.expiring_jobs(usize::MAX).await?.into_iter().map(|(_, job)| job);
+        let results = jobs.filter(|job| job.account == account).filter_map(|job| job.result);
+        let used = results.filter(|result| result.object.is_some()).map(|result| result.bytes).sum::<u64>();
+        let max = self.space.share();
         if used > 0 && used.saturating_add(bytes) > max {
             return Err(JobsError::Share { used, wanted: bytes, max });
         }
         Ok(())
-    }
-
-    /// Reads the store on a thread for blocking work.
-    pub(super) async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,
-    ) -> Result<T, JobsError> {
-        let store = Arc::clone(&self.deps.store);
-        // It only fails when the reading panics, or the runtime ends.
-        let outcome = tokio::task::spawn_blocking(move || read(&*store)).await;
-        Ok(outcome.map_err(|_| WriteError::Closed)??)
     }
 }

@@ -1,4 +1,4 @@
-//! Limits, intervals and clock of the job service that are not configurable (stall, grace, pause, adoption); tests
+//! Limits, intervals and clock of the job service that are not configurable (stall, grace, pause, heartbeat); tests
 //! shorten them.
 
 use std::sync::Arc;
@@ -28,8 +28,10 @@ pub(super) struct Tuning {
     pub(super) grace: Duration,
     /// How long to wait after the store failed.
     pub(super) pause: Duration,
-    /// How often jobs of other daemons are adopted, on a store that several use.
-    pub(super) adopt_every: Duration,
+    /// How often the leases of running jobs are renewed.
+    pub(super) heartbeat: Duration,
+    /// How often the queue of a store is read that other daemons use.
+    pub(super) poll: Duration,
     /// How often the checkpoint of a running job is copied to the result store, on a store that several daemons use.
     pub(super) checkpoint_every: Duration,
     pub(super) space: DiskLimits,
@@ -45,7 +47,8 @@ impl Tuning {
             stall: Duration::from_secs(30 * 60),
             grace: Duration::from_secs(10),
             pause: Duration::from_secs(5),
-            adopt_every: Duration::from_secs(5),
+            heartbeat: Duration::from_secs(2),
+            poll: Duration::from_secs(1),
             checkpoint_every: Duration::from_secs(2),
             space: DiskLimits::of(config),
         }

@@ -31,13 +31,18 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest sleep: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
+/// The same on a database, whose jobs also other daemons end.
+const SHARED_SLEEP: Duration = Duration::from_secs(5);
+
 pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut attempts = JoinSet::new();
     let mut started: HashMap<tokio::task::Id, String> = HashMap::new();
     loop {
-        let limit = started.len() + CONCURRENT_ATTEMPTS;
-        let (mut pause, now) = (LONGEST_SLEEP, shared.now());
-        match shared.read(move |store| store.webhook_jobs(limit)).await {
+        let is_shared = shared.deps.store.is_shared();
+        // Those of a database are this daemon's alone once they are read.
+        let limit = if is_shared { CONCURRENT_ATTEMPTS - started.len() } else { started.len() + CONCURRENT_ATTEMPTS };
+        let (mut pause, now) = (if is_shared { SHARED_SLEEP } else { LONGEST_SLEEP }, shared.now());
+        match shared.deps.store.webhook_jobs(now, limit).await {
             Ok(jobs) => {
                 for (at, job) in jobs {
                     if started.values().any(|id| *id == job.id) {

@@ -1,290 +1,240 @@
-//! Applies one `Change` to the tables of an open write transaction, the same for every database.
+//! Applies one `Change` to the tables of an open redb write transaction.
 //!
 //! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
-//! other changes of the same group commit.
+//! other changes of the same group commit. Quotas are checked before, in memory (`local/mod.rs`).
 
 use std::collections::BTreeMap;
 
-use super::apply_bill::{add_bill, apply_bill};
-use super::quota_check::{check_quota, lease_images};
 use super::storage_fault::ApplyError;
-use super::write_tables::{
-    WriteTables, check_new_account, check_new_job, check_new_key, require_account, require_job, require_key,
-};
+use super::tables::Writing;
+use super::transitions::{JobAfter, account_after, expect_state, job_after, key_after};
 use super::{
-    Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyHash, KeyUse, PRESETS_PER_ACCOUNT,
-    Preset, PreviousSecret, QuotaCheck, Rows, UnixSeconds, Webhook,
+    Account, Bill, Change, ChangeError, Job, JobState, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT,
+    Preset, Request, Rows, UnixSeconds, Usage,
 };
 
 /// Applies `change`; returns the written rows.
-pub(super) fn apply(tables: &mut dyn WriteTables, change: Change) -> Result<Rows, ApplyError> {
-    Applier(tables).apply(change)
-}
-
-struct Applier<'a>(&'a mut dyn WriteTables);
-
-impl Applier<'_> {
-    fn apply(&mut self, change: Change) -> Result<Rows, ApplyError> {
-        match change {
-            Change::CreateAccount { account, first_key } => self.create_account(account, first_key),
-            Change::SetAccount { account, plan, generates, model } => {
-                let account = require_account(self.0, &account)?;
-                let (plan, generates) = (plan.unwrap_or(account.plan), generates.unwrap_or(account.generates));
-                self.put_account(Account { plan, generates, model: model.unwrap_or(account.model), ..account })
-            }
-            Change::CreateKey { hash, key } => {
-                require_account(self.0, &key.account)?;
-                check_new_key(self.0, hash, &key)?;
-                self.put_key(hash, key)
-            }
-            Change::RevokeKey { id, at } => {
-                let (hash, key) = require_key(self.0, &id)?;
-                let key = Key { revoked_at: key.revoked_at.or(Some(at)), ..key };
-                self.put_key(hash, key)
-            }
-            Change::RotateKey { id, from, to, keep_until } => self.rotate_key(id, from, to, keep_until),
-            Change::SetKey { id, expires_at, images_per_month, scopes } => {
-                let (hash, key) = self.active_key(id)?;
-                let key = Key {
-                    expires_at: expires_at.unwrap_or(key.expires_at),
-                    images_per_month: images_per_month.unwrap_or(key.images_per_month),
-                    scopes: scopes.unwrap_or(key.scopes),
-                    ..key
-                };
-                self.put_key(hash, key)
-            }
-            Change::TouchKeys { used } => self.touch_keys(used),
-            Change::Bill(bill) => apply_bill(self.0, bill),
-            Change::LeaseImages { leases } => {
-                let changed = leases.iter().map(|lease| lease_images(self.0, lease));
-                let changed: Vec<_> = changed.collect::<Result<_, _>>()?;
-                Ok(Rows { leases: changed.into_iter().flatten().collect(), ..Rows::default() })
-            }
-            Change::ForgetKeyDays { before } => {
-                self.0.forget_key_days(before)?;
-                Ok(Rows::default())
-            }
-            Change::CountGenerated { day } => {
-                let counted = self.0.generated()?.unwrap_or_default().with_one_more(day);
-                self.0.put_generated(counted)?;
-                Ok(Rows { generated: Some(counted), ..Rows::default() })
-            }
-            Change::ForgetRequests { before, at_most } => {
-                let forgotten_requests = self.0.forget_requests(before, at_most)?;
-                Ok(Rows { forgotten_requests, ..Rows::default() })
-            }
-            Change::PutPreset { preset } => {
-                require_account(self.0, &preset.account)?;
-                self.put_preset(preset)
-            }
-            Change::ReplacePreset { preset } => {
-                if self.0.preset(&preset.account, &preset.id)?.is_none() {
-                    return Err(ChangeError::NoSuchPreset(preset.id).into());
+pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, ApplyError> {
+    match change {
+        Change::CreateAccount { account, first_key } => create_account(tables, account, first_key),
+        Change::SetAccount { ref account, .. } => {
+            let account = require_account(tables, account)?;
+            put_account(tables, account_after(account, change))
+        }
+        Change::CreateKey { hash, key } => {
+            require_account(tables, &key.account)?;
+            check_new_key(tables, hash, &key)?;
+            put_key(tables, hash, key)
+        }
+        Change::RevokeKey { ref id, .. } | Change::SetKey { ref id, .. } | Change::RotateKey { ref id, .. } => {
+            let (before, key) = tables.keys.find(id)?.ok_or_else(|| ChangeError::NoSuchKey(id.clone()))?;
+            let (hash, key) = key_after(before, key, change)?;
+            if hash != before {
+                if tables.keys.get(hash)?.is_some() {
+                    return Err(ChangeError::KeyExists.into());
                 }
-                self.put_preset(preset)
+                tables.keys.remove(before)?;
             }
-            Change::DeletePreset { account, id } => {
-                let preset = self.0.preset(&account, &id)?.ok_or(ChangeError::NoSuchPreset(id))?;
-                self.0.remove_preset(&preset)?;
-                Ok(Rows::default())
+            put_key(tables, hash, key)
+        }
+        Change::TouchKeys { used } => touch_keys(tables, used),
+        Change::Bill(Bill { account, month, images, microdollars, request, by }) => {
+            add_bill(tables, account, month, Usage { images, microdollars }, request, by)
+        }
+        Change::ForgetKeyDays { before } => {
+            let names: Vec<String> = tables.accounts.names()?.collect::<Result<_, _>>()?;
+            names.iter().try_for_each(|name| tables.key_days.forget(name, before))?;
+            Ok(Rows::default())
+        }
+        Change::CountGenerated { day, at_most } => {
+            let counted = tables.meta.generated()?.unwrap_or_default();
+            tables.meta.put_generated(counted.taken(day, at_most)?)?;
+            Ok(Rows::default())
+        }
+        Change::ReturnGenerated { day } => {
+            tables.meta.put_generated(tables.meta.generated()?.unwrap_or_default().returned(day))?;
+            Ok(Rows::default())
+        }
+        Change::ForgetRequests { before, at_most } => {
+            let forgotten_requests = tables.requests.forget(before, at_most)?;
+            Ok(Rows { forgotten_requests, ..Rows::default() })
+        }
+        Change::PutPreset { preset } => {
+            require_account(tables, &preset.account)?;
+            put_preset(tables, preset)
+        }
+        Change::ReplacePreset { preset } => {
+            if tables.presets.get(&preset.account, &preset.id)?.is_none() {
+                return Err(ChangeError::NoSuchPreset(preset.id).into());
             }
-            Change::CreateJob { job, at_most, check } => self.create_job(*job, at_most, check),
-            Change::AdoptJobs { at } => {
-                let unfinished = self.0.adopt_jobs()?.into_iter().filter(|job| !job.state.is_final());
-                self.queue_again(unfinished.collect(), at)
-            }
-            Change::StartJob { id, at } => {
-                let job = self.own_job(&id)?;
-                expect_state(&job, job.state == JobState::Queued)?;
-                self.0.record_turn(&job.account)?;
-                self.put_job(Job { state: JobState::Processing, updated_at: at, ..job })
-            }
-            Change::RequeueJobs { at } => {
-                let running = self.0.running_jobs()?;
-                self.queue_again(running, at)
-            }
-            Change::FinishJob { id, at, expires_at, end } => self.finish_job(&id, at, expires_at, end),
-            Change::ForgetJobResult { id } => {
-                let job = require_job(self.0, &id)?;
-                expect_state(&job, job.state.is_final())?;
-                let result = job.result.map(|result| JobResult { object: None, ..result });
-                self.put_job(Job { result, ..job })
-            }
-            Change::NoteWebhook { id, next_at } => {
-                let job = require_job(self.0, &id)?;
-                expect_state(&job, job.state.is_final())?;
-                let record_attempt =
-                    |webhook: Webhook| Webhook { attempts: webhook.attempts.saturating_add(1), next_at, ..webhook };
-                self.put_job(Job { webhook: job.webhook.map(record_attempt), ..job })
-            }
-            Change::RemoveJob { id } => {
-                let job = require_job(self.0, &id)?;
-                expect_state(&job, job.state.is_final())?;
-                self.0.remove_job(&job)?;
-                Ok(Rows::default())
-            }
+            put_preset(tables, preset)
         }
-    }
-
-    fn create_account(&mut self, account: Account, first_key: Option<(KeyHash, Key)>) -> Result<Rows, ApplyError> {
-        check_new_account(self.0, &account.name)?;
-        if let Some((hash, key)) = &first_key {
-            check_new_key(self.0, *hash, key)?;
+        Change::DeletePreset { account, id } => {
+            let preset = tables.presets.get(&account, &id)?.ok_or(ChangeError::NoSuchPreset(id))?;
+            tables.presets.remove(&preset)?;
+            Ok(Rows::default())
         }
-        let mut rows = self.put_account(account)?;
-        if let Some((hash, key)) = first_key {
-            self.0.put_key(hash, &key)?;
-            rows.keys.push((hash, key));
-        }
-        Ok(rows)
-    }
-
-    fn put_account(&mut self, account: Account) -> Result<Rows, ApplyError> {
-        self.0.put_account(&account)?;
-        Ok(Rows { accounts: vec![account], ..Rows::default() })
-    }
-
-    fn put_key(&mut self, hash: KeyHash, key: Key) -> Result<Rows, ApplyError> {
-        self.0.put_key(hash, &key)?;
-        Ok(Rows { keys: vec![(hash, key)], ..Rows::default() })
-    }
-
-    /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time.
-    fn put_preset(&mut self, preset: Preset) -> Result<Rows, ApplyError> {
-        let Preset { account, id, name, .. } = &preset;
-        if self.0.preset_id(account, name)?.is_some_and(|taken_by| taken_by != *id) {
-            return Err(ChangeError::PresetNameTaken(name.clone()).into());
-        }
-        let before = self.0.preset(account, id)?;
-        if before.is_none() && self.0.count_presets(account)? >= PRESETS_PER_ACCOUNT {
-            return Err(ChangeError::TooManyPresets(account.clone()).into());
-        }
-        let created_at = before.as_ref().map_or(preset.created_at, |before| before.created_at);
-        let preset = Preset { created_at, ..preset };
-        self.0.put_preset(before.as_ref(), &preset)?;
-        Ok(Rows { presets: vec![preset], ..Rows::default() })
-    }
-
-    fn rotate_key(
-        &mut self,
-        id: String,
-        from: KeyHash,
-        to: KeyHash,
-        keep_until: Option<UnixSeconds>,
-    ) -> Result<Rows, ApplyError> {
-        let (hash, key) = self.active_key(id)?;
-        if hash != from {
-            return Err(ChangeError::KeyRotated(key.id).into());
-        }
-        if self.0.key(to)?.is_some() {
-            return Err(ChangeError::KeyExists.into());
-        }
-        let previous = keep_until.map(|until| PreviousSecret { hash: hash.0, until });
-        self.0.remove_key(hash)?;
-        self.put_key(to, Key { previous, ..key })
-    }
-
-    /// The key with this id, unless it was revoked.
-    fn active_key(&mut self, id: String) -> Result<(KeyHash, Key), ApplyError> {
-        let (hash, key) = require_key(self.0, &id)?;
-        if key.revoked_at.is_some() { Err(ChangeError::KeyRevoked(id).into()) } else { Ok((hash, key)) }
-    }
-
-    fn touch_keys(&mut self, used: Vec<(String, UnixSeconds)>) -> Result<Rows, ApplyError> {
-        let mut latest = BTreeMap::new();
-        for (id, at) in used {
-            let last = latest.entry(id).or_insert(at);
-            *last = at.max(*last);
-        }
-        let ids: Vec<&str> = latest.keys().map(String::as_str).collect();
-        let mut keys = self.0.find_keys(&ids)?;
-        keys.retain_mut(|(_, key)| {
-            let used_at = latest.get(&key.id).copied();
-            let is_later = key.last_used_at < used_at;
-            key.last_used_at = key.last_used_at.max(used_at);
-            is_later
-        });
-        self.0.put_keys(&keys)?;
-        Ok(Rows { keys, ..Rows::default() })
-    }
-
-    /// The job of this id, unless another daemon has it.
-    fn own_job(&mut self, id: &str) -> Result<Job, ApplyError> {
-        let job = require_job(self.0, id)?;
-        if self.0.owns_job(id)? { Ok(job) } else { Err(ChangeError::JobElsewhere(job.id).into()) }
-    }
-
-    fn create_job(&mut self, job: Job, at_most: usize, check: Option<QuotaCheck>) -> Result<Rows, ApplyError> {
-        require_account(self.0, &job.account)?;
-        // Before the limit: a repeated request is refused with the id of its first job even at the limit.
-        check_new_job(self.0, &job)?;
-        let count = self.0.count_waiting(&job.key_id)?;
-        if count >= at_most {
-            return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
-        }
-        if let Some(check) = check {
-            check_quota(self.0, (&job.account, Some(&job.key_id), job.month), job.reserved, check, None)?;
-        }
-        expect_state(&job, job.state == JobState::Queued)?;
-        self.put_job(job)
-    }
-
-    fn put_job(&mut self, job: Job) -> Result<Rows, ApplyError> {
-        self.0.put_job(&job)?;
-        Ok(Rows { jobs: vec![job], ..Rows::default() })
-    }
-
-    /// Queues jobs at their old places.
-    fn queue_again(&mut self, jobs: Vec<Job>, at: UnixSeconds) -> Result<Rows, ApplyError> {
-        let mut rows = Rows::default();
-        for job in jobs {
-            let job = Job { state: JobState::Queued, updated_at: at, ..job };
-            self.0.put_job(&job)?;
-            rows.jobs.push(job);
-        }
-        Ok(rows)
-    }
-
-    fn finish_job(
-        &mut self,
-        id: &str,
-        at: UnixSeconds,
-        expires_at: UnixSeconds,
-        end: JobEnd,
-    ) -> Result<Rows, ApplyError> {
-        let job = match &end {
-            JobEnd::Cancelled { .. } => require_job(self.0, id)?,
-            JobEnd::Done { .. } | JobEnd::Failed { .. } => self.own_job(id)?,
-        };
-        let webhook = job.webhook.clone().map(|webhook| Webhook { next_at: Some(at), ..webhook });
-        let job = Job { updated_at: at, expires_at, webhook, ..job };
-        match end {
-            JobEnd::Done { result, warnings, bill } => {
-                expect_state(&job, job.state == JobState::Processing)?;
-                // Before the job is written: a refusal leaves no trace.
-                let mut rows = match bill {
-                    Some(more) => {
-                        let milliseconds = (result.seconds() * 1000.0).round() as u64;
-                        // A day of the month that the reservation is in.
-                        let day = Day::of(job.created_at);
-                        let by = KeyUse { key_id: job.key_id.clone(), day, milliseconds };
-                        add_bill(self.0, job.account.clone(), job.month, more, None, Some(by))?
-                    }
-                    None => Rows::default(),
-                };
-                let (state, progress) = (JobState::Done, 100);
-                rows.jobs.extend(self.put_job(Job { state, progress, result: Some(result), warnings, ..job })?.jobs);
-                Ok(rows)
-            }
-            JobEnd::Failed { error, progress } | JobEnd::Cancelled { error, progress } => {
-                expect_state(&job, !job.state.is_final())?;
-                self.put_job(Job { state: JobState::Failed, progress, error: Some(error), ..job })
-            }
+        Change::CreateJob { job, at_most } => create_job(tables, *job, at_most),
+        Change::StartJob { ref id, .. }
+        | Change::RequeueJob { ref id, .. }
+        | Change::FinishJob { ref id, .. }
+        | Change::ForgetJobResult { ref id }
+        | Change::NoteWebhook { ref id, .. }
+        | Change::RemoveJob { ref id } => {
+            let job = tables.jobs.get(id)?.ok_or_else(|| ChangeError::NoSuchJob(id.clone()))?;
+            change_job(tables, job, change)
         }
     }
 }
 
-/// Refuses a change that the job's state does not allow.
-fn expect_state(job: &Job, allowed: bool) -> Result<(), ChangeError> {
-    if allowed { Ok(()) } else { Err(ChangeError::JobState { id: job.id.clone(), state: job.state }) }
+/// The account of this name, or a refusal.
+pub(super) fn require_account(tables: &Writing<'_>, name: &str) -> Result<Account, ApplyError> {
+    tables.accounts.get(name)?.ok_or_else(|| ChangeError::NoSuchAccount(name.into()).into())
+}
+
+/// Refuses a name that is taken.
+pub(super) fn check_new_account(tables: &Writing<'_>, name: &str) -> Result<(), ApplyError> {
+    if tables.accounts.contains(name)? { Err(ChangeError::AccountExists(name.into()).into()) } else { Ok(()) }
+}
+
+/// Refuses a key whose hash or id exists already.
+pub(super) fn check_new_key(tables: &Writing<'_>, hash: KeyHash, key: &Key) -> Result<(), ApplyError> {
+    if tables.keys.get(hash)?.is_some() || tables.keys.find(&key.id)?.is_some() {
+        return Err(ChangeError::KeyExists.into());
+    }
+    Ok(())
+}
+
+/// Refuses a job whose id or name exists already.
+pub(super) fn check_new_job(tables: &Writing<'_>, job: &Job) -> Result<(), ApplyError> {
+    if tables.jobs.get(&job.id)?.is_some() {
+        return Err(ChangeError::JobExists(job.id.clone()).into());
+    }
+    let taken_by = job.name.as_ref().map(|name| tables.jobs.id_of(&job.key_id, name)).transpose()?.flatten();
+    taken_by.map_or(Ok(()), |id| Err(ChangeError::JobNameTaken(id).into()))
+}
+
+fn create_account(
+    tables: &mut Writing<'_>,
+    account: Account,
+    first_key: Option<(KeyHash, Key)>,
+) -> Result<Rows, ApplyError> {
+    check_new_account(tables, &account.name)?;
+    if let Some((hash, key)) = &first_key {
+        check_new_key(tables, *hash, key)?;
+    }
+    let mut rows = put_account(tables, account)?;
+    if let Some((hash, key)) = first_key {
+        rows.append(put_key(tables, hash, key)?);
+    }
+    Ok(rows)
+}
+
+fn put_account(tables: &mut Writing<'_>, account: Account) -> Result<Rows, ApplyError> {
+    tables.accounts.put(&account)?;
+    Ok(Rows { accounts: vec![account], ..Rows::default() })
+}
+
+fn put_key(tables: &mut Writing<'_>, hash: KeyHash, key: Key) -> Result<Rows, ApplyError> {
+    tables.keys.put(hash, &key)?;
+    Ok(Rows { keys: vec![(hash, key)], ..Rows::default() })
+}
+
+fn touch_keys(tables: &mut Writing<'_>, used: Vec<(String, UnixSeconds)>) -> Result<Rows, ApplyError> {
+    let mut latest = BTreeMap::new();
+    for (id, at) in used {
+        let last = latest.entry(id).or_insert(at);
+        *last = at.max(*last);
+    }
+    let mut rows = Rows::default();
+    for (id, at) in latest {
+        if let Some((hash, key)) = tables.keys.find(&id)?
+            && key.last_used_at < Some(at)
+        {
+            rows.append(put_key(tables, hash, Key { last_used_at: Some(at), ..key })?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Adds to the sums of account and key, and remembers the request.
+fn add_bill(
+    tables: &mut Writing<'_>,
+    account: String,
+    month: Month,
+    more: Usage,
+    request: Option<(String, Request)>,
+    by: Option<KeyUse>,
+) -> Result<Rows, ApplyError> {
+    if !tables.accounts.contains(&account)? {
+        return Err(ChangeError::NoSuchAccount(account).into());
+    }
+    let usage = tables.usage.add(&account, month, more)?;
+    let mut rows = Rows::default();
+    if let Some((key, request)) = request {
+        tables.requests.put(&account, &key, &request)?;
+        rows.requests.push((account.clone(), key, request));
+    }
+    // A sandbox key bills nothing, and leaves no row.
+    if let Some(KeyUse { key_id, day, milliseconds }) = by
+        && more != Usage::default()
+    {
+        let more = KeyDay { images: more.images, milliseconds, microdollars: more.microdollars };
+        let sum = tables.key_days.add(&account, day, &key_id, more)?;
+        rows.key_days.push((account.clone(), day, key_id, sum));
+    }
+    rows.usage.push((account, month, usage));
+    Ok(rows)
+}
+
+/// Adds a preset, or overwrites the one of its account and id, which keeps its creation time.
+fn put_preset(tables: &mut Writing<'_>, preset: Preset) -> Result<Rows, ApplyError> {
+    let Preset { account, id, name, .. } = &preset;
+    if tables.presets.id_of(account, name)?.is_some_and(|taken_by| taken_by != *id) {
+        return Err(ChangeError::PresetNameTaken(name.clone()).into());
+    }
+    let before = tables.presets.get(account, id)?;
+    if before.is_none() && tables.presets.count(account)? >= PRESETS_PER_ACCOUNT {
+        return Err(ChangeError::TooManyPresets(account.clone()).into());
+    }
+    let created_at = before.as_ref().map_or(preset.created_at, |before| before.created_at);
+    let preset = Preset { created_at, ..preset };
+    tables.presets.put(before.as_ref(), &preset)?;
+    Ok(Rows { presets: vec![preset], ..Rows::default() })
+}
+
+fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize) -> Result<Rows, ApplyError> {
+    require_account(tables, &job.account)?;
+    // Before the limit: a repeated request is refused with the id of its first job even at the limit.
+    check_new_job(tables, &job)?;
+    let count = tables.jobs.count_waiting(&job.key_id)?;
+    if count >= at_most {
+        return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
+    }
+    expect_state(&job, job.state == JobState::Queued)?;
+    tables.jobs.put(&job)?;
+    Ok(Rows { jobs: vec![job], ..Rows::default() })
+}
+
+fn change_job(tables: &mut Writing<'_>, before: Job, change: Change) -> Result<Rows, ApplyError> {
+    let is_start = matches!(change, Change::StartJob { .. });
+    match job_after(before.clone(), change)? {
+        JobAfter::Removed => {
+            tables.jobs.remove(&before)?;
+            Ok(Rows::default())
+        }
+        JobAfter::Put(job, bill) => {
+            // Before the job is written: a refusal leaves no trace.
+            let mut rows = match bill {
+                Some((more, by)) => add_bill(tables, job.account.clone(), job.month, more, None, Some(by))?,
+                None => Rows::default(),
+            };
+            if is_start {
+                tables.meta.record_turn(&job.account)?;
+            }
+            tables.jobs.put(&job)?;
+            rows.jobs.push(*job);
+            Ok(rows)
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! The changes that the store can make, and why it may refuse one.
 
 use super::{
-    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, LeaseRequest, LeaseShare, Month,
-    Plan, Preset, QuotaCheck, Request, UnixSeconds, Usage,
+    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, Plan, Preset, Request,
+    UnixSeconds, Usage,
 };
 
 /// Presets that an account may have.
@@ -72,20 +72,22 @@ pub enum Change {
     },
     /// Adds to the usage of an account in a month, and remembers the billed request.
     Bill(Bill),
-    /// Takes, renews and gives back leases of images; each that is there afterwards has a
-    /// [`LeaseChange`](super::LeaseChange). Only on a store that other processes change too.
-    LeaseImages {
-        /// The leases.
-        leases: Vec<LeaseRequest>,
-    },
     /// Drops the usage of keys before a day.
     ForgetKeyDays {
         /// The first day to keep.
         before: Day,
     },
-    /// Counts one generated backdrop, for all accounts together. One of a day before the last changes nothing.
+    /// Takes one of the generated backdrops of a day, for all accounts together. A day before the last counted one is taken for
+    /// that one: a clock that ran backwards gives none back.
     CountGenerated {
-        /// The day on which it was generated.
+        /// The day on which it is to be generated.
+        day: Day,
+        /// Maximum of a day; one more is refused.
+        at_most: u32,
+    },
+    /// Gives a backdrop back that was not generated after all. One of a day before the last changes nothing.
+    ReturnGenerated {
+        /// The day of which it was taken.
         day: Day,
     },
     /// Drops the oldest of the requests billed before a time; [`Rows::forgotten_requests`](super::Rows::forgotten_requests) is
@@ -119,14 +121,6 @@ pub enum Change {
         job: Box<Job>,
         /// Maximum of unfinished jobs of the key, this one included.
         at_most: usize,
-        /// As that of [`Change::Bill`], for the images that the job reserves.
-        check: Option<QuotaCheck>,
-    },
-    /// Takes over the jobs of daemons that are gone; those that ran go back to their places in the queue. Returns the
-    /// unfinished ones. A store of one process has none.
-    AdoptJobs {
-        /// When.
-        at: UnixSeconds,
     },
     /// Marks a queued job as running.
     StartJob {
@@ -135,8 +129,12 @@ pub enum Change {
         /// When.
         at: UnixSeconds,
     },
-    /// Puts all running jobs back into the queue, each at its old place. Returns those.
-    RequeueJobs {
+    /// Puts an unfinished job back into the queue, at its old place.
+    RequeueJob {
+        /// Public id of the job.
+        id: String,
+        /// Its progress, 0 to 100; a smaller one than recorded changes nothing.
+        progress: u8,
         /// When.
         at: UnixSeconds,
     },
@@ -170,17 +168,6 @@ pub enum Change {
     },
 }
 
-impl Change {
-    /// Whether it is a bill whose images are leased: it may be acknowledged before it is committed.
-    pub(super) fn is_covered(&self) -> bool {
-        matches!(
-            self,
-            Self::Bill(Bill { images, check: Some(BillCheck { lease: Some(share), .. }), .. })
-                if share.images >= *images
-        )
-    }
-}
-
 /// What is added to the usage of an account.
 #[derive(Clone, Debug)]
 pub struct Bill {
@@ -196,20 +183,6 @@ pub struct Bill {
     pub request: Option<(String, Request)>,
     /// The key and day to add the same to.
     pub by: Option<KeyUse>,
-    /// On a store that other processes change too: refused above these quotas, and where another process has billed
-    /// the request in the meantime.
-    pub check: Option<BillCheck>,
-}
-
-/// What a bill is checked against when it is committed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BillCheck {
-    /// The quotas.
-    pub quota: QuotaCheck,
-    /// Time and images of the record of the same `Idempotency-Key` that the bill continues.
-    pub earlier: Option<(UnixSeconds, u64)>,
-    /// What it holds of a lease of its key.
-    pub lease: Option<LeaseShare>,
 }
 
 /// The key and day that a bill adds to, beside its account's month.
@@ -242,13 +215,24 @@ pub enum JobEnd {
         /// Its progress, 0 to 100.
         progress: u8,
     },
-    /// As [`JobEnd::Failed`], at the caller's wish: also by a daemon that does not have the job.
+    /// As [`JobEnd::Failed`], at the caller's wish: also by a daemon that does not run the job.
     Cancelled {
         /// Why.
         error: JobError,
         /// Its progress, 0 to 100.
         progress: u8,
     },
+}
+
+/// Why a change did not happen, or is not known to have happened.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The store refused or failed.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The store was closed during the change; it may or may not have happened.
+    #[error("the store was closed")]
+    Closed,
 }
 
 /// Why a change did not happen.
@@ -306,24 +290,33 @@ pub enum ChangeError {
         /// Its state.
         state: JobState,
     },
-    /// Another daemon has taken the job over.
-    #[error("another daemon has taken over job `{0}`")]
+    /// Another daemon runs the job, or none.
+    #[error("job `{0}` is not this daemon's any more")]
     JobElsewhere(String),
-    /// Another process has billed images in the meantime: fewer than requested are left of this quota.
+    /// Fewer images than requested are left of this quota.
     #[error("the images of this month are used up")]
     QuotaExceeded {
         /// Of the key; otherwise of the account.
         of_key: bool,
     },
-    /// Another process has billed a request with the same `Idempotency-Key` in the meantime: this is what it billed.
+    /// Another daemon has billed a request with the same `Idempotency-Key` in the meantime: this is what it billed.
     #[error("a request with this `Idempotency-Key` was billed in the meantime")]
     RequestBilled(Box<Request>),
+    /// The generated backdrops of this day are used up.
+    #[error("the generated backdrops of a day are used up")]
+    GeneratedEnough {
+        /// The day.
+        day: Day,
+    },
     /// Too many changes are waiting; retry in a moment.
     #[error("too many changes are waiting for the disk")]
     Busy,
     /// The store cannot write at present, for instance on a full disk; the change did not happen.
     #[error("the store cannot write at present: {0}")]
     Unavailable(String),
+    /// The connection to the database broke during the change, which may or may not have happened.
+    #[error("the database went away: {0}")]
+    Interrupted(String),
     /// The disk or the file failed; the change may or may not have happened.
     #[error("the store failed: {0}")]
     Storage(String),

@@ -238,7 +238,7 @@ pub(super) fn read_error(path: &Path, fault: Fault) -> OpenError {
         }
         Fault::Damaged(reason) => corrupt(path, reason),
         Fault::Panicked => corrupt(path, fault.to_string()),
-        Fault::Closed | Fault::Server(_) => io_error(path, io::Error::other(fault.to_string())),
+        Fault::Closed => io_error(path, io::Error::other(fault.to_string())),
     }
 }
 

@@ -18,11 +18,11 @@ use redb::{Durability, ReadableDatabase};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::apply_change::{check_new_account, check_new_job, check_new_key, require_account};
 use super::database_file::{catch_panic, read_error};
 use super::integrity_check::RowCounts;
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::{Reading, SCHEMA, Writing};
-use super::write_tables::{WriteTables, check_new_account, check_new_job, check_new_key, require_account};
 use super::{
     Account, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Preset, RedbStore,
     Request, UnixSeconds, Usage,
@@ -353,53 +353,117 @@ const fn total(RowCounts { accounts, keys, presets, usage, key_days, requests, j
     accounts + keys + presets + usage + key_days + requests + jobs
 }
 
+/// A row of an import.
+pub(super) enum ImportRow {
+    Account(Account),
+    Key(KeyHash, Key),
+    Preset(Preset),
+    Usage(String, Month, Usage),
+    KeyDay(String, Day, String, KeyDay),
+    Request(String, String, Request),
+    Job(Box<Job>),
+}
+
+/// Reads the lines of an export, up to its end.
+pub(super) struct ImportReader<R> {
+    input: R,
+    /// Of the last line.
+    number: u64,
+    written_by: u64,
+    rows: RowCounts,
+}
+
+impl<R: BufRead> ImportReader<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, number: 0, written_by: SCHEMA, rows: RowCounts::default() }
+    }
+
+    /// The rows so far.
+    pub(super) const fn rows(&self) -> RowCounts {
+        self.rows
+    }
+
+    /// The error of the last line.
+    pub(super) const fn wrong(&self, reason: String) -> ImportError {
+        ImportError::Line { number: self.number, reason }
+    }
+
+    /// The next row; `None` after a complete export.
+    pub(super) fn next(&mut self) -> Result<Option<ImportRow>, ImportError> {
+        loop {
+            self.number += 1;
+            let mut bytes = Vec::new();
+            let read = Read::take(&mut self.input, MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
+            if read.map_err(ImportError::Input)? == 0 {
+                return Err(self.wrong("the end is missing; the export is not whole".into()));
+            }
+            if bytes.len() as u64 > MAX_LINE_BYTES {
+                return Err(self.wrong("longer than any row".into()));
+            }
+            let line = parse(&bytes, self.written_by).map_err(|reason| self.wrong(reason))?;
+            match (self.number, line) {
+                (1, Line::Store { schema: schema @ 1..=SCHEMA, .. }) => self.written_by = schema,
+                (1, Line::Store { schema, .. }) => {
+                    let reason = format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}");
+                    return Err(self.wrong(reason));
+                }
+                (1, _) => return Err(self.wrong("the first line does not say that this is an export".into())),
+                (_, Line::End { rows: exported }) => {
+                    let found = total(self.rows);
+                    if found != exported {
+                        return Err(self.wrong(format!("{exported} rows were exported and {found} are here")));
+                    }
+                    return Ok(None);
+                }
+                (_, line) => return self.row(line).map(Some).map_err(|reason| self.wrong(reason)),
+            }
+        }
+    }
+
+    /// The row of a line, which is counted.
+    fn row(&mut self, line: Line) -> Result<ImportRow, String> {
+        let rows = &mut self.rows;
+        let (count, row) = match line {
+            Line::Account(account) => (&mut rows.accounts, ImportRow::Account(account)),
+            Line::Key { hash: Hex(hash), key } => (&mut rows.keys, ImportRow::Key(KeyHash(hash), key)),
+            Line::Preset(preset) => (&mut rows.presets, ImportRow::Preset(preset)),
+            Line::Usage { month, .. } if !month.is_valid() => return Err(format!("there is no month {month}")),
+            Line::Usage { account, month, usage } => (&mut rows.usage, ImportRow::Usage(account, month, usage)),
+            Line::KeyDay { account, key_id, day, used } => {
+                (&mut rows.key_days, ImportRow::KeyDay(account, day, key_id, used))
+            }
+            Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
+                let pictures = pictures.into_iter().map(|picture| picture.map(|Hex(hash)| hash)).collect();
+                let request = Request { fingerprint, images, at, pictures };
+                (&mut rows.requests, ImportRow::Request(account, key, request))
+            }
+            Line::Job(job) if !Job::is_id(&job.id) => return Err(format!("no job can be called {}", job.id)),
+            Line::Job(job) => (&mut rows.jobs, ImportRow::Job(job)),
+            Line::Store { .. } => return Err("a second export begins here".into()),
+            Line::End { .. } => return Err("the end, out of place".into()),
+        };
+        *count += 1;
+        Ok(row)
+    }
+}
+
 /// Reads an export into tables, which must be empty.
-pub(super) fn import(
-    tables: &mut dyn WriteTables,
-    input: &mut dyn BufRead,
-) -> Result<RowCounts, TransferError<ImportError>> {
+fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, TransferError<ImportError>> {
     if !tables.is_empty()? {
         return Err(TransferError::Data(ImportError::NotEmpty));
     }
-    let mut rows = RowCounts::default();
-    let (mut bytes, mut written_by) = (Vec::new(), SCHEMA);
-    for number in 1.. {
-        let wrong = |reason: String| TransferError::Data(ImportError::Line { number, reason });
-        bytes.clear();
-        let read = Read::take(&mut *input, MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
-        if read.map_err(|error| TransferError::Data(ImportError::Input(error)))? == 0 {
-            return Err(wrong("the end is missing; the export is not whole".into()));
-        }
-        if bytes.len() as u64 > MAX_LINE_BYTES {
-            return Err(wrong("longer than any row".into()));
-        }
-        let line = parse(&bytes, written_by).map_err(wrong)?;
-        match (number, line) {
-            (1, Line::Store { schema: schema @ 1..=SCHEMA, .. }) => written_by = schema,
-            (1, Line::Store { schema, .. }) => {
-                return Err(wrong(format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}")));
+    let mut reader = ImportReader::new(input);
+    while let Some(row) = reader.next().map_err(TransferError::Data)? {
+        match insert(tables, row) {
+            Ok(()) => {}
+            Err(ApplyError::Refused(refusal)) => return Err(TransferError::Data(reader.wrong(refusal.to_string()))),
+            Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(TransferError::Data(reader.wrong(reason))),
+            Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
+                return Err(TransferError::Fault(fault));
             }
-            (1, _) => return Err(wrong("the first line does not say that this is an export".into())),
-            (_, Line::End { rows: exported }) => {
-                let found = total(rows);
-                if found != exported {
-                    return Err(wrong(format!("{exported} rows were exported and {found} are here")));
-                }
-                return Ok(rows);
-            }
-            (_, line) => match insert(tables, line, &mut rows) {
-                Ok(()) => {}
-                Err(ApplyError::Refused(refusal)) => return Err(wrong(refusal.to_string())),
-                Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(wrong(reason)),
-                Err(ApplyError::Fault(
-                    fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_)),
-                )) => {
-                    return Err(TransferError::Fault(fault));
-                }
-            },
         }
     }
-    unreachable!("the line numbers do not end")
+    Ok(reader.rows())
 }
 
 /// Parses a line, which must serialize to the same JSON again: no field is unknown, and none of its schema is missing.
@@ -433,73 +497,57 @@ fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
 }
 
 /// Adds a row with the checks of a change, without replacing any.
-fn insert(tables: &mut dyn WriteTables, line: Line, rows: &mut RowCounts) -> Result<(), ApplyError> {
+fn insert(tables: &mut Writing<'_>, row: ImportRow) -> Result<(), ApplyError> {
     let duplicate = |what: &str| Err(ApplyError::Fault(Fault::Damaged(format!("this {what} is there already"))));
-    match line {
-        Line::Account(account) => {
+    match row {
+        ImportRow::Account(account) => {
             check_new_account(tables, &account.name)?;
-            tables.put_account(&account)?;
-            rows.accounts += 1;
+            tables.accounts.put(&account)?;
         }
-        Line::Key { hash: Hex(hash), key } => {
+        ImportRow::Key(hash, key) => {
             require_account(tables, &key.account)?;
-            check_new_key(tables, KeyHash(hash), &key)?;
-            tables.put_key(KeyHash(hash), &key)?;
-            rows.keys += 1;
+            check_new_key(tables, hash, &key)?;
+            tables.keys.put(hash, &key)?;
         }
-        Line::Preset(preset) => {
+        ImportRow::Preset(preset) => {
             require_account(tables, &preset.account)?;
-            if tables.preset(&preset.account, &preset.id)?.is_some() {
+            if tables.presets.get(&preset.account, &preset.id)?.is_some() {
                 return duplicate("preset");
             }
-            if tables.preset_id(&preset.account, &preset.name)?.is_some() {
+            if tables.presets.id_of(&preset.account, &preset.name)?.is_some() {
                 return Err(ChangeError::PresetNameTaken(preset.name).into());
             }
-            if tables.count_presets(&preset.account)? >= PRESETS_PER_ACCOUNT {
+            if tables.presets.count(&preset.account)? >= PRESETS_PER_ACCOUNT {
                 return Err(ChangeError::TooManyPresets(preset.account).into());
             }
-            tables.put_preset(None, &preset)?;
-            rows.presets += 1;
+            tables.presets.put(None, &preset)?;
         }
-        Line::Usage { account, month, usage } => {
+        ImportRow::Usage(account, month, usage) => {
             require_account(tables, &account)?;
-            if !month.is_valid() {
-                return Err(Fault::Damaged(format!("there is no month {month}")).into());
-            }
-            if tables.has_usage(&account, month)? {
+            if tables.usage.get(&account, month)?.is_some() {
                 return duplicate("month of the account");
             }
-            tables.add_usage(&account, month, usage)?;
-            rows.usage += 1;
+            tables.usage.add(&account, month, usage)?;
         }
-        Line::KeyDay { account, key_id, day, used } => {
+        ImportRow::KeyDay(account, day, key_id, used) => {
             require_account(tables, &account)?;
-            if tables.has_key_day(&account, day, &key_id)? {
+            if tables.key_days.get(&account, day, &key_id)?.is_some() {
                 return duplicate("day of the key");
             }
-            tables.add_key_day(&account, day, &key_id, used)?;
-            rows.key_days += 1;
+            tables.key_days.add(&account, day, &key_id, used)?;
         }
-        Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
+        ImportRow::Request(account, key, request) => {
             require_account(tables, &account)?;
-            if tables.has_request(&account, &key)? {
+            if tables.requests.get(&account, &key)?.is_some() {
                 return duplicate("request");
             }
-            let pictures = pictures.into_iter().map(|picture| picture.map(|Hex(hash)| hash)).collect();
-            tables.put_request(&account, &key, &Request { fingerprint, images, at, pictures })?;
-            rows.requests += 1;
+            tables.requests.put(&account, &key, &request)?;
         }
-        Line::Job(job) => {
-            if !Job::is_id(&job.id) {
-                return Err(Fault::Damaged(format!("no job can be called {}", job.id)).into());
-            }
+        ImportRow::Job(job) => {
             require_account(tables, &job.account)?;
             check_new_job(tables, &job)?;
-            tables.put_job(&job)?;
-            rows.jobs += 1;
+            tables.jobs.put(&job)?;
         }
-        Line::Store { .. } => return Err(Fault::Damaged("a second export begins here".into()).into()),
-        Line::End { .. } => return Err(Fault::Damaged("the end, out of place".into()).into()),
     }
     Ok(())
 }

@@ -3,11 +3,10 @@
 use super::faulty_disk::{Failure, FaultyDisk};
 use super::{
     Account, AccountModel, AccountRecord, Bill, Change, ChangeError, Day, Job, JobEnd, JobError, JobRecord, JobResult,
-    JobState, Key, KeyDayRecord, KeyHash, KeyRecord, KeyUse, Month, Plan, Preset, PresetRecord, QuotaCheck, Record,
-    RedbStore, Request, RequestRecord, Rows, StateStore, UnixSeconds, Usage, UsageRecord, Webhook,
+    JobState, Key, KeyDayRecord, KeyHash, KeyRecord, KeyUse, Month, Plan, Preset, PresetRecord, Record, RedbStore,
+    Request, RequestRecord, Rows, StateStore, UnixSeconds, Usage, UsageRecord, Webhook,
 };
 use arbitrary::{Result, Unstructured};
-use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -214,12 +213,11 @@ pub(super) fn rows(store: &RedbStore) -> Rows {
         rows.jobs.extend(store.jobs(key_id, None, 1000).expect("the store reads"));
     }
     // It depends on the account whose job was started last, which is in no other row.
-    rows.jobs.extend(store.next_job(&HashSet::new()).expect("the store reads"));
+    rows.jobs.extend(store.next_job().expect("the store reads"));
     rows
 }
 
-/// A change of a few accounts, keys, presets and jobs, to be made in `store`. `AdoptJobs` and `LeaseImages` are left out:
-/// they write no row in a store of one process.
+/// A change of a few accounts, keys, presets and jobs, to be made in `store`.
 pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<Change> {
     let account = (*input.choose(&["a", "a-", "missing"])?).to_owned();
     let number = input.int_in_range(0..=3_u8)?;
@@ -237,7 +235,6 @@ pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<
                 (format!("request {}", name % 8), Request { fingerprint, images: 1, at, pictures })
             }),
             by: Some(KeyUse { key_id: id, day, milliseconds: 7 }),
-            check: None,
         }),
         4 | 5 => {
             // Long values take several pages.
@@ -255,7 +252,14 @@ pub(super) fn change(input: &mut Unstructured<'_>, store: &RedbStore) -> Result<
         9 => match input.int_in_range(0..=3_u8)? {
             0 => Change::RevokeKey { id, at },
             1 => Change::ForgetRequests { before: at, at_most: 3 },
-            2 => Change::CountGenerated { day: Day(u32::from(number)) },
+            2 => {
+                let (day, at_most) = (Day(u32::from(number)), 2);
+                if input.arbitrary()? {
+                    Change::CountGenerated { day, at_most }
+                } else {
+                    Change::ReturnGenerated { day }
+                }
+            }
             _ => Change::SetAccount { account, plan: Some(Plan::Paid), generates: Some(number > 1), model: None },
         },
         10..=17 => job_change(input, number, at, store)?,
@@ -283,13 +287,7 @@ fn job_change(input: &mut Unstructured<'_>, number: u8, at: UnixSeconds, store: 
     };
     let kind = if input.ratio(3, 4)? { allowed } else { input.int_in_range(0..=6_u8)? };
     Ok(match kind {
-        0 => Change::CreateJob {
-            job: Box::new(job(input, id, number, at)?),
-            at_most: input.int_in_range(1..=3)?,
-            check: input
-                .arbitrary::<Option<u8>>()?
-                .map(|images| QuotaCheck { plan_images: Some(u64::from(images)), key_images: None }),
-        },
+        0 => Change::CreateJob { job: Box::new(job(input, id, number, at)?), at_most: input.int_in_range(1..=3)? },
         1 => Change::StartJob { id, at },
         2 => {
             let end = job_end(input, &id, at)?;
@@ -298,7 +296,7 @@ fn job_change(input: &mut Unstructured<'_>, number: u8, at: UnixSeconds, store: 
         3 => Change::ForgetJobResult { id },
         4 => Change::NoteWebhook { id, next_at: input.arbitrary::<bool>()?.then_some(at) },
         5 => Change::RemoveJob { id },
-        _ => Change::RequeueJobs { at },
+        _ => Change::RequeueJob { id, progress: number, at },
     })
 }
 
@@ -375,7 +373,8 @@ mod tests {
     #[should_panic(expected = "left == right")]
     fn a_lost_change_is_found() {
         let case = Case::new();
-        submit(&case.reference, Change::CountGenerated { day: Day(1) }).expect("a good disk");
+        let change = Change::SetAccount { account: "a".into(), plan: Some(Plan::Paid), generates: None, model: None };
+        submit(&case.reference, change).expect("a good disk");
         case.compare();
     }
 

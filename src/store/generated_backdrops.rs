@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Day;
+use super::{ChangeError, Day};
 
 /// Backdrops generated on a day, for all accounts together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,16 +14,19 @@ pub struct GeneratedCount {
 }
 
 impl GeneratedCount {
-    /// With one more, generated on `day`. One of an earlier day changes nothing.
-    #[must_use]
-    pub const fn with_one_more(self, day: Day) -> Self {
-        if day.0 > self.day.0 {
-            Self { day, count: 1 }
-        } else if day.0 == self.day.0 {
-            Self { day, count: self.count.saturating_add(1) }
-        } else {
-            self
+    /// With one more, generated on `day` or, where the clock ran backwards, on the last counted one; refused where that has
+    /// `at_most` already.
+    pub(super) fn taken(self, day: Day, at_most: u32) -> Result<Self, ChangeError> {
+        let before = if day > self.day { Self { day, count: 0 } } else { self };
+        if before.count >= at_most {
+            return Err(ChangeError::GeneratedEnough { day: before.day });
         }
+        Ok(Self { count: before.count + 1, ..before })
+    }
+
+    /// With one less, taken on `day`. One of an earlier day changes nothing.
+    pub(super) const fn returned(self, day: Day) -> Self {
+        if day.0 == self.day.0 { Self { count: self.count.saturating_sub(1), ..self } } else { self }
     }
 
     /// Both as one number, so that they are written together.
@@ -41,11 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_counts_for_its_own_day_only() {
+    fn one_more_counts_for_its_own_day_up_to_the_maximum_and_can_be_given_back() {
         let three = GeneratedCount { day: Day(5), count: 3 };
-        assert_eq!(three.with_one_more(Day(5)), GeneratedCount { day: Day(5), count: 4 });
-        assert_eq!(three.with_one_more(Day(6)), GeneratedCount { day: Day(6), count: 1 });
-        assert_eq!(three.with_one_more(Day(4)), three);
+        assert_eq!(three.taken(Day(5), 4), Ok(GeneratedCount { day: Day(5), count: 4 }));
+        assert_eq!(three.taken(Day(6), 1), Ok(GeneratedCount { day: Day(6), count: 1 }));
+        for (day, at_most) in [(Day(5), 3), (Day(4), 3)] {
+            assert_eq!(three.taken(day, at_most), Err(ChangeError::GeneratedEnough { day: Day(5) }));
+        }
+        assert!(three.taken(Day(6), 0).is_err(), "a maximum of 0 allows nothing");
+        assert_eq!(three.taken(Day(4), 4), Ok(GeneratedCount { day: Day(5), count: 4 }), "the clock ran backwards");
+        assert_eq!(three.returned(Day(5)).count, 2);
+        assert_eq!([three.returned(Day(4)), three.returned(Day(6))], [three; 2]);
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn check_key_id(tables: &Reading, id: &str, hash: KeyHash, report: &mut Integrit
         Ok(None) => report.add(format_args!("key {id} is in the index and not in the table")),
         // Reported with its row.
         Err(Fault::Damaged(_)) => {}
-        Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_))) => return Err(fault),
+        Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ fn check_presets(tables: &Reading, accounts: &Names, report: &mut IntegrityRepor
             Ok(None) => report.add(format_args!("{what} is in the index and not in the table")),
             // Reported with its row.
             Err(Fault::Damaged(_)) => {}
-            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_))) => return Err(fault),
+            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
         }
     }
     Ok(())
@@ -229,7 +229,7 @@ fn check_requests(tables: &Reading, accounts: &Names, report: &mut IntegrityRepo
             Ok(None) => report.add(format_args!("{what} is in the index and not in the table")),
             // Reported with its row.
             Err(Fault::Damaged(_)) => {}
-            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_))) => return Err(fault),
+            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
         }
     }
     Ok(())
@@ -255,7 +255,7 @@ fn check_jobs(tables: &Reading, accounts: &Names, report: &mut IntegrityReport) 
             Ok(None) => report.add(format_args!("job {id} is in the index {index} and not in the table")),
             // Reported with its row.
             Err(Fault::Damaged(_)) => {}
-            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_))) => return Err(fault),
+            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
         }
         Ok(())
     })

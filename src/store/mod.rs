@@ -1,10 +1,10 @@
 //! Durable state: accounts, keys, presets, usage, billed requests and jobs, in a redb file or a PostgreSQL database.
 //!
-//! [`StateStore`] is the interface for the rest of the program; [`RedbStore`] is the store of one machine, [`PostgresStore`]
-//! that on a server. Both apply the same changes (`apply_change.rs`) to tables of their own (`write_tables.rs`). Nothing
-//! outside this module depends on either.
+//! [`Store`] is the interface for the rest of the program (`engine.rs`), with two implementations: on one machine a file
+//! ([`RedbStore`]) with copies in memory (`local/`); for several a database (`postgres/`), of which nothing is in memory. The rules
+//! of changes to single rows are common to both (`transitions.rs`).
 //!
-//! The contract:
+//! The contract of the file ([`StateStore`]):
 //! - A [`Change`] is one atomic unit. It is either refused ([`ChangeError`]) without a trace, or it is on the disk (fsync)
 //!   before its callback is called: what was acknowledged survives `kill -9` and a power cut.
 //! - Callbacks are called in the order in which changes took effect, so a copy in memory that is updated there never goes
@@ -15,12 +15,16 @@
 //!   changes are refused with [`ChangeError::Unavailable`] and [`StateStore::fault`] has the reason.
 
 mod account_turns;
-mod apply_bill;
+mod admission;
 mod apply_change;
+mod backdrops;
+mod billing;
 mod change;
+mod claim;
 mod compaction;
 mod database_file;
 mod disk_reserve;
+mod engine;
 mod export_import;
 #[cfg(any(test, fuzzing))]
 mod faulty_disk;
@@ -29,14 +33,14 @@ mod followers;
 pub mod fuzzing;
 mod generated_backdrops;
 mod group_commit;
-mod image_lease;
 mod integrity_check;
+mod job_claim;
+mod local;
 mod postgres;
 #[cfg(test)]
 mod power_loss_tests;
 mod private_files;
 mod quota;
-mod quota_check;
 mod records;
 mod redb_store;
 mod reopen;
@@ -46,22 +50,32 @@ mod storage_fault;
 mod storage_fault_tests;
 mod tables;
 mod time;
+mod transitions;
 mod unreadable_jobs;
-mod write_tables;
 
-pub use change::{Bill, BillCheck, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
+pub use admission::{
+    Admission, Admitted, Allowance, Credential, ImagesLeft, RateKind, RateRule, RateStatus, whole_seconds,
+};
+pub use backdrops::{BackdropQuotaError, BackdropReservation};
+pub use billing::{Billed, BillingError, Reservation};
+pub use change::{Bill, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT, WriteError};
+pub use claim::{Claim, ClaimGuard};
 pub use database_file::file_in;
+pub use engine::Store;
 pub use export_import::{ExportError, ExportedAccounts, ImportError};
 pub use generated_backdrops::GeneratedCount;
-pub use image_lease::{LEASE, LEASED_IMAGES, LeaseChange, LeaseRequest, LeaseShare, lease_target};
 pub use integrity_check::{IntegrityReport, RowCounts};
+pub use job_claim::{ClaimedJob, JobHeartbeat, Renewal};
+pub use local::{BilledPictures, LocalStore};
+#[cfg(test)]
+pub(crate) use local::{CommitMode, MemoryStore};
 pub use postgres::{
     BULK_ID_PREFIX, BULK_LEASE, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, BulkQueue, BulkRun, BulkRunState,
-    BulkStatus, ChunkEnd, ChunkProgress, Claim, NewBulkJob, NewChunk, PostgresServer, PostgresStore, ServerError,
+    BulkStatus, ChunkClaim, ChunkEnd, ChunkProgress, Database, NewBulkJob, NewChunk, PostgresServer, ServerError,
     StoreConfig,
 };
 pub use private_files::{create_private_dir, make_private, sync_dir};
-pub use quota::QuotaCheck;
+pub use quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
 pub use records::{
     Account, AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, Job, JobError, JobRecord, JobResult,
     JobState, JobV1, Key, KeyDay, KeyDayRecord, KeyDayV1, KeyHash, KeyRecord, KeyV1, KeyV2, KeyV3, NOTHING_FETCHED,

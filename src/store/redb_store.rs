@@ -1,6 +1,5 @@
 //! The `StateStore` of one machine: a single redb file, owned by one process.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -148,7 +147,6 @@ impl RedbStore {
                 let request = tables.requests.indexed(&account, &key)?;
                 rows.requests.push((account, key, request));
             }
-            rows.generated = tables.meta.generated()?;
             Ok(rows)
         })
     }
@@ -228,10 +226,10 @@ impl StateStore for RedbStore {
         self.read(|transaction| Jobs::open(transaction)?.waiting(limit))
     }
 
-    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+    fn next_job(&self) -> Result<Option<Job>, OpenError> {
         self.read(|transaction| {
             let last_turn = ReadingMeta::open(transaction)?.last_turn()?;
-            Jobs::open(transaction)?.next(last_turn, taken)
+            Jobs::open(transaction)?.next(last_turn)
         })
     }
 

@@ -1,15 +1,9 @@
-//! The interface of a durable store: load what lives in memory, submit changes, query presets and jobs.
+//! The interface of the file: load what lives in memory, submit changes, query presets and jobs.
 
-use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
-use super::{
-    Account, Change, ChangeError, Day, GeneratedCount, Job, Key, KeyDay, KeyHash, LeaseChange, Month, Preset, Request,
-    UnixSeconds, Usage,
-};
+use super::{Account, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage};
 
 /// How long a billed request is remembered, in seconds: [`StateStore::load`] returns no older ones.
 pub const REQUEST_SECONDS: i64 = 24 * 60 * 60;
@@ -20,10 +14,8 @@ pub const KEY_DAYS_KEPT: u32 = 400;
 /// Changes that may wait for the disk; one more is refused.
 pub const QUEUED_CHANGES: usize = 4096;
 
-/// Rows of the store. Those of tables that an additive migration of a later version added are skipped where this is read from
-/// JSON: fields are added, and none is made mandatory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+/// Rows of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Accounts, each with its unique name.
     pub accounts: Vec<Account>,
@@ -36,34 +28,24 @@ pub struct Rows {
     /// Account, `Idempotency-Key`, and the request billed under it.
     pub requests: Vec<(String, String, Request)>,
     /// Presets that a change wrote. [`StateStore::load`] omits them: they are read on demand.
-    #[serde(skip)]
     pub presets: Vec<Preset>,
-    /// Leases that a change altered. They are this process's only.
-    #[serde(skip)]
-    pub leases: Vec<LeaseChange>,
     /// Jobs that a change wrote. [`StateStore::load`] omits them: they are read on demand.
     pub jobs: Vec<Job>,
-    /// Backdrops of the last day on which one was generated; `None` before the first.
-    pub generated: Option<GeneratedCount>,
     /// How many requests a [`Change::ForgetRequests`] dropped.
-    #[serde(skip)]
     pub forgotten_requests: usize,
 }
 
 impl Rows {
     /// Appends the rows of a later change.
     pub(super) fn append(&mut self, later: Self) {
-        let Self { accounts, keys, usage, key_days, requests, presets, leases, jobs, generated, forgotten_requests } =
-            later;
+        let Self { accounts, keys, usage, key_days, requests, presets, jobs, forgotten_requests } = later;
         self.accounts.extend(accounts);
         self.keys.extend(keys);
         self.usage.extend(usage);
         self.key_days.extend(key_days);
         self.requests.extend(requests);
         self.presets.extend(presets);
-        self.leases.extend(leases);
         self.jobs.extend(jobs);
-        self.generated = generated.or(self.generated);
         self.forgotten_requests += forgotten_requests;
     }
 }
@@ -94,9 +76,6 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     fn load(&self) -> Result<Rows, OpenError>;
 
     /// Submits a change without blocking; `done` is called with its outcome.
-    ///
-    /// A bill whose images are all leased ([`LeaseShare`](super::LeaseShare)) waits while the database is away, until it
-    /// is committed or refused; every other change is refused meanwhile.
     fn submit(&self, change: Change, done: OnCommit);
 
     /// One preset by its id.
@@ -154,12 +133,12 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// When the store is damaged or cannot be read.
     fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError>;
 
-    /// The queued job to start next, none of `taken`. Accounts take turns, also over a restart: first the account after the
+    /// The queued job to start next. Accounts take turns, also over a restart: first the account after the
     /// one whose job was started last, and of an account the oldest job.
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.
-    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError>;
+    fn next_job(&self) -> Result<Option<Job>, OpenError>;
 
     /// Up to `limit` finished jobs, each with the time when its result or record expires, earliest first.
     ///
@@ -173,52 +152,22 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// When the store is damaged or cannot be read.
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
 
-    /// Whether other processes change the store too. Copies in memory then lag behind by less than a second, and changes
-    /// that depend on them carry a [`QuotaCheck`](super::QuotaCheck).
-    fn is_shared(&self) -> bool {
-        false
-    }
-
-    /// Calls `follower` with the rows of each commit of another process after what [`Self::load`] returned. A store of one
-    /// process calls it with the rows, except jobs, of own changes that turn out to be committed after their callers were
-    /// given an error.
+    /// Calls `follower` with the rows, except jobs, of changes that turn out to be committed after their callers were given an
+    /// error.
     fn follow(&self, follower: Follower) {
         drop(follower);
-    }
-
-    /// Whether daemons that are gone left jobs, for [`Change::AdoptJobs`].
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn has_orphaned_jobs(&self) -> Result<bool, OpenError> {
-        Ok(false)
-    }
-
-    /// Publishes this process's calls by key, and returns those of all other processes, each since the previous call of this.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be written.
-    fn exchange_calls(&self, own: &[(String, u32)]) -> Result<Vec<(String, u32)>, OpenError> {
-        let _ = own;
-        Ok(Vec::new())
     }
 
     /// Why no change can be written at present; `None` while the store works.
     fn fault(&self) -> Option<String> {
         None
     }
-
-    /// Whether another process has changed the store in the meantime: what was loaded from it is stale for good, no change
-    /// is made any more, and this process must end.
-    fn is_superseded(&self) -> bool {
-        false
-    }
 }
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it open, or uses the database.
+    /// Another process has it open, or uses the database in a way that excludes this one.
     #[error("{} is in use by another process, such as a running daemon", path.display())]
     Locked {
         /// The file.

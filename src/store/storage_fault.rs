@@ -13,8 +13,6 @@ pub(super) enum Fault {
     Panicked,
     /// The file is closed: it could not be opened again after a fault.
     Closed,
-    /// The database server refused, failed or cannot be reached.
-    Server(String),
 }
 
 impl Fault {
@@ -26,7 +24,7 @@ impl Fault {
     /// Whether the storage engine refuses further work until the file is opened again.
     pub(super) const fn needs_reopening(&self) -> bool {
         match self {
-            Self::Storage(_) | Self::Panicked | Self::Closed | Self::Server(_) => true,
+            Self::Storage(_) | Self::Panicked | Self::Closed => true,
             Self::Damaged(_) => false,
         }
     }
@@ -47,7 +45,7 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Storage(error) => write!(f, "{error}"),
-            Self::Damaged(reason) | Self::Server(reason) => f.write_str(reason),
+            Self::Damaged(reason) => f.write_str(reason),
             Self::Panicked => f.write_str("the storage engine panicked; the file may be damaged"),
             Self::Closed => f.write_str("the file could not be opened again after a fault"),
         }

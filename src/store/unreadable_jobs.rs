@@ -15,12 +15,17 @@ pub(super) fn skip_unreadable(id: &str, job: Result<Job, Fault>) -> Result<Optio
     match job {
         Ok(job) => Ok(Some(job)),
         Err(Fault::Damaged(reason)) => {
-            if LOGGED.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned()) {
-                tracing::error!(job = id, reason, "the record of a job cannot be read; other jobs go on without it");
-            }
+            report_unreadable(id, &reason);
             Ok(None)
         }
-        Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_))) => Err(fault),
+        Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => Err(fault),
+    }
+}
+
+/// Logs a job whose record cannot be read, once.
+pub(super) fn report_unreadable(id: &str, reason: &str) {
+    if LOGGED.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned()) {
+        tracing::error!(job = id, reason, "the record of a job cannot be read; other jobs go on without it");
     }
 }
 

@@ -44,7 +44,6 @@ const BULK_CHUNKS: &str = "backdrop_bulk_chunks";
 const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
 const UPSTREAM_CALLS: &str = "backdrop_upstream_calls_total";
 const UPSTREAM_DURATION: &str = "backdrop_upstream_duration_seconds";
-const BILLS_DEFERRED: &str = "backdrop_bills_deferred";
 const BACKDROP_LOOKUPS: &str = "backdrop_backdrop_lookups_total";
 
 /// A stage of the pipeline, as `server-timing` names them too.
@@ -297,14 +296,10 @@ pub fn decode_worker_ended(end: WorkerEnd) {
     counter!(DECODE_WORKERS_ENDED, "reason" => end.name()).increment(1);
 }
 
-/// A job entered a state: `queued` or `processing`.
-pub fn job_entered(state: &'static str) {
-    gauge!(JOBS, "state" => state).increment(1.0);
-}
-
-/// A job left a state.
-pub fn job_left(state: &'static str) {
-    gauge!(JOBS, "state" => state).decrement(1.0);
+/// Jobs that wait in the queue, and that this process runs.
+pub fn jobs_unfinished(queued: u64, processing: usize) {
+    gauge!(JOBS, "state" => "queued").set(queued as f64);
+    gauge!(JOBS, "state" => "processing").set(processing as f64);
 }
 
 /// The progress of all bulk runs was read.
@@ -340,11 +335,6 @@ pub fn upstream_finished(model: &'static str, outcome: &'static str, took: Optio
 /// A lookup in the backdrop cache: `hit`, `miss`, `shared` (another request is generating it), `damaged`, or `failed`.
 pub fn backdrop_looked_up(outcome: &'static str) {
     counter!(BACKDROP_LOOKUPS, "outcome" => outcome).increment(1);
-}
-
-/// A bill was acknowledged before its commit (+1), or such a one has ended (-1).
-pub fn bill_deferred(change: f64) {
-    gauge!(BILLS_DEFERRED).increment(change);
 }
 
 /// Installs the recorder on the first call and returns its exporter; there is one per process.
@@ -426,7 +416,6 @@ fn describe() {
     describe_counter!(JOBS_ENDED, "Jobs that ended, by state.");
     describe_counter!(UPSTREAM_CALLS, "Calls to image APIs for backdrops, by model and outcome.");
     describe_histogram!(UPSTREAM_DURATION, "Duration of calls to image APIs that sent a request, by model.");
-    describe_gauge!(BILLS_DEFERRED, "Bills that a lease covers and that are not in the database yet.");
     describe_counter!(BACKDROP_LOOKUPS, "Lookups in the backdrop cache, by outcome.");
     describe_counter!(WEBHOOKS, "Attempts to deliver webhooks, by outcome.");
 }

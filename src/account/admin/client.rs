@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::discovery::AdminEndpoint;
 use super::operations::handle;
 use crate::account::Keys;
-use crate::store::{self, OpenError, PostgresServer, RedbStore};
+use crate::store::{self, OpenError, PostgresServer, RedbStore, Store};
 
 /// How long to wait for a store that is locked while no daemon answers: another command, or a starting daemon.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,11 +35,13 @@ pub struct StorePlace {
 }
 
 impl StorePlace {
-    fn open(&self) -> Result<Keys, OpenError> {
-        match &self.server {
-            Some(server) => Keys::load(server.open()?),
-            None => Keys::load(RedbStore::open(&store::file_in(&self.data_dir))?),
-        }
+    async fn open(&self) -> Result<Keys, OpenError> {
+        // No request is billed here.
+        const NO_QUOTA: u64 = 0;
+        Ok(Keys::new(match &self.server {
+            Some(server) => Store::Database(server.open(NO_QUOTA).await?),
+            None => Store::file(RedbStore::open(&store::file_in(&self.data_dir))?, NO_QUOTA)?,
+        }))
     }
 }
 
@@ -100,9 +102,7 @@ impl AdminClient {
     pub async fn open_or_create(place: &StorePlace) -> Result<Self, AdminClientError> {
         let start = Instant::now();
         loop {
-            // Not on the runtime's thread: the driver of PostgreSQL has a runtime of its own.
-            let opened = std::thread::scope(|scope| scope.spawn(|| place.open()).join());
-            match opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            match place.open().await {
                 Ok(keys) => return Ok(Self::InProcess(keys)),
                 Err(OpenError::Locked { path }) => match reachable_endpoint(&place.data_dir).await {
                     Ok(endpoint) => return Ok(Self::Http(endpoint)),

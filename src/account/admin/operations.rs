@@ -17,13 +17,13 @@ pub(super) async fn handle(keys: &Keys, method: &Method, target: &str, body: &[u
         return Reply::not_found("no such path on the admin interface");
     };
     let answer = match route {
-        Route::Keys if method == Method::GET => list_keys(keys, query),
+        Route::Keys if method == Method::GET => list_keys(keys, query).await,
         _ if !query.is_empty() => Err(Reply::invalid(None, "only GET /keys takes a query, `account`")),
         Route::Keys if method == Method::POST => create_key(keys, body).await,
         Route::Key(id) if method == Method::DELETE => revoke_key(keys, id).await,
         Route::Key(id) if method == Method::PATCH => change_key(keys, id, body).await,
         Route::Rotation(id) if method == Method::POST => rotate_key(keys, id, body).await,
-        Route::Accounts if method == Method::GET => Ok(list_accounts(keys)),
+        Route::Accounts if method == Method::GET => list_accounts(keys).await,
         Route::Accounts if method == Method::POST => create_account(keys, body).await,
         Route::Account(name) if method == Method::PATCH => change_account(keys, name, body).await,
         Route::Keys | Route::Accounts => Err(method_not_allowed("GET, POST")),
@@ -34,18 +34,18 @@ pub(super) async fn handle(keys: &Keys, method: &Method, target: &str, body: &[u
     answer.unwrap_or_else(|error| error)
 }
 
-fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
+async fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
     let account = match query.split_once('=') {
         Some(("account", name)) => Some(name),
         None if query.is_empty() => None,
         _ => return Err(Reply::invalid(None, "unknown query parameter (expected `account`)")),
     };
     if let Some(name) = account
-        && keys.account(name).is_none()
+        && keys.account(name).await.map_err(Reply::unreadable)?.is_none()
     {
         return Err(WriteError::Change(ChangeError::NoSuchAccount(name.into())).into());
     }
-    let listed: Vec<Value> = keys.list(account).iter().map(key_json).collect();
+    let listed: Vec<Value> = keys.list(account).await.map_err(Reply::unreadable)?.iter().map(key_json).collect();
     Ok(Reply::new(StatusCode::OK, json!({ "keys": listed })))
 }
 
@@ -109,9 +109,9 @@ async fn revoke_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
     Ok(Reply::new(StatusCode::OK, key_json(&keys.revoke(id).await?)))
 }
 
-fn list_accounts(keys: &Keys) -> Reply {
-    let listed: Vec<Value> = keys.accounts().iter().map(account_json).collect();
-    Reply::new(StatusCode::OK, json!({ "accounts": listed }))
+async fn list_accounts(keys: &Keys) -> Result<Reply, Reply> {
+    let listed: Vec<Value> = keys.accounts().await.map_err(Reply::unreadable)?.iter().map(account_json).collect();
+    Ok(Reply::new(StatusCode::OK, json!({ "accounts": listed })))
 }
 
 async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {

@@ -4,7 +4,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::account::{InvalidRestriction, InvalidText, WriteError};
-use crate::store::{Account, ChangeError, Key};
+use crate::store::{Account, ChangeError, Key, OpenError};
+use crate::telemetry::with_causes;
 
 /// A status and the JSON body that goes with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,16 @@ impl Reply {
         Self::error(StatusCode::BAD_REQUEST, "invalid_parameter", message, param)
     }
 
+    pub(super) fn unreadable(error: OpenError) -> Self {
+        let message = with_causes(&error);
+        let (status, code) = if matches!(error, OpenError::Io { .. }) {
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+        } else {
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error")
+        };
+        Self::error(status, code, &message, None)
+    }
+
     pub(super) fn not_found(message: &str) -> Self {
         Self::error(StatusCode::NOT_FOUND, "not_found", message, None)
     }
@@ -56,6 +67,7 @@ impl From<WriteError> for Reply {
                 | ChangeError::JobState { .. }
                 | ChangeError::JobElsewhere(_)
                 | ChangeError::QuotaExceeded { .. }
+                | ChangeError::GeneratedEnough { .. }
                 | ChangeError::RequestBilled(_),
             ) => (StatusCode::CONFLICT, "conflict"),
             WriteError::Change(
@@ -64,9 +76,8 @@ impl From<WriteError> for Reply {
                 | ChangeError::NoSuchPreset(_)
                 | ChangeError::NoSuchJob(_),
             ) => (StatusCode::NOT_FOUND, "not_found"),
-            WriteError::Change(ChangeError::Busy | ChangeError::Unavailable(_)) | WriteError::Closed => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
-            }
+            WriteError::Change(ChangeError::Busy | ChangeError::Unavailable(_) | ChangeError::Interrupted(_))
+            | WriteError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             WriteError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
         };
         Self::error(status, code, &message, None)

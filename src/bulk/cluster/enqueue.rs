@@ -3,7 +3,6 @@
 //! A listing that was interrupted begins anew and leaves out the objects that are queued already. Their results stay reserved:
 //! an object that appeared meanwhile may precede the one whose result it would have.
 
-use super::queue::Queue;
 use super::queued_tasks;
 use crate::bulk::hash::{Hash, hash};
 use crate::bulk::locations::Locations;
@@ -14,7 +13,7 @@ use crate::bulk::report_reader::ReportReader;
 use crate::bulk::report_row::ReportRow;
 use crate::bulk::run_error::RunError;
 use crate::bulk::stop_signal::StopSignal;
-use crate::store::{BulkRun, BulkRunState, BulkStatus, NewChunk, OpenError};
+use crate::store::{BulkQueue, BulkRun, BulkRunState, BulkStatus, NewChunk, OpenError};
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashSet;
 use std::path::Path;
@@ -51,9 +50,9 @@ impl From<&BulkStatus> for Enqueued {
 ///
 /// # Errors
 /// When the database cannot be used.
-pub async fn listed(queue: &Queue, id: &str) -> Result<Option<BulkStatus>, OpenError> {
+pub async fn listed(queue: &BulkQueue, id: &str) -> Result<Option<BulkStatus>, OpenError> {
     let id = id.to_owned();
-    let known = queue.call(move |queue| queue.status(Some(&id))).await?.pop();
+    let known = queue.status(Some(&id)).await?.pop();
     Ok(known.filter(|run| run.is_listed || run.state == BulkRunState::Cancelled))
 }
 
@@ -63,7 +62,7 @@ pub async fn listed(queue: &Queue, id: &str) -> Result<Option<BulkStatus>, OpenE
 /// When the source cannot be listed, the database cannot be used, or the run was cancelled or is listed by another command
 /// meanwhile.
 pub async fn enqueue(
-    queue: &Queue,
+    queue: &BulkQueue,
     run: &BulkRun,
     locations: &Locations,
     options: &RunOptions,
@@ -72,7 +71,7 @@ pub async fn enqueue(
 ) -> Result<Enqueued, RunError> {
     let lister = rand::random();
     let begun = run.clone();
-    queue.call(move |queue| queue.begin(&begun, lister)).await?;
+    queue.begin(&begun, lister).await?;
     // From here on no other command adds chunks.
     let mut chunks = Chunks { queue, run: &run.id, lister, next: 0 };
     let mut planner = Planner::new(locations, options, report.previous_runs());
@@ -102,7 +101,7 @@ pub async fn enqueue(
     enqueued.objects += chunks.add_tasks(&tasks).await? + chunks.add_rejected(&rejected).await?;
     if !stop.is_requested() {
         let (id, Enqueued { skipped, ignored, .. }) = (run.id.clone(), enqueued);
-        if !queue.call(move |queue| queue.end_listing(&id, lister, skipped, ignored)).await? {
+        if !queue.end_listing(&id, lister, skipped, ignored).await? {
             return Err(RunError::Superseded(run.id.clone()));
         }
         enqueued.is_complete = true;
@@ -112,7 +111,7 @@ pub async fn enqueue(
 
 /// Adds chunks to a run.
 struct Chunks<'a> {
-    queue: &'a Queue,
+    queue: &'a BulkQueue,
     run: &'a str,
     lister: i64,
     next: i64,
@@ -124,7 +123,7 @@ impl Chunks<'_> {
         let mut sources = HashSet::new();
         loop {
             let (run, from) = (self.run.to_owned(), self.next);
-            let chunks = self.queue.call(move |queue| queue.chunks(&run, from, PAGE)).await?;
+            let chunks = self.queue.chunks(&run, from, PAGE).await?;
             let Some(last) = chunks.last() else { return Ok(sources) };
             self.next = last.number + 1;
             for NewChunk { tasks, report, .. } in &chunks {
@@ -163,7 +162,7 @@ impl Chunks<'_> {
         let chunk = NewChunk { number: self.next, objects: u32::try_from(objects).unwrap_or(u32::MAX), tasks, report };
         self.next += 1;
         let (run, lister) = (self.run.to_owned(), self.lister);
-        if self.queue.call(move |queue| queue.add_chunk(&run, lister, &chunk)).await? {
+        if self.queue.add_chunk(&run, lister, &chunk).await? {
             Ok(objects as u64)
         } else {
             Err(RunError::Superseded(self.run.to_owned()))

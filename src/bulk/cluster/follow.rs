@@ -1,6 +1,5 @@
 //! Follows a run to its end and collects the report rows of its chunks into one report.
 
-use super::queue::Queue;
 use crate::bulk::listing::ListingTotal;
 use crate::bulk::progress::{Counters, Observer};
 use crate::bulk::report_log::ReportLog;
@@ -9,7 +8,7 @@ use crate::bulk::report_row::{ReportRow, Status};
 use crate::bulk::run_error::RunError;
 use crate::bulk::stop_signal::StopSignal;
 use crate::bulk::summary::Summary;
-use crate::store::{BulkRunState, BulkStatus, OpenError};
+use crate::store::{BulkQueue, BulkRunState, BulkStatus, OpenError};
 use crate::telemetry::with_causes;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,7 +49,7 @@ pub struct Followed {
 /// When the run is gone, the report cannot be written, or the database has another version's tables. While the database
 /// is away this waits.
 pub async fn follow(
-    queue: &Queue,
+    queue: &BulkQueue,
     id: &str,
     report: &ReportLog,
     stop: &StopSignal,
@@ -94,13 +93,13 @@ impl Collected {
     /// Reads the state of the run and the rows of chunks that were done meanwhile.
     async fn advance(
         &mut self,
-        queue: &Queue,
+        queue: &BulkQueue,
         id: &str,
         report: &ReportLog,
         observer: &mut impl Observer,
     ) -> Result<Option<FollowEnd>, RunError> {
         let name = id.to_owned();
-        let status = queue.call(move |queue| queue.status(Some(&name))).await?.pop();
+        let status = queue.status(Some(&name)).await?.pop();
         let status = status.ok_or_else(|| RunError::Gone(id.to_owned()))?;
         if status.is_listed {
             observer.total(ListingTotal { objects: status.objects, limit: None });
@@ -110,7 +109,7 @@ impl Collected {
         loop {
             let (name, known) = (id.to_owned(), self.chunks.clone());
             // Of a cancelled run also what chunks have that will not be done.
-            let page = queue.call(move |queue| queue.reports(&name, &known, is_over, PAGE)).await?;
+            let page = queue.reports(&name, &known, is_over, PAGE).await?;
             if page.is_empty() {
                 break;
             }

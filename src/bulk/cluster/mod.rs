@@ -13,11 +13,9 @@
 
 mod enqueue;
 mod follow;
-mod queue;
 mod queued_tasks;
 mod worker;
 
 pub use enqueue::{Enqueued, enqueue, listed};
 pub use follow::{FollowEnd, Followed, follow};
-pub use queue::Queue;
 pub use worker::{EXCLUSION, Prepare, PreparedRun, Worker};

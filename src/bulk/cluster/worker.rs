@@ -1,6 +1,5 @@
 //! A worker: claims chunks of queued runs and processes them as a run on one machine does, until it is stopped.
 
-use super::queue::Queue;
 use super::queued_tasks;
 use crate::bulk::executor::{Executor, Work};
 use crate::bulk::failure::{Code, Failure};
@@ -14,7 +13,7 @@ use crate::bulk::report_reader::ReportError;
 use crate::bulk::report_row::ReportRow;
 use crate::bulk::run_error::RunError;
 use crate::bulk::stop_signal::StopSignal;
-use crate::store::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, ChunkEnd, ChunkProgress, Claim, OpenError};
+use crate::store::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, ChunkClaim, ChunkEnd, ChunkProgress, OpenError};
 use crate::telemetry::with_causes;
 use futures_util::stream;
 use std::collections::HashMap;
@@ -69,7 +68,7 @@ pub struct PreparedRun<P> {
 #[derive(Debug)]
 pub struct Worker<'a, P> {
     /// The queue.
-    pub queue: &'a Queue,
+    pub queue: &'a BulkQueue,
     /// A name for people who read the table of chunks.
     pub name: &'a str,
     /// Pictures processed concurrently; at least 1.
@@ -95,7 +94,7 @@ impl<P: Prepare> Worker<'_, P> {
             let owner = self.name.to_owned();
             let without: Vec<String> = excluded.iter().map(|(run, _)| run.clone()).collect();
             // Not cancelled by the stop signal: a claim whose answer is dropped would wait for the end of its lease.
-            let claim = match self.queue.call(move |queue| queue.claim(&owner, &without)).await {
+            let claim = match self.queue.claim(&owner, &without).await {
                 Ok(claim) => claim,
                 Err(error @ OpenError::Io { .. }) => {
                     if !std::mem::replace(&mut is_away, true) {
@@ -133,16 +132,16 @@ impl<P: Prepare> Worker<'_, P> {
     }
 
     /// The run of a claim, or why this worker cannot process it.
-    async fn prepare_run(&self, claim: &Claim) -> Result<Result<PreparedRun<P::Processor>, String>, RunError> {
+    async fn prepare_run(&self, claim: &ChunkClaim) -> Result<Result<PreparedRun<P::Processor>, String>, RunError> {
         let id = claim.run.clone();
-        Ok(match self.call(move |queue| queue.run(&id)).await? {
+        Ok(match self.until_back(|| self.queue.run(&id)).await? {
             Some(run) => self.prepare.prepare(&run).await,
             None => Err("it was removed".to_owned()),
         })
     }
 
     /// Processes a chunk, renewing its lease; then ends the claim.
-    async fn process(&self, claim: &Claim, run: &PreparedRun<P::Processor>) -> Result<(), RunError> {
+    async fn process(&self, claim: &ChunkClaim, run: &PreparedRun<P::Processor>) -> Result<(), RunError> {
         let (folder, report) = match report_of(claim).await {
             Ok(opened) => opened,
             Err(error) => {
@@ -210,12 +209,12 @@ impl<P: Prepare> Worker<'_, P> {
 
     /// Renews the lease and stores the rows so far, again and again. Requests `stop` when the run is paused or cancelled: pictures
     /// in progress then need the lease until they are finished. Returns when the run was removed or another worker has the chunk.
-    async fn send_heartbeats(&self, claim: &Claim, report: &Path, stop: &StopSignal) {
+    async fn send_heartbeats(&self, claim: &ChunkClaim, report: &Path, stop: &StopSignal) {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             let Ok(progress) = read_progress(report).await else { continue };
             let beating = claim.clone();
-            match self.queue.call(move |queue| queue.heartbeat(&beating, &progress)).await {
+            match self.queue.heartbeat(&beating, &progress).await {
                 Ok(Some(BulkRunState::Running)) => {}
                 Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled)) => stop.request(),
                 Ok(None) => return,
@@ -226,24 +225,23 @@ impl<P: Prepare> Worker<'_, P> {
     }
 
     /// Ends a claim with what was done of it before.
-    async fn give_back(&self, claim: &Claim) -> Result<(), RunError> {
+    async fn give_back(&self, claim: &ChunkClaim) -> Result<(), RunError> {
         let progress = ChunkProgress { finished: lines(&claim.report), report: claim.report.clone() };
         self.end(claim, progress, ChunkEnd::Released).await.map(drop)
     }
 
     /// Ends a claim; false when it was lost before.
-    async fn end(&self, claim: &Claim, progress: ChunkProgress, end: ChunkEnd) -> Result<bool, RunError> {
-        let claim = claim.clone();
-        self.call(move |queue| queue.end(&claim, &progress, end)).await
+    async fn end(&self, claim: &ChunkClaim, progress: ChunkProgress, end: ChunkEnd) -> Result<bool, RunError> {
+        self.until_back(|| self.queue.end(claim, &progress, end)).await
     }
 
     /// Calls the queue for a claim, and waits for the database unless the worker is stopped.
-    async fn call<T: Send + 'static>(
+    async fn until_back<T, F: Future<Output = Result<T, OpenError>>>(
         &self,
-        work: impl FnOnce(&BulkQueue) -> Result<T, OpenError> + Clone + Send + 'static,
+        call: impl Fn() -> F,
     ) -> Result<T, RunError> {
         loop {
-            match self.queue.call(work.clone()).await {
+            match call().await {
                 Err(error @ OpenError::Io { .. }) if !self.stop.is_requested() => {
                     tracing::warn!(error = with_causes(&error), "waiting for the database");
                     tokio::time::sleep(POLL).await;
@@ -261,7 +259,7 @@ fn given_up(row: ReportRow) -> ReportRow {
 }
 
 /// The report of a chunk so far, in a new folder.
-async fn report_of(claim: &Claim) -> Result<(TempDir, ReportLog), ReportError> {
+async fn report_of(claim: &ChunkClaim) -> Result<(TempDir, ReportLog), ReportError> {
     let folder = tempfile::tempdir().map_err(ReportError::io(Path::new("a temporary folder")))?;
     let path = folder.path().join(REPORT);
     tokio::fs::write(&path, &claim.report).await.map_err(ReportError::io(&path))?;

@@ -3,14 +3,14 @@
 use super::progress::Progress;
 use super::report_file::ReportFile;
 use super::summary::finish_run;
-use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, Queue, enqueue, follow, listed};
+use crate::bulk::cluster::{Enqueued, FollowEnd, Followed, enqueue, follow, listed};
 use crate::bulk::{Locations, ReportLog, RunOptions, StopSignal, Summary};
 use crate::cli::exit_code::{Failure, Outcome};
-use crate::store::BulkRun;
+use crate::store::{BulkQueue, BulkRun};
 
 /// A run for workers.
 pub(super) struct ClusterRun<'a> {
-    pub(super) queue: &'a Queue,
+    pub(super) queue: &'a BulkQueue,
     pub(super) run: &'a BulkRun,
     pub(super) locations: &'a Locations,
     pub(super) options: &'a RunOptions,
@@ -53,7 +53,7 @@ impl ClusterRun<'_> {
         if end != FollowEnd::Left {
             // Only now: until the report is written, the database has the only copy of its rows.
             let removed = id.clone();
-            self.queue.call(move |queue| queue.remove(&removed)).await?;
+            self.queue.remove(&removed).await?;
         }
         if end == FollowEnd::Finished && summary.is_empty() {
             return Err(format!("there is no picture in {}", self.locations.source.address_prefix()).into());

@@ -8,12 +8,12 @@
 use super::report_file::ReportFile;
 use super::run_spec::RunSpec;
 use super::summary::{complete_report, summary_json};
-use crate::bulk::cluster::{EXCLUSION, Enqueued, FollowEnd, Followed, Queue, enqueue, follow, listed};
+use crate::bulk::cluster::{EXCLUSION, Enqueued, FollowEnd, Followed, enqueue, follow, listed};
 use crate::bulk::{Code, Counters, ListingTotal, Observer, Rate, ReportLog, ReportRow, RunError, StopSignal, Summary};
 use crate::cli::exit_code::Failure;
 use crate::config::Config;
 use crate::jobs::{BulkPlaces, RECORD_SECONDS};
-use crate::store::{BULK_LEASE, BulkJobEnd, BulkLead, BulkRunState, JobError, OpenError};
+use crate::store::{BULK_LEASE, BulkJobEnd, BulkLead, BulkQueue, BulkRunState, JobError, OpenError};
 use crate::telemetry::with_causes;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ const LONGEST_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone)]
 pub(in crate::cli) struct Leader {
     pub(in crate::cli) config: Arc<Config>,
-    pub(in crate::cli) queue: Queue,
+    pub(in crate::cli) queue: BulkQueue,
     /// Gives the runs up, for other daemons.
     pub(in crate::cli) stop: StopSignal,
 }
@@ -89,7 +89,7 @@ impl Leader {
 
     async fn remove_old_runs(&self) {
         while !self.stop.is_requested() {
-            if let Err(error) = self.queue.call(|queue| queue.remove_old_jobs(KEPT)).await {
+            if let Err(error) = self.queue.remove_old_jobs(KEPT).await {
                 tracing::warn!(error = with_causes(&error), "old bulk runs cannot be removed");
             }
             tokio::select! {
@@ -133,7 +133,7 @@ impl Leader {
             return Ok(None);
         }
         let excluded: Vec<_> = excluded.iter().map(|(id, _)| id.clone()).collect();
-        self.queue.call(move |queue| queue.lead(rand::random(), &excluded)).await
+        self.queue.lead(rand::random(), &excluded).await
     }
 
     /// Leads a run to its end; its id where it is left to other daemons.
@@ -182,7 +182,7 @@ impl Leader {
             }
         };
         let ended = lead.clone();
-        match self.queue.call(move |queue| queue.end_job(&ended, &end)).await {
+        match self.queue.end_job(&ended, &end).await {
             Ok(true) => LeadEnd::Recorded,
             Ok(false) => LeadEnd::Lost,
             Err(error) => LeadEnd::Later(with_causes(&error)),
@@ -236,7 +236,7 @@ impl Leader {
     /// Queues the objects of a run that are not queued yet.
     async fn list(&self, lead: &BulkLead, report: &ReportLog) -> Result<Enqueued, Trouble> {
         let id = lead.id.clone();
-        let run = self.queue.call(move |queue| queue.run(&id)).await?;
+        let run = self.queue.run(&id).await?;
         let run = run.ok_or_else(|| failed(Code::InternalError, "the run is not in the queue any more"))?;
         let config = Arc::clone(&self.config);
         // Reads weights, and looks at folders.
@@ -275,7 +275,7 @@ impl Leader {
             sleep(HEARTBEAT).await;
             let Estimate { failed, left } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
             let renewed = lead.clone();
-            match self.queue.call(move |queue| queue.renew_lead(&renewed, failed, left)).await {
+            match self.queue.renew_lead(&renewed, failed, left).await {
                 Ok(true) => {}
                 Ok(false) => return,
                 // The work goes on. Whether another daemon leads the run afterwards is up to the lease.
@@ -286,7 +286,7 @@ impl Leader {
 
     async fn release(&self, lead: &BulkLead) {
         let released = lead.clone();
-        if let Err(error) = self.queue.call(move |queue| queue.release_lead(&released)).await {
+        if let Err(error) = self.queue.release_lead(&released).await {
             tracing::warn!(run = lead.id, error = with_causes(&error), "the run waits for the end of its lease");
         }
     }

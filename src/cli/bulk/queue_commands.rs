@@ -1,12 +1,11 @@
 //! `backdrop bulk runs|pause|resume|cancel`: lists queued runs and changes their state.
 
 use super::run_spec::RunSpec;
-use crate::bulk::cluster::Queue;
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::text_table::format_table;
 use crate::cli::{local_engine, stdout};
 use crate::config::Config;
-use crate::store::{BulkRunState, BulkStatus, PostgresServer};
+use crate::store::{BulkQueue, BulkRunState, BulkStatus, PostgresServer};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -49,15 +48,15 @@ impl QueueCommand {
 }
 
 /// The queue in the configured database, whose tables are created or upgraded where no daemon uses it.
-pub(in crate::cli) async fn open_queue(config: &Config) -> Result<Queue, Failure> {
+pub(in crate::cli) async fn open_queue(config: &Config) -> Result<BulkQueue, Failure> {
     let Some(server) = PostgresServer::configured(&config.store)? else {
         return Err("a PostgreSQL database is required: set store.url, or BACKDROP_STORE_URL".into());
     };
-    Ok(tokio::task::spawn_blocking(move || server.bulk_queue()).await??.into())
+    Ok(server.bulk_queue().await?)
 }
 
-async fn list(queue: &Queue, as_json: bool) -> Result<Outcome, Failure> {
-    let runs = queue.call(|queue| queue.status(None)).await?;
+async fn list(queue: &BulkQueue, as_json: bool) -> Result<Outcome, Failure> {
+    let runs = queue.status(None).await?;
     if as_json {
         stdout::print_json(&runs.iter().map(run_json).collect::<Value>())?;
         return Ok(Outcome::Done);
@@ -102,9 +101,9 @@ fn places(run: &BulkStatus) -> (String, String) {
     RunSpec::read(&run.spec).map(|spec| (spec.from, spec.to)).unwrap_or_default()
 }
 
-async fn set_state(queue: &Queue, id: String, to: BulkRunState) -> Result<Outcome, Failure> {
+async fn set_state(queue: &BulkQueue, id: String, to: BulkRunState) -> Result<Outcome, Failure> {
     let name = id.clone();
-    match queue.call(move |queue| queue.set_state(&name, to)).await? {
+    match queue.set_state(&name, to).await? {
         None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
         Some(before @ BulkRunState::Cancelled) if to != before => Err(format!("the run {id} is {before}").into()),
         Some(_) => {

@@ -1,6 +1,7 @@
 //! Checks what `backdrop serve` opens at its start: the TLS certificate, the store, and the socket of `server.idle_exit`.
 
 use super::check::Check;
+use crate::cli::local_engine;
 use crate::config::Config;
 use crate::http::config::HttpConfig;
 use crate::http::tls::{Tls, TlsError};
@@ -67,17 +68,17 @@ fn database(server: PostgresServer) -> Check {
     const REMEDY: &str = "correct store.url, or start the database server";
     let name = server.name().to_owned();
     let (sender, answer) = mpsc::channel();
-    // The call blocks, for longer than the timeout at worst; its thread does not keep the process alive.
+    // Connecting may take longer than the timeout; its thread does not keep the process alive.
     std::thread::spawn(move || {
         // The receiver is gone after the timeout.
-        let _ = sender.send(server.bulk_queue_of_daemon().run(""));
+        let _ = sender.send(local_engine::block_on(async move { server.probe().await }));
     });
     match answer.recv_timeout(DATABASE_TIMEOUT) {
-        Ok(Ok(_)) => Check::ok(STORE, format!("{name} answers")),
+        Ok(Ok(Ok(()))) => Check::ok(STORE, format!("{name} answers")),
         // Tables that are missing, or of an older version, are upgraded by the daemon.
-        Ok(Err(OpenError::Corrupt { reason, .. })) => Check::ok(STORE, format!("{name} answers; {reason}")),
-        Ok(Err(error)) => unusable(&error, REMEDY),
-        Err(_) => {
+        Ok(Ok(Err(OpenError::Corrupt { reason, .. }))) => Check::ok(STORE, format!("{name} answers; {reason}")),
+        Ok(Ok(Err(error))) => unusable(&error, REMEDY),
+        Ok(Err(_)) | Err(_) => {
             Check::failed(STORE, format!("{name} did not answer within {} s", DATABASE_TIMEOUT.as_secs()), REMEDY)
         }
     }

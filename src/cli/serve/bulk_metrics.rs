@@ -1,7 +1,6 @@
 //! Reads how far the bulk runs in the database are, for the metrics of a daemon.
 
-use crate::bulk::cluster::Queue;
-use crate::store::{BulkRunState, BulkStatus};
+use crate::store::{BulkQueue, BulkRunState, BulkStatus};
 use crate::telemetry::metrics::{self, BulkProgress};
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ const INTERVAL: Duration = Duration::from_secs(15);
 
 /// Sets the metrics again and again; they keep their last values while the database is away. Ends only where
 /// no database is configured.
-pub(super) async fn report(queue: Option<Queue>) {
+pub(super) async fn report(queue: Option<BulkQueue>) {
     let Some(queue) = queue else { return };
     loop {
-        match queue.call(|queue| queue.status(None)).await {
+        match queue.status(None).await {
             Ok(runs) => metrics::bulk_progress(progress(&runs)),
             // While the database is away, which the daemon itself reports.
             Err(error) => tracing::debug!(%error, "the progress of bulk runs cannot be read"),

@@ -1,52 +1,11 @@
-//! Implements the HTTP layer's traits for keys and the admin API, so that neither depends on the other.
+//! Implements the HTTP layer's trait for the admin API, so that neither depends on the other.
 
-use crate::account::Keys;
-use crate::account::Scopes;
 use crate::account::admin::Admin;
-use crate::http::{Administer, Authenticate, Caller};
-use crate::store::UnixSeconds;
+use crate::http::Administer;
 use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-
-impl Authenticate for Keys {
-    fn authenticate(&self, token: &str) -> Option<Caller> {
-        let key = Self::authenticate(self, token)?;
-        Some(Caller {
-            key_id: key.key_id,
-            account: key.account,
-            plan: key.plan,
-            test: key.test,
-            generates: key.generates,
-            model: key.model,
-            images_per_month: key.images_per_month,
-            scopes: key.scopes,
-        })
-    }
-
-    fn of_account(&self, name: &str) -> Option<Caller> {
-        let account = self.account(name)?;
-        Some(Caller {
-            key_id: format!("without-key-{name}"),
-            account: account.name,
-            plan: account.plan,
-            test: false,
-            generates: account.generates,
-            model: account.model.0.clone(),
-            images_per_month: None,
-            scopes: Scopes::default(),
-        })
-    }
-
-    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
-        Self::expired_at(self, token)
-    }
-
-    fn labels(&self, account: &str) -> Vec<(String, String)> {
-        self.list(Some(account)).into_iter().map(|key| (key.id, key.label)).collect()
-    }
-}
 
 /// The admin API behind the admin listener.
 pub(super) struct AdminAdapter(pub(super) Admin);

@@ -13,9 +13,8 @@ use super::exit_code::{Failure, Outcome};
 use super::signals::StopSignals;
 use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
-use crate::account::{ApiKey, CreatedKey, Services};
+use crate::account::{ApiKey, CreatedKey, Keys, Presets};
 use crate::bulk::StopSignal;
-use crate::bulk::cluster::Queue;
 use crate::cli::bulk::{Leader, RunRequests};
 use crate::codec::sandbox;
 use crate::config::Config;
@@ -28,16 +27,16 @@ use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_client::WebhookClient;
 use crate::jobs::{Deps, Jobs, VideoWorker};
 use crate::source::Fetcher;
-use crate::store::{self, OpenError, PostgresServer, PostgresStore, RedbStore, StateStore};
+use crate::store::{self, Database, OpenError, PostgresServer, RedbStore, Store};
 use crate::telemetry;
 use bulk_worker::BulkWorker;
 use clap::Args;
 use http_adapters::AdminAdapter;
 use inherited_sockets::{InheritedSockets, notify_ready, notify_stopping};
+use std::fs::File;
 #[cfg(unix)]
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -52,20 +51,8 @@ const STORE_RESERVE_BYTES: u64 = 16 << 20;
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 const STORE_RETRY: Duration = Duration::from_millis(25);
 
-/// Where a daemon keeps its records.
-enum DaemonStore {
-    File(RedbStore),
-    Database(Box<PostgresStore>),
-}
-
-/// How often a waiting daemon tries to open the database, and a running one tests whether its copy is stale.
+/// How often a waiting daemon tries to open the database.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
-
-/// How long a daemon that ends waits for a database that is away, where it has answered pictures whose bills are not written.
-const DEFERRED_BILLS_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How long it then tries to give back what it leased, which otherwise returns by itself.
-const END_LEASES_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -128,12 +115,11 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let bulk = BulkWorker::start(&config, &engine, &device, bulk_stop.clone())?;
     let (mut database, mut queue) = (None, None);
     if let Some(server) = PostgresServer::configured(&config.store)? {
-        let server = server.for_daemon(&config.data_dir)?;
         // The API's listener is not bound yet: a load balancer must send nothing to a daemon that waits for the database.
         let (standby, after_waiting) = http::stand_by(admin, &config.server)?;
         tracing::info!(admin = %after_waiting.local_addr()?, database = server.name(), "opening the database");
         database = tokio::select! {
-            opened = open_database(&server) => Some(opened?),
+            opened = open_database(&server, &config) => Some(opened?),
             () = &mut stop => {
                 if let Some(bulk) = bulk {
                     bulk.join(Instant::now() + config.server.shutdown_grace).await;
@@ -143,15 +129,19 @@ async fn serve(config: Config) -> Result<(), Failure> {
         };
         drop(standby);
         admin = after_waiting;
-        queue = Some(Queue::from(server.bulk_queue_of_daemon()));
+        queue = database.as_ref().map(|(database, _)| database.bulk_queue());
     }
     let data_dir = &config.data_dir;
     store::create_private_dir(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     // The API's listener is not bound yet here either.
+    let _data_dir_lock;
     let store = match database {
-        Some(database) => DaemonStore::Database(Box::new(database)),
+        Some((database, lock)) => {
+            _data_dir_lock = Some(lock);
+            Store::Database(database)
+        }
         None => tokio::select! {
-            opened = open_file(data_dir) => DaemonStore::File(opened?),
+            opened = open_file(&config) => opened?,
             () = &mut stop => return Ok(()),
         },
     };
@@ -174,8 +164,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
     }
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let providers = open_providers(&config).await?;
-    let (services, secret) = open_services(&config, store).await?;
-    let keys = services.keys.clone();
+    let secret = daemon_secret(&config, &store).await?;
+    let keys = Keys::new(store.clone());
     let token = AdminToken::generate();
     let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
@@ -205,25 +195,19 @@ async fn serve(config: Config) -> Result<(), Failure> {
         tracing::warn!(%missing, "clips cannot be processed");
     }
     let deps = Deps {
-        store: services.store.clone(),
-        billing: services.billing.clone(),
+        store: store.clone(),
         results: Arc::new(results.clone()),
         worker: Arc::new(VideoWorker::new(engine.clone(), config.video.clone())),
         webhooks: Arc::new(WebhookClient::new(fetcher.clone(), secret.clone(), results.clone())),
     };
-    let jobs = start_jobs(deps, &config).await?;
+    let jobs = Jobs::start(deps, &config.jobs, &config.data_dir).await?;
     let app = App {
         processor: Arc::new(engine.clone()),
         compat: config.compat.clone(),
         model: config.engine.model.clone(),
-        keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
-        store: services.store.clone(),
-        billing: services.billing.clone(),
-        idempotency: services.idempotency.clone(),
-        presets: services.presets.clone(),
-        backdrop_quota: services.backdrop_quota.clone(),
-        rate_limits: services.rate_limits.clone(),
+        store: store.clone(),
+        presets: Presets::new(store.clone()),
         providers,
         jobs: jobs.clone(),
         bulk: bulk_runs,
@@ -236,20 +220,15 @@ async fn serve(config: Config) -> Result<(), Failure> {
     };
     let grace = config.server.shutdown_grace;
     let maintenance = tokio::spawn({
-        let services = services.clone();
+        let store = store.clone();
         async move {
-            let (leases, bulk) = (services.billing.run_leases(), bulk_metrics::report(queue));
-            tokio::join!(services.run_maintenance(), services.exchange_calls(), leases, bulk)
+            tokio::join!(store.run_maintenance(), bulk_metrics::report(queue));
         }
     });
     let (stopping, mut stopped) = watch::channel(None);
-    let store = services.store.clone();
     let stop_bulk = bulk_stop.clone();
     let stop = async move {
-        tokio::select! {
-            () = stop => {}
-            () = superseded(&*store) => tracing::error!("what this daemon has in memory of the database is stale; it ends"),
-        }
+        stop.await;
         notify_stopping();
         stop_bulk.request();
         // Fails when the jobs have ended by themselves.
@@ -287,39 +266,29 @@ async fn serve(config: Config) -> Result<(), Failure> {
         // Otherwise another daemon leads its runs after their leases.
         let _ = timeout_at(since + grace, leading).await;
     }
-    let unbilled = services.billing.finish_deferred(DEFERRED_BILLS_TIMEOUT).await;
-    if unbilled > 0 {
-        tracing::error!(unbilled, "pictures that were answered while the database was away stay unbilled");
-    }
-    let _ = tokio::time::timeout(END_LEASES_TIMEOUT, services.billing.end_leases()).await;
-    if let Err(error) = services.keys.write_uses().await {
+    if let Err(error) = store.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");
     }
     // The grace period of connections is over; the engine's remaining work has no client any more.
     let _ = tokio::time::timeout(grace, engine.shutdown()).await;
     drop(endpoint);
     tracing::info!("stopped");
-    if services.store.is_superseded() {
-        return Err("what this daemon had in memory of the database was stale".into());
-    }
     Ok(())
 }
 
-/// Waits until what this process holds in memory of the store is stale for good.
-async fn superseded(store: &dyn StateStore) {
-    while !store.is_superseded() {
-        tokio::time::sleep(DATABASE_PAUSE).await;
-    }
-}
-
-/// Opens a database. While others use it that do not allow an upgrade, or the same data directory, this waits, also when the
-/// server is away meanwhile.
-async fn open_database(server: &PostgresServer) -> Result<PostgresStore, Failure> {
+/// Opens a database, and locks the data directory, whose folders two daemons must not share. While others use either in a way
+/// that does not allow it this waits, also when the server is away meanwhile.
+async fn open_database(server: &PostgresServer, config: &Config) -> Result<(Database, File), Failure> {
+    store::create_private_dir(&config.data_dir)?;
+    let lock = File::create(config.data_dir.join("lock"))?;
     let mut waits_for = None;
     loop {
-        let opening = server.clone();
-        let reason = match tokio::task::spawn_blocking(move || opening.open()).await? {
-            Ok(store) => return Ok(store),
+        let opened = match lock.try_lock() {
+            Ok(()) => server.open(config.limits.free_images_per_month).await,
+            Err(_) => Err(OpenError::Locked { path: config.data_dir.clone() }),
+        };
+        let reason = match opened {
+            Ok(database) => return Ok((database, lock)),
             Err(OpenError::Locked { .. }) => {
                 "an older version, an import or an export uses the database, or a daemon has this data directory"
                     .to_owned()
@@ -351,11 +320,6 @@ async fn open_providers(config: &Config) -> Result<Providers, Failure> {
 #[expect(clippy::disallowed_methods, reason = "not a setting: the configuration names the variable")]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
-}
-
-async fn start_jobs(deps: Deps, config: &Config) -> Result<Jobs, Failure> {
-    let (jobs, data_dir) = (config.jobs.clone(), config.data_dir.clone());
-    Ok(tokio::task::spawn_blocking(move || Jobs::start(deps, &jobs, &data_dir)).await??)
 }
 
 /// The inherited listener, or one of `address`, which `option` chooses.
@@ -398,12 +362,13 @@ fn reload_on_hangup(tls: Option<Tls>) -> io::Result<()> {
 }
 
 /// Opens the store's file; waits for a command that has it open.
-async fn open_file(data_dir: &Path) -> Result<RedbStore, Failure> {
-    let (file, began) = (store::file_in(data_dir), Instant::now());
+async fn open_file(config: &Config) -> Result<Store, Failure> {
+    let (file, began) = (store::file_in(&config.data_dir), Instant::now());
     let mut is_reported = false;
     loop {
         let path = file.clone();
-        let open = move || RedbStore::open_with_reserve(&path, STORE_RESERVE_BYTES);
+        let free_images = config.limits.free_images_per_month;
+        let open = move || Store::file(RedbStore::open_with_reserve(&path, STORE_RESERVE_BYTES)?, free_images);
         match tokio::task::spawn_blocking(open).await? {
             Err(error @ OpenError::Locked { .. }) if began.elapsed() < STORE_TIMEOUT => {
                 if !is_reported {
@@ -412,34 +377,25 @@ async fn open_file(data_dir: &Path) -> Result<RedbStore, Failure> {
                 }
                 tokio::time::sleep(STORE_RETRY).await;
             }
-            opened => return Ok(opened?),
+            opened => {
+                AdminEndpoint::remove_stale(&config.data_dir)?;
+                return Ok(opened?);
+            }
         }
     }
 }
 
-/// Loads the services and the secret of the daemon.
-async fn open_services(config: &Config, store: DaemonStore) -> Result<(Services, DaemonSecret), Failure> {
-    let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
-    let open = move || -> Result<(Services, DaemonSecret), Failure> {
-        let own = DaemonSecret::open(&data_dir);
-        let store = match store {
-            DaemonStore::File(store) => {
-                AdminEndpoint::remove_stale(&data_dir)?;
-                return Ok((Services::load(store, free_images)?, own?));
-            }
-            DaemonStore::Database(store) => *store,
-        };
-        // The first daemon gives its secret to all others, so that links stay valid after a move from a file.
-        let secret = store.shared_secret(own?.expose())?;
-        let services = Services::load(store, free_images)?;
-        let file = store::file_in(&data_dir);
-        if services.keys.accounts().is_empty() && file.exists() {
-            let moving = "`backdrop store export` without store.url and `import` with it, or move the file away";
-            return Err(format!("the database is empty, and {} has a store: {moving}", file.display()).into());
-        }
-        Ok((services, DaemonSecret::new(secret)))
-    };
-    tokio::task::spawn_blocking(open).await?
+/// The secret of the daemon: of its data directory, or of all daemons on the database.
+async fn daemon_secret(config: &Config, store: &Store) -> Result<DaemonSecret, Failure> {
+    let own = DaemonSecret::open(&config.data_dir)?;
+    let Store::Database(database) = store else { return Ok(own) };
+    let file = store::file_in(&config.data_dir);
+    if file.exists() && store.accounts().await?.is_empty() {
+        let moving = "`backdrop store export` without store.url and `import` with it, or move the file away";
+        return Err(format!("the database is empty, and {} has a store: {moving}", file.display()).into());
+    }
+    // The first daemon gives its secret to all others, so that links stay valid after a move from a file.
+    Ok(DaemonSecret::new(database.shared_secret(own.expose()).await?))
 }
 
 /// The message of the first start: the key, and how to use it.

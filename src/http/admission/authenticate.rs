@@ -1,11 +1,12 @@
 //! Who sends a request: API key (401), rate limit (429), scopes of the key (403).
 
 use super::caller::Caller;
-use crate::account::rate_limit::RateLimiter;
+use crate::account::token_hash;
 use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::request_context::RequestContext;
 use crate::http::router::JOB_PATH;
 use crate::http::state::ApiState;
+use crate::store::{Admission, Admitted, Credential, Plan, RateKind, RateRule};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use std::time::Instant;
 
@@ -25,34 +26,36 @@ const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs",
 pub(crate) const OUT_OF_SCOPE: &str = "out_of_scope";
 
 /// The caller, within the rate and the scopes of the key.
-pub(crate) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
-    let caller = admit_any_scope(state, context)?;
+pub(crate) async fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    let caller = admit_any_scope(state, context).await?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
 }
 
 /// The caller of a service that makes no picture, which has another counter.
-pub(crate) fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
-    let caller = authenticate(state, context)?;
-    let caller = count(state, &state.app.rate_limits.services, SERVICES_PER_CALL, caller, context)?;
+pub(crate) async fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    let caller = authenticate(state, RateKind::Services, context).await?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
 }
 
 /// The caller, within the rate of the key, where the endpoint and so the scope is known only after the fields.
-pub(crate) fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
-    let caller = authenticate(state, context)?;
-    count(state, &state.app.rate_limits.calls, 1, caller, context)
+pub(crate) async fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    authenticate(state, RateKind::Calls, context).await
 }
 
-/// Admits a request without a key as `caller`, whom the configuration names, within the rate.
-pub(crate) fn admit_without_key(
+/// Admits a request without a key as an account that the configuration names, within the rate.
+pub(crate) async fn admit_without_key(
     state: &ApiState,
-    caller: Caller,
+    account: &str,
     context: &mut RequestContext,
 ) -> Result<Caller, ApiError> {
-    context.busy.mark_authenticated();
-    count(state, &state.app.rate_limits.calls, 1, caller, context)
+    let rule = rule(state, RateKind::Calls);
+    let Admission::Admitted(admitted) = state.app.store.admit(Credential::Account(account), &rule).await? else {
+        return Err(ApiError::unavailable("the account of this route does not exist")
+            .caused_by(format!("compat.rembg_account: no account `{account}`")));
+    };
+    count(*admitted, context)
 }
 
 /// Refuses an endpoint that is not among the scopes of the caller's key (403).
@@ -64,40 +67,50 @@ pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiEr
     Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE))
 }
 
-fn authenticate(state: &ApiState, context: &RequestContext) -> Result<Caller, ApiError> {
+async fn authenticate(state: &ApiState, kind: RateKind, context: &mut RequestContext) -> Result<Caller, ApiError> {
     let refuse = |message: &str, challenge| {
         let challenge = HeaderValue::from_static(challenge);
         ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
     };
     let token = bearer(&context.headers)
         .ok_or_else(|| refuse("send your API key as `Authorization: Bearer <API_KEY>`", "Bearer"))?;
+    let admission = match token_hash(token) {
+        Some(hash) => state.app.store.admit(Credential::Key(hash), &rule(state, kind)).await?,
+        None => Admission::Unknown,
+    };
+    let expired = match admission {
+        Admission::Admitted(admitted) => return count(*admitted, context),
+        Admission::Expired(at) => Some(format!("this API key expired at {at}")),
+        Admission::Unknown => None,
+    };
     // Looked up before the throttle: a valid key is admitted whatever else its address sends.
-    let caller = state.app.keys.authenticate(token).ok_or_else(|| {
-        match state.auth_throttle.count_failure(context.client, Instant::now()) {
-            Ok(()) => {
-                let expired = state.app.keys.expired_at(token).map(|at| format!("this API key expired at {at}"));
-                let message = expired.as_deref().unwrap_or("this API key is not valid");
-                refuse(message, r#"Bearer error="invalid_token""#)
-            }
-            Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
-                .retry_after(wait),
+    Err(match state.auth_throttle.count_failure(context.client, Instant::now()) {
+        Ok(()) => {
+            let message = expired.as_deref().unwrap_or("this API key is not valid");
+            refuse(message, r#"Bearer error="invalid_token""#)
         }
-    })?;
-    context.busy.mark_authenticated();
-    Ok(caller)
+        Err(wait) => {
+            ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address").retry_after(wait)
+        }
+    })
 }
 
-fn count(
-    state: &ApiState,
-    limiter: &RateLimiter,
-    times: u32,
-    caller: Caller,
-    context: &mut RequestContext,
-) -> Result<Caller, ApiError> {
+/// The rates of the kind, by plan.
+fn rule(state: &ApiState, kind: RateKind) -> RateRule {
+    let times = match kind {
+        RateKind::Calls => 1,
+        RateKind::Services => SERVICES_PER_CALL,
+    };
+    RateRule { kind, limits: Plan::ALL.map(|plan| state.per_caller.rate_of(plan).saturating_mul(times)) }
+}
+
+/// The caller, within its rate.
+fn count(admitted: Admitted, context: &mut RequestContext) -> Result<Caller, ApiError> {
+    context.busy.mark_authenticated();
+    let rate = admitted.rate;
+    let caller = Caller::from(admitted);
     context.caller = Some(caller.clone());
     tracing::Span::current().record("account", caller.account.as_str());
-    let limit = state.per_caller.rate_of(caller.plan).saturating_mul(times);
-    let rate = limiter.check(&caller.key_id, limit, Instant::now());
     let headers = &mut context.reply_headers;
     headers.insert(RATE_LIMIT, rate.limit.into());
     headers.insert(RATE_REMAINING, rate.remaining.into());

@@ -16,12 +16,10 @@
 
 use super::caller::Caller;
 use super::model_select::select_model;
+use crate::account::IdempotencyKey;
 use crate::account::plan::required_plan;
 use crate::account::presets::LookupBy;
 use crate::account::price::Call;
-use crate::account::{
-    BackdropQuotaExhausted, BackdropReservation, Billed, Claim, ClaimGuard, IdempotencyKey, Reservation,
-};
 use crate::generate::{ProviderError, UpstreamError};
 use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::request::fingerprint::{self, EarlierPictures, PictureDigest};
@@ -29,10 +27,12 @@ use crate::http::request::image_request::{ImageRequest, Inputs};
 use crate::http::request::preset_fields;
 use crate::http::state::ApiState;
 use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
-use crate::store::{Plan, UnixSeconds};
+use crate::store::{
+    BackdropQuotaError, BackdropReservation, Billed, Claim, ClaimGuard, Plan, Reservation, UnixSeconds,
+};
 use hyper::header::HeaderMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// `reason` of a 402: the month's quota of the plan or the key is used up.
@@ -114,11 +114,11 @@ pub(crate) async fn authorize(
     }
     if endpoint.generates() {
         // A repeated request generates again, so it counts against the cap too.
-        authorized.backdrop = Some(take_backdrop(state)?);
+        authorized.backdrop = Some(take_backdrop(state).await?);
     }
     // Before the work, because a client that disconnects is not billed.
     let more = (call.pictures_of_work() - 1).saturating_mul(images);
-    state.app.rate_limits.calls.count_work(&caller.key_id, more, Instant::now());
+    state.app.store.count_work(&caller.key_id, more).await?;
     Ok((authorized, inputs))
 }
 
@@ -132,9 +132,10 @@ impl Authorized {
         key: &IdempotencyKey,
         fingerprint: [u8; 32],
     ) -> Result<bool, ApiError> {
-        let claim = state.app.idempotency.claim(&caller.account, key, fingerprint, UnixSeconds::now());
-        let claim = timeout(state.config.request_deadline, claim).await;
-        match claim.map_err(|_| ApiError::unavailable("the same request is still being worked on"))? {
+        let (now, lasts) = (UnixSeconds::now(), state.config.request_deadline);
+        let claim = state.app.store.claim(&caller.account, key.as_str(), fingerprint, now, lasts);
+        let claim = timeout(lasts, claim).await;
+        match claim.map_err(|_| ApiError::unavailable("the same request is still being worked on"))?? {
             Claim::New(guard) => {
                 self.earlier = EarlierPictures::of(guard.pictures().clone());
                 self.claim_guard = Some(guard);
@@ -158,19 +159,18 @@ impl Authorized {
         if self.earlier.is_billed(index) { 0 } else { self.unit_price }
     }
 
-    /// Counts the backdrop in the day's cap, once.
-    pub(crate) async fn count_backdrop(&mut self) -> Result<(), ApiError> {
+    /// Keeps the backdrop counted in the day's cap.
+    pub(crate) fn count_backdrop(&mut self) {
         if let Some(backdrop) = self.backdrop.take() {
-            backdrop.commit().await?;
+            backdrop.keep();
         }
-        Ok(())
     }
 
     /// Bills those of the pictures in `made` that were not billed before, and returns the rest of the reservation. The bill
     /// is durable when this returns its sum, in microdollars.
     pub(crate) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64, ApiError> {
         if !made.is_empty() {
-            self.count_backdrop().await?;
+            self.count_backdrop();
         }
         let Some(reservation) = self.reservation else { return Ok(0) };
         let images = self.earlier.new_among(made);
@@ -242,20 +242,21 @@ pub(crate) async fn merge_preset(
 
 /// Reserves `images` of the month's quota of the account and the key (402).
 pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
-    let reserved = state.app.billing.reserve_for(&caller.payer(), images, UnixSeconds::now());
+    let reserved = state.app.store.reserve(&caller.payer(), images, UnixSeconds::now());
     reserved
         .map_err(|exhausted| ApiError::new(ErrorCode::PaymentRequired, exhausted.to_string()).reason(QUOTA_EXHAUSTED))
 }
 
 /// Takes a place in the day's cap of generated backdrops (429).
-fn take_backdrop(state: &ApiState) -> Result<BackdropReservation, ApiError> {
+async fn take_backdrop(state: &ApiState) -> Result<BackdropReservation, ApiError> {
     let now = UnixSeconds::now();
-    state.app.backdrop_quota.reserve(state.backdrops_per_day, now).map_err(
-        |exhausted @ BackdropQuotaExhausted { resets_at }| {
+    state.app.store.take_backdrop(state.backdrops_per_day, now).await.map_err(|error| match error {
+        BackdropQuotaError::Exhausted { resets_at } => {
             let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
-            ApiError::new(ErrorCode::RateLimitExceeded, exhausted.to_string()).retry_after(Duration::from_secs(wait))
-        },
-    )
+            ApiError::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(wait))
+        }
+        BackdropQuotaError::Write(error) => error.into(),
+    })
 }
 
 /// Whether images that count against the plan's quota cost nothing.

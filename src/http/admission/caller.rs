@@ -1,9 +1,9 @@
-//! The authenticated caller of a request, and the trait by which the HTTP layer looks up API keys.
+//! The authenticated caller of a request.
 
-use crate::account::{Payer, Scopes};
+use crate::account::Scopes;
 use crate::generate::AccountScope;
 use crate::recipe::Network;
-use crate::store::{Plan, UnixSeconds};
+use crate::store::{Admitted, Allowance, Payer, Plan};
 
 /// Who sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Caller {
     pub images_per_month: Option<u64>,
     /// The endpoints that the key may call.
     pub scopes: Scopes,
+    /// What was left of the quotas when the request was admitted.
+    pub allowance: Allowance,
 }
 
 impl Caller {
@@ -34,6 +36,7 @@ impl Caller {
             plan: self.plan,
             key_id: Some(&self.key_id),
             images_per_month: self.images_per_month,
+            allowance: &self.allowance,
         }
     }
 
@@ -43,17 +46,32 @@ impl Caller {
     }
 }
 
-/// Looks up API keys.
-pub trait Authenticate: Send + Sync + 'static {
-    /// The caller with this token; `None` for an unknown, revoked or expired one.
-    fn authenticate(&self, token: &str) -> Option<Caller>;
-
-    /// A caller without a key, as the account of this name; `None` where there is no such account.
-    fn of_account(&self, account: &str) -> Option<Caller>;
-
-    /// When the key of a refused token expired; `None` where expiry is not the reason.
-    fn expired_at(&self, token: &str) -> Option<UnixSeconds>;
-
-    /// Public ids and labels of an account's keys, revoked ones too.
-    fn labels(&self, account: &str) -> Vec<(String, String)>;
+impl From<Admitted> for Caller {
+    fn from(Admitted { account, key, left, .. }: Admitted) -> Self {
+        let (plan, generates, model, allowance) = (account.plan, account.generates, account.model.0, left.into());
+        match key {
+            Some(key) => Self {
+                key_id: key.id,
+                account: account.name,
+                plan,
+                test: key.test,
+                generates,
+                model,
+                images_per_month: key.images_per_month,
+                scopes: Scopes::from_stored(key.scopes),
+                allowance,
+            },
+            None => Self {
+                key_id: format!("without-key-{}", account.name),
+                account: account.name,
+                plan,
+                test: false,
+                generates,
+                model,
+                images_per_month: None,
+                scopes: Scopes::default(),
+                allowance,
+            },
+        }
+    }
 }

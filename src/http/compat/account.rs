@@ -2,6 +2,7 @@
 
 use super::route::WireFormat;
 use crate::http::admission::caller::Caller;
+use crate::http::reply::error::ApiError;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
@@ -11,8 +12,8 @@ use serde_json::json;
 /// Credits of an account without a quota: clients expect a number.
 const UNLIMITED: u64 = 1_000_000;
 
-pub(super) fn answer(state: &ApiState, format: WireFormat, caller: &Caller) -> Reply {
-    let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());
+pub(super) async fn answer(state: &ApiState, format: WireFormat, caller: &Caller) -> Result<Reply, ApiError> {
+    let standing = state.app.store.usage(&caller.account, caller.plan, UnixSeconds::now()).await?;
     let left = standing.quota.map(|quota| quota.saturating_sub(standing.used));
     let body = match format {
         WireFormat::Photoroom => json!({
@@ -27,5 +28,5 @@ pub(super) fn answer(state: &ApiState, format: WireFormat, caller: &Caller) -> R
             } } })
         }
     };
-    reply::json(StatusCode::OK, &body)
+    Ok(reply::json(StatusCode::OK, &body))
 }

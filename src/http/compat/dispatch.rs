@@ -56,17 +56,12 @@ async fn dispatch(
     }
     let caller = if route.format == WireFormat::Rembg && !has_key {
         refuse_foreign(state, context)?;
-        let account = state.app.compat.rembg_account_or_default();
-        let caller = state.app.keys.of_account(account).ok_or_else(|| {
-            ApiError::unavailable("the account of this route does not exist")
-                .caused_by(format!("compat.rembg_account: no account `{account}`"))
-        })?;
-        admit_without_key(state, caller, context)?
+        admit_without_key(state, state.app.compat.rembg_account_or_default(), context).await?
     } else {
-        admit_any_scope(state, context)?
+        admit_any_scope(state, context).await?
     };
     if route.action == Action::Account {
-        return Ok(account::answer(state, route.format, &caller));
+        return Ok(account::answer(state, route.format, &caller).await?);
     }
     state.require_room(&caller.account)?;
     match route.format {

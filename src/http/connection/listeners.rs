@@ -37,7 +37,7 @@ pub async fn serve(
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
     let admin_service = Arc::new(Admin::new(app.clone(), draining.clone(), config.admin_hosts.clone()));
     let grace = config.shutdown_grace;
-    let (jobs, billing, bulk) = (app.jobs.clone(), app.billing.clone(), app.bulk.clone());
+    let (jobs, bulk) = (app.jobs.clone(), app.bulk.clone());
     let public_service = Arc::new(Public::new(app, config.clone(), &limits));
     let shares = descriptors::shares(config.max_connections);
     let public_limits = ListenerLimits {
@@ -48,8 +48,8 @@ pub async fn serve(
     let admin_limits = ListenerLimits { connections: shares.admin, per_address: None, proxy_protocol: false };
     let open = watch::Sender::new(0);
     let is_busy = move || {
-        let (jobs, bulk, has_deferred_bills) = (jobs.clone(), bulk.clone(), billing.deferred_bills() > 0);
-        async move { has_deferred_bills || jobs.has_unfinished().await || has_bulk_work(bulk.as_ref()).await }
+        let (jobs, bulk) = (jobs.clone(), bulk.clone());
+        async move { jobs.has_unfinished().await || has_bulk_work(bulk.as_ref()).await }
     };
     let idle = idle::idle_for(config.idle_exit, open.subscribe(), is_busy);
     let stop_public = async {
@@ -89,7 +89,7 @@ pub async fn serve(
 async fn has_bulk_work(bulk: Option<&BulkRuns>) -> bool {
     let Some(BulkRuns { queue, config, .. }) = bulk else { return false };
     // As of jobs: where the database cannot be read there may be some.
-    queue.call(|queue| queue.status(None)).await.map_or(true, |runs| runs.iter().any(|run| takes_part(config, run)))
+    queue.status(None).await.map_or(true, |runs| runs.iter().any(|run| takes_part(config, run)))
 }
 
 /// Whether a daemon with this configuration processes pictures of the run, or leads it to its end.

@@ -5,8 +5,8 @@
 
 pub use super::error_code::ErrorCode;
 
-use crate::account::rate_limit::whole_seconds;
 use crate::http::reply::{self, Reply};
+use crate::store::whole_seconds;
 use crate::telemetry::{metrics, without_secrets};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::json;

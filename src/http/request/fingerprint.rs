@@ -3,10 +3,11 @@
 //! What is sent is part of the fingerprint; what is behind its URLs can be compared only once it is fetched.
 
 use super::image_request::{Inputs, Pictures};
-use crate::account::{BilledPictures, IdempotencyKey};
+use crate::account::IdempotencyKey;
 use crate::http::reply::MODEL;
 use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::recipe::{Endpoint, Fields, MASK_FILE};
+use crate::store::BilledPictures;
 use crate::store::NOTHING_FETCHED;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName};

@@ -3,19 +3,19 @@
 use crate::account::price::in_dollars;
 use crate::http::admission::caller::Caller;
 use crate::http::admission::model_select::default_model;
+use crate::http::reply::error::ApiError;
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::recipe::VIDEO_PATH;
 use crate::store::UnixSeconds;
 use hyper::StatusCode;
 use serde_json::json;
-use std::time::Instant;
 
 /// Answers the account that the key belongs to.
-pub(crate) fn answer(state: &ApiState, caller: &Caller) -> Reply {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller) -> Result<Reply, ApiError> {
     let limit = state.per_caller.rate_of(caller.plan);
-    let rate = state.app.rate_limits.calls.status(&caller.key_id, limit, Instant::now());
-    let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());
+    let rate = state.app.store.rate(&caller.key_id, limit).await?;
+    let standing = state.app.store.usage(&caller.account, caller.plan, UnixSeconds::now()).await?;
     let usual = caller.model.as_ref().unwrap_or(&state.app.model);
     let mut body = json!({
         "account": caller.account,
@@ -38,5 +38,5 @@ pub(crate) fn answer(state: &ApiState, caller: &Caller) -> Reply {
     if [VIDEO_PATH, "/bulk"].iter().any(|path| caller.scopes.allow(path)) {
         body["webhook_secret"] = state.app.secret.webhook(&caller.account).expose().into();
     }
-    reply::json(StatusCode::OK, &body)
+    Ok(reply::json(StatusCode::OK, &body))
 }

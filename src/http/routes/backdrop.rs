@@ -1,6 +1,5 @@
 //! Generates the backdrop of a `/replace-bg-ai` request with an upstream model, and reports the generator in reply headers.
 
-use crate::account::BackdropReservation;
 use crate::generate::GeneratedImage;
 use crate::http::admission::authorize::Authorized;
 use crate::http::admission::caller::Caller;
@@ -11,7 +10,7 @@ use crate::http::state::ApiState;
 use crate::image::{Rect, Size};
 use crate::pipeline::{Call, PipelineError};
 use crate::recipe::{ModelId, Recipe, Source};
-use crate::telemetry::with_causes;
+use crate::store::BackdropReservation;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt::Write;
@@ -55,7 +54,7 @@ pub(crate) async fn generate(
     authorized.backdrop = calling.0.take();
     let Some(made) = made? else { return Ok(None) };
     // It is paid for, whatever comes of the picture.
-    authorized.count_backdrop().await?;
+    authorized.count_backdrop();
     share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
 }
@@ -66,11 +65,7 @@ struct Calling(Option<BackdropReservation>);
 impl Drop for Calling {
     fn drop(&mut self) {
         if let Some(backdrop) = self.0.take() {
-            tokio::spawn(async move {
-                if let Err(error) = backdrop.commit().await {
-                    tracing::error!(error = with_causes(&error), "a generated backdrop was not counted");
-                }
-            });
+            backdrop.keep();
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let prepared = tokio::task::spawn_blocking(move || preparing.prepare(request)).await;
     let new = prepared.map_err(|error| ApiError::internal(error.to_string()))??;
     let (id, at_most) = (new.run.id.clone(), runs.config.max_queued_per_key);
-    match runs.queue.call(move |queue| queue.create_job(&new, at_most)).await? {
+    match runs.queue.create_job(&new, at_most).await? {
         BulkJobCreated::Queued | BulkJobCreated::Same => {}
         BulkJobCreated::Conflict => return Err(fingerprint::conflict()),
         BulkJobCreated::ReportInUse => {
@@ -60,7 +60,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         }
         BulkJobCreated::TooMany => return Err(JobsError::TooMany(at_most).into()),
     }
-    let job = runs.queue.call(move |queue| queue.job(&key_id, &id)).await?;
+    let job = runs.queue.job(&key_id, &id).await?;
     let job = job.ok_or_else(|| ApiError::internal("a bulk run that was created is gone"))?;
     jobs::accepted(&job.id, job_document(&job), job.state, received.elapsed())
 }

@@ -10,7 +10,7 @@ use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, Removed, job_json};
 use crate::recipe::FieldError;
-use crate::store::{BulkJob, BulkQueue, BulkRunState, UnixSeconds};
+use crate::store::{BulkJob, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use serde_json::{Value, json};
@@ -45,8 +45,7 @@ pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestCon
     if let Some(runs) = &state.app.bulk {
         let (key_id, after) = (caller.key_id.clone(), page.after.clone());
         // One more shows whether there is another page.
-        let read = move |queue: &BulkQueue| queue.jobs(&key_id, after.as_ref().map(Cursor::parts), limit + 1);
-        for run in runs.queue.call(read).await? {
+        for run in runs.queue.jobs(&key_id, after.as_ref().map(Cursor::parts), limit + 1).await? {
             let place = Cursor { place: run.created_ms, id: run.id.clone() };
             if page.covers(&place) {
                 jobs.push((place, bulk_document::job_document(&run)));
@@ -106,7 +105,7 @@ pub(crate) async fn change(
         return Err(BulkRefusal::Forbidden { param }.into());
     }
     let run = id.to_owned();
-    let before = runs.queue.call(move |queue| queue.set_state(&run, to)).await?;
+    let before = runs.queue.set_state(&run, to).await?;
     if before.is_none_or(|before| before == BulkRunState::Cancelled) {
         return Err(is_over());
     }
@@ -155,17 +154,17 @@ fn bulk_runs<'a>(state: &'a ApiState, id: &str) -> Option<&'a BulkRuns> {
 
 async fn bulk_job(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<BulkJob, ApiError> {
     let (key_id, id) = (caller.key_id.clone(), id.to_owned());
-    runs.queue.call(move |queue| queue.job(&key_id, &id)).await?.ok_or_else(no_such_job)
+    runs.queue.job(&key_id, &id).await?.ok_or_else(no_such_job)
 }
 
 /// Cancels a run, which ends once its report is written; deletes one that has ended.
 async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply, ApiError> {
     let (key_id, run) = (caller.key_id.clone(), id.to_owned());
     if bulk_job(runs, caller, id).await?.state.is_final() {
-        runs.queue.call(move |queue| queue.remove_job(&key_id, &run)).await?;
+        runs.queue.remove_job(&key_id, &run).await?;
         return Ok(deleted(id));
     }
-    runs.queue.call(move |queue| queue.set_state(&run, BulkRunState::Cancelled)).await?;
+    runs.queue.set_state(&run, BulkRunState::Cancelled).await?;
     Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
 }
 

@@ -11,7 +11,6 @@ use crate::store::{Day, KEY_DAYS_KEPT, KeyDay, Month, UnixSeconds};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use tokio::task::spawn_blocking;
 
 /// Rows of one answer: some megabytes.
 const MAX_ROWS: usize = 10_000;
@@ -19,10 +18,8 @@ const MAX_ROWS: usize = 10_000;
 /// Answers the rows of the days from `from` to `to`, and their sum.
 pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply, ApiError> {
     let (from, to) = date_range(context.query(), UnixSeconds::now())?;
-    let (store, account) = (state.app.store.clone(), caller.account.clone());
     // One more row than fits, to detect that there are more.
-    let rows = spawn_blocking(move || store.key_days(&account, from, to, MAX_ROWS + 1));
-    let mut rows = rows.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    let mut rows = state.app.store.key_days(&caller.account, (from, to), MAX_ROWS + 1).await?;
     if rows.len() > MAX_ROWS {
         let message = format!("these days have more than {MAX_ROWS} rows; ask for fewer days at once");
         return Err(ApiError::new(ErrorCode::InvalidParameter, message).param("from"));
@@ -31,7 +28,8 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestC
     if caller.scopes.are_limited() {
         rows.retain(|(_, key_id, _)| *key_id == caller.key_id);
     }
-    let labels: HashMap<String, String> = state.app.keys.labels(&caller.account).into_iter().collect();
+    let keys = state.app.store.keys(Some(&caller.account)).await?;
+    let labels: HashMap<String, String> = keys.into_iter().map(|key| (key.id, key.label)).collect();
     let mut total = KeyDay::default();
     let mut usage = Vec::with_capacity(rows.len());
     for (day, key_id, used) in rows {

@@ -5,7 +5,7 @@
 //! provider signs. A result is stored atomically.
 //!
 //! Where several daemons use one database, the clip of an unfinished job is stored beside the results as
-//! `<job id>.input`, for a daemon that adopts the job (`jobs/adoption.rs`). It is deleted at the end of its job. A crash
+//! `<job id>.input`, for whichever daemon claims the job (`jobs/create.rs`). It is deleted at the end of its job. A crash
 //! between storing the clip and recording the job leaves it without a job: a lifecycle rule of the bucket may delete
 //! objects `*.input` that are older than two days.
 

@@ -1,6 +1,5 @@
 //! A store that simulates a crash at a given change, or a full disk.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
@@ -16,8 +15,6 @@ macro_rules! delegate_reads {
         }
     )*};
 }
-
-pub(super) use delegate_reads;
 
 /// A store whose process dies at its `life`th change: before it is written, or after that and before its answer. While
 /// its disk is full it refuses every change.
@@ -82,7 +79,7 @@ impl StateStore for DyingStore {
         job_named(key_id: &str, name: &str) -> Option<Job>;
         jobs(key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Vec<Job>;
         waiting_jobs(limit: usize) -> Vec<Job>;
-        next_job(taken: &HashSet<String>) -> Option<Job>;
+        next_job() -> Option<Job>;
         expiring_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
         webhook_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
     }

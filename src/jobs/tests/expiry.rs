@@ -46,7 +46,7 @@ async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
     env.advance(10 * RECORD_SECONDS);
     delete_expired().await;
     assert_eq!(daemon.view(&hangs).await.job.state, JobState::Processing);
-    assert_eq!(daemon.services.store.expiring_jobs(10).expect("it reads"), []);
+    assert_eq!(daemon.services.store.expiring_jobs(10).await.expect("it reads"), []);
     daemon.stop().await;
 }
 
@@ -59,7 +59,7 @@ async fn a_daemon_has_unfinished_work_until_the_last_result_is_deleted() {
     // The record of the first one, whose result is deleted already, expires before the result of the second one.
     for age in [RECORD_SECONDS - 1, RESULT_SECONDS] {
         daemon.ended(&daemon.create_new(new_job("make")).await.job.id).await;
-        until(async || daemon.jobs.0.running.is_empty()).await;
+        until(async || daemon.jobs.0.running.count() == 0).await;
         assert!(daemon.jobs.has_unfinished().await, "its result is stored");
         env.advance(age);
         delete_expired().await;
@@ -77,9 +77,8 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
         let id = format!("job_{number:024}");
         env.results.objects.lock().expect("no panic").insert(id.clone(), Vec::new());
         let job = Job { place: number, ..Job { id: id.clone(), ..job(KEY) } };
-        submit(&**store, Change::CreateJob { job: Box::new(job), at_most: usize::MAX, check: None })
-            .expect("it is new");
-        submit(&**store, Change::StartJob { id: id.clone(), at: UnixSeconds(NOW) }).expect("it waits");
+        store.change(Change::CreateJob { job: Box::new(job), at_most: usize::MAX }).await.expect("it is new");
+        store.change(Change::StartJob { id: id.clone(), at: UnixSeconds(NOW) }).await.expect("it waits");
         let result = JobResult {
             object: Some(id.clone()),
             bytes: 1,
@@ -90,7 +89,7 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
         };
         let end = store::JobEnd::Done { result, warnings: Vec::new(), bill: None };
         let change = Change::FinishJob { id, at: UnixSeconds(NOW), expires_at: UnixSeconds(NOW + 999), end };
-        submit(&**store, change).expect("it was begun");
+        store.change(change).await.expect("it was begun");
     }
     env.results.is_down.store(true, Ordering::SeqCst);
     expiry::delete_expired(&daemon.jobs.0, UnixSeconds(NOW + 500)).await;

@@ -1,6 +1,5 @@
 //! Tests of the job service on a real store, with fake workers, result stores and webhook receivers.
 
-mod adoption;
 mod cancellation;
 mod creation;
 mod disk_space;
@@ -9,7 +8,6 @@ mod expiry;
 mod failures;
 mod lifecycle;
 mod recovery;
-mod shared_store;
 mod support;
 mod unreadable_records;
 mod visibility;

@@ -6,17 +6,18 @@ pub(super) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize
 pub(super) use std::sync::{Arc, Mutex};
 pub(super) use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub(super) use crate::account::{Plan, QuotaExhausted, Reservation, Services};
 pub(super) use crate::jobs::disk_space::{DiskLimits, FreeBytes};
 pub(super) use crate::jobs::tuning::{Clock, Tuning};
 pub(super) use crate::jobs::*;
 pub(super) use crate::store::{
-    self, Account, AccountModel, Change, ChangeError, Month, RedbStore, Rows, StateStore, Usage,
+    self, Account, AccountModel, Allowance, Change, ChangeError, Month, Payer, Plan, QuotaExhausted, RedbStore,
+    Reservation, Rows, StateStore, Store, Usage,
 };
 
 /// 2100-01-01T00:00:00Z: a store loads what was used in this month and in later ones, by the system clock.
@@ -368,6 +369,11 @@ pub(super) struct TestEnv {
     pub(super) free: Arc<AtomicU64>,
 }
 
+/// What a daemon has of its store.
+pub(super) struct Services {
+    pub(super) store: Store,
+}
+
 /// A started daemon.
 pub(super) struct Daemon {
     pub(super) jobs: Jobs,
@@ -433,10 +439,9 @@ impl TestEnv {
     }
 
     pub(super) fn start_on(&self, store: impl StateStore) -> Daemon {
-        let services = Services::load(store, self.quota).expect("the store loads");
+        let services = Services { store: Store::file(store, self.quota).expect("the store loads") };
         let deps = Deps {
-            store: Arc::clone(&services.store),
-            billing: services.billing.clone(),
+            store: services.store.clone(),
             results: Arc::clone(&self.results) as Arc<dyn ResultStore>,
             worker: Arc::clone(&self.worker) as Arc<dyn Worker>,
             webhooks: Arc::clone(&self.webhooks) as Arc<dyn WebhookTransport>,
@@ -450,7 +455,8 @@ impl TestEnv {
             stall: self.stall,
             grace: Duration::from_millis(200),
             pause: Duration::from_millis(5),
-            adopt_every: Duration::from_millis(5),
+            heartbeat: Duration::from_millis(50),
+            poll: Duration::from_millis(5),
             checkpoint_every: Duration::from_millis(5),
             space: DiskLimits {
                 max_bytes: self.max_bytes,
@@ -459,7 +465,11 @@ impl TestEnv {
                 free: FreeBytes(Arc::new(move |_| Ok(free.load(Ordering::SeqCst)))),
             },
         };
-        let jobs = Jobs::start_with(deps, tuning, self.folder.path()).expect("it starts");
+        let start = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            runtime.block_on(Jobs::start_with(deps, tuning, self.folder.path())).expect("it starts")
+        };
+        let jobs = std::thread::scope(|scope| scope.spawn(start).join()).expect("no panic");
         Daemon { jobs, services, stop: None, running: None }
     }
 
@@ -531,7 +541,8 @@ impl Daemon {
     }
 
     pub(super) fn used(&self) -> Usage {
-        let usage = self.services.billing.usage("acme", Plan::Free, UnixSeconds(NOW));
+        let usage = self.services.store.usage("acme", Plan::Free, UnixSeconds(NOW)).now_or_never();
+        let usage = usage.expect("it is in memory").expect("it reads");
         Usage { images: usage.used, microdollars: usage.microdollars }
     }
 
@@ -542,7 +553,9 @@ impl Daemon {
     }
 
     pub(super) fn reserve(&self, images: u64) -> Result<Reservation, QuotaExhausted> {
-        self.services.billing.reserve("acme", Plan::Free, images, UnixSeconds(NOW))
+        let (account, plan, allowance) = ("acme", Plan::Free, &Allowance::default());
+        let payer = Payer { account, plan, key_id: None, images_per_month: None, allowance };
+        self.services.store.reserve(&payer, images, UnixSeconds(NOW))
     }
 }
 

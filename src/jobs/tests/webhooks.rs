@@ -17,7 +17,7 @@ async fn a_webhook_is_sent_once_with_the_jobs_view() {
     };
     assert_eq!(attempts[1], expected(&done, "done 100"));
     assert!(attempts[0].2.starts_with(&format!("{failed} error")), "{:?}", attempts[0]);
-    assert_eq!(daemon.services.store.webhook_jobs(9).expect("it reads"), []);
+    assert_eq!(daemon.services.store.webhook_jobs(UnixSeconds(NOW), 9).await.expect("it reads"), []);
     daemon.stop().await;
 }
 

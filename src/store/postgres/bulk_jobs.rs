@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, delete_removed, number, state_of};
+use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, delete_removed, number, state_of, transaction};
 use super::bulk_removal::mark_removed;
-use super::locks::{CREATION_LOCK, LOCKS};
-use super::reads::limit_of;
-use crate::store::storage_fault::Fault;
+use super::error::DatabaseError;
+use super::rows::{execute, limit_of, row, rows};
+use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::{JobError, JobState, OpenError, UnixSeconds};
 
 /// The beginning of every id.
@@ -141,41 +141,41 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn create_job(&self, new: &NewBulkJob, at_most: usize) -> Result<BulkJobCreated, OpenError> {
-        self.transaction(|queries| {
+    pub async fn create_job(&self, new: &NewBulkJob, at_most: usize) -> Result<BulkJobCreated, OpenError> {
+        transaction!(self, on, {
             // What is checked here holds until the end of the transaction.
-            queries.row("SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK])?;
+            row(&on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
             let named = "SELECT id FROM bulk_jobs WHERE key_id = $1 AND name = $2";
-            if let Some(row) = queries.row(named, &[&new.key_id, &new.name])? {
+            if let Some(row) = row(&on, named, &[&new.key_id, &new.name]).await? {
                 let is_same = row.get::<_, &str>(0) == new.run.id;
                 return Ok(if is_same { BulkJobCreated::Same } else { BulkJobCreated::Conflict });
             }
             let unfinished = "SELECT 1 FROM bulk_jobs WHERE id = $1 AND state IN ('queued', 'processing')";
-            if queries.has(unfinished, &[&new.run.id])? {
+            if row(&on, unfinished, &[&new.run.id]).await?.is_some() {
                 return Ok(BulkJobCreated::Same);
             }
             let written = "SELECT 1 FROM bulk_jobs WHERE report = $1 AND state IN ('queued', 'processing')";
-            if queries.has(written, &[&new.report])? {
+            if row(&on, written, &[&new.report]).await?.is_some() {
                 return Ok(BulkJobCreated::ReportInUse);
             }
             let full = "SELECT 1 FROM bulk_jobs WHERE key_id = $1 AND state IN ('queued', 'processing') \
                  HAVING count(*) >= $2";
-            if queries.has(full, &[&new.key_id, &number(at_most as u64)])? {
+            if row(&on, full, &[&new.key_id, &number(at_most as u64)]).await?.is_some() {
                 return Ok(BulkJobCreated::TooMany);
             }
             let BulkRun { id, spec, background, mark } = &new.run;
-            delete_removed(queries, id)?;
+            delete_removed(&on, id).await?;
             // No command has 0: the daemon that leads the run becomes its lister.
             let run = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, 0, $2, $3, $4) \
                  ON CONFLICT (id) DO UPDATE SET state = 'running'";
-            queries.execute(run, &[id, spec, background, mark])?;
+            execute(&on, run, &[id, spec, background, mark]).await?;
             let job = "INSERT INTO bulk_jobs AS j (id, key_id, name, state, source, destination, report, account) \
                  VALUES ($1, $2, $3, 'queued', $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET name = $3, state = 'queued', \
                    created_at = now(), updated_at = now(), leader = NULL, leader_until = NULL, failed = 0, ends_at = NULL, \
                    is_listed = false, objects = 0, finished = 0, summary = NULL, error_code = NULL, error_message = NULL \
                  WHERE j.state IN ('done', 'error')";
             let NewBulkJob { key_id, account, name, source, destination, report, .. } = new;
-            queries.execute(job, &[id, key_id, name, source, destination, report, account])?;
+            execute(&on, job, &[id, key_id, name, source, destination, report, account]).await?;
             Ok(BulkJobCreated::Queued)
         })
     }
@@ -184,19 +184,24 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn job(&self, key_id: &str, id: &str) -> Result<Option<BulkJob>, OpenError> {
-        Ok(self.jobs_of(key_id, Some(id), None, 1)?.pop())
+    pub async fn job(&self, key_id: &str, id: &str) -> Result<Option<BulkJob>, OpenError> {
+        Ok(self.jobs_of(key_id, Some(id), None, 1).await?.pop())
     }
 
     /// Up to `limit` runs of a key, newest first, after the creation in milliseconds and the id `after`.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<BulkJob>, OpenError> {
-        self.jobs_of(key_id, None, after, limit)
+    pub async fn jobs(
+        &self,
+        key_id: &str,
+        after: Option<(i64, &str)>,
+        limit: usize,
+    ) -> Result<Vec<BulkJob>, OpenError> {
+        self.jobs_of(key_id, None, after, limit).await
     }
 
-    fn jobs_of(
+    async fn jobs_of(
         &self,
         key_id: &str,
         id: Option<&str>,
@@ -206,8 +211,8 @@ impl BulkQueue {
         // No id and no time sorts behind these.
         let (created_ms, last) = after.unwrap_or((i64::MAX, "\u{10ffff}"));
         let limit = limit_of(limit);
-        self.transaction(|queries| {
-            queries.rows(JOBS, &[&key_id, &id, &created_ms, &last, &limit])?.iter().map(job_of).collect()
+        transaction!(self, on, {
+            rows(&on, JOBS, &[&key_id, &id, &created_ms, &last, &limit]).await?.iter().map(job_of).collect()
         })
     }
 
@@ -216,8 +221,8 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn lead(&self, leader: i64, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn lead(&self, leader: i64, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
+        transaction!(self, on, {
             let text = "WITH next AS ( \
                    SELECT j.id FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id \
                    WHERE j.state IN ('queued', 'processing') AND (j.leader_until IS NULL OR j.leader_until < now()) \
@@ -232,7 +237,7 @@ impl BulkQueue {
                    leader_until = now() + make_interval(secs => $3), \
                    updated_at = CASE j.state WHEN 'queued' THEN now() ELSE j.updated_at END \
                  FROM next WHERE j.id = next.id RETURNING j.id, j.account, j.source, j.destination, j.report";
-            let row = queries.row(text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()])?;
+            let row = row(&on, text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()]).await?;
             Ok(row.map(|row| BulkLead {
                 id: row.get(0),
                 leader,
@@ -249,15 +254,15 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn renew_lead(&self, lead: &BulkLead, failed: u64, left: Option<Duration>) -> Result<bool, OpenError> {
-        self.transaction(|queries| {
+    pub async fn renew_lead(&self, lead: &BulkLead, failed: u64, left: Option<Duration>) -> Result<bool, OpenError> {
+        transaction!(self, on, {
             let text = "UPDATE bulk_jobs j SET failed = $4, \
                    leader_until = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $3) END, \
                    ends_at = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $5) END \
                  FROM (VALUES (1)) one LEFT JOIN waiting_bulk_runs w ON w.id = $1 \
                  WHERE j.id = $1 AND j.leader = $2 AND j.state = 'processing' RETURNING w.id IS NULL";
             let (lease, left) = (BULK_LEASE.as_secs_f64(), left.map(|left| left.as_secs_f64()));
-            let row = queries.row(text, &[&lead.id, &lead.leader, &lease, &number(failed), &left])?;
+            let row = row(&on, text, &[&lead.id, &lead.leader, &lease, &number(failed), &left]).await?;
             Ok(row.is_some_and(|row| row.get(0)))
         })
     }
@@ -266,10 +271,10 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn release_lead(&self, lead: &BulkLead) -> Result<(), OpenError> {
-        self.transaction(|queries| {
+    pub async fn release_lead(&self, lead: &BulkLead) -> Result<(), OpenError> {
+        transaction!(self, on, {
             let text = "UPDATE bulk_jobs SET leader_until = NULL WHERE id = $1 AND leader = $2";
-            queries.execute(text, &[&lead.id, &lead.leader])
+            execute(&on, text, &[&lead.id, &lead.leader]).await
         })
     }
 
@@ -277,9 +282,9 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn end_job(&self, lead: &BulkLead, end: &BulkJobEnd) -> Result<bool, OpenError> {
+    pub async fn end_job(&self, lead: &BulkLead, end: &BulkJobEnd) -> Result<bool, OpenError> {
         let keeps_run = end.summary.is_none();
-        let ended = self.transaction(|queries| {
+        let ended = transaction!(self, on, {
             let state = if end.error.is_some() { JobState::Failed } else { JobState::Done };
             let (code, message) = end.error.as_ref().map(|error| (&error.code, &error.message)).unzip();
             let text = "UPDATE bulk_jobs j SET state = $3, updated_at = now(), ends_at = NULL, summary = $4, \
@@ -289,32 +294,33 @@ impl BulkQueue {
                      coalesce(sum(least(c.finished, c.objects)), 0)::bigint FROM bulk_chunks c WHERE c.run = $1) \
                  WHERE j.id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
             let (summary, failed) = (&end.summary, number(end.failed));
-            let ended =
-                queries.has(text, &[&lead.id, &lead.leader, &state.name(), summary, &code, &message, &failed])?;
+            let ended = row(&on, text, &[&lead.id, &lead.leader, &state.name(), summary, &code, &message, &failed])
+                .await?
+                .is_some();
             if ended && keeps_run {
                 let pause = "UPDATE bulk_runs SET state = 'paused' WHERE id = $1 AND state = 'running'";
-                queries.execute(pause, &[&lead.id])?;
+                execute(&on, pause, &[&lead.id]).await?;
             } else if ended {
-                mark_removed(queries, &lead.id)?;
+                mark_removed(&on, &lead.id).await?;
             }
             Ok(ended)
         })?;
         if ended && !keeps_run {
             // The end is recorded. What is left of the run after an error goes with the next removal of old ones.
-            let _ = self.delete_marked(&lead.id);
+            let _ = self.delete_marked(&lead.id).await;
         }
         Ok(ended)
     }
 }
 
-fn job_of(row: &Row) -> Result<BulkJob, Fault> {
+fn job_of(row: &Row) -> Result<BulkJob, DatabaseError> {
     let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
     let state: &str = row.get(1);
     let state = JobState::ALL.into_iter().find(|known| known.name() == state);
     let error = row.get::<_, Option<String>>(14).zip(row.get(15));
     Ok(BulkJob {
         id: row.get(0),
-        state: state.ok_or_else(|| Fault::Damaged("a bulk run with an unknown state".to_owned()))?,
+        state: state.ok_or_else(|| DatabaseError::Damaged("a bulk run with an unknown state".to_owned()))?,
         source: row.get(2),
         destination: row.get(3),
         report: row.get(4),

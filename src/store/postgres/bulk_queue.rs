@@ -5,45 +5,47 @@
 //! lease is refused. The lease is measured by the server's clock alone. Everything that is written twice after an unknown outcome
 //! has the same effect as once.
 //!
-//! Tasks and report rows are the texts of `bulk`; this module does not read them. The calls block.
+//! Tasks and report rows are the texts of `bulk`; this module does not read them.
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-use super::connect::{Connection, Server};
-use super::reads::Queries;
-use super::schema::{read_error, require_usable};
+use super::database::Database;
+use super::error::DatabaseError;
+use super::rows::{execute, row, rows};
 use crate::store::OpenError;
-use crate::store::storage_fault::Fault;
 
 /// How long a claim lasts after its last heartbeat.
 pub const BULK_LEASE: Duration = Duration::from_secs(15);
 
-/// How long calls fail at once after the server could not be reached or did not answer. Those that waited for their turn would
-/// otherwise wait for its time limits one after the other.
-const OUTAGE: Duration = Duration::from_secs(1);
-
 /// The lister of a run that is being removed.
 pub(super) const REMOVED: i64 = -1;
 
-/// A database as the queue of bulk runs, also beside the daemon that owns it.
-#[derive(Debug)]
+/// A database as the queue of bulk runs. Clones share its connections.
+#[derive(Clone, Debug)]
 pub struct BulkQueue {
-    server: Server,
-    slot: Mutex<Slot>,
+    pub(super) database: Database,
 }
 
-#[derive(Debug)]
-struct Slot {
-    /// `None` after an error.
-    connection: Option<Connection>,
-    /// When the server last could not be reached or did not answer, and the reason.
-    outage: Option<(Instant, String)>,
+/// Runs statements on the transaction `$on`, and commits it.
+macro_rules! transaction {
+    ($self:ident, $on:ident, $work:block) => {{
+        let worked = $self.database.run(async {
+            let mut client = $self.database.client().await?;
+            let $on = client.transaction().await?;
+            let value: Result<_, DatabaseError> = async { $work }.await;
+            let value = value?;
+            $on.commit().await?;
+            Ok::<_, DatabaseError>(value)
+        });
+        worked.await.map_err(|error| error.into_open_error($self.name()))
+    }};
 }
+pub(super) use transaction;
 
 /// A run as it was begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +156,7 @@ pub struct NewChunk {
 
 /// A claimed chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct ChunkClaim {
     /// The run.
     pub run: String,
     /// When the run began, in microseconds since 1970. A later run may have the same name and chunks of the same numbers.
@@ -190,38 +192,39 @@ pub enum ChunkEnd {
 }
 
 /// Deletes what is left of a run that is being removed.
-pub(super) fn delete_removed(queries: &mut Queries<'_>, id: &str) -> Result<(), Fault> {
-    queries.execute("DELETE FROM bulk_runs WHERE id = $1 AND lister = $2", &[&id, &REMOVED])
+pub(super) async fn delete_removed(on: &Transaction<'_>, id: &str) -> Result<(), DatabaseError> {
+    execute(on, "DELETE FROM bulk_runs WHERE id = $1 AND lister = $2", &[&id, &REMOVED]).await
+}
+
+impl Database {
+    /// The queue of bulk runs, on the same connections.
+    #[must_use]
+    pub fn bulk_queue(&self) -> BulkQueue {
+        BulkQueue::new(self.clone())
+    }
 }
 
 impl BulkQueue {
-    pub(super) fn open(server: Server) -> Result<Self, OpenError> {
-        let queue = Self::unconnected(server);
-        queue.transaction(|_| Ok(()))?;
-        Ok(queue)
-    }
-
-    /// Connects with the first call.
-    pub(super) const fn unconnected(server: Server) -> Self {
-        Self { server, slot: Mutex::new(Slot { connection: None, outage: None }) }
+    pub(super) const fn new(database: Database) -> Self {
+        Self { database }
     }
 
     /// The database for messages, without user and password.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.server.name()
+        self.database.name()
     }
 
     /// Begins a run, or resumes it. From here on `lister` alone may add chunks.
     ///
     /// # Errors
     /// As every call here: when the database cannot be used, or has tables on which this version does not work.
-    pub fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
-        self.transaction(|queries| {
-            delete_removed(queries, &run.id)?;
+    pub async fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
+        transaction!(self, on, {
+            delete_removed(&on, &run.id).await?;
             let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (id) DO UPDATE SET lister = $2";
-            queries.execute(text, &[&run.id, &lister, &run.spec, &run.background, &run.mark])
+            execute(&on, text, &[&run.id, &lister, &run.spec, &run.background, &run.mark]).await
         })
     }
 
@@ -229,9 +232,9 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn add_chunk(&self, run: &str, lister: i64, chunk: &NewChunk) -> Result<bool, OpenError> {
-        self.transaction(|queries| {
-            if !may_list(queries, run, lister)? {
+    pub async fn add_chunk(&self, run: &str, lister: i64, chunk: &NewChunk) -> Result<bool, OpenError> {
+        transaction!(self, on, {
+            if !may_list(&on, run, lister).await? {
                 return Ok(false);
             }
             let state = if chunk.tasks.is_some() { "queued" } else { "done" };
@@ -240,7 +243,7 @@ impl BulkQueue {
             let text = "INSERT INTO bulk_chunks (run, number, state, objects, tasks, finished, report) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (run, number) DO NOTHING";
             let objects = i64::from(chunk.objects);
-            queries.execute(text, &[&run, &chunk.number, &state, &objects, &tasks, &finished, &chunk.report])?;
+            execute(&on, text, &[&run, &chunk.number, &state, &objects, &tasks, &finished, &chunk.report]).await?;
             Ok(true)
         })
     }
@@ -250,12 +253,12 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn end_listing(&self, run: &str, lister: i64, skipped: u64, ignored: u64) -> Result<bool, OpenError> {
-        self.transaction(|queries| {
-            let is_allowed = may_list(queries, run, lister)?;
+    pub async fn end_listing(&self, run: &str, lister: i64, skipped: u64, ignored: u64) -> Result<bool, OpenError> {
+        transaction!(self, on, {
+            let is_allowed = may_list(&on, run, lister).await?;
             if is_allowed {
                 let text = "UPDATE bulk_runs SET is_listed = true, skipped = $2, ignored = $3 WHERE id = $1";
-                queries.execute(text, &[&run, &number(skipped), &number(ignored)])?;
+                execute(&on, text, &[&run, &number(skipped), &number(ignored)]).await?;
             }
             Ok(is_allowed)
         })
@@ -265,11 +268,11 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn chunks(&self, run: &str, from: i64, limit: u16) -> Result<Vec<NewChunk>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn chunks(&self, run: &str, from: i64, limit: u16) -> Result<Vec<NewChunk>, OpenError> {
+        transaction!(self, on, {
             let text = "SELECT number, objects, tasks, report FROM bulk_chunks WHERE run = $1 AND number >= $2 \
                  ORDER BY number LIMIT $3";
-            let rows = queries.rows(text, &[&run, &from, &i64::from(limit)])?;
+            let rows = rows(&on, text, &[&run, &from, &i64::from(limit)]).await?;
             let chunk = |row: &Row| NewChunk {
                 number: row.get(0),
                 objects: u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX),
@@ -285,8 +288,8 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn claim(&self, owner: &str, excluded: &[String]) -> Result<Option<Claim>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn claim(&self, owner: &str, excluded: &[String]) -> Result<Option<ChunkClaim>, OpenError> {
+        transaction!(self, on, {
             // The first chunk of each run, by the index: a sort of all open ones took twelve times as long with 10,000.
             let text = "WITH load AS ( \
                    SELECT run, count(*) AS claimed FROM bulk_chunks \
@@ -307,8 +310,8 @@ impl BulkQueue {
                  FROM next WHERE c.run = next.run AND c.number = next.number \
                  RETURNING c.run, (extract(epoch FROM next.created_at) * 1000000)::bigint, c.number, c.attempt, c.lost, \
                    c.tasks, c.report";
-            let row = queries.row(text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()])?;
-            Ok(row.map(|row| Claim {
+            let row = row(&on, text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()]).await?;
+            Ok(row.map(|row| ChunkClaim {
                 run: row.get(0),
                 run_began_us: row.get(1),
                 number: row.get(2),
@@ -325,17 +328,21 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn heartbeat(&self, claim: &Claim, progress: &ChunkProgress) -> Result<Option<BulkRunState>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn heartbeat(
+        &self,
+        claim: &ChunkClaim,
+        progress: &ChunkProgress,
+    ) -> Result<Option<BulkRunState>, OpenError> {
+        transaction!(self, on, {
             let text = "UPDATE bulk_chunks c SET lease_until = now() + make_interval(secs => $4), \
                    report = $5, finished = $6 \
                  FROM bulk_runs r \
                  WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state = 'claimed' AND r.id = c.run \
                    AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
                  RETURNING r.state";
-            let Claim { run, run_began_us, number: chunk, attempt, .. } = claim;
+            let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
             let (lease, finished) = (BULK_LEASE.as_secs_f64(), number(progress.finished));
-            let row = queries.row(text, &[run, chunk, attempt, &lease, &progress.report, &finished, run_began_us])?;
+            let row = row(&on, text, &[run, chunk, attempt, &lease, &progress.report, &finished, run_began_us]).await?;
             row.map(|row| state_of(row.get(0))).transpose()
         })
     }
@@ -345,8 +352,8 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn end(&self, claim: &Claim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
-        self.transaction(|queries| {
+    pub async fn end(&self, claim: &ChunkClaim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
+        transaction!(self, on, {
             // A chunk that this very claim ended already, with an answer that was lost, matches too.
             let text = "UPDATE bulk_chunks c SET state = $4, owner = NULL, lease_until = NULL, \
                    report = $5, finished = $6 \
@@ -358,9 +365,11 @@ impl BulkQueue {
                 ChunkEnd::Done => "done",
                 ChunkEnd::Released => "queued",
             };
-            let Claim { run, run_began_us, number: chunk, attempt, .. } = claim;
+            let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
             let finished = number(progress.finished);
-            queries.has(text, &[run, chunk, attempt, &state, &progress.report, &finished, run_began_us])
+            Ok(row(&on, text, &[run, chunk, attempt, &state, &progress.report, &finished, run_began_us])
+                .await?
+                .is_some())
         })
     }
 
@@ -368,9 +377,9 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn run(&self, id: &str) -> Result<Option<BulkRun>, OpenError> {
-        self.transaction(|queries| {
-            let row = queries.row("SELECT id, spec, background, mark FROM bulk_runs WHERE id = $1", &[&id])?;
+    pub async fn run(&self, id: &str) -> Result<Option<BulkRun>, OpenError> {
+        transaction!(self, on, {
+            let row = row(&on, "SELECT id, spec, background, mark FROM bulk_runs WHERE id = $1", &[&id]).await?;
             Ok(row.map(|row| BulkRun { id: row.get(0), spec: row.get(1), background: row.get(2), mark: row.get(3) }))
         })
     }
@@ -379,8 +388,8 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
+        transaction!(self, on, {
             let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
                    r.skipped, r.ignored, \
                    coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
@@ -388,7 +397,7 @@ impl BulkQueue {
                    count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
                  FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
                  WHERE ($1::text IS NULL OR r.id = $1) AND r.lister <> $2 GROUP BY r.id ORDER BY r.created_at, r.id";
-            queries.rows(text, &[&id, &REMOVED])?.iter().map(status_of).collect()
+            rows(&on, text, &[&id, &REMOVED]).await?.iter().map(status_of).collect()
         })
     }
 
@@ -396,11 +405,17 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn reports(&self, run: &str, known: &[i64], all: bool, limit: u16) -> Result<Vec<(i64, Vec<u8>)>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn reports(
+        &self,
+        run: &str,
+        known: &[i64],
+        all: bool,
+        limit: u16,
+    ) -> Result<Vec<(i64, Vec<u8>)>, OpenError> {
+        transaction!(self, on, {
             let text = "SELECT number, report FROM bulk_chunks \
                  WHERE run = $1 AND (state = 'done' OR $3) AND NOT number = ANY ($2) ORDER BY number LIMIT $4";
-            let rows = queries.rows(text, &[&run, &known, &all, &i64::from(limit)])?;
+            let rows = rows(&on, text, &[&run, &known, &all, &i64::from(limit)]).await?;
             Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
         })
     }
@@ -409,68 +424,27 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn set_state(&self, id: &str, to: BulkRunState) -> Result<Option<BulkRunState>, OpenError> {
-        self.transaction(|queries| {
+    pub async fn set_state(&self, id: &str, to: BulkRunState) -> Result<Option<BulkRunState>, OpenError> {
+        transaction!(self, on, {
             let text = "SELECT state FROM bulk_runs WHERE id = $1 AND lister <> $2 FOR UPDATE";
-            let row = queries.row(text, &[&id, &REMOVED])?;
+            let row = row(&on, text, &[&id, &REMOVED]).await?;
             let Some(row) = row else { return Ok(None) };
             let before = state_of(row.get(0))?;
             if ![to, BulkRunState::Cancelled].contains(&before) {
-                queries.execute("UPDATE bulk_runs SET state = $2 WHERE id = $1", &[&id, &to.name()])?;
+                execute(&on, "UPDATE bulk_runs SET state = $2 WHERE id = $1", &[&id, &to.name()]).await?;
             }
             Ok(Some(before))
         })
     }
-
-    /// Runs `work` in a transaction. After an error the next call connects again.
-    pub(super) fn transaction<T>(
-        &self,
-        work: impl FnOnce(&mut Queries<'_>) -> Result<T, Fault>,
-    ) -> Result<T, OpenError> {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, reason)) = &slot.outage
-            && at.elapsed() < OUTAGE
-        {
-            return Err(read_error(&self.server, Fault::Server(reason.clone())));
-        }
-        let mut connection = match slot.connection.take() {
-            Some(connection) => connection,
-            None => {
-                let connected = self.connect();
-                if let Err(OpenError::Io { source, .. }) = &connected {
-                    slot.outage = Some((Instant::now(), source.to_string()));
-                }
-                connected?
-            }
-        };
-        let worked = connection.writing().and_then(|mut queries| {
-            let value = work(&mut queries)?;
-            queries.commit()?;
-            Ok(value)
-        });
-        match &worked {
-            Ok(_) => slot.connection = Some(connection),
-            Err(fault) if connection.has_timed_out() => slot.outage = Some((Instant::now(), fault.to_string())),
-            // A connection whose session was ended may fail once more before it counts as closed.
-            Err(_) => {}
-        }
-        worked.map_err(|fault| read_error(&self.server, fault))
-    }
-
-    fn connect(&self) -> Result<Connection, OpenError> {
-        let mut connection = self.server.connect().map_err(|fault| read_error(&self.server, fault))?;
-        require_usable(&self.server, &mut connection)?;
-        Ok(connection)
-    }
 }
 
 /// Whether `lister` may add chunks to a run until this transaction ends.
-fn may_list(queries: &mut Queries<'_>, run: &str, lister: i64) -> Result<bool, Fault> {
+async fn may_list(on: &Transaction<'_>, run: &str, lister: i64) -> Result<bool, DatabaseError> {
     let text = "SELECT 1 FROM bulk_runs WHERE id = $1 AND lister = $2 AND state <> 'cancelled' FOR SHARE";
-    queries.has(text, &[&run, &lister])
+    Ok(row(on, text, &[&run, &lister]).await?.is_some())
 }
 
-fn status_of(row: &Row) -> Result<BulkStatus, Fault> {
+fn status_of(row: &Row) -> Result<BulkStatus, DatabaseError> {
     let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
     Ok(BulkStatus {
         id: row.get(0),
@@ -487,8 +461,8 @@ fn status_of(row: &Row) -> Result<BulkStatus, Fault> {
     })
 }
 
-pub(super) fn state_of(text: &str) -> Result<BulkRunState, Fault> {
-    text.parse().map_err(Fault::Damaged)
+pub(super) fn state_of(text: &str) -> Result<BulkRunState, DatabaseError> {
+    text.parse().map_err(DatabaseError::Damaged)
 }
 
 pub(super) fn number(count: u64) -> i64 {

@@ -7,18 +7,20 @@
 
 use std::time::Duration;
 
-use super::bulk_queue::{BulkQueue, REMOVED, delete_removed};
-use super::reads::Queries;
+use deadpool_postgres::Transaction;
+
+use super::bulk_queue::{BulkQueue, REMOVED, delete_removed, transaction};
+use super::error::DatabaseError;
+use super::rows::{changed, execute, row, rows};
 use crate::store::OpenError;
-use crate::store::storage_fault::Fault;
 
 /// Chunks that are deleted in one transaction.
 const BATCH: i64 = 10_000;
 
 /// Marks a run.
-pub(super) fn mark_removed(queries: &mut Queries<'_>, id: &str) -> Result<(), Fault> {
+pub(super) async fn mark_removed(on: &Transaction<'_>, id: &str) -> Result<(), DatabaseError> {
     let text = "UPDATE bulk_runs SET state = 'cancelled', lister = $2 WHERE id = $1";
-    queries.execute(text, &[&id, &REMOVED])
+    execute(on, text, &[&id, &REMOVED]).await
 }
 
 impl BulkQueue {
@@ -26,57 +28,55 @@ impl BulkQueue {
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn remove(&self, id: &str) -> Result<(), OpenError> {
-        self.transaction(|queries| mark_removed(queries, id))?;
-        self.delete_marked(id)
+    pub async fn remove(&self, id: &str) -> Result<(), OpenError> {
+        transaction!(self, on, { mark_removed(&on, id).await })?;
+        self.delete_marked(id).await
     }
 
     /// Removes a run of a key that has ended, with what is left of it in the queue.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn remove_job(&self, key_id: &str, id: &str) -> Result<(), OpenError> {
-        let is_removed = self.transaction(|queries| {
+    pub async fn remove_job(&self, key_id: &str, id: &str) -> Result<(), OpenError> {
+        let is_removed = transaction!(self, on, {
             let text = "DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') RETURNING 1";
-            let is_removed = queries.has(text, &[&key_id, &id])?;
+            let is_removed = row(&on, text, &[&key_id, &id]).await?.is_some();
             if is_removed {
-                mark_removed(queries, id)?;
+                mark_removed(&on, id).await?;
             }
             Ok(is_removed)
         })?;
-        if is_removed { self.delete_marked(id) } else { Ok(()) }
+        if is_removed { self.delete_marked(id).await } else { Ok(()) }
     }
 
     /// Removes the jobs that ended longer than `age` ago, and all runs that are to be removed.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
-    pub fn remove_old_jobs(&self, age: Duration) -> Result<(), OpenError> {
-        let marked: Vec<String> = self.transaction(|queries| {
+    pub async fn remove_old_jobs(&self, age: Duration) -> Result<(), OpenError> {
+        let marked: Vec<String> = transaction!(self, on, {
             let text = "DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
                  AND updated_at < now() - make_interval(secs => $1) RETURNING id";
-            for row in queries.rows(text, &[&age.as_secs_f64()])? {
-                mark_removed(queries, row.get(0))?;
+            for row in rows(&on, text, &[&age.as_secs_f64()]).await? {
+                mark_removed(&on, row.get(0)).await?;
             }
-            let rows = queries.rows("SELECT id FROM bulk_runs WHERE lister = $1", &[&REMOVED])?;
+            let rows = rows(&on, "SELECT id FROM bulk_runs WHERE lister = $1", &[&REMOVED]).await?;
             Ok(rows.iter().map(|row| row.get(0)).collect())
         })?;
-        marked.iter().try_for_each(|id| self.delete_marked(id))
+        for id in &marked {
+            self.delete_marked(id).await?;
+        }
+        Ok(())
     }
 
     /// Deletes a marked run, its chunks first. One that was begun anew meanwhile is left alone.
-    pub(super) fn delete_marked(&self, id: &str) -> Result<(), OpenError> {
-        let delete_batch = |queries: &mut Queries<'_>| {
-            let text = "WITH batch AS ( \
-                   SELECT c.number FROM bulk_chunks c JOIN bulk_runs r ON r.id = c.run \
-                   WHERE r.id = $1 AND r.lister = $2 LIMIT $3 \
-                 ), deleted AS ( \
-                   DELETE FROM bulk_chunks c USING batch WHERE c.run = $1 AND c.number = batch.number RETURNING 1 \
-                 ) \
-                 SELECT 1 FROM deleted LIMIT 1";
-            queries.has(text, &[&id, &REMOVED, &BATCH])
-        };
-        while self.transaction(delete_batch)? {}
-        self.transaction(|queries| delete_removed(queries, id))
+    pub(super) async fn delete_marked(&self, id: &str) -> Result<(), OpenError> {
+        let text = "WITH batch AS ( \
+               SELECT c.number FROM bulk_chunks c JOIN bulk_runs r ON r.id = c.run \
+               WHERE r.id = $1 AND r.lister = $2 LIMIT $3 \
+             ) \
+             DELETE FROM bulk_chunks c USING batch WHERE c.run = $1 AND c.number = batch.number";
+        while transaction!(self, on, { changed(&on, text, &[&id, &REMOVED, &BATCH]).await })? > 0 {}
+        transaction!(self, on, { delete_removed(&on, id).await })
     }
 }

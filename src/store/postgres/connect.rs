@@ -1,28 +1,23 @@
-//! Configuration section `[store]`, and connections to its server: address, TLS, session settings, prepared statements.
-//!
-//! A connection blocks. Each has a runtime of one thread, the caller's, so that every answer of the server has a time limit;
-//! it may be dropped anywhere, and used anywhere but on a thread of an asynchronous runtime.
+//! Configuration section `[store]`, and connections to its server: address, TLS, session settings, pool.
 
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize, Serializer};
-use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Statement, Transaction};
+use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::migrations::Migrations;
-use crate::store::storage_fault::Fault;
+use super::error::DatabaseError;
+use super::migrations::{Migrations, Schema};
+use super::schema;
+use crate::store::OpenError;
 use crate::telemetry::with_causes;
 
 /// Timeout of connecting to one address.
@@ -31,10 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long sent bytes may stay unacknowledged before the connection counts as lost.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the server may take for one answer. Longer than its own limit of a statement, which says more.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a request waits for a connection of the pool.
+const POOL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Settings of every session. A statement waits for nothing that takes long but the commits of others; the server ends the
+/// Settings of every session. A statement waits for nothing that takes long but the bills of the same account; the server ends the
 /// session of a machine that disappeared, and with it its locks, after about ten seconds, and a transaction that stands still
 /// after five, since others wait for it. Plans are kept: planning takes longer than most statements. An acknowledged change is on the
 /// server's disk, whatever the server's default is.
@@ -131,8 +126,6 @@ pub(super) struct Server {
     config: Config,
     tls: MakeRustlsConnect,
     name: String,
-    /// The daemon of these connections; `None` for a process that runs no jobs.
-    pub(super) daemon: Option<i64>,
     /// The migrations of this version.
     pub(super) migrations: Migrations,
 }
@@ -162,7 +155,7 @@ impl Server {
         let config = address(url).map_err(ServerError::Url)?;
         let name = name_of(&config);
         let (tls, migrations) = (MakeRustlsConnect::new(tls), Migrations::default());
-        Ok(Self { config, tls, name, daemon: None, migrations })
+        Ok(Self { config, tls, name, migrations })
     }
 
     /// The server and database for messages, without user and password.
@@ -170,15 +163,60 @@ impl Server {
         &self.name
     }
 
-    pub(super) fn connect(&self) -> Result<Connection, Fault> {
-        let driver = Driver::new()?;
-        let (client, socket) = driver.run(self.config.connect(self.tls.clone()))?;
-        driver.spawn(async move {
-            // The calls that wait for an answer have the error.
-            drop(socket.await);
+    /// A connection that no pool has, for upgrades and transfers.
+    pub(super) async fn connect(&self) -> Result<Client, DatabaseError> {
+        let (client, socket) = self.config.connect(self.tls.clone()).await.map_err(DatabaseError::away)?;
+        // The calls that wait for an answer have its error.
+        tokio::spawn(socket);
+        client.batch_execute(SESSION).await?;
+        Ok(client)
+    }
+
+    /// Connections of sessions that exclude imports and breaking upgrades. Connects to nothing yet.
+    pub(super) fn pool(&self, connections: usize) -> Pool {
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
+        let migrations = self.migrations.clone();
+        let prepare = Hook::async_fn(move |client, _| {
+            let migrations = migrations.clone();
+            Box::pin(async move {
+                client.batch_execute(SESSION).await.map_err(HookError::Backend)?;
+                schema::enter(client, &migrations).await.map_err(|error| HookError::message(error.to_string()))
+            })
         });
-        driver.run(client.batch_execute(SESSION))?;
-        Ok(Connection { client, statements: Statements::default(), driver, daemon: self.daemon })
+        Pool::builder(manager)
+            .max_size(connections)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(POOL_TIMEOUT))
+            .create_timeout(Some(POOL_TIMEOUT))
+            .post_create(prepare)
+            .build()
+            .expect("a pool with timeouts has a runtime")
+    }
+
+    /// Refuses tables on which this version does not work, without changing them.
+    pub(super) async fn require_usable(&self, client: &Client) -> Result<(), OpenError> {
+        let found = self.schema(client).await?;
+        if self.migrations.work_on(found) { Ok(()) } else { Err(self.unusable(found.version)) }
+    }
+
+    /// Refuses tables of another version, also where this one works on them: it does not know all of them.
+    pub(super) async fn require_own(&self, client: &Client) -> Result<(), OpenError> {
+        let found = self.schema(client).await?.version;
+        if found == self.migrations.schema().version { Ok(()) } else { Err(self.unusable(found)) }
+    }
+
+    async fn schema(&self, client: &Client) -> Result<Schema, OpenError> {
+        schema::schema_of(client).await.map_err(|error| error.into_open_error(self.name()))
+    }
+
+    fn unusable(&self, found: i64) -> OpenError {
+        let (own, path) = (self.migrations.schema().version, self.name().into());
+        if found < own {
+            let reason = format!("schema {found} is upgraded to {own} by the next start of this version's daemon");
+            return OpenError::Corrupt { path, reason };
+        }
+        OpenError::Newer { path, found: found.unsigned_abs(), supported: own.unsigned_abs() }
     }
 }
 
@@ -191,180 +229,6 @@ fn name_of(config: &Config) -> String {
     };
     format!("postgres://{host}/{}", config.get_dbname().unwrap_or_default())
 }
-
-/// Runs the futures of one connection, each within a time limit.
-#[derive(Debug)]
-pub(super) struct Driver {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
-    limit: Option<Duration>,
-    timed_out: Cell<bool>,
-    /// Whether a statement ended because it waited too long for a lock.
-    lock_timeout: Cell<bool>,
-    /// Whether the last failed statement was refused because of its values.
-    invalid_values: Cell<bool>,
-}
-
-impl Driver {
-    fn new() -> Result<Self, Fault> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Fault::Server(format!("no connection can be made: {error}")))?;
-        let (timed_out, lock_timeout, invalid_values) = (Cell::default(), Cell::default(), Cell::default());
-        Ok(Self { runtime: Some(runtime), limit: Some(ANSWER_TIMEOUT), timed_out, lock_timeout, invalid_values })
-    }
-
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it is there until the drop")
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.runtime().spawn(task);
-    }
-
-    /// Waits for an answer. After a timeout the connection is of no use: the answer may still come.
-    pub(super) fn run<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
-        self.run_within(self.limit, answer)
-    }
-
-    /// Whether the last failed statement was refused because of its values.
-    pub(super) fn has_invalid_values(&self) -> bool {
-        self.invalid_values.get()
-    }
-
-    fn run_within<T>(
-        &self,
-        limit: Option<Duration>,
-        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, Fault> {
-        let answered = self.runtime().block_on(async {
-            match limit {
-                Some(limit) => tokio::time::timeout(limit, answer).await,
-                None => Ok(answer.await),
-            }
-        });
-        match answered {
-            Ok(answer) => answer.map_err(|error| {
-                if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
-                    self.lock_timeout.set(true);
-                }
-                self.invalid_values.set(error.code().is_some_and(is_of_values));
-                Fault::Server(with_causes(&error))
-            }),
-            Err(_) => {
-                self.timed_out.set(true);
-                self.invalid_values.set(false);
-                let seconds = limit.unwrap_or_default().as_secs();
-                Err(Fault::Server(format!("the database did not answer within {seconds} s")))
-            }
-        }
-    }
-}
-
-/// Whether the server refuses a statement because of its values, so that it would refuse it again: a data exception or a violated
-/// constraint.
-fn is_of_values(state: &SqlState) -> bool {
-    state.code().starts_with("22") || state.code().starts_with("23")
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        // An ordinary drop waits for its threads, which is refused on a thread of another runtime.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// A connection with its prepared statements.
-pub(super) struct Connection {
-    pub(super) client: Client,
-    pub(super) statements: Statements,
-    pub(super) driver: Driver,
-    pub(super) daemon: Option<i64>,
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").finish_non_exhaustive()
-    }
-}
-
-impl Connection {
-    /// Runs statements without parameters.
-    pub(super) fn batch(&self, text: &str) -> Result<(), Fault> {
-        self.driver.run(self.client.batch_execute(text))
-    }
-
-    /// Whether the server answers within `limit`.
-    pub(super) fn test(&self, limit: Duration) -> Result<(), Fault> {
-        self.driver.run_within(Some(limit), self.client.batch_execute(""))
-    }
-
-    /// Whether it is of no use any more.
-    pub(super) fn is_broken(&self) -> bool {
-        self.client.is_closed() || self.has_timed_out()
-    }
-
-    /// Whether the server did not answer in time.
-    pub(super) fn has_timed_out(&self) -> bool {
-        self.driver.timed_out.get()
-    }
-
-    /// Whether a statement ended because it waited for a lock for longer than `lock_timeout`.
-    pub(super) fn has_lock_timeout(&self) -> bool {
-        self.driver.lock_timeout.get()
-    }
-
-    /// Removes the limits of time, for the transfer of a whole store.
-    pub(super) fn remove_timeouts(&mut self) -> Result<(), Fault> {
-        self.batch("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")?;
-        self.driver.limit = None;
-        Ok(())
-    }
-}
-
-/// The prepared statements of a connection, by their text.
-#[derive(Default)]
-pub(super) struct Statements(HashMap<&'static str, Statement>);
-
-impl Statements {
-    pub(super) async fn get(
-        &mut self,
-        transaction: &Transaction<'_>,
-        text: &'static str,
-    ) -> Result<Statement, tokio_postgres::Error> {
-        Ok(match self.0.entry(text) {
-            Entry::Occupied(there) => there.get().clone(),
-            Entry::Vacant(place) => place.insert(transaction.prepare(text).await?).clone(),
-        })
-    }
-}
-
-/// Connections for reads, at most a few.
-#[derive(Debug)]
-pub(super) struct Connections(pub(super) Server);
-
-impl r2d2::ManageConnection for Connections {
-    type Connection = Connection;
-    type Error = ConnectError;
-
-    fn connect(&self) -> Result<Connection, ConnectError> {
-        self.0.connect().map_err(|fault| ConnectError(fault.to_string()))
-    }
-
-    fn is_valid(&self, connection: &mut Connection) -> Result<(), ConnectError> {
-        connection.test(NETWORK_TIMEOUT).map_err(|fault| ConnectError(fault.to_string()))
-    }
-
-    fn has_broken(&self, connection: &mut Connection) -> bool {
-        connection.is_broken()
-    }
-}
-
-/// Why a connection cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct ConnectError(String);
 
 #[cfg(test)]
 mod tests {
@@ -383,12 +247,6 @@ mod tests {
         ] {
             assert_eq!(address(url).expect(url).get_ssl_mode(), expected, "{url}");
         }
-    }
-
-    #[test]
-    fn a_full_disk_is_no_matter_of_values() {
-        assert!(is_of_values(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE) && is_of_values(&SqlState::CHECK_VIOLATION));
-        assert!(!is_of_values(&SqlState::DISK_FULL) && !is_of_values(&SqlState::READ_ONLY_SQL_TRANSACTION));
     }
 
     #[test]

@@ -1,131 +1,124 @@
 //! The schema of a database: reads it, upgrades it by the missing migrations, and refuses what this version does not work on.
 //!
-//! Migrations run in one transaction under an advisory lock. Breaking ones need the lock of the store alone (`locks.rs`).
-//! Additive ones run beside processes of the version before. So that those are not delayed, such a transaction holds up
-//! commits from its beginning, where none is in progress, waits only briefly for what reads the tables, and is otherwise left
-//! to a later start.
+//! Migrations run in one transaction. Breaking ones, and imports, need the database alone: every session of a daemon holds an
+//! advisory lock shared, which ends with its connection, and they take it exclusively. Additive migrations run beside daemons of
+//! the version before. So that those are not delayed, such a transaction waits for a lock for a moment only.
 
-use std::io;
-use std::path::PathBuf;
+use tokio_postgres::{Client, GenericClient};
 
-use super::connect::{Connection, Server};
-use super::locks::{LOCKS, Locking, lock_alone, unlock};
-use super::migrations::Schema;
-use super::reads::Queries;
-use crate::store::OpenError;
-use crate::store::storage_fault::Fault;
+use super::error::DatabaseError;
+use super::migrations::{Migrations, Schema};
+use super::rows::{account, key, put_account, put_key};
 
-/// Second half of the lock under which migrations run.
+/// First half of this program's advisory locks: "bdrp".
+pub(super) const LOCKS: i32 = 0x6264_7270;
+
+/// Second half of the lock of a migration's transaction.
 const MIGRATION_LOCK: i32 = 1;
 
-/// How long a statement of an additive migration waits for a lock, while all other processes wait for it. Shorter than the
-/// server's `deadlock_timeout`, so that in a deadlock the migration is what fails.
-const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
+/// Second half of the lock of all who use the database.
+const STORE_LOCK: i32 = 2;
 
-/// The outcome of an upgrade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Upgrade {
-    /// The tables lack no migration of this version.
-    Complete,
-    /// Other processes use the tables.
-    InUse,
+/// Second half of the lock of the transaction that creates a bulk run for a key.
+pub(super) const CREATION_LOCK: i32 = 3;
+
+/// The schema whose tables have columns that repeat what records have.
+const WITH_COLUMNS: i64 = 6;
+
+/// How long an additive migration waits for a lock.
+const SHORT_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '2s'";
+
+/// Makes a session one of those that use the database; refused while another one has it alone, and on tables on which this
+/// version does not work.
+pub(super) async fn enter(client: &Client, migrations: &Migrations) -> Result<(), DatabaseError> {
+    let row = client.query_one("SELECT pg_try_advisory_lock_shared($1, $2)", &[&LOCKS, &STORE_LOCK]).await?;
+    if !row.get::<_, bool>(0) {
+        return Err(DatabaseError::Locked);
+    }
+    if migrations.work_on(schema_of(client).await?) {
+        return Ok(());
+    }
+    Err(DatabaseError::Away("the tables are of another version".into()))
 }
 
-/// Applies the migrations that a database lacks, as far as the processes that use it allow.
-pub(super) fn upgrade(server: &Server, connection: &mut Connection) -> Result<Upgrade, Fault> {
-    let found = connection.snapshot().and_then(|mut queries| schema_of(&mut queries))?;
-    let missing = server.migrations.missing(found);
+/// Takes the database alone until [`leave`], or the end of the connection; whether that was possible.
+pub(super) async fn take_alone(client: &Client) -> Result<bool, DatabaseError> {
+    Ok(client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&LOCKS, &STORE_LOCK]).await?.get(0))
+}
+
+/// Releases the locks of a session at once. A broken connection has none.
+pub(super) async fn leave(client: &Client) {
+    drop(client.batch_execute("SELECT pg_advisory_unlock_all()").await);
+}
+
+/// Applies the migrations that a database lacks; false where others use it in a way that does not allow that.
+pub(super) async fn upgrade(migrations: &Migrations, client: &mut Client) -> Result<bool, DatabaseError> {
+    let missing = migrations.missing(schema_of(client).await?);
     if missing.is_empty() {
-        return Ok(Upgrade::Complete);
+        return Ok(true);
     }
     if missing.iter().all(|migration| migration.is_additive) {
-        return match apply_missing_beside_others(server, connection) {
-            Err(_) if connection.has_lock_timeout() => Ok(Upgrade::InUse),
-            applied => applied.map(|()| Upgrade::Complete),
+        return match apply_missing(migrations, client, SHORT_LOCK_TIMEOUT).await {
+            Err(DatabaseError::Locked) => Ok(false),
+            applied => applied.map(|()| true),
         };
     }
-    if lock_alone(connection)? == Locking::InUse {
-        return Ok(Upgrade::InUse);
+    if !take_alone(client).await? {
+        return Ok(false);
     }
-    let applied = apply_missing_alone(server, connection);
-    unlock(connection);
-    applied.map(|()| Upgrade::Complete)
+    let applied = apply_missing_alone(migrations, client).await;
+    leave(client).await;
+    applied.map(|()| true)
 }
 
-fn apply_missing_beside_others(server: &Server, connection: &mut Connection) -> Result<(), Fault> {
-    let mut queries = connection.writing()?;
-    queries.batch(SHORT_LOCK_TIMEOUT)?;
-    // First what every commit locks first: tables that a commit has locked are waited for here, not half way.
-    queries.wait_for_commits()?;
-    apply_missing(server, queries)
+/// Applies the missing migrations. Needs the database alone.
+pub(super) async fn apply_missing_alone(migrations: &Migrations, client: &mut Client) -> Result<(), DatabaseError> {
+    apply_missing(migrations, client, "").await
 }
 
-/// Applies the missing migrations. Needs the lock of the store alone.
-pub(super) fn apply_missing_alone(server: &Server, connection: &mut Connection) -> Result<(), Fault> {
-    apply_missing(server, connection.writing()?)
-}
-
-fn apply_missing(server: &Server, mut queries: Queries<'_>) -> Result<(), Fault> {
+async fn apply_missing(migrations: &Migrations, client: &mut Client, settings: &str) -> Result<(), DatabaseError> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(settings).await?;
     // Released with the transaction, also when the connection breaks.
-    queries.row("SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &MIGRATION_LOCK])?;
-    let found = schema_of(&mut queries)?;
-    let missing = server.migrations.missing(found);
-    if !missing.is_empty() {
-        missing.iter().try_for_each(|migration| queries.batch(migration.text))?;
-        let Schema { version, oldest_compatible } = server.migrations.schema();
-        queries.put_number("schema", version)?;
-        queries.put_number("oldest_compatible", oldest_compatible)?;
+    transaction.execute("SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &MIGRATION_LOCK]).await?;
+    let found = schema_of(&transaction).await?;
+    for migration in migrations.missing(found) {
+        transaction.batch_execute(migration.text).await?;
     }
-    queries.commit()
-}
-
-/// Refuses tables on which this version does not work, without changing them.
-pub(super) fn require_usable(server: &Server, connection: &mut Connection) -> Result<(), OpenError> {
-    let found = found(server, connection)?;
-    if server.migrations.work_on(found) { Ok(()) } else { Err(unusable(server, found)) }
-}
-
-/// Refuses tables of another version, also where this one works on them: it does not know all of them.
-pub(super) fn require_own(server: &Server, connection: &mut Connection) -> Result<(), OpenError> {
-    let found = found(server, connection)?;
-    if found.version == server.migrations.schema().version { Ok(()) } else { Err(unusable(server, found)) }
-}
-
-fn found(server: &Server, connection: &mut Connection) -> Result<Schema, OpenError> {
-    let found = connection.snapshot().and_then(|mut queries| schema_of(&mut queries));
-    found.map_err(|fault| read_error(server, fault))
-}
-
-fn unusable(server: &Server, found: Schema) -> OpenError {
-    let (found, own) = (found.version, server.migrations.schema().version);
-    if found < own {
-        let reason = format!("schema {found} is upgraded to {own} by the next start of this version's daemon");
-        return OpenError::Corrupt { path: path(server), reason };
+    let Schema { version, oldest_compatible } = migrations.schema();
+    if found.version < version {
+        if (1..WITH_COLUMNS).contains(&found.version) {
+            fill_columns(&transaction).await?;
+        }
+        for (name, number) in [("schema", version), ("oldest_compatible", oldest_compatible)] {
+            let text = "INSERT INTO meta VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET number = $2";
+            transaction.execute(text, &[&name, &number]).await?;
+        }
     }
-    OpenError::Newer { path: path(server), found: found.unsigned_abs(), supported: own.unsigned_abs() }
+    Ok(transaction.commit().await?)
+}
+
+/// Fills the columns of accounts and keys that repeat what their records have.
+async fn fill_columns(transaction: &tokio_postgres::Transaction<'_>) -> Result<(), DatabaseError> {
+    for row in transaction.query("SELECT record FROM accounts", &[]).await? {
+        put_account(transaction, &account(&row, 0)?).await?;
+    }
+    for row in transaction.query("SELECT hash, record, last_used_at FROM keys", &[]).await? {
+        let (hash, key) = key(&row)?;
+        put_key(transaction, hash, &key).await?;
+    }
+    Ok(())
 }
 
 /// The schema of the tables.
-pub(super) fn schema_of(queries: &mut Queries<'_>) -> Result<Schema, Fault> {
-    if queries.has("SELECT 1 WHERE to_regclass('meta') IS NULL", &[])? {
+pub(super) async fn schema_of(client: &impl GenericClient) -> Result<Schema, DatabaseError> {
+    let is_empty: bool = client.query_one("SELECT to_regclass('meta') IS NULL", &[]).await?.get(0);
+    if is_empty {
         return Ok(Schema { version: 0, oldest_compatible: 0 });
     }
-    let version = queries.number("schema")?.unwrap_or(0);
+    let text = "SELECT max(number) FILTER (WHERE name = 'schema'), max(number) FILTER (WHERE name = 'oldest_compatible') FROM meta";
+    let row = client.query_one(text, &[]).await?;
+    let version = row.get::<_, Option<i64>>(0).unwrap_or(0);
     // A program that recorded none knew no additive migration.
-    Ok(Schema { version, oldest_compatible: queries.number("oldest_compatible")?.unwrap_or(version) })
-}
-
-/// The database as the place of an error.
-pub(super) fn path(server: &Server) -> PathBuf {
-    PathBuf::from(server.name())
-}
-
-/// The error of a read or of opening.
-pub(super) fn read_error(server: &Server, fault: Fault) -> OpenError {
-    match fault {
-        Fault::Damaged(reason) => OpenError::Corrupt { path: path(server), reason },
-        Fault::Storage(_) | Fault::Panicked | Fault::Closed | Fault::Server(_) => {
-            OpenError::Io { path: path(server), source: io::Error::other(fault.to_string()) }
-        }
-    }
+    Ok(Schema { version, oldest_compatible: row.get::<_, Option<i64>>(1).unwrap_or(version) })
 }

@@ -34,11 +34,6 @@ impl UsageV1 {
             microdollars: self.microdollars.saturating_add(more.microdollars),
         }
     }
-
-    /// With no number above a limit.
-    pub(in crate::store) fn at_most(self, limit: u64) -> Self {
-        Self { images: self.images.min(limit), microdollars: self.microdollars.min(limit) }
-    }
 }
 
 /// A key's usage on a day (UTC), as stored. Account, day and key are the key of the table.
@@ -66,15 +61,6 @@ impl KeyDayV1 {
             images: self.images.saturating_add(more.images),
             milliseconds: self.milliseconds.saturating_add(more.milliseconds),
             microdollars: self.microdollars.saturating_add(more.microdollars),
-        }
-    }
-
-    /// With no number above a limit.
-    pub(in crate::store) fn at_most(self, limit: u64) -> Self {
-        Self {
-            images: self.images.min(limit),
-            milliseconds: self.milliseconds.min(limit),
-            microdollars: self.microdollars.min(limit),
         }
     }
 }

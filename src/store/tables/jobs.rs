@@ -127,14 +127,14 @@ where
         rows.map(|row| self.readable(row?.0.value().1)).filter_map(Result::transpose).take(limit).collect()
     }
 
-    /// The queued job to start next, none of `taken`: accounts take turns in a fixed cycle, first the one after `last_turn`,
+    /// The queued job to start next: accounts take turns in a fixed cycle, first the one after `last_turn`,
     /// and of an account the oldest job. Scans the whole queue and reads one job of each key.
-    pub(in crate::store) fn next(&self, last_turn: Option<u64>, taken: &HashSet<String>) -> Result<Option<Job>, Fault> {
+    pub(in crate::store) fn next(&self, last_turn: Option<u64>) -> Result<Option<Job>, Fault> {
         let mut seen = HashSet::new();
         let mut oldest_of_key = |row: Result<_, StorageError>| -> Result<Option<Job>, Fault> {
             let (key, key_id): (redb::AccessGuard<'_, Queue>, redb::AccessGuard<'_, Text>) = row?;
             let (_, id) = key.value();
-            if taken.contains(id) || seen.contains(key_id.value()) {
+            if seen.contains(key_id.value()) {
                 return Ok(None);
             }
             let queued = self.readable(id)?.filter(|job| job.state == JobState::Queued);

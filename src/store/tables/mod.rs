@@ -14,7 +14,6 @@ mod meta;
 mod presets;
 mod requests;
 mod usage;
-mod writing;
 
 use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
 
@@ -119,6 +118,19 @@ impl<'txn> Writing<'txn> {
             jobs: Jobs::create(transaction)?,
             meta: meta::Writing::create(transaction)?,
         })
+    }
+}
+
+impl Writing<'_> {
+    /// Whether there are no rows, single numbers aside.
+    pub(super) fn is_empty(&self) -> Result<bool, Fault> {
+        Ok(self.accounts.is_empty()?
+            && self.keys.is_empty()?
+            && self.presets.is_empty()?
+            && self.usage.is_empty()?
+            && self.key_days.is_empty()?
+            && self.requests.is_empty()?
+            && self.jobs.is_empty()?)
     }
 }
 

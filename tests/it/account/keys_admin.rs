@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::store::support::bootstrapped;
+use crate::store::support::{InMemory, bootstrapped};
 
 /// The admin API on a new store, with its authorization header.
 struct AdminApi {
@@ -44,7 +44,7 @@ async fn a_key_is_valid_from_its_creation_to_its_revocation() {
     assert_eq!(created.status, 201);
     let secret = created.body["key"].as_str().expect("the key is shown").to_owned();
     let id = created.body["id"].as_str().expect("its id").to_owned();
-    assert_eq!(api.keys.authenticate(&secret).expect("it works").label, "CI");
+    assert_eq!(api.keys.find(&secret).expect("it works").label, "CI");
 
     let listed = api.call(Method::GET, "/keys?account=default", &Value::Null).await;
     assert_eq!(listed.status, 200);
@@ -55,7 +55,7 @@ async fn a_key_is_valid_from_its_creation_to_its_revocation() {
     let revoked = api.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await;
     assert_eq!(revoked.status, 200);
     assert!(revoked.body["revoked_at"].is_string());
-    assert_eq!(api.keys.authenticate(&secret), None);
+    assert_eq!(api.keys.find(&secret), None);
 }
 
 #[tokio::test]
@@ -104,8 +104,8 @@ async fn a_rotation_returns_the_new_secret_once_and_expires_the_old_one() {
         );
         assert_eq!(new.body["old_secret_until"].is_string(), kept, "{}", new.body);
         let secret = new.body["key"].as_str().expect("the key is shown");
-        assert!(api.keys.authenticate(secret).is_some());
-        assert_eq!(api.keys.authenticate(old["key"].as_str().expect("a key")).is_some(), kept, "{body}");
+        assert!(api.keys.find(secret).is_some());
+        assert_eq!(api.keys.find(old["key"].as_str().expect("a key")).is_some(), kept, "{body}");
         let listed = api.call(Method::GET, "/keys", &Value::Null).await;
         assert!(!listed.body.to_string().contains(secret));
         assert_eq!(listed.body["keys"].as_array().map(Vec::len), Some(2), "the first key and this one");
@@ -195,14 +195,14 @@ async fn invalid_requests_are_refused_with_their_code() {
         (Method::GET, "/presets", none.clone(), 404, "not_found"),
         (Method::GET, "keys", none, 404, "not_found"),
     ];
-    let before = (api.keys.list(None), api.keys.accounts());
+    let before = (api.keys.all(None), api.keys.all_accounts());
     for (method, target, body, status, code) in cases {
         let reply = api.call(method.clone(), target, &body).await;
         let got = (reply.status.as_u16(), reply.body["error"]["code"].as_str());
         assert_eq!(got, (status, Some(code)), "{method} {target} {body}");
         assert_eq!(reply.allow.is_some(), status == 405, "{method} {target}");
     }
-    assert_eq!((api.keys.list(None), api.keys.accounts()), before);
+    assert_eq!((api.keys.all(None), api.keys.all_accounts()), before);
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn every_request_without_the_token_is_401() {
             );
         }
     }
-    assert_eq!(api.keys.list(None).len(), 1);
+    assert_eq!(api.keys.all(None).len(), 1);
 }
 
 #[tokio::test]

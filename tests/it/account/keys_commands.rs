@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use crate::store::support::{bootstrapped, open};
+use crate::store::support::{InMemory, bootstrapped, open};
 use crate::support::child_process::{child, child_input};
 
 #[derive(Parser)]
@@ -129,18 +129,18 @@ async fn without_a_daemon_a_command_changes_the_store_itself() {
     assert_eq!(run(path, "accounts set acme --plan plus").code, 0);
     let listed = run(path, "keys list");
     assert!(listed.stdout.contains("laptop") && !listed.stdout.contains(&secret), "{}", listed.stdout);
-    let info = open(path).authenticate(&secret).expect("the key works");
+    let info = open(path).find(&secret).expect("the key works");
     assert_eq!((info.account.as_str(), info.plan.name()), ("acme", "plus"));
     let rotated = run(path, &format!("keys rotate {}", info.key_id));
     assert_eq!(rotated.code, 0, "{}", rotated.stderr);
     let new = printed_key(&rotated);
-    assert_eq!(open(path).authenticate(&secret), None, "the old secret is invalid");
-    let (secret, info) = (new.clone(), open(path).authenticate(&new).expect("the new key works"));
+    assert_eq!(open(path).find(&secret), None, "the old secret is invalid");
+    let (secret, info) = (new.clone(), open(path).find(&new).expect("the new key works"));
     assert_eq!((info.account.as_str(), info.label.as_str()), ("acme", "laptop"));
     let id = info.key_id.clone();
     let rotated = run(path, &format!("keys rotate {id} --keep-old-for 1h"));
     assert!(rotated.stderr.contains("works until"), "{}", rotated.stderr);
-    assert!(open(path).authenticate(&secret).is_some(), "the old secret is still valid");
+    assert!(open(path).find(&secret).is_some(), "the old secret is still valid");
     let set =
         run(path, &format!("keys set {id} --expires-in 30d --monthly-images 5 --scope remove,studio-shot --json"));
     assert_eq!((set.code, &set.json()["scopes"]), (0, &serde_json::json!(["remove", "studio-shot"])), "{}", set.stderr);
@@ -159,14 +159,14 @@ async fn without_a_daemon_a_command_changes_the_store_itself() {
     assert_eq!(run(path, "accounts set acme --generates on").code, 0);
     let set = run(path, "accounts set acme --plan paid --generates off --json").json();
     assert_eq!((set["plan"].as_str(), set["generates"].as_bool()), (Some("paid"), Some(false)));
-    assert_eq!(open(path).authenticate(&secret).expect("the key works").model, None);
+    assert_eq!(open(path).find(&secret).expect("the key works").model, None);
     assert!(run(path, "accounts set acme --model quality").stdout.contains("model is quality"));
-    assert_eq!(open(path).authenticate(&secret).expect("the key works").model, Some(InferenceMode::Quality.into()));
+    assert_eq!(open(path).find(&secret).expect("the key works").model, Some(InferenceMode::Quality.into()));
     assert_eq!(run(path, "accounts set acme --model default --json").json()["model"].as_str(), Some("default"));
     assert_eq!(run(path, "accounts set acme --model ../best").code, 2);
     let revoked = run(path, &format!("keys revoke {} --json", info.key_id));
     assert_eq!((revoked.code, revoked.json()["failed"].as_u64()), (0, Some(0)));
-    assert_eq!(open(path).authenticate(&secret), None);
+    assert_eq!(open(path).find(&secret), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,19 +180,19 @@ async fn with_a_daemon_a_command_takes_effect_there_immediately() {
         let created = run(&path, "keys create --test");
         assert_eq!(created.code, 0, "{}", created.stderr);
         let secret = printed_key(&created);
-        let info = with_daemon.authenticate(&secret).expect("the daemon accepts it");
+        let info = with_daemon.find(&secret).expect("the daemon accepts it");
         assert!(info.test);
         let listed = run(&path, "keys list --account default --json");
         assert_eq!(listed.json()["keys"].as_array().map(Vec::len), Some(2));
         let rotated = run(&path, &format!("keys rotate {} --json", info.key_id)).json();
-        assert_eq!(with_daemon.authenticate(&secret), None);
+        assert_eq!(with_daemon.find(&secret), None);
         let secret = rotated["key"].as_str().expect("the key is shown").to_owned();
-        let info = with_daemon.authenticate(&secret).expect("the daemon accepts it");
+        let info = with_daemon.find(&secret).expect("the daemon accepts it");
         assert!(info.test, "it stays a sandbox key");
         let listed = run(&path, "keys list");
         assert!(listed.stdout.contains("LAST USED") && listed.stdout.contains("never"), "{}", listed.stdout);
         assert_eq!(run(&path, &format!("keys revoke {}", info.key_id)).code, 0);
-        assert_eq!(with_daemon.authenticate(&secret), None);
+        assert_eq!(with_daemon.find(&secret), None);
         assert_eq!(run(&path, "accounts create acme").code, 0);
         let listed = run(&path, "accounts list");
         assert!(listed.stdout.contains("acme") && listed.stdout.contains("default"), "{}", listed.stdout);
@@ -202,19 +202,19 @@ async fn with_a_daemon_a_command_takes_effect_there_immediately() {
     })
     .await
     .expect("the commands behave");
-    assert!(keys.account("acme").is_some());
+    assert!(keys.one_account("acme").is_some());
 }
 
 #[tokio::test]
 async fn the_exit_code_is_0_1_or_2_for_all_some_or_none_done() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
-    let id = keys.list(None)[0].id.clone();
+    let id = keys.all(None)[0].id.clone();
     drop(keys);
     let some = run(folder.path(), &format!("keys revoke key_unknown {id} ../accounts"));
     assert_eq!(some.code, 1);
     assert!(some.stderr.contains("key_unknown") && some.stderr.contains("2 of 3 failed"), "{}", some.stderr);
-    assert_eq!(open(folder.path()).authenticate(secret.expose()), None, "the existing key is revoked nevertheless");
+    assert_eq!(open(folder.path()).find(secret.expose()), None, "the existing key is revoked nevertheless");
     let refused = run(folder.path(), "accounts create default");
     assert_eq!((refused.code, refused.stderr.contains("exists already")), (2, true), "{}", refused.stderr);
     assert_eq!(run(folder.path(), "accounts set ../keys --plan plus").code, 2);

@@ -6,7 +6,7 @@ use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, Labe
 use backdrop::store::UnixSeconds;
 use proptest::prelude::*;
 
-use crate::store::support::open;
+use crate::store::support::{InMemory, open};
 
 const ACCOUNTS: [&str; 3] = ["a", "b", "c"];
 
@@ -115,7 +115,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     allowed.insert(ACCOUNTS[account], generates);
                 }
             }
-            Step::WriteUses => keys.write_uses().await.expect("the store writes"),
+            Step::WriteUses => keys.write_uses().await,
             Step::Revoke(_) | Step::Rotate(..) | Step::Authenticate(_) if model.is_empty() => {
                 prop_assert!(keys.revoke("key_none").await.is_err());
                 prop_assert!(keys.rotate("key_none", None).await.is_err());
@@ -136,7 +136,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                         Some(replaced)
                     };
                     for replaced_secret in before.into_iter().chain(replaced_secret) {
-                        prop_assert_eq!(keys.authenticate(replaced_secret.expose()), None);
+                        prop_assert_eq!(keys.find(replaced_secret.expose()), None);
                     }
                 }
             }
@@ -148,9 +148,9 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Authenticate(which) => {
                 let key = which.get_mut(&mut model);
                 if let Some(kept) = &key.kept {
-                    prop_assert_eq!(keys.authenticate(kept.expose()).is_none(), key.revoked);
+                    prop_assert_eq!(keys.find(kept.expose()).is_none(), key.revoked);
                 }
-                let found = keys.authenticate(key.secret.expose());
+                let found = keys.find(key.secret.expose());
                 prop_assert_eq!(found.is_none(), key.revoked);
                 if let Some(info) = found {
                     let expected = (&*key.id, key.account, accounts[key.account], &*key.label, key.test);
@@ -160,25 +160,25 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
             }
             Step::AuthenticateUnknown => {
-                prop_assert_eq!(keys.authenticate(ApiKey::generate(Mode::Live).expose()), None);
+                prop_assert_eq!(keys.find(ApiKey::generate(Mode::Live).expose()), None);
             }
             Step::Reopen => {
                 // As a daemon does at its end.
-                keys.write_uses().await.expect("the store writes");
+                keys.write_uses().await;
                 drop(keys);
                 keys = open(folder.path());
             }
         }
     }
-    keys.write_uses().await.expect("the store writes");
+    keys.write_uses().await;
     drop(keys);
     let keys = open(folder.path());
     let stored: BTreeMap<String, Plan> =
-        keys.accounts().into_iter().map(|account| (account.name, account.plan)).collect();
+        keys.all_accounts().into_iter().map(|account| (account.name, account.plan)).collect();
     let expected: BTreeMap<String, Plan> = accounts.into_iter().map(|(name, plan)| (name.to_owned(), plan)).collect();
     prop_assert_eq!(stored, expected);
     let state = |key: Key| (key.id, (key.revoked_at.is_some(), key.last_used_at.is_some()));
-    let stored: HashMap<String, (bool, bool)> = keys.list(None).into_iter().map(state).collect();
+    let stored: HashMap<String, (bool, bool)> = keys.all(None).into_iter().map(state).collect();
     let expected: HashMap<String, (bool, bool)> =
         model.into_iter().map(|key| (key.id, (key.revoked, key.used))).collect();
     prop_assert_eq!(stored, expected);

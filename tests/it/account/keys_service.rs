@@ -6,7 +6,7 @@ use backdrop::account::{
 };
 use backdrop::store::{ChangeError, UnixSeconds};
 
-use crate::store::support::{bootstrapped, open};
+use crate::store::support::{InMemory, bootstrapped, open};
 
 fn default() -> AccountName {
     AccountName::try_from("default").expect("a good name")
@@ -23,13 +23,13 @@ async fn the_first_start_creates_a_plus_account_with_the_configured_key_and_late
     let keys = open(folder.path());
     let created = keys.bootstrap(Some(chosen.clone())).await.expect("the store writes").expect("it was empty");
     assert_eq!(created.secret, chosen);
-    let info = keys.authenticate(chosen.expose()).expect("the key works");
+    let info = keys.find(chosen.expose()).expect("the key works");
     assert_eq!((info.account.as_str(), info.plan, info.test), ("default", Plan::Plus, false));
     assert!(keys.bootstrap(None).await.expect("nothing to write").is_none());
     drop(keys);
     let keys = open(folder.path());
     assert!(keys.bootstrap(None).await.expect("nothing to write").is_none());
-    assert_eq!(keys.list(None).len(), 1);
+    assert_eq!(keys.all(None).len(), 1);
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn a_first_start_without_a_configured_key_generates_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let keys = open(folder.path());
     let created = keys.bootstrap(None).await.expect("the store writes").expect("it was empty");
-    assert!(keys.authenticate(created.secret.expose()).is_some());
+    assert!(keys.find(created.secret.expose()).is_some());
     assert!(!format!("{created:?}").contains(created.secret.expose()), "a secret in a debug output");
 }
 
@@ -48,12 +48,12 @@ async fn a_created_key_is_valid_immediately_and_identifies_its_account() {
     let acme = AccountName::try_from("acme").expect("a good name");
     keys.create_account(acme.clone(), Plan::Free, false, AccountModel::default()).await.expect("a new name");
     let created = keys.create(&acme, label("CI"), Mode::Test).await.expect("the account is there");
-    let info = keys.authenticate(created.secret.expose()).expect("it works");
+    let info = keys.find(created.secret.expose()).expect("it works");
     assert_eq!(info.key_id, created.key.id);
     assert_eq!((info.account.as_str(), info.label.as_str(), info.plan, info.test), ("acme", "CI", Plan::Free, true));
     assert!(created.secret.expose().starts_with("bd_test_"));
     assert!(created.key.id.starts_with("key_") && created.key.id.len() == 16);
-    let [listed] = keys.list(Some("acme")).try_into().expect("one key");
+    let [listed] = keys.all(Some("acme")).try_into().expect("one key");
     assert!(listed.last_used_at.is_some(), "it was used just now");
     assert_eq!(Key { last_used_at: None, ..listed }, created.key);
 }
@@ -64,12 +64,12 @@ async fn a_revoked_key_is_refused_immediately_and_after_a_restart() {
     let (keys, first) = bootstrapped(folder.path()).await;
     let created = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
     let revoked = keys.revoke(&created.key.id).await.expect("the key is there");
-    assert_eq!(keys.authenticate(created.secret.expose()), None);
+    assert_eq!(keys.find(created.secret.expose()), None);
     assert_eq!(keys.revoke(&created.key.id).await.expect("twice is no error").revoked_at, revoked.revoked_at);
     drop(keys);
     let keys = open(folder.path());
-    assert_eq!(keys.authenticate(created.secret.expose()), None);
-    assert!(keys.authenticate(first.expose()).is_some(), "the other key still works");
+    assert_eq!(keys.find(created.secret.expose()), None);
+    assert!(keys.find(first.expose()).is_some(), "the other key still works");
 }
 
 #[tokio::test]
@@ -77,14 +77,14 @@ async fn a_changed_plan_takes_effect_with_the_next_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     keys.set_account("default", Some(Plan::Free), None, None).await.expect("the account is there");
-    assert_eq!(keys.authenticate(secret.expose()).expect("it works").plan, Plan::Free);
+    assert_eq!(keys.find(secret.expose()).expect("it works").plan, Plan::Free);
 }
 
 #[tokio::test]
 async fn the_allow_list_takes_effect_with_the_next_request_and_survives_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
-    let generates = |keys: &Keys| keys.authenticate(secret.expose()).expect("it works").generates;
+    let generates = |keys: &Keys| keys.find(secret.expose()).expect("it works").generates;
     assert!(generates(&keys), "the account of an empty store");
     keys.set_account("default", None, Some(false), None).await.expect("the account is there");
     assert!(!generates(&keys));
@@ -116,8 +116,8 @@ async fn a_rotation_replaces_the_secret_and_keeps_the_key() {
         assert_eq!(new.key, old.key);
         assert_eq!(new.secret.mode(), mode);
         for _ in 0..2 {
-            assert_eq!(keys.authenticate(old.secret.expose()), None);
-            let info = keys.authenticate(new.secret.expose()).expect("the new one works");
+            assert_eq!(keys.find(old.secret.expose()), None);
+            let info = keys.find(new.secret.expose()).expect("the new one works");
             assert_eq!(
                 (info.key_id.as_str(), info.label.as_str(), info.test),
                 (&*old.key.id, "CI", mode == Mode::Test)
@@ -128,7 +128,7 @@ async fn a_rotation_replaces_the_secret_and_keeps_the_key() {
         keys.revoke(&old.key.id).await.expect("the key is there");
         let again = keys.rotate(&old.key.id, None).await.expect_err("it is revoked");
         assert!(matches!(&again, WriteError::Change(ChangeError::KeyRevoked(id)) if *id == old.key.id), "{again}");
-        assert_eq!(keys.authenticate(new.secret.expose()), None);
+        assert_eq!(keys.find(new.secret.expose()), None);
     }
     assert!(matches!(keys.rotate("key_none", None).await, Err(WriteError::Change(ChangeError::NoSuchKey(_)))));
 }
@@ -142,14 +142,14 @@ async fn an_old_secret_is_valid_until_its_expiry_and_no_longer_than_the_key() {
     let first = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
     let id = first.key.id.clone();
     // An unwritten last use is kept by the rotation.
-    assert!(keys.authenticate(first.secret.expose()).is_some());
+    assert!(keys.find(first.secret.expose()).is_some());
     let second = keys.rotate(&id, at(600)).await.expect("the key is there");
-    keys.write_uses().await.expect("the store writes");
+    keys.write_uses().await;
     drop(keys);
     keys = open(folder.path());
-    assert!(keys.list(None).iter().any(|key| key.id == id && key.last_used_at >= Some(now)));
+    assert!(keys.all(None).iter().any(|key| key.id == id && key.last_used_at >= Some(now)));
     let opens = |keys: &Keys, created: &[&CreatedKey]| -> Vec<bool> {
-        let found = created.iter().map(|created| keys.authenticate(created.secret.expose()));
+        let found = created.iter().map(|created| keys.find(created.secret.expose()));
         found.map(|info| info.is_some_and(|info| info.key_id == id)).collect()
     };
     assert_eq!(opens(&keys, &[&first, &second]), [true, true]);
@@ -175,7 +175,7 @@ async fn an_expired_key_is_refused_and_its_expiry_is_reported_for_its_secret_onl
         let expires_at = expires_at.map(UnixSeconds);
         let change = KeyUpdate { expires_at: Some(expires_at), ..KeyUpdate::default() };
         assert_eq!(keys.set(id, change).await.expect("the key is there").expires_at, expires_at);
-        assert_eq!(keys.authenticate(secret).is_some(), works);
+        assert_eq!(keys.find(secret).is_some(), works);
         assert_eq!(keys.expired_at(secret), expires_at.filter(|_| !works));
         assert_eq!(keys.expired_at(ApiKey::generate(Mode::Live).expose()), None);
     }
@@ -195,7 +195,7 @@ async fn restrictions_of_a_key_apply_from_its_creation_and_survive_a_restart() {
         keys.create_restricted(&default(), label("CI"), Mode::Live, restrictions).await.expect("the account is there");
     let rotated = keys.rotate(&created.key.id, None).await.expect("the key is there");
     let assert_restricted = |keys: &Keys| {
-        let info = keys.authenticate(rotated.secret.expose()).expect("it works");
+        let info = keys.find(rotated.secret.expose()).expect("it works");
         assert_eq!((info.images_per_month, &info.scopes), (Some(5), &scopes));
     };
     assert_restricted(&keys);
@@ -219,10 +219,10 @@ async fn concurrent_rotations_of_a_key_leave_one_valid_secret() {
     }
     // One that starts after another's commit rotates the new secret, and succeeds as well.
     assert!(!new.is_empty());
-    let valid = new.iter().filter(|created| keys.authenticate(created.secret.expose()).is_some()).count();
+    let valid = new.iter().filter(|created| keys.find(created.secret.expose()).is_some()).count();
     assert_eq!(valid, 1, "of {} rotations that succeeded", new.len());
-    assert!(keys.authenticate(old.secret.expose()).is_none());
-    assert_eq!(keys.list(None).iter().filter(|key| key.revoked_at.is_none()).count(), 2, "the first one and this");
+    assert!(keys.find(old.secret.expose()).is_none());
+    assert_eq!(keys.all(None).iter().filter(|key| key.revoked_at.is_none()).count(), 2, "the first one and this");
 }
 
 #[tokio::test]
@@ -236,26 +236,26 @@ async fn the_last_use_is_visible_immediately_and_written_in_a_batch() {
     let before = UnixSeconds::now();
     for secret in &secrets[1..3] {
         for _ in 0..10 {
-            assert!(keys.authenticate(secret.expose()).is_some());
+            assert!(keys.find(secret.expose()).is_some());
         }
     }
-    let used = |keys: &Keys| keys.list(None).iter().filter(|key| key.last_used_at >= Some(before)).count();
+    let used = |keys: &Keys| keys.all(None).iter().filter(|key| key.last_used_at >= Some(before)).count();
     assert_eq!(used(&keys), 2);
     drop(keys);
     let keys = open(folder.path());
     assert_eq!(used(&keys), 0, "unwritten uses, and only they, are lost with the process");
     for secret in &secrets[1..3] {
-        assert!(keys.authenticate(secret.expose()).is_some());
+        assert!(keys.find(secret.expose()).is_some());
     }
-    let revoked = keys.authenticate(secrets[1].expose()).expect("it works").key_id;
+    let revoked = keys.find(secrets[1].expose()).expect("it works").key_id;
     keys.revoke(&revoked).await.expect("the key is there");
-    keys.write_uses().await.expect("the store writes");
-    keys.write_uses().await.expect("nothing to write");
+    keys.write_uses().await;
+    keys.write_uses().await;
     drop(keys);
     let keys = open(folder.path());
     assert_eq!(used(&keys), 2);
-    assert_eq!(keys.authenticate(secrets[1].expose()), None, "a late use does not restore a revoked key");
-    assert!(keys.authenticate(secrets[2].expose()).is_some());
+    assert_eq!(keys.find(secrets[1].expose()), None, "a late use does not restore a revoked key");
+    assert!(keys.find(secrets[2].expose()).is_some());
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn tokens_that_are_no_valid_key_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     let working = secret.expose();
-    assert!(keys.authenticate(working).is_some());
+    assert!(keys.find(working).is_some());
     let unknown = ApiKey::generate(Mode::Live);
     let other_mode = working.replace("bd_live_", "bd_test_");
     let other_case = working.to_ascii_uppercase();
@@ -285,7 +285,7 @@ async fn tokens_that_are_no_valid_key_are_refused() {
         &format!("bd_live_{}", "x".repeat(1 << 20)),
     ] {
         let shown: String = token.chars().take(60).collect();
-        assert_eq!(keys.authenticate(token), None, "{shown:?}");
+        assert_eq!(keys.find(token), None, "{shown:?}");
     }
 }
 
@@ -293,7 +293,7 @@ async fn tokens_that_are_no_valid_key_are_refused() {
 async fn impossible_changes_are_refused_and_change_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
-    let before = (keys.list(None), keys.accounts());
+    let before = (keys.all(None), keys.all_accounts());
     let missing = AccountName::try_from("missing").expect("a good name");
     let refused = [
         (
@@ -313,10 +313,10 @@ async fn impossible_changes_are_refused_and_change_nothing() {
     for (result, expected) in refused {
         assert!(matches!(&result, Err(WriteError::Change(error)) if *error == expected), "{result:?}");
     }
-    assert_eq!((keys.list(None), keys.accounts()), before);
+    assert_eq!((keys.all(None), keys.all_accounts()), before);
     drop(keys);
     let again = open(folder.path());
-    assert_eq!((again.list(None), again.accounts()), before);
+    assert_eq!((again.all(None), again.all_accounts()), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -329,7 +329,7 @@ async fn keys_created_concurrently_are_all_stored() {
             tokio::spawn(async move {
                 let created = keys.create(&default(), label(&number.to_string()), Mode::Live).await;
                 // Valid as soon as it was created.
-                created.inspect(|created| assert!(keys.authenticate(created.secret.expose()).is_some()))
+                created.inspect(|created| assert!(keys.find(created.secret.expose()).is_some()))
             })
         })
         .collect();
@@ -341,7 +341,7 @@ async fn keys_created_concurrently_are_all_stored() {
     let keys = open(folder.path());
     let mut labels: Vec<usize> = secrets
         .iter()
-        .map(|secret| keys.authenticate(secret.expose()).expect("it is there").label.parse().expect("a number"))
+        .map(|secret| keys.find(secret.expose()).expect("it is there").label.parse().expect("a number"))
         .collect();
     labels.sort_unstable();
     assert_eq!(labels, (0..500).collect::<Vec<_>>());
@@ -362,16 +362,16 @@ async fn memory_and_disk_agree_after_concurrent_changes_of_a_plan() {
     for task in tasks {
         task.await.expect("no panic").expect("the store writes");
     }
-    let in_memory = keys.accounts();
+    let in_memory = keys.all_accounts();
     drop(keys);
-    assert_eq!(open(folder.path()).accounts(), in_memory);
+    assert_eq!(open(folder.path()).all_accounts(), in_memory);
 }
 
 #[tokio::test]
 async fn a_revocation_whose_caller_was_dropped_still_happens() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
-    let id = keys.list(None)[0].id.clone();
+    let id = keys.all(None)[0].id.clone();
     // Polled once, so that it is submitted; then dropped, as the handler of a closed connection is.
     tokio::select! {
         biased;
@@ -381,5 +381,5 @@ async fn a_revocation_whose_caller_was_dropped_still_happens() {
     }
     // A later change is behind it in the queue.
     keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
-    assert_eq!(keys.authenticate(secret.expose()), None);
+    assert_eq!(keys.find(secret.expose()), None);
 }

@@ -10,7 +10,7 @@ use crate::support::tier::rounds;
 use backdrop::image::Size;
 use backdrop::source::StorageLocation;
 use backdrop::store::{
-    BulkQueue, BulkRun, BulkRunState, ChunkEnd, ChunkProgress, Claim, NewChunk, PostgresServer, StoreConfig,
+    BulkQueue, BulkRun, BulkRunState, ChunkClaim, ChunkEnd, ChunkProgress, NewChunk, PostgresServer, StoreConfig,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 
 /// Stops a test that hangs.
 const LONG: Duration = Duration::from_secs(300);
@@ -421,12 +423,19 @@ fn cluster_needs_a_database_and_no_shard() {
     assert_exit(&run(&["--detach"]), 2);
 }
 
+/// Waits for a call of the queue, on a runtime to which its connections belong.
+pub(super) fn wait<T>(call: impl Future<Output = T>) -> T {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+    RUNTIME.block_on(call)
+}
+
 /// A queue in a new database, and the server.
 pub(super) fn empty_queue() -> Option<(Server, String, BulkQueue)> {
     let server = Server::start()?;
     let url = server.database();
     let config = StoreConfig { url: Some(url.clone()), ca_file: None };
-    let queue = PostgresServer::configured(&config).unwrap().unwrap().bulk_queue().expect("an empty database is taken");
+    let queue =
+        wait(PostgresServer::configured(&config).unwrap().unwrap().bulk_queue()).expect("an empty database is taken");
     Some((server, url, queue))
 }
 
@@ -434,11 +443,11 @@ pub(super) fn empty_queue() -> Option<(Server, String, BulkQueue)> {
 fn queue() -> Option<(Server, String, BulkQueue)> {
     let (server, url, queue) = empty_queue()?;
     let run = BulkRun { id: "run".into(), spec: "{}".into(), background: Some(vec![1]), mark: None };
-    queue.begin(&run, 1).unwrap();
+    wait(queue.begin(&run, 1)).unwrap();
     for number in 0..2 {
-        assert!(queue.add_chunk("run", 1, &chunk(number)).unwrap());
+        assert!(wait(queue.add_chunk("run", 1, &chunk(number))).unwrap());
     }
-    assert_eq!(queue.run("run").unwrap(), Some(run));
+    assert_eq!(wait(queue.run("run")).unwrap(), Some(run));
     Some((server, url, queue))
 }
 
@@ -450,8 +459,8 @@ fn progress(report: &str) -> ChunkProgress {
     ChunkProgress { report: report.into(), finished: report.len() as u64 }
 }
 
-fn claimed(queue: &BulkQueue) -> Option<Claim> {
-    queue.claim("test", &[]).unwrap()
+fn claimed(queue: &BulkQueue) -> Option<ChunkClaim> {
+    wait(queue.claim("test", &[])).unwrap()
 }
 
 #[test]
@@ -459,7 +468,7 @@ fn a_stale_attempt_can_neither_renew_nor_end_its_claim() {
     let Some((server, url, queue)) = queue() else { return };
     let first = claimed(&queue).unwrap();
     assert_eq!((first.number, first.attempt, first.lost), (0, 1, 0));
-    assert_eq!(queue.heartbeat(&first, &progress("a")).unwrap(), Some(BulkRunState::Running));
+    assert_eq!(wait(queue.heartbeat(&first, &progress("a"))).unwrap(), Some(BulkRunState::Running));
     assert_eq!(claimed(&queue).unwrap().number, 1);
     assert_eq!(claimed(&queue), None, "both have a lease");
     // Its worker does not answer for the length of the lease.
@@ -469,20 +478,20 @@ fn a_stale_attempt_can_neither_renew_nor_end_its_claim() {
     assert_eq!((second.number, second.attempt, second.lost, second.report.as_slice()), (0, 2, 1, b"a".as_slice()));
     let report = "SELECT state, attempt, convert_from(report, 'UTF8') FROM bulk_chunks WHERE number = 0";
     let before = server.sql(name_of(&url), report);
-    assert_eq!(queue.heartbeat(&first, &progress("stale")).unwrap(), None);
+    assert_eq!(wait(queue.heartbeat(&first, &progress("stale"))).unwrap(), None);
     for end in [ChunkEnd::Done, ChunkEnd::Released] {
-        assert!(!queue.end(&first, &progress("stale"), end).unwrap());
+        assert!(!wait(queue.end(&first, &progress("stale"), end)).unwrap());
     }
     assert_eq!(server.sql(name_of(&url), report), before, "a stale attempt changes nothing");
     // The outcome of an end may be unknown: the second time it has the same effect.
     for _ in 0..2 {
-        assert!(queue.end(&second, &progress("ab"), ChunkEnd::Done).unwrap());
+        assert!(wait(queue.end(&second, &progress("ab"), ChunkEnd::Done)).unwrap());
     }
-    assert!(!queue.end(&first, &progress("stale"), ChunkEnd::Done).unwrap());
+    assert!(!wait(queue.end(&first, &progress("stale"), ChunkEnd::Done)).unwrap());
     assert_eq!(server.sql(name_of(&url), report).trim(), "done|2|ab");
-    assert_eq!(queue.heartbeat(&second, &progress("more")).unwrap(), None, "a chunk that is done stays so");
-    assert_eq!(queue.reports("run", &[], false, 9).unwrap(), [(0, b"ab".to_vec())]);
-    assert_eq!(queue.reports("run", &[0], true, 9).unwrap(), [(1, Vec::new())]);
+    assert_eq!(wait(queue.heartbeat(&second, &progress("more"))).unwrap(), None, "a chunk that is done stays so");
+    assert_eq!(wait(queue.reports("run", &[], false, 9)).unwrap(), [(0, b"ab".to_vec())]);
+    assert_eq!(wait(queue.reports("run", &[0], true, 9)).unwrap(), [(1, Vec::new())]);
 }
 
 #[test]
@@ -490,57 +499,57 @@ fn a_claim_of_an_earlier_run_of_the_same_name_can_neither_be_renewed_nor_ended()
     let Some((_server, _, queue)) = queue() else { return };
     let stale = claimed(&queue).unwrap();
     // Its worker is cut off; the run ends meanwhile, and the same command begins it again.
-    queue.remove("run").unwrap();
-    queue.begin(&BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() }, 2).unwrap();
-    assert!(queue.add_chunk("run", 2, &chunk(0)).unwrap());
+    wait(queue.remove("run")).unwrap();
+    wait(queue.begin(&BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() }, 2)).unwrap();
+    assert!(wait(queue.add_chunk("run", 2, &chunk(0))).unwrap());
     let claim = claimed(&queue).unwrap();
     assert_eq!((claim.number, claim.attempt), (stale.number, stale.attempt));
-    assert_eq!(queue.heartbeat(&stale, &progress("stale")).unwrap(), None);
+    assert_eq!(wait(queue.heartbeat(&stale, &progress("stale"))).unwrap(), None);
     for end in [ChunkEnd::Done, ChunkEnd::Released] {
-        assert!(!queue.end(&stale, &progress("stale"), end).unwrap());
+        assert!(!wait(queue.end(&stale, &progress("stale"), end)).unwrap());
     }
-    assert_eq!(queue.heartbeat(&claim, &progress("a")).unwrap(), Some(BulkRunState::Running));
-    assert!(queue.end(&claim, &progress("ab"), ChunkEnd::Done).unwrap());
-    assert_eq!(queue.reports("run", &[], false, 9).unwrap(), [(0, b"ab".to_vec())]);
+    assert_eq!(wait(queue.heartbeat(&claim, &progress("a"))).unwrap(), Some(BulkRunState::Running));
+    assert!(wait(queue.end(&claim, &progress("ab"), ChunkEnd::Done)).unwrap());
+    assert_eq!(wait(queue.reports("run", &[], false, 9)).unwrap(), [(0, b"ab".to_vec())]);
 }
 
 #[test]
 fn one_command_lists_a_run_at_a_time_and_states_change_as_allowed() {
     let Some((server, url, queue)) = queue() else { return };
     let run = BulkRun { id: "run".into(), spec: "{}".into(), ..BulkRun::default() };
-    queue.begin(&run, 2).unwrap();
-    assert!(!queue.add_chunk("run", 1, &chunk(2)).unwrap(), "another command has begun to list");
-    assert!(!queue.end_listing("run", 1, 0, 0).unwrap());
-    assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap() && queue.end_listing("run", 2, 3, 4).unwrap());
-    assert!(queue.add_chunk("run", 2, &chunk(2)).unwrap(), "the second time has the same effect");
-    let status = queue.status(Some("run")).unwrap().remove(0);
+    wait(queue.begin(&run, 2)).unwrap();
+    assert!(!wait(queue.add_chunk("run", 1, &chunk(2))).unwrap(), "another command has begun to list");
+    assert!(!wait(queue.end_listing("run", 1, 0, 0)).unwrap());
+    assert!(wait(queue.add_chunk("run", 2, &chunk(2))).unwrap() && wait(queue.end_listing("run", 2, 3, 4)).unwrap());
+    assert!(wait(queue.add_chunk("run", 2, &chunk(2))).unwrap(), "the second time has the same effect");
+    let status = wait(queue.status(Some("run"))).unwrap().remove(0);
     assert_eq!((status.is_listed, status.skipped, status.ignored), (true, 3, 4));
     assert_eq!((status.objects, status.finished, status.open_chunks, status.claimed_chunks), (6, 0, 3, 0));
 
     let other = BulkRun { id: "other".into(), ..run };
-    queue.begin(&other, 3).unwrap();
-    assert!(queue.add_chunk("other", 3, &chunk(0)).unwrap());
+    wait(queue.begin(&other, 3)).unwrap();
+    assert!(wait(queue.add_chunk("other", 3, &chunk(0))).unwrap());
     let claims: Vec<_> = (0..2).map(|_| claimed(&queue).unwrap().run).collect();
     assert_eq!(claims, ["run", "other"], "of the run with the fewest claims");
-    assert_eq!(queue.claim("test", &["run".into()]).unwrap(), None, "a worker leaves a run to others");
+    assert_eq!(wait(queue.claim("test", &["run".into()])).unwrap(), None, "a worker leaves a run to others");
 
     use BulkRunState::{Cancelled, Paused, Running};
-    assert_eq!(queue.set_state("run", Paused).unwrap(), Some(Running));
+    assert_eq!(wait(queue.set_state("run", Paused)).unwrap(), Some(Running));
     assert_eq!(claimed(&queue), None);
-    assert_eq!(queue.set_state("run", Paused).unwrap(), Some(Paused));
-    assert_eq!(queue.set_state("run", Running).unwrap(), Some(Paused));
+    assert_eq!(wait(queue.set_state("run", Paused)).unwrap(), Some(Paused));
+    assert_eq!(wait(queue.set_state("run", Running)).unwrap(), Some(Paused));
     assert_eq!(claimed(&queue).unwrap().run, "run");
-    assert_eq!(queue.set_state("run", Cancelled).unwrap(), Some(Running));
-    assert_eq!(queue.set_state("run", Running).unwrap(), Some(Cancelled));
-    assert_eq!(queue.status(Some("run")).unwrap()[0].state, Cancelled);
-    assert!(!queue.add_chunk("run", 2, &chunk(3)).unwrap());
-    assert_eq!((claimed(&queue), queue.set_state("none", Paused).unwrap()), (None, None));
-    queue.remove("run").unwrap();
+    assert_eq!(wait(queue.set_state("run", Cancelled)).unwrap(), Some(Running));
+    assert_eq!(wait(queue.set_state("run", Running)).unwrap(), Some(Cancelled));
+    assert_eq!(wait(queue.status(Some("run"))).unwrap()[0].state, Cancelled);
+    assert!(!wait(queue.add_chunk("run", 2, &chunk(3))).unwrap());
+    assert_eq!((claimed(&queue), wait(queue.set_state("none", Paused)).unwrap()), (None, None));
+    wait(queue.remove("run")).unwrap();
     assert_eq!(server.sql(name_of(&url), "SELECT run FROM bulk_chunks").trim(), "other");
 
     // After a lost connection the next call has a new one.
     server.cut_connections();
-    let again = (0..2).find_map(|_| queue.status(None).ok()).expect("it connects again");
+    let again = (0..2).find_map(|_| wait(queue.status(None)).ok()).expect("it connects again");
     assert_eq!(again.len(), 1);
 }
 

@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use super::cluster::{Process, Scene, empty_queue, fill_with_failures};
+use super::cluster::{Process, Scene, empty_queue, fill_with_failures, wait};
 use super::support::{assert_exit, bulk, fill, rows, tree, url};
 use crate::support::command::{http_client, json};
 use crate::support::moto::Moto;
@@ -550,78 +550,78 @@ fn new_job(id: &str, name: Option<&str>) -> NewBulkJob {
 #[test]
 fn a_stale_leader_can_neither_renew_nor_end_a_run() {
     let Some((server, url, queue)) = empty_queue() else { return };
-    assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), BulkJobCreated::Queued);
-    queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
+    assert_eq!(wait(queue.create_job(&new_job("bulk_1", None), 2)).unwrap(), BulkJobCreated::Queued);
+    wait(queue.begin(&new_job("bulk_1", None).run, 7)).unwrap();
     let chunk = NewChunk { number: 0, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
-    assert!(queue.add_chunk("bulk_1", 7, &chunk).unwrap() && queue.end_listing("bulk_1", 7, 0, 0).unwrap());
-    let first = queue.lead(1, &[]).unwrap().unwrap();
+    assert!(wait(queue.add_chunk("bulk_1", 7, &chunk)).unwrap() && wait(queue.end_listing("bulk_1", 7, 0, 0)).unwrap());
+    let first = wait(queue.lead(1, &[])).unwrap().unwrap();
     assert_eq!((first.id.as_str(), first.report.as_str()), ("bulk_1", "s3://b/bulk_1.jsonl"));
     assert_eq!(
         (first.account.as_str(), first.source.as_str(), first.destination.as_str()),
         ("shop", "s3://a", "s3://b")
     );
-    assert_eq!(queue.lead(2, &[]).unwrap(), None, "it has a leader");
-    assert!(queue.renew_lead(&first, 1, Some(Duration::from_secs(60))).unwrap());
-    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!(wait(queue.lead(2, &[])).unwrap(), None, "it has a leader");
+    assert!(wait(queue.renew_lead(&first, 1, Some(Duration::from_secs(60)))).unwrap());
+    let job = wait(queue.job("key_1", "bulk_1")).unwrap().unwrap();
     assert_eq!((job.state, job.objects, job.finished, job.failed), (JobState::Processing, 2, 2, 1));
     assert!(job.ends_at.is_some() && job.is_listed);
     // Its daemon does not answer for the length of the lease.
     server.sql(name_of(&url), "UPDATE bulk_jobs SET leader_until = now() - interval '1 ms'");
-    assert_eq!(queue.lead(2, &["bulk_1".into()]).unwrap(), None, "it is left to others");
-    let second = queue.lead(2, &[]).unwrap().unwrap();
+    assert_eq!(wait(queue.lead(2, &["bulk_1".into()])).unwrap(), None, "it is left to others");
+    let second = wait(queue.lead(2, &[])).unwrap().unwrap();
     let end = reported();
-    assert!(!queue.renew_lead(&first, 0, None).unwrap() && !queue.end_job(&first, &end).unwrap());
-    queue.release_lead(&first).unwrap();
-    assert_eq!(queue.lead(3, &[]).unwrap(), None, "a stale leader releases nothing");
-    queue.release_lead(&second).unwrap();
-    let third = queue.lead(3, &[]).unwrap().unwrap();
-    assert!(queue.end_job(&third, &end).unwrap() && !queue.end_job(&third, &end).unwrap());
-    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert!(!wait(queue.renew_lead(&first, 0, None)).unwrap() && !wait(queue.end_job(&first, &end)).unwrap());
+    wait(queue.release_lead(&first)).unwrap();
+    assert_eq!(wait(queue.lead(3, &[])).unwrap(), None, "a stale leader releases nothing");
+    wait(queue.release_lead(&second)).unwrap();
+    let third = wait(queue.lead(3, &[])).unwrap().unwrap();
+    assert!(wait(queue.end_job(&third, &end)).unwrap() && !wait(queue.end_job(&third, &end)).unwrap());
+    let job = wait(queue.job("key_1", "bulk_1")).unwrap().unwrap();
     assert_eq!((job.state, job.objects, job.finished, job.run_state), (JobState::Done, 2, 2, None));
-    assert_eq!(queue.run("bulk_1").unwrap(), None);
-    assert_eq!(queue.lead(4, &[]).unwrap(), None);
-    assert_eq!(queue.job("key_2", "bulk_1").unwrap(), None, "another key's");
-    queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
-    assert_eq!(queue.jobs("key_1", None, 9).unwrap().len(), 1);
-    queue.remove_job("key_2", "bulk_1").unwrap();
-    assert_eq!(queue.jobs("key_1", None, 9).unwrap().len(), 1);
-    queue.remove_job("key_1", "bulk_1").unwrap();
-    assert_eq!(queue.jobs("key_1", None, 9).unwrap(), []);
+    assert_eq!(wait(queue.run("bulk_1")).unwrap(), None);
+    assert_eq!(wait(queue.lead(4, &[])).unwrap(), None);
+    assert_eq!(wait(queue.job("key_2", "bulk_1")).unwrap(), None, "another key's");
+    wait(queue.remove_old_jobs(Duration::from_secs(3600))).unwrap();
+    assert_eq!(wait(queue.jobs("key_1", None, 9)).unwrap().len(), 1);
+    wait(queue.remove_job("key_2", "bulk_1")).unwrap();
+    assert_eq!(wait(queue.jobs("key_1", None, 9)).unwrap().len(), 1);
+    wait(queue.remove_job("key_1", "bulk_1")).unwrap();
+    assert_eq!(wait(queue.jobs("key_1", None, 9)).unwrap(), []);
 }
 
 #[test]
 fn a_failed_run_is_kept_and_the_same_request_continues_it() {
     let Some((server, url, queue)) = empty_queue() else { return };
     use BulkJobCreated::{Conflict, Queued, Same, TooMany};
-    assert_eq!(queue.create_job(&new_job("bulk_1", Some("one")), 2).unwrap(), Queued);
-    assert_eq!(queue.create_job(&new_job("bulk_1", Some("two")), 2).unwrap(), Same, "it has not ended");
-    assert_eq!(queue.create_job(&new_job("bulk_2", Some("one")), 2).unwrap(), Conflict);
-    assert_eq!(queue.create_job(&new_job("bulk_2", None), 2).unwrap(), Queued);
-    assert_eq!(queue.create_job(&new_job("bulk_3", None), 2).unwrap(), TooMany);
-    let lead = queue.lead(1, &[]).unwrap().unwrap();
+    assert_eq!(wait(queue.create_job(&new_job("bulk_1", Some("one")), 2)).unwrap(), Queued);
+    assert_eq!(wait(queue.create_job(&new_job("bulk_1", Some("two")), 2)).unwrap(), Same, "it has not ended");
+    assert_eq!(wait(queue.create_job(&new_job("bulk_2", Some("one")), 2)).unwrap(), Conflict);
+    assert_eq!(wait(queue.create_job(&new_job("bulk_2", None), 2)).unwrap(), Queued);
+    assert_eq!(wait(queue.create_job(&new_job("bulk_3", None), 2)).unwrap(), TooMany);
+    let lead = wait(queue.lead(1, &[])).unwrap().unwrap();
     assert_eq!(lead.id, "bulk_1", "the oldest first");
-    assert!(queue.end_job(&lead, &failed()).unwrap());
-    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert!(wait(queue.end_job(&lead, &failed())).unwrap());
+    let job = wait(queue.job("key_1", "bulk_1")).unwrap().unwrap();
     assert_eq!((job.state, job.error), (JobState::Failed, failed().error));
     assert_eq!(server.sql(name_of(&url), "SELECT state FROM bulk_runs WHERE id = 'bulk_1'").trim(), "paused");
     assert_eq!(
-        queue.create_job(&new_job("bulk_1", Some("one")), 2).unwrap(),
+        wait(queue.create_job(&new_job("bulk_1", Some("one")), 2)).unwrap(),
         Same,
         "under its name it stays as it ended"
     );
-    assert_eq!(queue.create_job(&new_job("bulk_1", None), 2).unwrap(), Queued);
+    assert_eq!(wait(queue.create_job(&new_job("bulk_1", None), 2)).unwrap(), Queued);
     assert_eq!(server.sql(name_of(&url), "SELECT state FROM bulk_runs WHERE id = 'bulk_1'").trim(), "running");
-    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    let job = wait(queue.job("key_1", "bulk_1")).unwrap().unwrap();
     assert_eq!((job.state, job.error), (JobState::Queued, None));
-    queue.remove_job("key_1", "bulk_1").unwrap();
-    assert!(queue.job("key_1", "bulk_1").unwrap().is_some(), "only one that has ended is removed");
+    wait(queue.remove_job("key_1", "bulk_1")).unwrap();
+    assert!(wait(queue.job("key_1", "bulk_1")).unwrap().is_some(), "only one that has ended is removed");
     // What ended a day ago goes with what is left of it.
-    let lead = queue.lead(2, &["bulk_2".into()]).unwrap().unwrap();
-    assert!(queue.end_job(&lead, &failed()).unwrap());
+    let lead = wait(queue.lead(2, &["bulk_2".into()])).unwrap().unwrap();
+    assert!(wait(queue.end_job(&lead, &failed())).unwrap());
     server.sql(name_of(&url), "UPDATE bulk_jobs SET updated_at = now() - interval '2 hours'");
-    queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
+    wait(queue.remove_old_jobs(Duration::from_secs(3600))).unwrap();
     assert_eq!(
-        (queue.run("bulk_1").unwrap(), queue.jobs("key_1", None, 9).unwrap().len()),
+        (wait(queue.run("bulk_1")).unwrap(), wait(queue.jobs("key_1", None, 9)).unwrap().len()),
         (None, 1),
         "an unfinished one stays"
     );
@@ -631,58 +631,58 @@ fn a_failed_run_is_kept_and_the_same_request_continues_it() {
 fn a_report_is_written_by_one_run_at_a_time() {
     let Some((_server, _url, queue)) = empty_queue() else { return };
     let with_report = |id: &str| NewBulkJob { report: "s3://b/r.jsonl".into(), ..new_job(id, None) };
-    assert_eq!(queue.create_job(&with_report("bulk_1"), 9).unwrap(), BulkJobCreated::Queued);
-    assert_eq!(queue.create_job(&with_report("bulk_1"), 9).unwrap(), BulkJobCreated::Same, "the same run");
+    assert_eq!(wait(queue.create_job(&with_report("bulk_1"), 9)).unwrap(), BulkJobCreated::Queued);
+    assert_eq!(wait(queue.create_job(&with_report("bulk_1"), 9)).unwrap(), BulkJobCreated::Same, "the same run");
     let of_other_key = NewBulkJob { key_id: "key_2".into(), ..with_report("bulk_2") };
     for other in [with_report("bulk_2"), of_other_key] {
-        assert_eq!(queue.create_job(&other, 9).unwrap(), BulkJobCreated::ReportInUse);
+        assert_eq!(wait(queue.create_job(&other, 9)).unwrap(), BulkJobCreated::ReportInUse);
     }
-    assert_eq!((queue.run("bulk_2").unwrap(), queue.jobs("key_1", None, 9).unwrap().len()), (None, 1));
-    let lead = queue.lead(1, &[]).unwrap().unwrap();
-    assert!(queue.end_job(&lead, &reported()).unwrap());
-    assert_eq!(queue.create_job(&with_report("bulk_2"), 9).unwrap(), BulkJobCreated::Queued);
+    assert_eq!((wait(queue.run("bulk_2")).unwrap(), wait(queue.jobs("key_1", None, 9)).unwrap().len()), (None, 1));
+    let lead = wait(queue.lead(1, &[])).unwrap().unwrap();
+    assert!(wait(queue.end_job(&lead, &reported())).unwrap());
+    assert_eq!(wait(queue.create_job(&with_report("bulk_2"), 9)).unwrap(), BulkJobCreated::Queued);
 }
 
 #[test]
 fn a_paused_run_has_no_leader_once_it_is_listed_and_keys_take_turns() {
     use BulkRunState::{Cancelled, Paused, Running};
     let Some((_server, _url, queue)) = empty_queue() else { return };
-    let lead = |excluded: &[String]| queue.lead(rand::random(), excluded).unwrap();
+    let lead = |excluded: &[String]| wait(queue.lead(rand::random(), excluded)).unwrap();
     for id in ["bulk_1", "bulk_2"] {
-        assert_eq!(queue.create_job(&new_job(id, None), 9).unwrap(), BulkJobCreated::Queued);
+        assert_eq!(wait(queue.create_job(&new_job(id, None), 9)).unwrap(), BulkJobCreated::Queued);
     }
     let of_other_key = NewBulkJob { key_id: "key_2".into(), ..new_job("bulk_3", None) };
-    assert_eq!(queue.create_job(&of_other_key, 9).unwrap(), BulkJobCreated::Queued);
+    assert_eq!(wait(queue.create_job(&of_other_key, 9)).unwrap(), BulkJobCreated::Queued);
     let first = lead(&[]).unwrap();
     let other = lead(&[]).unwrap();
     assert_eq!((first.id.as_str(), other.id.as_str()), ("bulk_1", "bulk_3"), "the key without a led run first");
 
-    queue.begin(&new_job("bulk_1", None).run, 7).unwrap();
-    assert_eq!(queue.set_state("bulk_1", Paused).unwrap(), Some(Running));
-    assert!(queue.renew_lead(&first, 0, None).unwrap(), "it is listed while it is paused");
+    wait(queue.begin(&new_job("bulk_1", None).run, 7)).unwrap();
+    assert_eq!(wait(queue.set_state("bulk_1", Paused)).unwrap(), Some(Running));
+    assert!(wait(queue.renew_lead(&first, 0, None)).unwrap(), "it is listed while it is paused");
     let chunk = |number, tasks: Option<&str>| NewChunk {
         number,
         objects: 1,
         tasks: tasks.map(str::to_owned),
         report: Vec::new(),
     };
-    assert!(queue.add_chunk("bulk_1", 7, &chunk(0, None)).unwrap());
-    assert!(queue.end_listing("bulk_1", 7, 0, 0).unwrap());
-    assert!(queue.renew_lead(&first, 0, None).unwrap(), "all is done: its report is to be written");
-    assert!(queue.add_chunk("bulk_1", 7, &chunk(1, Some("[]"))).unwrap());
-    assert!(!queue.renew_lead(&first, 0, Some(Duration::from_secs(60))).unwrap(), "there is nothing to lead");
-    assert_eq!(queue.job("key_1", "bulk_1").unwrap().unwrap().ends_at, None);
+    assert!(wait(queue.add_chunk("bulk_1", 7, &chunk(0, None))).unwrap());
+    assert!(wait(queue.end_listing("bulk_1", 7, 0, 0)).unwrap());
+    assert!(wait(queue.renew_lead(&first, 0, None)).unwrap(), "all is done: its report is to be written");
+    assert!(wait(queue.add_chunk("bulk_1", 7, &chunk(1, Some("[]")))).unwrap());
+    assert!(!wait(queue.renew_lead(&first, 0, Some(Duration::from_secs(60)))).unwrap(), "there is nothing to lead");
+    assert_eq!(wait(queue.job("key_1", "bulk_1")).unwrap().unwrap().ends_at, None);
     assert_eq!(lead(&[]).unwrap().id, "bulk_2");
     assert_eq!(lead(&[]), None, "it waits");
-    assert_eq!(queue.set_state("bulk_1", Running).unwrap(), Some(Paused));
+    assert_eq!(wait(queue.set_state("bulk_1", Running)).unwrap(), Some(Paused));
     let first = lead(&[]).unwrap();
     assert_eq!(first.id, "bulk_1");
 
     // Any daemon ends a run that is cancelled, also one that leaves it to others otherwise.
-    queue.release_lead(&first).unwrap();
+    wait(queue.release_lead(&first)).unwrap();
     let excluded = ["bulk_1".to_owned()];
     assert_eq!(lead(&excluded), None);
-    assert_eq!(queue.set_state("bulk_1", Cancelled).unwrap(), Some(Running));
+    assert_eq!(wait(queue.set_state("bulk_1", Cancelled)).unwrap(), Some(Running));
     assert_eq!(lead(&excluded).unwrap().id, "bulk_1");
 }
 
@@ -693,35 +693,38 @@ fn a_run_that_is_being_removed_is_hidden_and_begins_anew_without_its_chunks() {
     let chunk = |number| NewChunk { number, objects: 2, tasks: None, report: b"{}\n{}\n".to_vec() };
     let remains = || sql("SELECT (SELECT count(*) FROM bulk_runs) + (SELECT count(*) FROM bulk_chunks)");
     let new = new_job("bulk_1", None);
-    queue.create_job(&new, 9).unwrap();
-    queue.begin(&new.run, 7).unwrap();
-    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap() && queue.add_chunk("bulk_1", 7, &chunk(1)).unwrap());
-    let lead = queue.lead(1, &[]).unwrap().unwrap();
-    assert!(queue.end_job(&lead, &failed()).unwrap());
+    wait(queue.create_job(&new, 9)).unwrap();
+    wait(queue.begin(&new.run, 7)).unwrap();
+    assert!(
+        wait(queue.add_chunk("bulk_1", 7, &chunk(0))).unwrap()
+            && wait(queue.add_chunk("bulk_1", 7, &chunk(1))).unwrap()
+    );
+    let lead = wait(queue.lead(1, &[])).unwrap().unwrap();
+    assert!(wait(queue.end_job(&lead, &failed())).unwrap());
     assert_eq!(remains(), "3", "a failed run is kept");
 
     // A daemon that ended in the middle of the removal.
     let mark = "UPDATE bulk_runs SET state = 'cancelled', lister = -1";
     sql(mark);
-    assert_eq!(queue.status(None).unwrap(), []);
-    assert_eq!(queue.set_state("bulk_1", BulkRunState::Running).unwrap(), None);
-    let job = queue.job("key_1", "bulk_1").unwrap().unwrap();
+    assert_eq!(wait(queue.status(None)).unwrap(), []);
+    assert_eq!(wait(queue.set_state("bulk_1", BulkRunState::Running)).unwrap(), None);
+    let job = wait(queue.job("key_1", "bulk_1")).unwrap().unwrap();
     assert_eq!((job.objects, job.finished), (4, 4), "as it ended");
-    assert_eq!(queue.create_job(&new, 9).unwrap(), BulkJobCreated::Queued);
-    assert_eq!((remains().as_str(), queue.job("key_1", "bulk_1").unwrap().unwrap().objects), ("1", 0));
+    assert_eq!(wait(queue.create_job(&new, 9)).unwrap(), BulkJobCreated::Queued);
+    assert_eq!((remains().as_str(), wait(queue.job("key_1", "bulk_1")).unwrap().unwrap().objects), ("1", 0));
 
     // The command begins its runs anew as well, and any daemon removes what is left over.
-    queue.begin(&new.run, 7).unwrap();
-    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap());
+    wait(queue.begin(&new.run, 7)).unwrap();
+    assert!(wait(queue.add_chunk("bulk_1", 7, &chunk(0))).unwrap());
     sql(mark);
-    queue.begin(&new.run, 7).unwrap();
+    wait(queue.begin(&new.run, 7)).unwrap();
     assert_eq!(remains(), "1");
-    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap());
+    assert!(wait(queue.add_chunk("bulk_1", 7, &chunk(0))).unwrap());
     sql(mark);
-    queue.remove_old_jobs(Duration::from_secs(3600)).unwrap();
+    wait(queue.remove_old_jobs(Duration::from_secs(3600))).unwrap();
     assert_eq!(remains(), "0");
-    queue.begin(&new.run, 7).unwrap();
-    assert!(queue.add_chunk("bulk_1", 7, &chunk(0)).unwrap());
-    queue.remove("bulk_1").unwrap();
+    wait(queue.begin(&new.run, 7)).unwrap();
+    assert!(wait(queue.add_chunk("bulk_1", 7, &chunk(0))).unwrap());
+    wait(queue.remove("bulk_1")).unwrap();
     assert_eq!(remains(), "0");
 }

@@ -6,13 +6,13 @@
 use super::cluster::empty_queue;
 use super::support::url;
 use crate::support::postgres::name_of;
-use backdrop::bulk::cluster::{Enqueued, Prepare, PreparedRun, Queue, Worker, enqueue};
+use backdrop::bulk::cluster::{Enqueued, Prepare, PreparedRun, Worker, enqueue};
 use backdrop::bulk::{
     KeyFilter, KeyTemplate, Locations, ProcessError, Processed, Processor, ReportLog, RunOptions, StageTimes,
     StopSignal,
 };
 use backdrop::source::StorageLocation;
-use backdrop::store::BulkRun;
+use backdrop::store::{BulkQueue, BulkRun};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ fn locations(folder: &Path) -> Locations {
 }
 
 /// Begins the run, or lists it anew.
-async fn list(queue: &Queue, locations: &Locations, folder: &Path) -> Enqueued {
+async fn list(queue: &BulkQueue, locations: &Locations, folder: &Path) -> Enqueued {
     let options = RunOptions {
         filter: KeyFilter::new(&[], &[]).unwrap(),
         template: KeyTemplate::DEFAULT.parse().unwrap(),
@@ -52,7 +52,7 @@ async fn list(queue: &Queue, locations: &Locations, folder: &Path) -> Enqueued {
 #[test]
 fn an_object_that_appears_between_two_listings_does_not_get_the_result_of_a_queued_one() {
     let Some((server, database, queue)) = empty_queue() else { return };
-    let (queue, folder, runtime) = (Queue::from(queue), tempfile::tempdir().unwrap(), runtime());
+    let (queue, folder, runtime) = (queue, tempfile::tempdir().unwrap(), runtime());
     let locations = locations(folder.path());
     let write = |name: String| fs::write(folder.path().join("in").join(name), b"not decoded").unwrap();
     (0..20).for_each(|number| write(format!("{number}.jpg")));
@@ -67,8 +67,8 @@ fn an_object_that_appears_between_two_listings_does_not_get_the_result_of_a_queu
 #[test]
 fn calls_that_wait_while_the_database_does_not_answer_fail_together() {
     let Some((server, _, queue)) = empty_queue() else { return };
-    let (queue, runtime) = (Queue::from(queue), runtime());
-    let status = || queue.call(|queue| queue.status(None));
+    let runtime = runtime();
+    let status = || queue.status(None);
     server.signal("STOP");
     let began = Instant::now();
     let answers = runtime.block_on(futures_util::future::join_all((0..12).map(|_| status())));
@@ -116,7 +116,7 @@ impl Prepare for Prepared {
 #[test]
 fn a_worker_keeps_its_lease_until_the_pictures_of_a_cancelled_run_are_finished() {
     let Some((server, database, queue)) = empty_queue() else { return };
-    let (queue, folder, runtime) = (Queue::from(queue), tempfile::tempdir().unwrap(), runtime());
+    let (queue, folder, runtime) = (queue, tempfile::tempdir().unwrap(), runtime());
     let locations = locations(folder.path());
     fs::write(folder.path().join("in/a.png"), b"not decoded").unwrap();
     assert_eq!(runtime.block_on(list(&queue, &locations, folder.path())).objects, 1);

@@ -246,17 +246,17 @@ async fn usage_lists_the_keys_and_days_of_the_own_account_only() {
     let total = |images: u64, cost: f64| json!({ "images": images, "seconds": 0.0, "cost_usd": cost });
     let shop = json!([
         row("key_2", json!("shop"), 2, 0.01),
-        row("key_5", Value::Null, 1, 0.005),
-        row("key_6", Value::Null, 1, 0.005)
+        row("key_5", json!(""), 1, 0.005),
+        row("key_6", json!(""), 1, 0.005)
     ]);
     let (all, past) = (format!("/usage?from={today}&to={today}"), "/usage?from=2026-01-01&to=2026-01-31");
     for (key, path, rows, sum) in [
         (PAID, "/usage", shop.clone(), total(4, 0.02)),
         (CAPPED, all.as_str(), shop, total(4, 0.02)),
         // A key with scopes has its own rows.
-        (SCOPED, "/usage", json!([row("key_6", Value::Null, 1, 0.005)]), total(1, 0.005)),
+        (SCOPED, "/usage", json!([row("key_6", json!(""), 1, 0.005)]), total(1, 0.005)),
         (PAID, past, json!([]), total(0, 0.0)),
-        (FREE, "/usage", json!([row("key_3", Value::Null, 1, 0.0)]), total(1, 0.0)),
+        (FREE, "/usage", json!([row("key_3", json!(""), 1, 0.0)]), total(1, 0.0)),
         (TEST, "/usage", json!([]), total(0, 0.0)),
     ] {
         let response = daemon.get_as(key, path).await;

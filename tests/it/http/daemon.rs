@@ -1,16 +1,16 @@
-//! A daemon for the HTTP tests: real listeners and store; fakes for the engine, the keys, the fetcher, ffprobe and the video worker.
+//! A daemon for the HTTP tests: real listeners and store; fakes for the engine, the fetcher, ffprobe and the video worker.
 
 use crate::http::store_fault::{Disk, FillingStore};
 use crate::support::command::http_client;
 use backdrop::account::presets::Draft;
-use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
+use backdrop::account::{AccountModel, AccountName, Key, Keys, Plan, Presets, token_hash};
 use backdrop::codec::{DecodeError, Header, Limits, probe};
 use backdrop::engine::{Admission, EngineConfig, EngineError, EngineState};
 use backdrop::generate::Providers;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
-use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, ImageProcessor, Inspect, serve};
+use backdrop::http::{Administer, App, Fetch, ImageProcessor, Inspect, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
@@ -20,7 +20,7 @@ use backdrop::matting::Edge;
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings, Warning};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
-use backdrop::store::{RedbStore, StateStore, UnixSeconds};
+use backdrop::store::{Change, RedbStore, Store, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
 use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
 use bytes::Bytes;
@@ -43,21 +43,21 @@ use tokio::time::{timeout, timeout_at};
 
 /// Keys of accounts on the plans plus, paid and free, and a sandbox key. All but the paid one are on the allow-list of
 /// `/replace-bg-ai`.
-pub(crate) const KEY: &str = "bd_live_good";
-pub(crate) const PAID: &str = "bd_live_paid";
-pub(crate) const FREE: &str = "bd_live_free";
-pub(crate) const TEST: &str = "bd_test_good";
+pub(crate) const KEY: &str = "bd_live_good0000000000000000000000000000";
+pub(crate) const PAID: &str = "bd_live_paid0000000000000000000000000000";
+pub(crate) const FREE: &str = "bd_live_free0000000000000000000000000000";
+pub(crate) const TEST: &str = "bd_test_good0000000000000000000000000000";
 
 /// A picture that can be read.
 pub(crate) const PHOTO: &[u8] = include_bytes!("../../photos/chelsea.png");
 /// Further keys of the paying account: one with three images a month, one for two endpoints, one that has expired; and one
 /// with three images a month of the free account.
-pub(crate) const CAPPED: &str = "bd_live_capped";
-pub(crate) const SCOPED: &str = "bd_live_scoped";
+pub(crate) const CAPPED: &str = "bd_live_capped00000000000000000000000000";
+pub(crate) const SCOPED: &str = "bd_live_scoped00000000000000000000000000";
 /// Of a public page: for pictures alone.
-pub(crate) const PAGE: &str = "bd_live_page";
-pub(crate) const EXPIRED: &str = "bd_live_expired";
-pub(crate) const FREE_CAPPED: &str = "bd_live_free_capped";
+pub(crate) const PAGE: &str = "bd_live_page0000000000000000000000000000";
+pub(crate) const EXPIRED: &str = "bd_live_expired0000000000000000000000000";
+pub(crate) const FREE_CAPPED: &str = "bd_live_freecapped0000000000000000000000";
 
 /// Stops a test that hangs; no test waits for it.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -219,69 +219,58 @@ impl ImageProcessor for FakeEngine {
     }
 }
 
-struct FakeKeys;
+/// The keys above: id, token, account, images a month, scopes, and when it expires.
+type KeyRow = (&'static str, &'static str, &'static str, Option<u64>, &'static [&'static str], Option<i64>);
 
-impl Authenticate for FakeKeys {
-    fn authenticate(&self, token: &str) -> Option<Caller> {
-        let (key_id, account, plan, test) = match token {
-            KEY => ("key_1", "default", Plan::Plus, false),
-            PAID => ("key_2", "paying", Plan::Paid, false),
-            FREE => ("key_3", "guest", Plan::Free, false),
-            TEST => ("key_4", "default", Plan::Plus, true),
-            CAPPED => ("key_5", "paying", Plan::Paid, false),
-            SCOPED => ("key_6", "paying", Plan::Paid, false),
-            PAGE => ("key_8", "paying", Plan::Paid, false),
-            FREE_CAPPED => ("key_7", "guest", Plan::Free, false),
-            _ => return None,
-        };
-        let generates = token != PAID;
-        let model = match token {
-            PAID => Some(InferenceMode::Quality.into()),
-            FREE => Some(InferenceMode::Standard.into()),
-            _ => None,
-        };
-        let images_per_month = matches!(token, CAPPED | FREE_CAPPED).then_some(3);
-        let scopes: &[&str] = match token {
-            SCOPED => &["remove", "video/remove"],
-            PAGE => &["remove"],
-            _ => &[],
-        };
-        let scopes = Scopes::of(scopes).expect("endpoints");
-        let (key_id, account) = (key_id.into(), account.into());
-        Some(Caller { key_id, account, plan, test, generates, model, images_per_month, scopes })
-    }
+const KEYS: [KeyRow; 9] = [
+    ("key_1", KEY, "default", None, &[], None),
+    ("key_2", PAID, "paying", None, &[], None),
+    ("key_3", FREE, "guest", None, &[], None),
+    ("key_4", TEST, "default", None, &[], None),
+    ("key_5", CAPPED, "paying", Some(3), &[], None),
+    ("key_6", SCOPED, "paying", None, &["remove", "video/remove"], None),
+    ("key_7", FREE_CAPPED, "guest", Some(3), &[], None),
+    ("key_8", PAGE, "paying", None, &["remove"], None),
+    ("key_9", EXPIRED, "paying", None, &[], Some(1_767_225_600)),
+];
 
-    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
-        (token == EXPIRED).then_some(UnixSeconds(1_767_225_600))
-    }
-
-    fn labels(&self, account: &str) -> Vec<(String, String)> {
-        if account == "paying" { vec![("key_2".into(), "shop".into())] } else { Vec::new() }
-    }
-
-    fn of_account(&self, account: &str) -> Option<Caller> {
-        let token = match account {
-            "default" => KEY,
-            "guest" => FREE,
-            _ => return None,
-        };
-        self.authenticate(token).map(|caller| Caller { key_id: format!("without-key-{account}"), ..caller })
-    }
-}
-
-/// A store with the accounts of these keys, and one preset of `default`, named `p1`.
-async fn services(folder: &Path, disk: &Arc<Disk>) -> (Services, String) {
+/// A store with these keys and their accounts, and one preset of `default`, named `p1`.
+async fn services(folder: &Path, disk: &Arc<Disk>) -> (Store, String) {
     let store = RedbStore::open(&folder.join("state.redb")).expect("a new store");
-    let store = FillingStore { store, disk: Arc::clone(disk) };
-    let services = Services::load(store, 50).expect("empty");
-    for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free)] {
+    let store = Store::file(FillingStore { store, disk: Arc::clone(disk) }, 50).expect("empty");
+    let quality = || AccountModel(Some(InferenceMode::Quality.into()));
+    let standard = || AccountModel(Some(InferenceMode::Standard.into()));
+    for (name, plan, generates, model) in [
+        ("default", Plan::Plus, true, AccountModel::default()),
+        ("paying", Plan::Paid, false, quality()),
+        ("guest", Plan::Free, true, standard()),
+    ] {
         let name = AccountName::try_from(name).expect("a name");
-        services.keys.create_account(name, plan, false, AccountModel::default()).await.expect("a new account");
+        let keys = Keys::new(store.clone());
+        keys.create_account(name, plan, generates, model).await.expect("a new account");
+    }
+    for (id, token, account, images_per_month, scopes, expires_at) in KEYS {
+        let key = Key {
+            id: id.into(),
+            account: account.into(),
+            label: if token == PAID { "shop".into() } else { String::new() },
+            test: token == TEST,
+            created_at: UnixSeconds(1),
+            revoked_at: None,
+            last_used_at: None,
+            expires_at: expires_at.map(UnixSeconds),
+            images_per_month,
+            scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
+            previous: None,
+        };
+        let hash = token_hash(token).expect("a token");
+        store.change(Change::CreateKey { hash, key }).await.expect("a new key");
     }
     let params = json!({ "width": 77, "quality": 11 }).as_object().expect("an object").clone();
     let draft = Draft { name: "p1".into(), params, ..Draft::default() };
-    let preset = services.presets.save("default", draft, UnixSeconds::now(), |_| Ok(())).await.expect("a new preset");
-    (services, preset.id)
+    let presets = Presets::new(store.clone());
+    let preset = presets.save("default", draft, UnixSeconds::now(), |_| Ok(())).await.expect("a new preset");
+    (store, preset.id)
 }
 
 /// Stands in for the fetcher: answers with as many bytes as the last part of the path says, and records the URLs.
@@ -492,7 +481,7 @@ pub(crate) struct Daemon {
     pub(crate) fetcher: Arc<FakeFetcher>,
     pub(crate) inspector: Arc<FakeInspector>,
     pub(crate) worker: Arc<FakeVideoWorker>,
-    pub(crate) store: Arc<dyn StateStore>,
+    pub(crate) store: Store,
     /// The disk of the store.
     pub(crate) disk: Arc<Disk>,
     /// Id of the preset `p1`.
@@ -576,33 +565,27 @@ impl Daemon {
         let fetcher = Arc::new(FakeFetcher::default());
         let folder = tempfile::tempdir().expect("a folder");
         let disk = Arc::new(Disk::default());
-        let (services, preset) = services(folder.path(), &disk).await;
+        let (store, preset) = services(folder.path(), &disk).await;
         let (inspector, worker) = (Arc::new(FakeInspector::default()), Arc::new(FakeVideoWorker::default()));
         let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let results = Results::open(None, folder.path(), &secret).expect("a new folder");
         let sender = Fetcher::new(fetch).expect("good settings");
         let deps = Deps {
-            store: services.store.clone(),
-            billing: services.billing.clone(),
+            store: store.clone(),
             results: Arc::new(results.clone()),
             worker: worker.clone(),
             webhooks: Arc::new(WebhookClient::new(sender, secret.clone(), results.clone())),
         };
-        let store = services.store.clone();
         let jobs = Jobs::start(deps, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
+            .await
             .expect("a new folder");
         let app = App {
             processor: engine.clone(),
             compat,
             model: model.into(),
-            keys: Arc::new(FakeKeys),
             fetcher: fetcher.clone(),
-            store: services.store,
-            billing: services.billing,
-            idempotency: services.idempotency,
-            presets: services.presets,
-            backdrop_quota: services.backdrop_quota,
-            rate_limits: services.rate_limits,
+            store: store.clone(),
+            presets: Presets::new(store.clone()),
             providers: Providers::default(),
             jobs: jobs.clone(),
             bulk: None,

@@ -5,7 +5,6 @@ use backdrop::store::{
     Change, ChangeError, Day, Job, KeyDay, OnCommit, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
 };
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,8 +74,8 @@ impl StateStore for FillingStore {
         self.store.waiting_jobs(limit)
     }
 
-    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError> {
-        self.store.next_job(taken)
+    fn next_job(&self) -> Result<Option<Job>, OpenError> {
+        self.store.next_job()
     }
 
     fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {

@@ -11,7 +11,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 impl Daemon {
     async fn with_webhooks(fetch: &FetchConfig) -> Self {
@@ -141,11 +141,13 @@ async fn a_receiver_whose_name_resolves_to_a_private_address_gets_no_request() {
     let job: Value = daemon.clip_for(&origin.url_by_name("localhost", "/hook")).await.json().await.expect("JSON");
     let id = job["job_id"].as_str().expect("an id");
     daemon.wait_for_end(KEY, id).await;
-    let was_tried = || {
-        let job = daemon.store.job(id).expect("the store reads").expect("the job is kept");
+    let was_tried = async || {
+        let job = daemon.store.job(id).await.expect("the store reads").expect("the job is kept");
         job.webhook.is_some_and(|webhook| webhook.attempts > 0)
     };
-    until("an attempt", was_tried).await;
+    while !was_tried().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     // An allowed one arrives.
     daemon.clip_for(&origin.url("/allowed")).await;
     origin.wait_for("/allowed").await;

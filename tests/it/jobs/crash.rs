@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backdrop::account::Services;
 use backdrop::jobs::{
     Created, DeliveryOutcome, Deps, Job, JobState, JobView, Jobs, JobsConfig, NewJob, NewWebhook, ResultStore,
     ResultStoreError, WebhookTransport, WorkCheckpoint, WorkError, WorkOutput, Worker, input_in,
 };
-use backdrop::store::{self, RedbStore, StateStore, UnixSeconds};
+use backdrop::store::{self, RedbStore, StateStore, Store, UnixSeconds};
 use futures_util::future::BoxFuture;
 use rand::Rng;
 
@@ -148,19 +147,18 @@ fn print_line(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("the parent reads");
 }
 
-fn start(data_dir: &Path) -> (Services, Jobs) {
+async fn start(data_dir: &Path) -> (Store, Jobs) {
     let store = RedbStore::open(&store::file_in(data_dir)).expect("the store opens");
-    let services = Services::load(store, 1_000_000).expect("the store loads");
+    let store = Store::file(store, 1_000_000).expect("the store loads");
     let deps = Deps {
-        store: Arc::clone(&services.store),
-        billing: services.billing.clone(),
+        store: store.clone(),
         results: Arc::new(FolderStore(data_dir.join("kept"))),
         worker: Arc::new(SegmentWorker),
         webhooks: Arc::new(PrintedWebhooks),
     };
     let config = JobsConfig { parallel: 2, ..JobsConfig::default() };
-    let jobs = Jobs::start(deps, &config, data_dir).expect("it starts");
-    (services, jobs)
+    let jobs = Jobs::start(deps, &config, data_dir).await.expect("it starts");
+    (store, jobs)
 }
 
 fn new(name: &str) -> NewJob {
@@ -186,12 +184,12 @@ fn daemon() {
     let (data_dir, run) = input.split_once('\n').expect("two lines");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let (services, jobs) = start(Path::new(data_dir));
+        let (store, jobs) = start(Path::new(data_dir)).await;
         print_line("ready");
         let work = async {
             if run == "last" {
-                while !services.store.waiting_jobs(1).expect("it reads").is_empty()
-                    || !services.store.webhook_jobs(1).expect("it reads").is_empty()
+                while !store.waiting_jobs(1).await.expect("it reads").is_empty()
+                    || !store.webhook_jobs(UnixSeconds(0), 1).await.expect("it reads").is_empty()
                 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }

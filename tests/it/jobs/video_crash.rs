@@ -9,11 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use backdrop::account::Services;
 use backdrop::engine::Engine;
 use backdrop::jobs::{Created, Deps, JobState, JobView, Jobs, JobsConfig, NewJob, VideoWorker};
 use backdrop::recipe::{VideoFormat, VideoRecipe};
-use backdrop::store::{self, RedbStore};
+use backdrop::store::{self, RedbStore, Store};
 use backdrop::video::VideoConfig;
 use rand::Rng;
 
@@ -25,24 +24,23 @@ use crate::video::support::{boxed, cut, engine, made, recipe};
 
 pub(super) const KEY: &str = "key_1";
 
-fn start(data_dir: &Path) -> (Services, Jobs) {
-    start_on(data_dir, engine())
+async fn start(data_dir: &Path) -> (Store, Jobs) {
+    start_on(data_dir, engine()).await
 }
 
-pub(super) fn start_on(data_dir: &Path, engine: Engine) -> (Services, Jobs) {
+pub(super) async fn start_on(data_dir: &Path, engine: Engine) -> (Store, Jobs) {
     // The killed process may still hold its lock.
     let file = store::file_in(data_dir);
     let store = RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the store opens");
-    let services = Services::load(store, 1_000_000).expect("the store loads");
+    let store = Store::file(store, 1_000_000).expect("the store loads");
     let deps = Deps {
-        store: Arc::clone(&services.store),
-        billing: services.billing.clone(),
+        store: store.clone(),
         results: Arc::new(FolderStore(data_dir.join("kept"))),
         worker: Arc::new(VideoWorker::new(engine, VideoConfig::default())),
         webhooks: Arc::new(PrintedWebhooks),
     };
-    let jobs = Jobs::start(deps, &JobsConfig::default(), data_dir).expect("it starts");
-    (services, jobs)
+    let jobs = Jobs::start(deps, &JobsConfig::default(), data_dir).await.expect("it starts");
+    (store, jobs)
 }
 
 /// Runs the existing jobs until it is killed or none is left.
@@ -52,10 +50,10 @@ fn daemon() {
     let data_dir = child_input();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let (services, jobs) = start(Path::new(&data_dir));
+        let (store, jobs) = start(Path::new(&data_dir)).await;
         eprintln!("ready");
         jobs.run(async {
-            while !services.store.waiting_jobs(1).expect("it reads").is_empty() {
+            while !store.waiting_jobs(1).await.expect("it reads").is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
@@ -65,7 +63,7 @@ fn daemon() {
 
 /// The job `id` after a restart; without `id` a new one.
 async fn job_after_restart(data_dir: &Path, clip: &Path, id: Option<&str>) -> JobView {
-    let (_services, jobs) = start(data_dir);
+    let (_store, jobs) = start(data_dir).await;
     if let Some(id) = id {
         let shown = jobs.get(KEY, id).await.expect("it reads").expect("it is there");
         assert_ne!(shown.job.state, JobState::Failed, "{shown:?}");
@@ -145,8 +143,8 @@ async fn a_clip_whose_daemon_is_killed_at_random_moments_has_the_same_result() {
     assert_same(&shown);
     done += 1;
     println!("{kills} kills, {done} jobs; uninterrupted one takes {uninterrupted_time:?}");
-    let (services, _jobs) = start(&data_dir);
-    let usage = services.billing.usage("acme", backdrop::account::Plan::Paid, shown.job.created_at);
+    let (store, _jobs) = start(&data_dir).await;
+    let usage = store.usage("acme", backdrop::account::Plan::Paid, shown.job.created_at).await.expect("it reads");
     assert_eq!((usage.used, usage.microdollars), (20 * done, 2_000_000 * done), "each is billed once");
     assert_eq!(std::fs::read_dir(data_dir.join("jobs")).expect("it was made").count(), 0);
 }

@@ -18,7 +18,7 @@ async fn a_clip_waits_until_the_network_can_be_loaded() {
     drop(apply(&RedbStore::open(&store::file_in(&data_dir)).expect("a new store"), account("acme")));
     let clip = made(folder.path(), "clip.mkv", &[&boxed((96, 54), "10", 1)], "-c:v libx264 -pix_fmt yuv420p");
     let engine = engine_after_failures(4);
-    let (_services, jobs) = start_on(&data_dir, engine.clone());
+    let (_store, jobs) = start_on(&data_dir, engine.clone()).await;
     let id = created(&jobs, &clip).await.job.id;
     let ended = async {
         loop {

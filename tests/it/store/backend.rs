@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use backdrop::store::{
-    self, ExportedAccounts, PostgresServer, PostgresStore, RedbStore, RowCounts, Rows, StateStore, StoreConfig,
-    UnixSeconds,
+    self, Change, ChangeError, Day, ExportedAccounts, Job, Key, KeyDay, KeyHash, Month, OnCommit, OpenError,
+    PostgresServer, Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig,
+    UnixSeconds, Usage, WriteError,
 };
+use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use crate::store::support::wait_until;
 use crate::support::postgres::{Server, name_of};
@@ -15,6 +18,9 @@ use crate::support::postgres::{Server, name_of};
 /// A kind of store.
 pub(crate) trait Backend: Sized {
     type Store: ContractStore;
+
+    /// Whether it refuses a second bill of a request by itself.
+    const REFUSES_REPETITIONS: bool;
 
     /// The place of an empty store; `None` where there is no server and its tests are skipped.
     fn create() -> Option<Self>;
@@ -55,6 +61,8 @@ impl Redb {
 
 impl Backend for Redb {
     type Store = RedbStore;
+
+    const REFUSES_REPETITIONS: bool = false;
 
     fn create() -> Option<Self> {
         Some(Self::new())
@@ -135,6 +143,8 @@ impl Drop for SleepingSession<'_> {
 impl Backend for Postgres {
     type Store = PostgresStore;
 
+    const REFUSES_REPETITIONS: bool = true;
+
     fn create() -> Option<Self> {
         let server = std::sync::Arc::new(Server::start()?);
         let url = server.database();
@@ -146,28 +156,190 @@ impl Backend for Postgres {
     }
 
     fn open(&self) -> PostgresStore {
-        self.configured().open().expect("the store opens")
+        PostgresStore::open(self.configured()).expect("the store opens")
     }
 
     /// Beside the open store.
     fn export(&self, _store: &PostgresStore) -> (Vec<u8>, RowCounts) {
         let mut lines = Vec::new();
-        let rows = self.configured().export(&mut lines, &ExportedAccounts::All).expect("the store reads");
+        let rows = export(&self.configured(), &mut lines, &ExportedAccounts::All).expect("the store reads");
         (lines, rows)
     }
 
     fn import(&self, lines: &[u8]) -> RowCounts {
-        self.configured().import(lines).expect("it was just exported")
+        import(&self.configured(), lines).expect("it was just exported")
+    }
+}
+
+/// An export of a database.
+pub(crate) fn export(
+    server: &PostgresServer,
+    output: impl std::io::Write,
+    accounts: &ExportedAccounts,
+) -> Result<RowCounts, store::ExportError> {
+    runtime().block_on(server.export(output, accounts))
+}
+
+/// An import to a database.
+pub(crate) fn import(server: &PostgresServer, lines: &[u8]) -> Result<RowCounts, store::ImportError> {
+    runtime().block_on(server.import(lines))
+}
+
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+/// A database behind the interface of the file: changes are made one after the other.
+#[derive(Debug)]
+pub(crate) struct PostgresStore {
+    pub(crate) store: Store,
+    server: PostgresServer,
+    runtime: Runtime,
+}
+
+impl PostgresStore {
+    pub(crate) fn open(server: PostgresServer) -> Result<Self, OpenError> {
+        let runtime = runtime();
+        let store = runtime.block_on(server.open_store(u64::MAX))?;
+        Ok(Self { store, server, runtime })
+    }
+
+    pub(crate) fn accounts(&self) -> usize {
+        self.runtime.block_on(self.store.accounts()).expect("it reads").len()
+    }
+
+    pub(crate) fn change(&self, change: Change) -> Result<Rows, ChangeError> {
+        self.runtime.block_on(self.store.change(change)).map_err(|error| match error {
+            WriteError::Change(error) => error,
+            WriteError::Closed => ChangeError::Storage("closed".into()),
+        })
+    }
+}
+
+impl StateStore for PostgresStore {
+    fn load(&self) -> Result<Rows, OpenError> {
+        Ok(ContractStore::load_at(self, UnixSeconds::now()))
+    }
+
+    fn submit(&self, change: Change, done: OnCommit) {
+        done(self.change(change));
+    }
+
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+        self.runtime.block_on(self.store.preset(account, id))
+    }
+
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+        self.runtime.block_on(self.store.preset_named(account, name))
+    }
+
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        self.runtime.block_on(self.store.presets(account, after, limit))
+    }
+
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.runtime.block_on(self.store.key_days(account, (from, to), limit))
+    }
+
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+        self.runtime.block_on(self.store.job(id))
+    }
+
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+        self.runtime.block_on(self.store.job_named(key_id, name))
+    }
+
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.runtime.block_on(self.store.jobs(key_id, after, limit))
+    }
+
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.runtime.block_on(self.store.waiting_jobs(limit))
+    }
+
+    /// Without the turns of accounts: a claim would start it.
+    fn next_job(&self) -> Result<Option<Job>, OpenError> {
+        let waiting = self.waiting_jobs(usize::MAX)?;
+        Ok(waiting.into_iter().find(|job| job.state == store::JobState::Queued))
+    }
+
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.runtime.block_on(self.store.expiring_jobs(limit))
+    }
+
+    /// From the finished jobs: a claim of webhooks would move their times.
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        let finished = self.expiring_jobs(usize::MAX)?.into_iter();
+        let mut jobs: Vec<_> = finished.filter_map(|(_, job)| Some((job.webhook_at()?, job))).collect();
+        jobs.sort_by(|(at, job), (other, second)| (at, &job.id).cmp(&(other, &second.id)));
+        jobs.truncate(limit);
+        Ok(jobs)
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.store.fault()
     }
 }
 
 impl ContractStore for PostgresStore {
+    /// What an export has of it.
     fn load_at(&self, now: UnixSeconds) -> Rows {
-        self.load_at(now).expect("the store reads")
+        let mut lines = Vec::new();
+        self.runtime.block_on(self.server.export(&mut lines, &ExportedAccounts::All)).expect("it reads");
+        let first = Month::of(now).previous();
+        let mut rows = Rows::default();
+        for line in rows_of(&lines) {
+            let row: Value = serde_json::from_str(&line).expect("JSON");
+            let text = |name: &str| row[name].as_str().expect("text").to_owned();
+            let number = |name: &str| row[name].as_u64().expect("a number");
+            match row["row"].as_str().expect("text") {
+                "account" => rows.accounts.push(parsed(&row)),
+                "key" => rows.keys.push((KeyHash(bytes(&row["hash"])), parsed::<Key>(&row))),
+                "usage" => {
+                    let (images, microdollars) = (number("images"), number("microdollars"));
+                    let month = Month(number("month") as u32);
+                    rows.usage.push((text("account"), month, Usage { images, microdollars }));
+                }
+                "key_day" => {
+                    let (account, day, key_id) = (text("account"), Day(number("day") as u32), text("key_id"));
+                    rows.key_days.push((account, day, key_id, parsed(&row)));
+                }
+                "request" => {
+                    let pictures = row["pictures"].as_array().expect("a list").iter();
+                    let pictures = pictures.map(|hash| hash.is_string().then(|| bytes(hash))).collect();
+                    let at = UnixSeconds(row["at"].as_i64().expect("a number"));
+                    let request =
+                        Request { fingerprint: bytes(&row["fingerprint"]), images: number("images"), at, pictures };
+                    rows.requests.push((text("account"), text("key"), request));
+                }
+                _ => {}
+            }
+        }
+        // As a file loads them.
+        rows.usage.retain(|(_, month, _)| *month >= first);
+        rows.key_days.retain(|(_, day, ..)| *day >= Day::first_of(first));
+        rows.requests.retain(|(.., request)| request.at.0 >= now.0 - REQUEST_SECONDS);
+        rows.requests.sort_by(|a, b| (a.2.at, &a.0, &a.1).cmp(&(b.2.at, &b.0, &b.1)));
+        rows
     }
 
     /// The server checks its own indexes.
     fn assert_sound(&self) {}
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(row: &Value) -> T {
+    serde_json::from_value(row.clone()).expect("a record")
+}
+
+fn bytes(hash: &Value) -> [u8; 32] {
+    let text = hash.as_str().expect("text");
+    std::array::from_fn(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal digits"))
 }
 
 /// The lines of an export, without the first, which has its time.

@@ -13,15 +13,7 @@ const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
 
 fn bill(month: Month, images: u64, request: Option<(&str, Request)>) -> Change {
     let request = request.map(|(key, request)| (key.to_owned(), request));
-    Change::Bill(Bill {
-        account: "acme".into(),
-        month,
-        images,
-        microdollars: images * 5000,
-        request,
-        by: None,
-        check: None,
-    })
+    Change::Bill(Bill { account: "acme".into(), month, images, microdollars: images * 5000, request, by: None })
 }
 
 fn request(fingerprint: u8, at: i64) -> Request {
@@ -140,7 +132,6 @@ fn bills_add_up_by_key_and_day_until_they_are_forgotten() {
             microdollars: images * 5000,
             request: None,
             by: Some(KeyUse { key_id: key_id.into(), day: Day(day), milliseconds }),
-            check: None,
         })
     };
     // 2025-12-31, 2026-01-01 and 2026-01-02.
@@ -225,7 +216,6 @@ fn bills_add_up_by_month_and_the_last_two_months_are_loaded() {
         microdollars: 1,
         request: None,
         by: None,
-        check: None,
     });
     assert_eq!(apply(&store, missing), Err(ChangeError::NoSuchAccount("x".into())));
 }

@@ -51,7 +51,6 @@ fn filled() -> TempDir {
                 Request { fingerprint: [9; 32], images: 2, at: UnixSeconds(at), pictures: vec![Some([8; 32]), None] },
             )),
             by: (month == 202_611).then(|| KeyUse { key_id: "key_1".into(), day: Day(20_775), milliseconds: 0 }),
-            check: None,
         })
     };
     let changes = [

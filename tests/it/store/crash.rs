@@ -14,7 +14,7 @@ use backdrop::store::{
 };
 use rand::Rng;
 
-use crate::store::support::{account, apply, open, preset};
+use crate::store::support::{InMemory, account, apply, open, preset};
 use crate::support::child_process::{child, child_input};
 use crate::support::tier::rounds;
 
@@ -85,7 +85,7 @@ impl Acknowledged {
 
     fn check(&self, keys: &Keys) {
         for (id, (secret, state)) in &self.keys {
-            let found = keys.authenticate(secret.expose());
+            let found = keys.find(secret.expose());
             match state {
                 KeyState::Created => {
                     assert_eq!(found.as_ref().map(|info| &info.key_id), Some(id), "lost after its reply")
@@ -122,7 +122,7 @@ fn every_acknowledged_key_and_revocation_survives_a_kill() {
         println!("run {run}: {} keys acknowledged, reopened in {:?}", acknowledged.keys.len(), start.elapsed());
         acknowledged.check(&keys);
         // The bootstrap key is not printed; of the others at most those in progress are unacknowledged, in each run.
-        let unacknowledged = keys.list(None).len() - 1 - acknowledged.keys.len();
+        let unacknowledged = keys.all(None).len() - 1 - acknowledged.keys.len();
         assert!(unacknowledged <= run * CONCURRENT, "{unacknowledged} unacknowledged keys");
     }
     assert!(killed_while_writing > 0, "the writer was always done before the kill: nothing was tested");
@@ -139,7 +139,7 @@ fn a_store_whose_creation_was_interrupted_opens_at_the_next_start() {
         writer.wait().expect("it was killed");
         let keys = open(folder.path());
         // Account and first key are written together or not at all.
-        assert_eq!(keys.accounts().is_empty(), keys.list(None).is_empty());
+        assert_eq!(keys.all_accounts().is_empty(), keys.all(None).is_empty());
     }
 }
 
@@ -176,8 +176,7 @@ fn bill(store: &RedbStore, name: &str, turn: usize) {
     let month = Month::of(at).previous();
     let request = Some((name.into(), request));
     let by = KeyUse { key_id: format!("key_{}", turn % 3), day: Day::first_of(month), milliseconds: 0 };
-    let change =
-        Change::Bill(Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by), check: None });
+    let change = Change::Bill(Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by) });
     apply(store, change).expect("the store writes");
     print_line(&format!("billed {name}"));
     if turn.is_multiple_of(4) {

@@ -37,7 +37,6 @@ fn bill() -> Change {
         microdollars: 5,
         request: None,
         by: None,
-        check: None,
     })
 }
 

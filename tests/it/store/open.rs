@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use backdrop::account::Keys;
-use backdrop::store::{self, Account, AccountModel, Change, OpenError, Plan, RedbStore, StateStore, UnixSeconds};
+use backdrop::store::{
+    self, Account, AccountModel, Change, OpenError, Plan, RedbStore, StateStore, Store, UnixSeconds,
+};
 use redb::{Database, ReadableDatabase, TableDefinition, TableHandle};
 use tempfile::TempDir;
 
 #[cfg(unix)]
 use crate::cli::serve::Daemon;
 use crate::store::records::bytes;
-use crate::store::support::{apply, bootstrapped, open, preset};
+use crate::store::support::{InMemory, apply, bootstrapped, open, preset};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -43,11 +45,11 @@ fn write_schema(file: &Path, schema: u64) {
 async fn a_reopened_store_has_its_content() {
     let (folder, _) = folder();
     let (keys, secret) = bootstrapped(folder.path()).await;
-    let (before, accounts) = (keys.list(None), keys.accounts());
+    let (before, accounts) = (keys.all(None), keys.all_accounts());
     drop(keys);
     let again = open(folder.path());
-    assert_eq!((again.list(None), again.accounts()), (before, accounts));
-    assert_eq!(again.authenticate(secret.expose()).expect("the key works").account, "default");
+    assert_eq!((again.all(None), again.all_accounts()), (before, accounts));
+    assert_eq!(again.find(secret.expose()).expect("the key works").account, "default");
 }
 
 #[tokio::test]
@@ -59,7 +61,7 @@ async fn a_store_of_a_newer_schema_is_refused_unchanged() {
     assert!(matches!(error, OpenError::Newer { found: 7, supported: 6, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
     write_schema(&file, 6);
-    assert_eq!(open(folder.path()).list(None).len(), 1);
+    assert_eq!(open(folder.path()).all(None).len(), 1);
 }
 
 /// A file of version 0.1: its tables, and one account with one key in its encoding.
@@ -122,7 +124,7 @@ async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     transaction.commit().expect("the disk writes");
     drop(database);
     let keys = open(folder.path());
-    assert_eq!(keys.authenticate(secret.expose()).expect("the key works").account, "default");
+    assert_eq!(keys.find(secret.expose()).expect("the key works").account, "default");
     drop(keys);
     assert_eq!(schema_of(&file), 6);
     let store = RedbStore::open(&file).expect("a store");
@@ -223,7 +225,7 @@ async fn a_store_with_overwritten_pages_never_panics() {
         let mut bad = good.clone();
         bad[page * 512..][..512].fill(0xa5);
         std::fs::write(&file, bad).expect("writable");
-        match RedbStore::open(&file).and_then(Keys::load) {
+        match RedbStore::open(&file).and_then(|file| Store::file(file, 50)).map(Keys::new) {
             Ok(_) => {}
             Err(OpenError::Corrupt { path, .. }) => {
                 assert_eq!(path, file);

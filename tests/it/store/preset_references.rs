@@ -1,12 +1,11 @@
 //! References that no preset can have: an unknown preset on every store, not an error of the database.
 
+use backdrop::account::Presets;
 use backdrop::account::presets::{Draft, LookupBy, Page, PresetError};
-use backdrop::account::{Presets, Services};
-use backdrop::store::{Preset, UnixSeconds};
-use tokio::runtime::Runtime;
+use backdrop::store::{Preset, Store, UnixSeconds};
 
-use crate::store::backend::{Backend, Postgres, Redb};
-use crate::store::support::{account, apply};
+use crate::store::backend::{Backend, Postgres, Redb, runtime};
+use crate::store::support::account;
 
 /// A control character of each kind; PostgreSQL refuses the first one in a text.
 const REFERENCES: [&str; 3] = ["\0", "sho\u{1b}p", "preset_\u{85}"];
@@ -32,19 +31,22 @@ async fn check(presets: &Presets) {
     assert_eq!(presets.list("acme", None, 10).await.expect("it reads").presets.len(), 1);
 }
 
-fn no_preset_has_a_control_character(backend: &impl Backend) {
-    let services = Services::load(backend.open(), 50).expect("it loads");
-    apply(&*services.store, account("acme")).expect("a new name");
-    Runtime::new().expect("a runtime").block_on(check(&services.presets));
+async fn no_preset_has_a_control_character(store: Store) {
+    store.change(account("acme")).await.expect("a new name");
+    check(&Presets::new(store)).await;
 }
 
 #[test]
 fn a_reference_with_a_control_character_is_of_no_preset_in_a_file() {
-    no_preset_has_a_control_character(&Redb::new());
+    let store = Store::file(Redb::new().open(), 50).expect("it loads");
+    runtime().block_on(no_preset_has_a_control_character(store));
 }
 
 #[test]
 fn a_reference_with_a_control_character_is_of_no_preset_in_a_database() {
     let Some(database) = Postgres::create() else { return };
-    no_preset_has_a_control_character(&database);
+    runtime().block_on(async {
+        let store = database.configured().open_store(50).await.expect("it opens");
+        no_preset_has_a_control_character(store).await;
+    });
 }

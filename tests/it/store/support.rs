@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use backdrop::account::{ApiKey, Keys, Mode};
+use backdrop::account::{ApiKey, KeyInfo, Keys, Mode, token_hash};
 use backdrop::store::{
-    self, Account, AccountModel, Change, ChangeError, Key, Plan, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+    self, Account, AccountModel, Admission, Change, ChangeError, Credential, Key, Plan, Preset, RateRule, RedbStore,
+    Rows, StateStore, Store, UnixSeconds,
 };
+use futures_util::FutureExt;
 use tempfile::TempDir;
 
 /// Stops a test that hangs.
@@ -25,7 +27,55 @@ pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
 /// The keys of the store in `data_dir`, opened now.
 pub(crate) fn open(data_dir: &Path) -> Keys {
     let store = RedbStore::open(&store::file_in(data_dir)).expect("the store opens");
-    Keys::load(store).expect("the store loads")
+    Keys::new(Store::file(store, 50).expect("the store loads"))
+}
+
+/// What a file has in memory, without waiting for anything.
+pub(crate) trait InMemory {
+    /// The caller with a token.
+    fn find(&self, token: &str) -> Option<KeyInfo>;
+
+    /// When the key of a token expired.
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds>;
+
+    fn all(&self, account: Option<&str>) -> Vec<Key>;
+
+    fn all_accounts(&self) -> Vec<Account>;
+
+    fn one_account(&self, name: &str) -> Option<Account>;
+
+    async fn write_uses(&self);
+}
+
+impl InMemory for Keys {
+    fn find(&self, token: &str) -> Option<KeyInfo> {
+        at_once(self.authenticate(token)).expect("it reads")
+    }
+
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        let admitted = at_once(self.store().admit(Credential::Key(token_hash(token)?), &RateRule::UNLIMITED));
+        if let Admission::Expired(at) = admitted.expect("it reads") { Some(at) } else { None }
+    }
+
+    fn all(&self, account: Option<&str>) -> Vec<Key> {
+        at_once(self.list(account)).expect("it reads")
+    }
+
+    fn all_accounts(&self) -> Vec<Account> {
+        at_once(self.accounts()).expect("it reads")
+    }
+
+    fn one_account(&self, name: &str) -> Option<Account> {
+        at_once(self.account(name)).expect("it reads")
+    }
+
+    async fn write_uses(&self) {
+        self.store().write_uses().await.expect("the store writes");
+    }
+}
+
+fn at_once<T>(answer: impl Future<Output = T>) -> T {
+    answer.now_or_never().expect("it is in memory")
 }
 
 /// The store after the first start of a daemon: the account `default` and one key.

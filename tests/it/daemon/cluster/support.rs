@@ -241,31 +241,6 @@ pub(super) async fn until_status(client: &Client, url: &str, status: u16) -> Str
     }
 }
 
-/// Waits until every daemon has committed the bills of all pictures that it has answered.
-pub(super) async fn until_billed(client: &Client, cluster: &Cluster) {
-    let start = Instant::now();
-    for number in 0..cluster.ports.len() {
-        let url = format!("{}/metrics", cluster.admin(number));
-        loop {
-            // The gauge is there once a bill was deferred. A daemon that ended has none.
-            match client.get(&url).send().await {
-                Ok(response) => {
-                    let text = response.text().await.unwrap_or_default();
-                    let is_deferred = |line: &str| {
-                        line.strip_prefix("backdrop_bills_deferred ").is_some_and(|count| count.trim() != "0")
-                    };
-                    if !text.lines().any(is_deferred) {
-                        break;
-                    }
-                }
-                Err(_) => break,
-            }
-            assert!(start.elapsed() < PATIENCE, "daemon {number} does not write its bills");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-}
-
 /// Creates a key beside the daemons; nothing where the server is away.
 pub(super) fn create_key(cluster: &Cluster) -> Option<String> {
     let output = cluster.command(&["keys", "create", "--label", "storm"]);

@@ -1,6 +1,6 @@
 //! Daemons of this version beside the next one, whose schema is newer.
 
-use super::support::{Caller, Cluster, create_key, cutout, until_billed};
+use super::support::{Caller, Cluster, create_key, cutout};
 use crate::support::postgres::{Server, name_of};
 use backdrop::store::{PostgresServer, StoreConfig};
 
@@ -14,15 +14,13 @@ async fn daemons_go_on_and_start_again_beside_an_additive_schema_of_the_next_ver
     let config = StoreConfig { url: Some(cluster.url.clone()), ca_file: None };
     let configured = PostgresServer::configured(&config).expect("a valid URL").expect("one is configured");
     let next = configured.for_next_version("ALTER TABLE usage ADD COLUMN region text NOT NULL DEFAULT 'eu'", true);
-    let opened = tokio::task::spawn_blocking(move || next.open()).await.expect("no panic");
-    let _next = opened.expect("it waits for nothing");
+    let _next = next.open(50).await.expect("it waits for nothing");
     cluster.kill(0);
     cluster.restart_ended();
     cluster.until_ready(&caller.client).await;
     for key in ["first", "second", "third"] {
         assert_eq!(caller.picture(key, &cutout()).await.status(), 200);
     }
-    until_billed(&caller.client, &cluster).await;
     let sql = |text: &str| server.sql(name_of(&cluster.url), text);
     assert_eq!(sql("SELECT images, region FROM usage").trim(), "3|eu");
     let key = create_key(&cluster).expect("commands work too");

@@ -1,17 +1,16 @@
 //! An in-memory `StateStore` for tests: committed state outlives the services on it, as on a disk.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{BackdropQuota, Billing, IdempotencyKeys, Presets};
 use crate::store::{
     Bill, Change, ChangeError, Day, GeneratedCount, Job, KeyDay, KeyUse, Month, OnCommit, OpenError, Preset,
-    REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds, Usage,
+    REQUEST_SECONDS, Request, Rows, StateStore, Store, UnixSeconds, Usage,
 };
 
 /// Clones are the same store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MemoryStore(Arc<Mutex<State>>);
+pub(crate) struct MemoryStore(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -20,6 +19,8 @@ struct State {
     requests: BTreeMap<(String, String), Request>,
     presets: BTreeMap<(String, String), Preset>,
     generated: GeneratedCount,
+    /// When the process loads that starts; `None` for the system's time.
+    now: Option<UnixSeconds>,
     mode: CommitMode,
     held: Vec<(Change, OnCommit)>,
 }
@@ -32,7 +33,7 @@ impl std::fmt::Debug for State {
 
 /// How changes are committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CommitMode {
+pub(crate) enum CommitMode {
     /// At once.
     #[default]
     Immediate,
@@ -43,12 +44,12 @@ pub(super) enum CommitMode {
 }
 
 impl MemoryStore {
-    pub(super) fn set_mode(&self, mode: CommitMode) {
+    pub(crate) fn set_mode(&self, mode: CommitMode) {
         self.lock().mode = mode;
     }
 
     /// Commits held changes.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         let held = std::mem::take(&mut self.lock().held);
         for (change, done) in held {
             let result = self.lock().apply(change);
@@ -57,32 +58,24 @@ impl MemoryStore {
     }
 
     /// Drops held changes, as a store that is closed meanwhile.
-    pub(super) fn drop_held(&self) {
+    pub(crate) fn drop_held(&self) {
         drop(std::mem::take(&mut self.lock().held));
     }
 
     /// What an account used in all its months, oldest first.
-    pub(super) fn usage(&self, account: &str) -> Vec<(Month, Usage)> {
+    pub(crate) fn usage(&self, account: &str) -> Vec<(Month, Usage)> {
         let of = |((name, month), usage): (&(String, Month), &Usage)| (name == account).then_some((*month, *usage));
         self.lock().usage.iter().filter_map(of).collect()
     }
 
-    pub(super) fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.lock().requests.len()
     }
 
-    /// The services as a process loads them that starts at `now`.
-    pub(super) fn start(&self, quota: u64, now: UnixSeconds) -> (Billing, IdempotencyKeys, Presets) {
-        let rows = self.lock().rows(now);
-        let store: Arc<dyn StateStore> = Arc::new(self.clone());
-        let billing = Billing::new(Arc::clone(&store), rows.usage, rows.key_days, quota);
-        (billing, IdempotencyKeys::new(Arc::clone(&store), rows.requests), Presets::new(store))
-    }
-
-    /// The backdrop quota as a starting process loads it.
-    pub(super) fn start_backdrop_quota(&self) -> BackdropQuota {
-        let generated = self.lock().generated;
-        BackdropQuota::new(Arc::new(self.clone()), generated)
+    /// The store as a process loads it that starts at `now`.
+    pub(crate) fn start(&self, quota: u64, now: UnixSeconds) -> Store {
+        self.lock().now = Some(now);
+        Store::file(self.clone(), quota).expect("it reads")
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -107,7 +100,7 @@ impl State {
     fn apply(&mut self, change: Change) -> Result<Rows, ChangeError> {
         let mut rows = Rows::default();
         match change {
-            Change::Bill(Bill { account, month, images, microdollars, request, by, check: _ }) => {
+            Change::Bill(Bill { account, month, images, microdollars, request, by }) => {
                 let usage = self.usage.entry((account.clone(), month)).or_default();
                 usage.images += images;
                 usage.microdollars += microdollars;
@@ -124,10 +117,8 @@ impl State {
                     rows.requests.push((account, key, request));
                 }
             }
-            Change::CountGenerated { day } => {
-                self.generated = self.generated.with_one_more(day);
-                rows.generated = Some(self.generated);
-            }
+            Change::CountGenerated { day, at_most } => self.generated = self.generated.taken(day, at_most)?,
+            Change::ReturnGenerated { day } => self.generated = self.generated.returned(day),
             Change::ForgetKeyDays { before } => self.key_days.retain(|(_, day, _), _| *day >= before),
             Change::ForgetRequests { before, at_most } => {
                 let old = self.requests.iter().filter(|(_, request)| request.at < before);
@@ -162,12 +153,10 @@ impl State {
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }
             | Change::SetKey { .. }
-            | Change::LeaseImages { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
-            | Change::AdoptJobs { .. }
             | Change::StartJob { .. }
-            | Change::RequeueJobs { .. }
+            | Change::RequeueJob { .. }
             | Change::FinishJob { .. }
             | Change::ForgetJobResult { .. }
             | Change::NoteWebhook { .. }
@@ -179,7 +168,8 @@ impl State {
 
 impl StateStore for MemoryStore {
     fn load(&self) -> Result<Rows, OpenError> {
-        Ok(self.lock().rows(UnixSeconds::now()))
+        let state = self.lock();
+        Ok(state.rows(state.now.unwrap_or_else(UnixSeconds::now)))
     }
 
     fn submit(&self, change: Change, done: OnCommit) {
@@ -233,7 +223,7 @@ impl StateStore for MemoryStore {
         Ok(Vec::new())
     }
 
-    fn next_job(&self, _: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+    fn next_job(&self) -> Result<Option<Job>, OpenError> {
         Ok(None)
     }
 

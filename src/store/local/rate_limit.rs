@@ -1,13 +1,14 @@
 //! Rate limit of API keys: a sliding window of one minute over the times of each key's calls.
 //!
 //! The times of the last calls are kept, up to the limit of the key's plan, so the window is exact; a counter per calendar
-//! minute would allow twice the limit around the full minute. Daemons on one store exchange their calls, so that a limit holds
-//! for all of them together, but for the calls between two exchanges. Refused calls are not counted: an eager client is not locked
-//! out for longer.
+//! minute would allow twice the limit around the full minute. Refused calls are not counted: an eager client is not locked out
+//! for longer.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::store::RateStatus;
 
 /// The window of the limits in the API documentation and the configuration.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -15,12 +16,9 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Up to this many keys, idle ones are kept.
 const MIN_KEYS_TO_PRUNE: usize = 1024;
 
-/// Calls of one key that another daemon can have between two exchanges: more are beyond any limit.
-const MAX_OTHERS: u32 = 100_000;
-
 /// The calls of every key in the last minute.
 #[derive(Debug, Default)]
-pub struct RateLimiter {
+pub(in crate::store) struct RateLimiter {
     calls: Mutex<Calls>,
 }
 
@@ -28,49 +26,16 @@ pub struct RateLimiter {
 struct Calls {
     by_key: HashMap<String, VecDeque<Instant>>,
     prune_at: usize,
-    /// Calls by key that other daemons do not know yet; `None` where there are none.
-    unpublished: Option<HashMap<String, u32>>,
-}
-
-/// The rate limits of keys. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct RateLimits {
-    /// Of requests.
-    pub calls: Arc<RateLimiter>,
-    /// Of services that make no picture, counted apart from all other requests. Each daemon has its own.
-    pub services: Arc<RateLimiter>,
-}
-
-impl RateLimits {
-    /// Limits of daemons that exchange their calls.
-    #[must_use]
-    pub fn exchanged() -> Self {
-        let calls = Mutex::new(Calls { unpublished: Some(HashMap::new()), ..Calls::default() });
-        Self { calls: Arc::new(RateLimiter { calls }), services: Arc::default() }
-    }
-}
-
-/// The state of a key's limit after a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateStatus {
-    /// Whether the call is within the limit.
-    pub allowed: bool,
-    /// Calls in any minute.
-    pub limit: u32,
-    /// Remaining calls.
-    pub remaining: u32,
-    /// When the oldest counted call leaves the window and one more becomes possible.
-    pub reset: Duration,
 }
 
 impl RateLimiter {
     /// Counts a call of `key` at `now` if it is within `limit` calls in any minute.
-    pub fn check(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
+    pub(in crate::store) fn check(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
         self.observe(key, limit, now, true)
     }
 
     /// The state of the limit of `key` at `now`; no call is counted.
-    pub fn status(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
+    pub(in crate::store) fn status(&self, key: &str, limit: u32, now: Instant) -> RateStatus {
         self.observe(key, limit, now, false)
     }
 
@@ -84,9 +49,6 @@ impl RateLimiter {
         let allowed = used < limit;
         if allowed && counts {
             times.push_back(now);
-            if let Some(unpublished) = &mut calls.unpublished {
-                *unpublished.entry(key.to_owned()).or_default() += 1;
-            }
         }
         let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed && counts));
         // Counted work may exceed the limit: then more than one call has to leave.
@@ -96,30 +58,11 @@ impl RateLimiter {
     }
 
     /// Counts `more` calls of `key` at `now`, also beyond its limit, for the work of a call that was allowed.
-    pub fn count_work(&self, key: &str, more: u32, now: Instant) {
+    pub(in crate::store) fn count_work(&self, key: &str, more: u32, now: Instant) {
         if more == 0 {
             return;
         }
-        let mut calls = self.lock();
-        calls.count(key, more, now);
-        if let Some(unpublished) = &mut calls.unpublished {
-            *unpublished.entry(key.to_owned()).or_default() += more;
-        }
-    }
-
-    /// Takes the calls by key since the previous call of this.
-    pub fn take_unpublished(&self) -> Vec<(String, u32)> {
-        let mut calls = self.lock();
-        calls.unpublished.as_mut().map(|unpublished| unpublished.drain().collect()).unwrap_or_default()
-    }
-
-    /// Counts calls of other daemons, at `now`.
-    pub fn count_others(&self, others: &[(String, u32)], now: Instant) {
-        let mut calls = self.lock();
-        calls.prune(now);
-        for (key, count) in others {
-            calls.count(key, (*count).min(MAX_OTHERS), now);
-        }
+        self.lock().count(key, more, now);
     }
 
     /// Held for a look-up. No panic leaves it half changed, so poison is no reason to stop.
@@ -156,23 +99,10 @@ fn drop_expired(times: &mut VecDeque<Instant>, now: Instant) {
     }
 }
 
-impl RateStatus {
-    /// [`Self::reset`] in whole seconds, as reported to the caller.
-    #[must_use]
-    pub fn reset_seconds(&self) -> u64 {
-        whole_seconds(self.reset)
-    }
-}
-
-/// Whole seconds, rounded up and at least one, so that a caller who waits that long is not early.
-#[must_use]
-pub fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::whole_seconds;
     use proptest::prelude::*;
 
     #[test]

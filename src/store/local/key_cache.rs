@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::key_info::KeyInfo;
-use super::scopes::Scopes;
 use crate::store::{Account, Key, KeyHash, Rows, UnixSeconds};
 
 /// `last_use` of a key without an unwritten use.
@@ -79,12 +77,8 @@ impl KeyCache {
         self.keys.get(hash).map(|entry| (*hash, &entry.key))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.accounts.is_empty()
-    }
-
-    /// The caller with this token, unless its key is unknown, revoked or expired; the use is noted.
-    pub(super) fn authenticate(&self, hash: &KeyHash, now: UnixSeconds) -> Option<KeyInfo> {
+    /// The account and key of this token, unless the key is unknown, revoked or expired; the use is noted.
+    pub(super) fn authenticate(&self, hash: &KeyHash, now: UnixSeconds) -> Option<(&Account, &Key)> {
         let (hash, entry) = self.resolve(hash, now)?;
         let key = &entry.key;
         if key.expires_at.is_some_and(|at| at <= now) {
@@ -96,17 +90,7 @@ impl KeyCache {
         if entry.last_use.swap(now.0, Ordering::Relaxed) == NO_PENDING_USE {
             self.used.lock().unwrap_or_else(PoisonError::into_inner).push(hash);
         }
-        Some(KeyInfo {
-            key_id: key.id.clone(),
-            account: account.name.clone(),
-            plan: account.plan,
-            label: key.label.clone(),
-            test: key.test,
-            generates: account.generates,
-            model: account.model.0.clone(),
-            images_per_month: key.images_per_month,
-            scopes: Scopes::from_stored(key.scopes.clone()),
-        })
+        Some((account, key))
     }
 
     /// Takes up to `max` keys with unwritten uses, by id; they then count as written.

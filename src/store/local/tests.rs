@@ -1,9 +1,9 @@
 //! Tests of reservations, bills and quotas, against a plain sum and under concurrency.
 
 use super::*;
-use crate::account::memory_store::{CommitMode, MemoryStore};
-use crate::account::{Claim, ClaimGuard, IdempotencyKey, IdempotencyKeys, WriteError};
-use crate::store::{Bill, Change, Month, Plan, UnixSeconds, Usage};
+use crate::store::{
+    Allowance, BillingError, Claim, ClaimGuard, Payer, QuotaExhausted, Reservation, Store, UsageSummary,
+};
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -14,17 +14,59 @@ use tokio::sync::Barrier;
 const NOVEMBER: UnixSeconds = UnixSeconds(1_796_083_199);
 const DECEMBER: UnixSeconds = UnixSeconds(NOVEMBER.0 + 1);
 
+/// A store, as bills use it.
+#[derive(Clone)]
+struct Billing(Store);
+
+impl Billing {
+    fn reserve(&self, account: &str, plan: Plan, images: u64, now: UnixSeconds) -> Result<Reservation, QuotaExhausted> {
+        let allowance = &Allowance::default();
+        self.reserve_for(&Payer { account, plan, key_id: None, images_per_month: None, allowance }, images, now)
+    }
+
+    fn reserve_for(&self, payer: &Payer<'_>, images: u64, now: UnixSeconds) -> Result<Reservation, QuotaExhausted> {
+        self.0.reserve(payer, images, now)
+    }
+
+    fn usage(&self, account: &str, plan: Plan, now: UnixSeconds) -> UsageSummary {
+        self.0.usage(account, plan, now).now_or_never().expect("it is in memory").expect("it reads")
+    }
+
+    fn local(&self) -> &LocalStore {
+        let Store::File(local) = &self.0 else { panic!("no file") };
+        local
+    }
+
+    fn remaining(&self, payer: &Payer<'_>, now: UnixSeconds) -> Option<u64> {
+        let free = (payer.plan == Plan::Free).then(|| self.local().free_images_per_month());
+        let quota = ImagesLeft { plan: free, key: payer.images_per_month };
+        Allowance::from(self.local().left((payer.account, payer.key_id, Month::of(now)), quota)).remaining()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counters> {
+        self.local().counters()
+    }
+}
+
+fn started(store: &MemoryStore, quota: u64, now: UnixSeconds) -> (Billing, Store) {
+    let store = store.start(quota, now);
+    (Billing(store.clone()), store)
+}
+
 fn billing(store: &MemoryStore, quota: u64) -> Billing {
-    store.start(quota, NOVEMBER).0
+    Billing(store.start(quota, NOVEMBER))
 }
 
 fn used(billing: &Billing, now: UnixSeconds) -> u64 {
     billing.usage("a", Plan::Free, now).used
 }
 
-async fn claim(keys: &IdempotencyKeys, key: &str) -> ClaimGuard {
-    let key = IdempotencyKey::try_from(key).expect("a key");
-    match keys.claim("a", &key, [7; 32], NOVEMBER).await {
+async fn claim_of(store: &Store, key: &str) -> Claim {
+    store.claim("a", key, [7; 32], NOVEMBER, std::time::Duration::from_secs(60)).await.expect("it is in memory")
+}
+
+async fn claim(store: &Store, key: &str) -> ClaimGuard {
+    match claim_of(store, key).await {
         Claim::New(claim) => claim,
         other @ (Claim::Replay(_) | Claim::Conflict) => panic!("{other:?}"),
     }
@@ -100,7 +142,7 @@ async fn a_new_month_starts_at_zero_and_a_bill_belongs_to_the_month_of_its_reser
     late.bill(2, 0, None).await.expect("it writes");
     assert_eq!([used(&billing, NOVEMBER), used(&billing, DECEMBER)], [2, 0]);
     drop(early);
-    let (after_restart, ..) = store.start(2, DECEMBER);
+    let (after_restart, _) = started(&store, 2, DECEMBER);
     assert_eq!([used(&after_restart, NOVEMBER), used(&after_restart, DECEMBER)], [2, 0]);
     assert!(after_restart.reserve("a", Plan::Free, 2, DECEMBER).is_ok());
 }
@@ -153,37 +195,9 @@ async fn a_clock_that_was_years_ahead_leaves_the_quotas_of_plan_and_key_as_they_
     for now in [UnixSeconds(NOVEMBER.0 - 86_400), ahead[0], ahead[1], NOVEMBER, ahead[1]] {
         bill(now).await;
     }
-    for billing in [running, store.start(4, NOVEMBER).0] {
+    for billing in [running, Billing(store.start(4, NOVEMBER))] {
         assert_eq!((used(&billing, NOVEMBER), billing.remaining(&key, NOVEMBER)), (2, Some(1)));
     }
-}
-
-#[tokio::test]
-async fn an_unchecked_reservation_counts_and_ends_with_the_change_that_bills_it() {
-    let store = MemoryStore::default();
-    let billing = billing(&store, 10);
-    // More than the plan has: it was granted earlier, under another plan.
-    let held = billing.reserve_unchecked("a", None, Month(202_611), 12);
-    assert_eq!((held.images(), held.month()), (12, Month(202_611)));
-    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
-    let bill = Change::Bill(Bill {
-        account: "a".into(),
-        month: Month(202_611),
-        images: 3,
-        microdollars: 7,
-        request: None,
-        by: None,
-        check: None,
-    });
-    held.end(bill.clone()).await.expect("the store writes");
-    assert_eq!(used(&billing, NOVEMBER), 3);
-    drop(billing.reserve_unchecked("a", None, Month(202_611), 7));
-    assert!(billing.reserve("a", Plan::Free, 7, NOVEMBER).is_ok(), "the rest is released");
-    // A failed change bills nothing and releases everything.
-    store.set_mode(CommitMode::Busy);
-    assert!(billing.reserve_unchecked("a", None, Month(202_611), 7).end(bill).await.is_err());
-    assert_eq!(used(&billing, NOVEMBER), 3);
-    assert!(billing.reserve("a", Plan::Free, 7, NOVEMBER).is_ok());
 }
 
 #[tokio::test]
@@ -211,7 +225,7 @@ async fn what_cannot_be_billed_is_released() {
 #[tokio::test]
 async fn a_bill_in_progress_is_written_after_its_caller_is_gone() {
     let store = MemoryStore::default();
-    let (billing, idempotency, _) = store.start(1, NOVEMBER);
+    let (billing, idempotency) = started(&store, 1, NOVEMBER);
     store.set_mode(CommitMode::Held);
     let guard = claim(&idempotency, "k").await;
     let mut bill = Box::pin(billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one").bill(1, 5, Some(guard)));
@@ -221,8 +235,7 @@ async fn a_bill_in_progress_is_written_after_its_caller_is_gone() {
     store.release();
     assert_eq!(used(&billing, NOVEMBER), 1);
     assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "billed");
-    let key = IdempotencyKey::try_from("k").expect("a key");
-    assert!(matches!(idempotency.claim("a", &key, [7; 32], NOVEMBER).await, Claim::Replay(_)));
+    assert!(matches!(claim_of(&idempotency, "k").await, Claim::Replay(_)));
 }
 
 #[tokio::test]
@@ -233,7 +246,8 @@ async fn a_bill_that_was_never_polled_releases_its_images() {
 }
 
 fn payer(key_id: &str, images_per_month: Option<u64>) -> Payer<'_> {
-    Payer { account: "a", plan: Plan::Free, key_id: Some(key_id), images_per_month }
+    let allowance = Box::leak(Box::default());
+    Payer { account: "a", plan: Plan::Free, key_id: Some(key_id), images_per_month, allowance }
 }
 
 #[tokio::test]
@@ -264,12 +278,8 @@ async fn a_request_has_to_fit_the_keys_quota_and_the_plans() {
     assert_eq!(billing.remaining(&narrow, DECEMBER), Some(3), "a new month");
     let paid = |bound| Payer { plan: Plan::Paid, ..payer("k1", bound) };
     assert_eq!(billing.remaining(&paid(None), NOVEMBER), None);
-    let (after_restart, ..) = store.start(10, NOVEMBER);
+    let (after_restart, _) = started(&store, 10, NOVEMBER);
     assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(2), "the store has the usage by key");
-    let held = after_restart.reserve_unchecked("a", Some("k1"), Month(202_611), 2);
-    assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(0));
-    drop(held);
-    assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -370,7 +380,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Advance(seconds) => now = UnixSeconds(now.0 + seconds),
             Step::Restart => {
                 held.clear();
-                billing = store.start(QUOTA, now).0;
+                billing = Billing(store.start(QUOTA, now));
             }
         }
         for account in ACCOUNTS {

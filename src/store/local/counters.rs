@@ -12,7 +12,7 @@ const MONTHS_HELD: usize = 4;
 
 /// The counters of all accounts and keys.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(in crate::store) struct Counters {
     /// Of each account [`MONTHS_HELD`] months, and further ones with open reservations.
     accounts: HashMap<String, BTreeMap<Month, MonthCounter>>,
     /// Of each used key, by its public id.
@@ -36,7 +36,10 @@ struct KeyCounter {
 
 impl Counters {
     /// The counters for stored usage, with nothing reserved.
-    pub(super) fn load(usage: Vec<(String, Month, Usage)>, key_days: Vec<(String, Day, String, KeyDay)>) -> Self {
+    pub(in crate::store) fn load(
+        usage: Vec<(String, Month, Usage)>,
+        key_days: Vec<(String, Day, String, KeyDay)>,
+    ) -> Self {
         let mut counters = Self::default();
         for (account, month, billed) in usage {
             let months = counters.accounts.entry(account).or_default();
@@ -50,23 +53,23 @@ impl Counters {
     }
 
     /// What an account was billed in a month.
-    pub(super) fn billed(&self, account: &str, month: Month) -> Usage {
+    pub(in crate::store) fn billed(&self, account: &str, month: Month) -> Usage {
         self.account(account, month).map(|counter| counter.billed).unwrap_or_default()
     }
 
     /// Images of an account in a month, billed and reserved.
-    pub(super) fn account_total(&self, account: &str, month: Month) -> u64 {
+    pub(in crate::store) fn account_total(&self, account: &str, month: Month) -> u64 {
         // Saturating: a damaged store may hold numbers near the end of the type.
         self.account(account, month).map_or(0, |counter| counter.billed.images.saturating_add(counter.reserved))
     }
 
     /// Images of a key in a month, billed and reserved.
-    pub(super) fn key_total(&self, key_id: &str, month: Month) -> u64 {
+    pub(in crate::store) fn key_total(&self, key_id: &str, month: Month) -> u64 {
         self.keys.get(key_id).map_or(0, |key| key.total(month))
     }
 
     /// Adds reserved images.
-    pub(super) fn reserve(&mut self, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+    pub(in crate::store) fn reserve(&mut self, account: &str, key_id: Option<&str>, month: Month, images: u64) {
         let counter = month_counter(&mut self.accounts, account, month);
         counter.reserved = counter.reserved.saturating_add(images);
         if let Some(id) = key_id
@@ -78,7 +81,7 @@ impl Counters {
     }
 
     /// Copies the usage that a change committed.
-    pub(super) fn copy(&mut self, rows: &Rows) {
+    pub(in crate::store) fn copy(&mut self, rows: &Rows) {
         for (account, month, billed) in &rows.usage {
             month_counter(&mut self.accounts, account, *month).billed = *billed;
         }
@@ -88,7 +91,14 @@ impl Counters {
     }
 
     /// Copies the usage that a change committed, and releases `images` reserved in `month`.
-    pub(super) fn finalize(&mut self, rows: &Rows, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+    pub(in crate::store) fn finalize(
+        &mut self,
+        rows: &Rows,
+        account: &str,
+        key_id: Option<&str>,
+        month: Month,
+        images: u64,
+    ) {
         self.copy(rows);
         let counter = month_counter(&mut self.accounts, account, month);
         counter.reserved = counter.reserved.saturating_sub(images);
@@ -99,7 +109,7 @@ impl Counters {
 
     /// Months of an account that are held in memory.
     #[cfg(test)]
-    pub(super) fn months(&self, account: &str) -> usize {
+    pub(in crate::store) fn months(&self, account: &str) -> usize {
         self.accounts.get(account).map_or(0, BTreeMap::len)
     }
 

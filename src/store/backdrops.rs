@@ -1,0 +1,74 @@
+//! Daily quota of generated backdrops, for all accounts together.
+//!
+//! A request takes a backdrop of the day before any work, and gives it back where none was generated. Both are changes of the
+//! store, so that the quota is never exceeded, also by several daemons; a process that dies in between keeps what it took.
+
+use super::{Change, ChangeError, Day, Store, UnixSeconds, WriteError};
+use crate::telemetry::with_causes;
+
+/// A backdrop of the day's quota. Dropped, it is given back.
+#[derive(Debug)]
+#[must_use = "dropped, it gives its backdrop back"]
+pub struct BackdropReservation {
+    store: Store,
+    day: Day,
+    is_kept: bool,
+}
+
+/// Why no backdrop was taken.
+#[derive(Debug, thiserror::Error)]
+pub enum BackdropQuotaError {
+    /// All of the day are taken.
+    #[error("the backdrops of today are used up; there are new ones from {resets_at}")]
+    Exhausted {
+        /// When the next day begins.
+        resets_at: UnixSeconds,
+    },
+    /// The store refused or failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Store {
+    /// Takes one of `at_most` backdrops of the day that `now` is in.
+    ///
+    /// # Errors
+    /// When all are taken, or the store cannot write.
+    pub async fn take_backdrop(
+        &self,
+        at_most: u32,
+        now: UnixSeconds,
+    ) -> Result<BackdropReservation, BackdropQuotaError> {
+        let day = Day::of(now);
+        match self.change(Change::CountGenerated { day, at_most }).await {
+            Ok(_) => Ok(BackdropReservation { store: self.clone(), day, is_kept: false }),
+            Err(WriteError::Change(ChangeError::GeneratedEnough { day })) => {
+                Err(BackdropQuotaError::Exhausted { resets_at: day.ends() })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl BackdropReservation {
+    /// Keeps the backdrop: it was generated.
+    pub fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for BackdropReservation {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let (store, change) = (self.store.clone(), Change::ReturnGenerated { day: self.day });
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = store.change(change).await {
+                    tracing::warn!(error = with_causes(&error), "a backdrop that was not generated stays counted");
+                }
+            });
+        }
+    }
+}

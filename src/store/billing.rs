@@ -1,0 +1,247 @@
+//! Billing: reserves images against the monthly quotas of account and key, and bills what was made.
+//!
+//! A request reserves its images before any work and bills what it made when it succeeds; dropping the [`Reservation`]
+//! releases what was not billed. A key may have a quota of its own; a request has to fit both.
+//!
+//! On the file a reservation is counted in memory, so that concurrent requests never exceed a quota. On a database it is only
+//! compared with what was left at the admission of the request: the transaction of the bill checks the quotas, so that a request
+//! for the last images can be refused after its work.
+
+use super::claim::{ClaimGuard, Hold};
+use super::quota::{Payer, QuotaExhausted, UsageSummary, require};
+use super::{
+    Allowance, Bill, Change, ChangeError, Day, ImagesLeft, Job, KeyUse, Month, OpenError, Plan, Rows, Store,
+    UnixSeconds, Usage, WriteError,
+};
+
+/// Images that a request may make. Releases them when it is dropped.
+#[derive(Debug)]
+#[must_use = "dropped, it releases its images"]
+pub struct Reservation {
+    store: Store,
+    account: String,
+    /// Public id of the key.
+    key_id: Option<String>,
+    month: Month,
+    day: Day,
+    images: u64,
+    allowance: Allowance,
+}
+
+/// Whether a bill was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Billed {
+    /// Now.
+    Now,
+    /// Another daemon billed the same request in the meantime: this one is a repetition, and costs nothing.
+    Before,
+}
+
+/// Why a bill was not written. The reservation was released.
+#[derive(Debug, thiserror::Error)]
+pub enum BillingError {
+    /// More images than were reserved: a mistake of the caller.
+    #[error("{images} images are to be billed and {reserved} are reserved")]
+    MoreThanReserved {
+        /// To be billed.
+        images: u64,
+        /// Reserved.
+        reserved: u64,
+    },
+    /// Other requests were billed the last images of the month in the meantime.
+    #[error(transparent)]
+    Exhausted(#[from] QuotaExhausted),
+    /// Another request was billed under the same `Idempotency-Key` in the meantime.
+    #[error("another request with this `Idempotency-Key` was billed in the meantime")]
+    Conflict,
+    /// A part of the same request was billed in the meantime: it may be sent again.
+    #[error("a part of this request was billed in the meantime; send it again with the same `Idempotency-Key`")]
+    Repeated,
+    /// The store refused or failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Store {
+    /// Reserves `images` of the month that `now` is in. The free plan has a quota, and a key may have one; a reservation
+    /// of 0 always succeeds.
+    ///
+    /// Sandbox keys reserve 0, only to have a request remembered.
+    ///
+    /// # Errors
+    /// When the plan or the key has fewer left.
+    pub fn reserve(&self, payer: &Payer<'_>, images: u64, now: UnixSeconds) -> Result<Reservation, QuotaExhausted> {
+        let (month, day) = (Month::of(now), Day::of(now));
+        let of = (payer.account, payer.key_id, month);
+        let is_reserved = match self {
+            Self::File(local) => {
+                let quota = ImagesLeft { plan: self.quota(payer.plan), key: payer.images_per_month };
+                local.reserve(of, images, quota)
+            }
+            Self::Database(_) => require(payer.allowance.left(), images),
+        };
+        is_reserved.map_err(|kind| QuotaExhausted { kind, resets_at: month.ends() })?;
+        payer.allowance.take(images);
+        let (account, key_id) = (payer.account.to_owned(), payer.key_id.map(str::to_owned));
+        Ok(Reservation { store: self.clone(), account, key_id, month, day, images, allowance: payer.allowance.clone() })
+    }
+
+    /// Adds a queued job, and takes the images for it that `reservation` holds.
+    ///
+    /// # Errors
+    /// As [`Self::change`]; also when the images are not left any more, or the key has `at_most` unfinished jobs.
+    pub(crate) async fn create_job(
+        &self,
+        job: Job,
+        at_most: usize,
+        reservation: &mut Option<Reservation>,
+    ) -> Result<(), WriteError> {
+        match self {
+            Self::File(local) => local.create_job(&job, at_most).await?,
+            Self::Database(database) => database.create_job(&job, at_most).await?,
+        }
+        // The images are the job's from here on.
+        if let Some(reservation) = reservation.take() {
+            reservation.keep();
+        }
+        Ok(())
+    }
+
+    /// What an account used in the month that `now` is in.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn usage(&self, account: &str, plan: Plan, now: UnixSeconds) -> Result<UsageSummary, OpenError> {
+        let month = Month::of(now);
+        let Usage { images, microdollars } = match self {
+            Self::File(local) => local.billed(account, month),
+            Self::Database(database) => database.usage(account, month).await?,
+        };
+        Ok(UsageSummary { used: images, quota: self.quota(plan), microdollars, resets_at: month.ends() })
+    }
+
+    /// The plan's quota of images in a month; `None` for no quota.
+    fn quota(&self, plan: Plan) -> Option<u64> {
+        match plan {
+            Plan::Free => Some(self.free_images_per_month()),
+            Plan::Paid | Plan::Plus => None,
+        }
+    }
+}
+
+impl Reservation {
+    /// How many images may be billed.
+    #[must_use]
+    pub const fn images(&self) -> u64 {
+        self.images
+    }
+
+    /// The month that is billed.
+    #[must_use]
+    pub const fn month(&self) -> Month {
+        self.month
+    }
+
+    /// Leaves the images reserved: a job has them from now on.
+    fn keep(mut self) {
+        self.images = 0;
+    }
+
+    /// Refuses work whose bill is known to fail, because it is answered before its bill.
+    ///
+    /// # Errors
+    /// Why the store cannot write.
+    pub fn require_billable(&self) -> Result<(), WriteError> {
+        self.store.fault().map_or(Ok(()), |reason| Err(ChangeError::Unavailable(reason).into()))
+    }
+
+    /// Bills `images` of the reserved ones and their price to the month of the reservation, and releases the rest. It is
+    /// durable when this returns. With a claim its `Idempotency-Key` is remembered in the same transaction; requests that
+    /// wait for the key continue when this ends, with or without success.
+    ///
+    /// Once polled the bill is in progress and is not lost when this is dropped.
+    ///
+    /// # Errors
+    /// When it could not be written: nothing is billed, the images and the claim are released. After
+    /// [`ChangeError::Interrupted`] it may be billed all the same.
+    pub async fn bill(self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<Billed, BillingError> {
+        let reserved = self.images;
+        if images > reserved {
+            return Err(BillingError::MoreThanReserved { images, reserved });
+        }
+        let request = claim.as_ref().map(|claim| claim.request(images));
+        let own = request.as_ref().map(|(_, request)| request.clone());
+        let bill = Bill {
+            account: self.account.clone(),
+            month: self.month,
+            images,
+            microdollars,
+            request,
+            by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
+        };
+        let resets_at = self.month.ends();
+        let store = self.store.clone();
+        let written = match (store, claim.map(|claim| claim.hold)) {
+            (Store::File(local), hold) => {
+                let remembered = own.clone();
+                let committed = move |rows: &Rows| {
+                    self.finalize(rows, images);
+                    if let (Some(Hold::Memory(claim)), Some(request)) = (hold, remembered) {
+                        claim.billed(request);
+                    }
+                };
+                local.write(Change::Bill(bill), committed).await.map(drop)
+            }
+            (Store::Database(database), hold) => {
+                let writing = async move {
+                    let hold = hold.and_then(|hold| if let Hold::Row(claim) = hold { Some(*claim) } else { None });
+                    let written = database.bill(&bill, hold).await;
+                    if written.is_ok() {
+                        self.finalize(&Rows::default(), images);
+                    }
+                    written
+                };
+                tokio::spawn(writing).await.unwrap_or(Err(WriteError::Closed))
+            }
+        };
+        match written {
+            Ok(()) => Ok(Billed::Now),
+            Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
+                Err(QuotaExhausted::refused(of_key, resets_at).into())
+            }
+            Err(WriteError::Change(ChangeError::RequestBilled(billed))) => match own {
+                Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),
+                // A repetition, which is not billed again.
+                Some(own) if is_billed(&own.pictures, &billed.pictures) => Ok(Billed::Before),
+                Some(_) | None => Err(BillingError::Repeated),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends the reservation: copies what a bill of `images` wrote and releases the rest.
+    fn finalize(mut self, rows: &Rows, images: u64) {
+        let reserved = std::mem::take(&mut self.images);
+        self.allowance.give_back(reserved.saturating_sub(images));
+        if let Store::File(local) = &self.store {
+            local.finalize(rows, (&self.account, self.key_id.as_deref(), self.month), reserved);
+        }
+    }
+}
+
+/// Whether all pictures of a request that are to be billed were billed, with the same bytes.
+fn is_billed(pictures: &[Option<[u8; 32]>], billed: &[Option<[u8; 32]>]) -> bool {
+    let at = |number: usize| billed.get(number).copied().flatten();
+    pictures.iter().enumerate().all(|(number, picture)| picture.is_none() || *picture == at(number))
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.images > 0 {
+            self.allowance.give_back(self.images);
+            if let Store::File(local) = &self.store {
+                local.finalize(&Rows::default(), (&self.account, self.key_id.as_deref(), self.month), self.images);
+            }
+        }
+    }
+}

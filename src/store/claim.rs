@@ -1,0 +1,116 @@
+//! `Idempotency-Key`: claims a key for a request, so that a repeated request is not billed again.
+//!
+//! The first request with a key gets a [`ClaimGuard`]. When it is billed, the key is remembered for 24 hours, in the same
+//! transaction as the bill; when it fails, the guard is dropped and the key is free again. The same request sent meanwhile,
+//! also to another daemon on the database, waits for that. Results are not stored: a repeated request is computed again,
+//! without a bill.
+//!
+//! The bytes behind an address are known only after fetching. Requests are remembered picture by picture, so that changed
+//! bytes behind the same address are not computed again without a bill, and a failed picture of a batch may be billed
+//! later: such a request gets a guard again.
+
+use std::time::Duration;
+
+use super::local::{BilledPictures, Claimed, MemoryClaim};
+use super::postgres::{RowClaim, RowClaimed};
+use super::{OpenError, Request, Store, UnixSeconds};
+
+/// The pause before a key is claimed again that another daemon's request has.
+const RETRY: Duration = Duration::from_millis(150);
+
+/// The outcome of claiming a key.
+#[derive(Debug)]
+pub enum Claim {
+    /// The first request with the key, or one with unbilled pictures: bill it with the guard, or drop the guard.
+    New(ClaimGuard),
+    /// A repetition, with all pictures billed: answer it without a bill.
+    Replay(BilledPictures),
+    /// The key belongs to another request.
+    Conflict,
+}
+
+/// The exclusive right to bill under a key, until it is billed or dropped.
+#[derive(Debug)]
+#[must_use = "dropped, it frees the key"]
+pub struct ClaimGuard {
+    key: String,
+    fingerprint: [u8; 32],
+    at: UnixSeconds,
+    /// What was billed under the key before.
+    earlier: Option<Request>,
+    /// The pictures to remember as billed.
+    pictures: BilledPictures,
+    pub(super) hold: Hold,
+}
+
+/// What keeps others from billing under the key.
+#[derive(Debug)]
+pub(super) enum Hold {
+    Memory(MemoryClaim),
+    Row(Box<RowClaim>),
+}
+
+impl Store {
+    /// Claims a key of an account for a request of at most `lasts`. While the same request is in progress this waits for its
+    /// end; put a time limit on it. `fingerprint` is the SHA-256 of the request, with the fields of its preset.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn claim(
+        &self,
+        account: &str,
+        key: &str,
+        fingerprint: [u8; 32],
+        now: UnixSeconds,
+        lasts: Duration,
+    ) -> Result<Claim, OpenError> {
+        let guard = |earlier: Option<Request>, hold| {
+            let pictures = earlier.as_ref().map(|earlier| earlier.pictures.as_slice().into()).unwrap_or_default();
+            Claim::New(ClaimGuard { key: key.to_owned(), fingerprint, at: now, earlier, pictures, hold })
+        };
+        match self {
+            Self::File(local) => Ok(match local.claims().claim(account, key, fingerprint, now).await {
+                Claimed::New(claim, earlier) => guard(earlier, Hold::Memory(claim)),
+                Claimed::Replay(pictures) => Claim::Replay(pictures),
+                Claimed::Conflict => Claim::Conflict,
+            }),
+            Self::Database(database) => loop {
+                let claimed = database.claim(account, key, fingerprint, now, lasts).await?;
+                return Ok(match claimed {
+                    RowClaimed::Other => Claim::Conflict,
+                    RowClaimed::Same => {
+                        tokio::time::sleep(RETRY).await;
+                        continue;
+                    }
+                    RowClaimed::Taken(claim, None) => guard(None, Hold::Row(Box::new(claim))),
+                    RowClaimed::Taken(_, Some(first)) if first.fingerprint != fingerprint => Claim::Conflict,
+                    RowClaimed::Taken(_, Some(first)) if first.pictures.iter().all(Option::is_some) => {
+                        Claim::Replay(first.pictures.as_slice().into())
+                    }
+                    RowClaimed::Taken(claim, earlier) => guard(earlier, Hold::Row(Box::new(claim))),
+                });
+            },
+        }
+    }
+}
+
+impl ClaimGuard {
+    /// The pictures that were billed under the key before.
+    #[must_use]
+    pub fn pictures(&self) -> &BilledPictures {
+        &self.pictures
+    }
+
+    /// Sets the pictures that are billed with this, earlier ones included.
+    pub fn with_pictures(mut self, pictures: BilledPictures) -> Self {
+        self.pictures = pictures;
+        self
+    }
+
+    /// The key, and the record to store when `images` more are billed.
+    pub(super) fn request(&self, images: u64) -> (String, Request) {
+        let before = self.earlier.as_ref().map_or(0, |earlier| earlier.images);
+        let (fingerprint, at, pictures) = (self.fingerprint, self.at, self.pictures.to_vec());
+        (self.key.clone(), Request { fingerprint, images: before.saturating_add(images), at, pictures })
+    }
+}

@@ -1,0 +1,402 @@
+//! The interface between accounts, jobs and the engine of the state, with its two implementations: the file of one machine,
+//! and a database.
+//!
+//! A request is admitted ([`Store::admit`]), may claim its `Idempotency-Key` (`claim.rs`), and is billed (`billing.rs`). On a
+//! database each of these is one round trip, and nothing is held in memory in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::local::LocalStore;
+use super::postgres::Database;
+use super::{
+    Account, Admission, Change, ClaimedJob, Credential, Day, Job, JobEnd, JobHeartbeat, JobState, Key, KeyDay, KeyHash,
+    OpenError, Preset, RateRule, RateStatus, Renewal, Rows, StateStore, UnixSeconds, WriteError,
+};
+
+/// How often the state is maintained.
+const MAINTAINED_EVERY: Duration = Duration::from_secs(10);
+
+/// A store. Clones share it.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// A file, with copies in memory.
+    File(LocalStore),
+    /// A PostgreSQL database, of which nothing is held in memory.
+    Database(Database),
+}
+
+impl Store {
+    /// A file with what lives in memory. Blocks; meant for start-up. `free_images_per_month` is the quota of the free plan.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn file(file: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
+        LocalStore::load(Arc::new(file), free_images_per_month).map(Self::File)
+    }
+
+    /// Whether daemons on other machines use it too.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::Database(_))
+    }
+
+    /// Why it cannot be used at present; `None` while it works.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::File(local) => local.fault(),
+            Self::Database(database) => database.fault(),
+        }
+    }
+
+    pub(super) fn free_images_per_month(&self) -> u64 {
+        match self {
+            Self::File(local) => local.free_images_per_month(),
+            Self::Database(database) => database.free_images_per_month(),
+        }
+    }
+
+    /// Admits a caller: finds key and account, counts the call, and reads what is left of the quotas.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn admit(&self, credential: Credential<'_>, rule: &RateRule) -> Result<Admission, OpenError> {
+        match self {
+            Self::File(local) => Ok(local.admit(credential, rule)),
+            Self::Database(database) => database.admit(credential, rule).await,
+        }
+    }
+
+    /// Counts `more` calls of a key, also beyond its limit, for the work of a call that was admitted.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn count_work(&self, key_id: &str, more: u32) -> Result<(), OpenError> {
+        match self {
+            _ if more == 0 => Ok(()),
+            Self::File(local) => {
+                local.count_work(key_id, more);
+                Ok(())
+            }
+            Self::Database(database) => database.count_work(key_id, more).await,
+        }
+    }
+
+    /// The rate of a key's requests; no call is counted.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn rate(&self, key_id: &str, limit: u32) -> Result<RateStatus, OpenError> {
+        match self {
+            Self::File(local) => Ok(local.rate(key_id, limit)),
+            Self::Database(database) => database.rate(key_id, limit).await,
+        }
+    }
+
+    /// Makes a change. It is durable when this returns.
+    ///
+    /// Once polled the change is in progress, and is not lost when this is dropped.
+    ///
+    /// # Errors
+    /// When it did not happen. After [`ChangeError::Interrupted`](super::ChangeError::Interrupted) or
+    /// [`ChangeError::Storage`](super::ChangeError::Storage) it may have happened.
+    pub async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+        match self {
+            Self::File(local) => local.change(change).await,
+            Self::Database(database) => {
+                let database = database.clone();
+                let changing = tokio::spawn(async move { database.change(change).await });
+                changing.await.unwrap_or(Err(WriteError::Closed))
+            }
+        }
+    }
+
+    /// One account.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn account(&self, name: &str) -> Result<Option<Account>, OpenError> {
+        match self {
+            Self::File(local) => Ok(local.account(name)),
+            Self::Database(database) => database.account(name).await,
+        }
+    }
+
+    /// All accounts by name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn accounts(&self) -> Result<Vec<Account>, OpenError> {
+        match self {
+            Self::File(local) => Ok(local.accounts()),
+            Self::Database(database) => database.accounts().await,
+        }
+    }
+
+    /// One key by its public id, with the hash of its newest token.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn key(&self, id: &str) -> Result<Option<(KeyHash, Key)>, OpenError> {
+        match self {
+            Self::File(local) => Ok(local.key(id)),
+            Self::Database(database) => database.key(id).await,
+        }
+    }
+
+    /// The keys of one account or of all, oldest first, revoked ones included.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn keys(&self, account: Option<&str>) -> Result<Vec<Key>, OpenError> {
+        match self {
+            Self::File(local) => Ok(local.keys(account)),
+            Self::Database(database) => database.keys(account).await,
+        }
+    }
+
+    /// One preset by its id.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let (account, id) = (account.to_owned(), id.to_owned());
+                local.read(move |file| file.preset(&account, &id)).await
+            }
+            Self::Database(database) => database.preset(account, id).await,
+        }
+    }
+
+    /// One preset by its name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let (account, name) = (account.to_owned(), name.to_owned());
+                local.read(move |file| file.preset_named(&account, &name)).await
+            }
+            Self::Database(database) => database.preset_named(account, name).await,
+        }
+    }
+
+    /// Up to `limit` presets of an account by id, those after the id `after` or from the first one on.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let (account, after) = (account.to_owned(), after.map(str::to_owned));
+                local.read(move |file| file.presets(&account, after.as_deref(), limit)).await
+            }
+            Self::Database(database) => database.presets(account, after, limit).await,
+        }
+    }
+
+    /// Usage of an account's keys on the days from `from` to `to`, both included, by day and key id: up to `limit` rows.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn key_days(
+        &self,
+        account: &str,
+        (from, to): (Day, Day),
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let account = account.to_owned();
+                local.read(move |file| file.key_days(&account, from, to, limit)).await
+            }
+            Self::Database(database) => database.key_days(account, (from, to), limit).await,
+        }
+    }
+
+    /// One job by its id.
+    ///
+    /// # Errors
+    /// When the store or the record cannot be read.
+    pub async fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let id = id.to_owned();
+                local.read(move |file| file.job(&id)).await
+            }
+            Self::Database(database) => database.job(id).await,
+        }
+    }
+
+    /// One job by its key and its `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// When the store or the record cannot be read.
+    pub async fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let (key_id, name) = (key_id.to_owned(), name.to_owned());
+                local.read(move |file| file.job_named(&key_id, &name)).await
+            }
+            Self::Database(database) => database.job_named(key_id, name).await,
+        }
+    }
+
+    /// Up to `limit` jobs of a key, newest first, after the job with the place and id `after`, which may be deleted, or from
+    /// the newest on.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+        match self {
+            Self::File(local) => {
+                let (key_id, after) = (key_id.to_owned(), after.map(|(place, id)| (place, id.to_owned())));
+                let read = move |file: &dyn StateStore| {
+                    file.jobs(&key_id, after.as_ref().map(|(place, id)| (*place, id.as_str())), limit)
+                };
+                local.read(read).await
+            }
+            Self::Database(database) => database.jobs(key_id, after, limit).await,
+        }
+    }
+
+    /// Up to `limit` queued and running jobs, in the order of the queue.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+        match self {
+            Self::File(local) => local.read(move |file| file.waiting_jobs(limit)).await,
+            Self::Database(database) => database.waiting_jobs(limit).await,
+        }
+    }
+
+    /// How many jobs wait in the queue.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn count_queued(&self) -> Result<u64, OpenError> {
+        match self {
+            Self::File(local) => local.read(|file| Ok(count_queued(&file.waiting_jobs(usize::MAX)?))).await,
+            Self::Database(database) => database.count_queued().await,
+        }
+    }
+
+    /// Up to `limit` finished jobs, each with the time when its result or record expires, earliest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        match self {
+            Self::File(local) => local.read(move |file| file.expiring_jobs(limit)).await,
+            Self::Database(database) => database.expiring_jobs(limit).await,
+        }
+    }
+
+    /// Up to `limit` jobs with a pending webhook, each with the time of the next attempt, earliest first. On a database those
+    /// that are due at `now` are this process's for the next minutes: other daemons do not get them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn webhook_jobs(&self, now: UnixSeconds, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        match self {
+            Self::File(local) => local.read(move |file| file.webhook_jobs(limit)).await,
+            Self::Database(database) => database.claim_webhooks(now, limit).await,
+        }
+    }
+
+    /// Claims the next job: a queued one, on a database also one whose daemon has not renewed its lease. Accounts take turns.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, WriteError> {
+        match self {
+            Self::File(local) => local.claim_job(at).await,
+            Self::Database(database) => database.claim_job(at).await,
+        }
+    }
+
+    /// Renews the leases of running jobs and records their progress; returns what became of each.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<(String, Renewal)>, OpenError> {
+        match self {
+            _ if running.is_empty() => Ok(Vec::new()),
+            Self::File(local) => local.renew_jobs(running).await,
+            Self::Database(database) => database.renew_jobs(running).await,
+        }
+    }
+
+    /// Gives a running job back into the queue, at its old place.
+    ///
+    /// # Errors
+    /// As [`Self::change`]; [`ChangeError::JobElsewhere`](super::ChangeError::JobElsewhere) where another claim has it.
+    pub async fn release_job(&self, job: &JobHeartbeat, at: UnixSeconds) -> Result<Job, WriteError> {
+        let change = Change::RequeueJob { id: job.id.clone(), progress: job.progress, at };
+        let rows = match self {
+            Self::File(local) => local.change(change).await?,
+            Self::Database(database) => database.change_job(change, Some(job.attempt)).await?,
+        };
+        rows.jobs.into_iter().next().ok_or(WriteError::Closed)
+    }
+
+    /// Ends a job, with its bill in the same transaction: one that the claim `attempt` runs, or any with
+    /// [`JobEnd::Cancelled`].
+    ///
+    /// # Errors
+    /// As [`Self::release_job`].
+    pub async fn finish_job(
+        &self,
+        id: &str,
+        attempt: Option<i64>,
+        at: UnixSeconds,
+        expires_at: UnixSeconds,
+        end: JobEnd,
+    ) -> Result<Job, WriteError> {
+        let change = Change::FinishJob { id: id.to_owned(), at, expires_at, end };
+        let rows = match self {
+            Self::File(local) => local.finish_job(change, id).await?,
+            Self::Database(database) => {
+                let database = database.clone();
+                let finishing = tokio::spawn(async move { database.change_job(change, attempt).await });
+                finishing.await.unwrap_or(Err(WriteError::Closed))?
+            }
+        };
+        rows.jobs.into_iter().next().ok_or(WriteError::Closed)
+    }
+
+    /// Maintains the state until it is dropped: drops what is old, and records when keys were last used. Run it beside the
+    /// daemon, and [`Self::write_uses`] at its end.
+    pub async fn run_maintenance(&self) {
+        if let Self::Database(database) = self {
+            return database.run_maintenance().await;
+        }
+        loop {
+            tokio::time::sleep(MAINTAINED_EVERY).await;
+            if let Self::File(local) = self
+                && let Err(error) = local.maintain(UnixSeconds::now()).await
+            {
+                tracing::warn!(%error, "the store could not be maintained");
+            }
+        }
+    }
+
+    /// Writes when keys were last used, where that is in memory.
+    ///
+    /// # Errors
+    /// When the store cannot write; the times are then lost.
+    pub async fn write_uses(&self) -> Result<(), WriteError> {
+        match self {
+            Self::File(local) => local.write_uses().await,
+            Self::Database(_) => Ok(()),
+        }
+    }
+}
+
+fn count_queued(jobs: &[Job]) -> u64 {
+    jobs.iter().filter(|job| job.state == JobState::Queued).count() as u64
+}

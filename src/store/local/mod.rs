@@ -1,0 +1,428 @@
+//! The engine of one machine: the file with copies in memory of accounts, keys, usage and requests.
+//!
+//! Reads are served from memory in microseconds. A change goes to the file first, to memory after its commit, on the
+//! file's thread and in commit order, and is then acknowledged, even if its caller disconnects: the copies equal the file,
+//! and a revoked key is refused from the acknowledgement on.
+//!
+//! Quotas are checked against billed plus reserved images under one lock, so that concurrent requests never exceed them.
+//! Reservations of requests end with the process; those of unfinished jobs are loaded from their records.
+
+mod claims;
+mod counters;
+mod key_cache;
+#[cfg(test)]
+mod memory_store;
+mod rate_limit;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::time::Instant;
+
+use super::quota::{QuotaKind, require};
+use super::{
+    Account, Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, Day, ImagesLeft, Job, JobHeartbeat,
+    JobState, KEY_DAYS_KEPT, Key, KeyHash, Month, OpenError, Plan, REQUEST_SECONDS, RateKind, RateRule, RateStatus,
+    Renewal, Rows, StateStore, UnixSeconds, Usage, WriteError,
+};
+
+use crate::telemetry::with_causes;
+
+pub use claims::BilledPictures;
+pub(super) use claims::{Claimed, Claims, MemoryClaim};
+use counters::Counters;
+use key_cache::KeyCache;
+#[cfg(test)]
+pub(crate) use memory_store::{CommitMode, MemoryStore};
+use rate_limit::RateLimiter;
+use write::write_change;
+
+/// Keys whose last use is written in one change.
+const USES_PER_CHANGE: usize = 500;
+
+/// Old requests dropped from the file in one change, for which all bills wait.
+const DROPPED_PER_CHANGE: usize = 5000;
+
+/// How often old requests are dropped, in turns of the maintenance: once an hour, beginning with the first one.
+const TURNS_PER_CLEANUP: u32 = 360;
+
+/// A file with its copies in memory. Clones share them.
+#[derive(Clone, Debug)]
+pub struct LocalStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    file: Arc<dyn StateStore>,
+    free_images_per_month: u64,
+    keys: RwLock<KeyCache>,
+    counters: Mutex<Counters>,
+    /// Of unfinished jobs: what is reserved for each, by its id.
+    jobs: Mutex<HashMap<String, Reserved>>,
+    /// The job whose start failed in a way in which it may be recorded.
+    uncertain_start: Mutex<Option<String>>,
+    claims: Claims,
+    calls: RateLimiter,
+    services: RateLimiter,
+    maintained: Mutex<Maintained>,
+}
+
+/// What the maintenance has done.
+#[derive(Debug, Default)]
+struct Maintained {
+    turns: u32,
+    /// The day on which the old usage of keys was last dropped.
+    cleaned_on: Option<Day>,
+}
+
+/// Images that are reserved for a job.
+#[derive(Clone, Debug)]
+struct Reserved {
+    account: String,
+    key_id: String,
+    month: Month,
+    images: u64,
+}
+
+impl Reserved {
+    fn of(job: &Job) -> Self {
+        let (account, key_id) = (job.account.clone(), job.key_id.clone());
+        Self { account, key_id, month: job.month, images: job.reserved }
+    }
+}
+
+/// Whose images: account, public id of the key, month.
+type Of<'a> = (&'a str, Option<&'a str>, Month);
+
+impl LocalStore {
+    /// Loads what lives in memory. Blocks; meant for start-up.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(super) fn load(file: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
+        let mut rows = file.load()?;
+        let counters = Counters::load(std::mem::take(&mut rows.usage), std::mem::take(&mut rows.key_days));
+        let claims = Claims::load(std::mem::take(&mut rows.requests));
+        let waiting = file.waiting_jobs(usize::MAX)?;
+        let mut keys = KeyCache::default();
+        keys.apply(rows);
+        let (keys, counters) = (RwLock::new(keys), Mutex::new(counters));
+        let local = Self(Arc::new(Shared {
+            file,
+            free_images_per_month,
+            keys,
+            counters,
+            jobs: Mutex::default(),
+            uncertain_start: Mutex::default(),
+            claims,
+            calls: RateLimiter::default(),
+            services: RateLimiter::default(),
+            maintained: Mutex::default(),
+        }));
+        waiting.iter().for_each(|job| local.enter(job));
+        // Weak: the file holds the follower, and the follower this.
+        let weak: Weak<Shared> = Arc::downgrade(&local.0);
+        local.0.file.follow(Box::new(move |rows| {
+            if let Some(shared) = weak.upgrade() {
+                Self(shared).copy(rows);
+            }
+        }));
+        Ok(local)
+    }
+
+    pub(super) fn free_images_per_month(&self) -> u64 {
+        self.0.free_images_per_month
+    }
+
+    pub(super) fn fault(&self) -> Option<String> {
+        self.0.file.fault()
+    }
+
+    pub(super) fn claims(&self) -> &Claims {
+        &self.0.claims
+    }
+
+    /// Admits a caller, and counts the call.
+    pub(super) fn admit(&self, credential: Credential<'_>, rule: &RateRule) -> Admission {
+        let now = UnixSeconds::now();
+        let keys = self.keys_read();
+        let (account, key) = match credential {
+            Credential::Key(hash) => match keys.authenticate(&hash, now) {
+                Some((account, key)) => (account.clone(), Some(key.clone())),
+                None => return keys.expired_at(&hash, now).map_or(Admission::Unknown, Admission::Expired),
+            },
+            Credential::Account(name) => match keys.account(name) {
+                Some(account) => (account.clone(), None),
+                None => return Admission::Unknown,
+            },
+        };
+        drop(keys);
+        let plan = match account.plan {
+            Plan::Free => Some(self.0.free_images_per_month),
+            Plan::Paid | Plan::Plus => None,
+        };
+        let quota = ImagesLeft { plan, key: key.as_ref().and_then(|key| key.images_per_month) };
+        let key_id = key.as_ref().map(|key| key.id.as_str());
+        let left = self.left((&account.name, key_id, Month::of(now)), quota);
+        let limiter = self.limiter(rule.kind);
+        let counted = key_id.map_or_else(|| without_key(&account.name), str::to_owned);
+        let rate = limiter.check(&counted, rule.limit(account.plan), Instant::now());
+        Admission::Admitted(Box::new(Admitted { account, key, rate, left }))
+    }
+
+    /// Counts `more` calls of a key, also beyond its limit.
+    pub(super) fn count_work(&self, key_id: &str, more: u32) {
+        self.0.calls.count_work(key_id, more, Instant::now());
+    }
+
+    pub(super) fn rate(&self, key_id: &str, limit: u32) -> RateStatus {
+        self.0.calls.status(key_id, limit, Instant::now())
+    }
+
+    fn limiter(&self, kind: RateKind) -> &RateLimiter {
+        match kind {
+            RateKind::Calls => &self.0.calls,
+            RateKind::Services => &self.0.services,
+        }
+    }
+
+    pub(super) fn billed(&self, account: &str, month: Month) -> Usage {
+        self.counters().billed(account, month)
+    }
+
+    /// Reserves images, if they are left of the quotas.
+    pub(super) fn reserve(&self, of: Of<'_>, images: u64, quota: ImagesLeft) -> Result<(), QuotaKind> {
+        let mut counters = self.counters();
+        require(left(&counters, of, quota), images)?;
+        let (account, key_id, month) = of;
+        counters.reserve(account, key_id, month, images);
+        Ok(())
+    }
+
+    fn left(&self, of: Of<'_>, quota: ImagesLeft) -> ImagesLeft {
+        left(&self.counters(), of, quota)
+    }
+
+    /// Copies what a bill wrote and releases reserved images, under one lock, so that no image is counted twice or not at all.
+    pub(super) fn finalize(&self, rows: &Rows, (account, key_id, month): Of<'_>, reserved: u64) {
+        self.counters().finalize(rows, account, key_id, month, reserved);
+    }
+
+    /// Makes a change and copies its rows.
+    pub(super) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+        let local = self.clone();
+        self.write(change, move |rows| local.copy(rows)).await
+    }
+
+    /// Makes a change whose rows `committed` copies.
+    pub(super) async fn write(
+        &self,
+        change: Change,
+        committed: impl FnOnce(&Rows) + Send + 'static,
+    ) -> Result<Rows, WriteError> {
+        write_change(&*self.0.file, change, committed).await
+    }
+
+    fn copy(&self, rows: &Rows) {
+        if !rows.accounts.is_empty() || !rows.keys.is_empty() {
+            self.0.keys.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
+        }
+        self.counters().copy(rows);
+        self.0.claims.copy(rows);
+    }
+
+    pub(super) fn account(&self, name: &str) -> Option<Account> {
+        self.keys_read().account(name).cloned()
+    }
+
+    pub(super) fn accounts(&self) -> Vec<Account> {
+        self.keys_read().accounts()
+    }
+
+    pub(super) fn key(&self, id: &str) -> Option<(KeyHash, Key)> {
+        self.keys_read().locate(id).map(|(hash, key)| (hash, key.clone()))
+    }
+
+    pub(super) fn keys(&self, account: Option<&str>) -> Vec<Key> {
+        self.keys_read().keys(account)
+    }
+
+    /// Reads the file on a thread for blocking work.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,
+    ) -> Result<T, OpenError> {
+        let file = Arc::clone(&self.0.file);
+        // It only fails when the reading panics, or the runtime ends.
+        let outcome = tokio::task::spawn_blocking(move || read(&*file)).await;
+        let failed = |error| OpenError::Io { path: PathBuf::from("the store"), source: std::io::Error::other(error) };
+        outcome.map_err(failed)?
+    }
+
+    /// Enters the reservation of an unfinished job.
+    fn enter(&self, job: &Job) {
+        let mut jobs = self.jobs();
+        if !jobs.contains_key(&job.id) {
+            self.counters().reserve(&job.account, Some(&job.key_id), job.month, job.reserved);
+            jobs.insert(job.id.clone(), Reserved::of(job));
+        }
+    }
+
+    /// Releases the reservation of a job, and copies what its end wrote.
+    fn leave(&self, id: &str, rows: &Rows) {
+        match self.jobs().remove(id) {
+            Some(Reserved { account, key_id, month, images }) => {
+                self.finalize(rows, (&account, Some(&key_id), month), images);
+            }
+            None => self.counters().copy(rows),
+        }
+    }
+
+    /// Adds a job whose images are counted as reserved, for it from now on.
+    pub(super) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), WriteError> {
+        // Entered before: the runner may start it at once.
+        self.jobs().insert(job.id.clone(), Reserved::of(job));
+        let created = self.change(Change::CreateJob { job: Box::new(job.clone()), at_most }).await;
+        if created.is_err() {
+            // The caller still has the reservation.
+            self.jobs().remove(&job.id);
+        }
+        created.map(drop)
+    }
+
+    /// Starts the next queued job.
+    pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, WriteError> {
+        let unreadable = |error| ChangeError::Unavailable(with_causes(&error));
+        let uncertain = self.uncertain_start().take();
+        if let Some(id) = uncertain {
+            let started = self.read(move |file| file.job(&id)).await.map_err(unreadable)?;
+            if let Some(job) = started.filter(|job| job.state == JobState::Processing) {
+                return Ok(Some(ClaimedJob { job, attempt: 0 }));
+            }
+        }
+        loop {
+            let Some(job) = self.read(|file| file.next_job()).await.map_err(unreadable)? else { return Ok(None) };
+            // One whose creation was reported as failed was written all the same.
+            self.enter(&job);
+            match self.change(Change::StartJob { id: job.id.clone(), at }).await {
+                Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
+                // Cancelled meanwhile.
+                Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {}
+                Err(error) => {
+                    if matches!(error, WriteError::Change(ChangeError::Storage(_))) {
+                        *self.uncertain_start() = Some(job.id);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Which running jobs have ended meanwhile.
+    pub(super) async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<(String, Renewal)>, OpenError> {
+        let ids: Vec<String> = running.iter().map(|job| job.id.clone()).collect();
+        self.read(move |file| {
+            let renewal = |id: String| match file.job(&id) {
+                Ok(Some(job)) if !job.state.is_final() => Ok((id, Renewal::Kept)),
+                Ok(_) => Ok((id, Renewal::Ended)),
+                Err(error) => Err(error),
+            };
+            ids.into_iter().map(renewal).collect()
+        })
+        .await
+    }
+
+    /// Ends a job, with its bill.
+    pub(super) async fn finish_job(&self, change: Change, id: &str) -> Result<Rows, WriteError> {
+        let (local, of) = (self.clone(), id.to_owned());
+        let finished = self.write(change, move |rows| local.leave(&of, rows)).await;
+        if let Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) = finished {
+            // An attempt that was reported as failed was written all the same.
+            self.leave(id, &Rows::default());
+        }
+        finished
+    }
+
+    /// Writes the last use of keys that were used since the previous call.
+    pub(super) async fn write_uses(&self) -> Result<(), WriteError> {
+        loop {
+            let used = self.keys_read().take_used(USES_PER_CHANGE);
+            let is_last = used.len() < USES_PER_CHANGE;
+            if !used.is_empty() {
+                self.change(Change::TouchKeys { used }).await?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One turn of the maintenance, every ten seconds: writes the last use of keys, drops old requests every hour and old
+    /// usage by key once a day.
+    pub(super) async fn maintain(&self, now: UnixSeconds) -> Result<(), WriteError> {
+        self.write_uses().await?;
+        let (is_due, is_new_day) = {
+            let mut maintained = self.0.maintained.lock().unwrap_or_else(PoisonError::into_inner);
+            // From the first turn on: a daemon may never run for an hour.
+            maintained.turns += 1;
+            ((maintained.turns - 1).is_multiple_of(TURNS_PER_CLEANUP), maintained.cleaned_on != Some(Day::of(now)))
+        };
+        if !is_due {
+            return Ok(());
+        }
+        self.drop_old_requests(now).await?;
+        if is_new_day {
+            self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await?;
+            self.0.maintained.lock().unwrap_or_else(PoisonError::into_inner).cleaned_on = Some(Day::of(now));
+        }
+        Ok(())
+    }
+
+    /// Drops requests older than 24 hours, in memory and in the file.
+    async fn drop_old_requests(&self, now: UnixSeconds) -> Result<(), WriteError> {
+        self.0.claims.drop_old(now).await;
+        let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
+        loop {
+            let change = Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
+            if self.change(change).await?.forgotten_requests < DROPPED_PER_CHANGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
+    fn counters(&self) -> MutexGuard<'_, Counters> {
+        self.0.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Self::counters`].
+    fn uncertain_start(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.uncertain_start.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Self::counters`], and taken before them.
+    fn jobs(&self) -> MutexGuard<'_, HashMap<String, Reserved>> {
+        self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.
+    fn keys_read(&self) -> RwLockReadGuard<'_, KeyCache> {
+        self.0.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What plan and key have left of their quotas, reservations counted; `None` for no quota.
+fn left(counters: &Counters, (account, key_id, month): Of<'_>, quota: ImagesLeft) -> ImagesLeft {
+    let key_total = key_id.map_or(0, |id| counters.key_total(id, month));
+    ImagesLeft {
+        plan: quota.plan.map(|quota| quota.saturating_sub(counters.account_total(account, month))),
+        key: quota.key.map(|quota| quota.saturating_sub(key_total)),
+    }
+}
+
+/// By what calls without a key are counted.
+fn without_key(account: &str) -> String {
+    format!("without-key-{account}")
+}

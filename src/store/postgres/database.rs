@@ -1,0 +1,178 @@
+//! A PostgreSQL database as the engine of the state: connections, its fault, and the maintenance. Nothing of it is in memory.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Pool};
+use tokio_postgres::Row;
+
+use super::connect::Server;
+use super::error::{DatabaseError, Refusal};
+use super::rows::{self, Parameters};
+use crate::store::{Change, Day, KEY_DAYS_KEPT, OpenError, REQUEST_SECONDS, UnixSeconds, WriteError};
+use crate::telemetry::with_causes;
+
+/// How long the server may take for a call. Longer than its own limit of a statement, which says more.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How often an unused database is asked whether it answers, so that `/readyz` knows.
+const TESTED_EVERY: Duration = Duration::from_secs(1);
+
+/// How often old rows are dropped.
+const CLEANED_EVERY: Duration = Duration::from_secs(600);
+
+/// Requests that are dropped at once.
+const DROPPED: usize = 5000;
+
+/// A database. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Database(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    server: Server,
+    pool: Pool,
+    free_images_per_month: u64,
+    fault: Mutex<Option<String>>,
+}
+
+impl Database {
+    pub(super) fn new(server: Server, pool: Pool, free_images_per_month: u64) -> Self {
+        Self(Arc::new(Shared { server, pool, free_images_per_month, fault: Mutex::default() }))
+    }
+
+    pub(in crate::store) fn free_images_per_month(&self) -> u64 {
+        self.0.free_images_per_month
+    }
+
+    /// Why it could not be used the last time.
+    pub(in crate::store) fn fault(&self) -> Option<String> {
+        self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The secret of all daemons on this database, which becomes `own` where there is none yet.
+    ///
+    /// # Errors
+    /// When the database cannot be used, or the secret does not have 32 bytes.
+    pub async fn shared_secret(&self, own: [u8; 32]) -> Result<[u8; 32], OpenError> {
+        let read = async {
+            let text = "INSERT INTO secret (bytes) VALUES ($1) ON CONFLICT (is_single) DO NOTHING";
+            self.execute(text, &[&own.as_slice()]).await?;
+            let bytes = self.rows("SELECT bytes FROM secret", &[]).await?.pop().map(|row| row.get::<_, Vec<u8>>(0));
+            let bytes = bytes.unwrap_or_default().try_into();
+            bytes.map_err(|_| DatabaseError::Damaged("the secret does not have 32 bytes".into()))
+        };
+        read.await.map_err(|error| error.into_open_error(self.name()))
+    }
+
+    /// The database for messages, without user and password.
+    pub(super) fn name(&self) -> &str {
+        self.0.server.name()
+    }
+
+    /// A connection of the pool.
+    pub(super) async fn client(&self) -> Result<Object, DatabaseError> {
+        Ok(self.0.pool.get().await?)
+    }
+
+    /// Runs `work` within the time limit, and remembers whether the database could be used.
+    pub(super) async fn run<T, E: AsDatabaseError>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let done = match tokio::time::timeout(ANSWER_TIMEOUT, work).await {
+            Ok(done) => done,
+            Err(_) => {
+                let seconds = ANSWER_TIMEOUT.as_secs();
+                Err(DatabaseError::Interrupted(format!("the database did not answer within {seconds} s")).into())
+            }
+        };
+        let outage = done.as_ref().err().and_then(E::as_database_error).filter(|error| error.is_outage());
+        if outage.is_some() {
+            // The others are to the same server, which may be none that accepts writes any more.
+            self.0.pool.retain(|_, _| false);
+        }
+        let fault = outage.map(ToString::to_string);
+        let before =
+            std::mem::replace(&mut *self.0.fault.lock().unwrap_or_else(PoisonError::into_inner), fault.clone());
+        match (before, fault) {
+            (None, Some(reason)) => tracing::error!(reason, "the database cannot be used"),
+            (Some(_), None) => tracing::info!("the database can be used again"),
+            _ => {}
+        }
+        done
+    }
+
+    /// The rows of one query, in a transaction of its own.
+    pub(super) async fn rows(&self, text: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>, DatabaseError> {
+        self.run(async { rows::rows(&self.client().await?, text, parameters).await }).await
+    }
+
+    /// As [`Self::rows`]: what `convert` makes of them.
+    pub(super) async fn read<T>(
+        &self,
+        text: &'static str,
+        parameters: Parameters<'_>,
+        convert: impl Fn(&Row) -> Result<T, DatabaseError>,
+    ) -> Result<Vec<T>, OpenError> {
+        let read = self.rows(text, parameters).await.and_then(|rows| rows.iter().map(convert).collect());
+        read.map_err(|error| error.into_open_error(self.name()))
+    }
+
+    /// Runs one statement, in a transaction of its own; returns how many rows it changed.
+    pub(super) async fn execute(&self, text: &'static str, parameters: Parameters<'_>) -> Result<u64, DatabaseError> {
+        self.run(async { rows::changed(&self.client().await?, text, parameters).await }).await
+    }
+
+    /// See [`Store::run_maintenance`](crate::store::Store::run_maintenance). Daemons do not exclude each other: what one has
+    /// dropped the next one does not find.
+    pub(in crate::store) async fn run_maintenance(&self) {
+        let test = async {
+            loop {
+                tokio::time::sleep(TESTED_EVERY).await;
+                // An error is in `fault`.
+                drop(self.rows("SELECT 1", &[]).await);
+            }
+        };
+        let clean = async {
+            loop {
+                if let Err(error) = self.clean_up(UnixSeconds::now()).await {
+                    tracing::warn!(error = with_causes(&error), "old rows could not be dropped");
+                }
+                tokio::time::sleep(CLEANED_EVERY).await;
+            }
+        };
+        tokio::join!(test, clean);
+    }
+
+    /// Drops old usage by key, old requests, ended claims and idle rates.
+    async fn clean_up(&self, now: UnixSeconds) -> Result<(), WriteError> {
+        self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await?;
+        let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
+        // In batches, so that no transaction is long.
+        let forget = || Change::ForgetRequests { before, at_most: DROPPED };
+        while self.change(forget()).await?.forgotten_requests == DROPPED {}
+        for text in [
+            "DELETE FROM claims WHERE ends_at < now()",
+            "DELETE FROM rates WHERE second < extract(epoch FROM now()) - 120",
+        ] {
+            self.execute(text, &[]).await.map_err(Refusal::Database)?;
+        }
+        Ok(())
+    }
+}
+
+/// An error that may be of the database itself.
+pub(super) trait AsDatabaseError: From<DatabaseError> {
+    fn as_database_error(&self) -> Option<&DatabaseError>;
+}
+
+impl AsDatabaseError for Refusal {
+    fn as_database_error(&self) -> Option<&DatabaseError> {
+        if let Self::Database(error) = self { Some(error) } else { None }
+    }
+}
+
+impl AsDatabaseError for DatabaseError {
+    fn as_database_error(&self) -> Option<&DatabaseError> {
+        Some(self)
+    }
+}
