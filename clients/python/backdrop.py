@@ -2792,9 +2792,14 @@ class _Process:
         text = json.dumps({"id": number, **head}).encode()
         self._waiting[number] = future
         try:
-            with self._writing:
-                for part in (struct.pack("<I", len(text)) + text, *files):
-                    self._write(memoryview(part))
+            self._writing.acquire()
+        except BaseException:
+            # Ctrl-C before the first byte: the process and the requests of other threads go on.
+            self._waiting.pop(number, None)
+            raise
+        try:
+            for part in (struct.pack("<I", len(text)) + text, *files):
+                self._write(memoryview(part))
         except (OSError, ValueError):
             # The process has ended, of which its reader tells the waiting ones.
             self._popen.kill()
@@ -2802,6 +2807,8 @@ class _Process:
             # The request was cut off (Ctrl-C), and no other could follow it.
             self._popen.kill()
             raise
+        finally:
+            self._writing.release()
         if self.failure is not None:
             self._fail_waiting(self.failure)
         return future
@@ -2860,10 +2867,12 @@ class _Process:
             self._popen.kill()
             self._reader.join()
 
-    def abandon(self) -> None:
-        """Closes its input, at whose end it ends, or this process's copy of it after a fork."""
+    def abandon(self, after_fork: bool = False) -> None:
+        """Closes its input, at whose end it ends; after a fork, this process's copies of input and output."""
         if self._popen.stdin:
             self._popen.stdin.close()
+        if after_fork and self._popen.stdout:
+            self._popen.stdout.close()
 
 
 class Session(_Pictures):
@@ -2948,7 +2957,7 @@ def _after_fork() -> None:
     for session in _sessions:
         process, session._process, session._lock = session._process, None, threading.Lock()
         if process:
-            process.abandon()
+            process.abandon(after_fork=True)
 
 
 @atexit.register

@@ -60,7 +60,7 @@ async fn run_jobs(shared: &Arc<Shared>, stop: &mut watch::Receiver<bool>) {
                 pause = Some(shared.tuning.pause);
                 break;
             }
-            match shared.deps.store.claim_job(shared.now()).await {
+            match shared.deps.store.claim_job(shared.now(), &shared.running.ids()).await {
                 Ok(Some(claimed)) => {
                     let handle = shared.running.enter(&claimed);
                     drop(tasks.spawn(supervise(Arc::clone(shared), claimed, handle, stop.clone())));
@@ -83,13 +83,23 @@ async fn run_jobs(shared: &Arc<Shared>, stop: &mut watch::Receiver<bool>) {
     while tasks.join_next().await.is_some() {}
 }
 
+/// How long a renewal may take: a third of a lease.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Renews the leases of the running jobs, and ends those that are not this daemon's any more.
 async fn renew(shared: &Shared) {
     let running = shared.running.heartbeats();
-    match shared.deps.store.renew_jobs(&running).await {
+    // A connection that hangs would cost the leases: the next heartbeat takes another one.
+    let renewed = timeout(RENEWAL_TIMEOUT, shared.deps.store.renew_jobs(&running)).await;
+    let Ok(renewed) = renewed else {
+        tracing::warn!("the database does not renew the leases of jobs in time");
+        return;
+    };
+    match renewed {
         Ok(renewed) => {
             for (id, became) in renewed {
-                let Some(handle) = shared.running.get(&id) else { continue };
+                let attempt = running.iter().find(|job| job.id == id).map(|job| job.attempt);
+                let Some(handle) = shared.running.get_attempt(&id, attempt) else { continue };
                 match became {
                     Renewal::Kept => {}
                     Renewal::Ended => handle.cancel.notify_one(),
@@ -158,7 +168,7 @@ async fn supervise(shared: Arc<Shared>, claimed: ClaimedJob, handle: JobHandle, 
             end(&shared, &job, attempt, &handle, Err(WorkError::no_disk_space()), started_at, &mut stop).await;
         }
     }
-    shared.running.remove(&job.id);
+    shared.running.remove(&job.id, attempt);
 }
 
 /// Ends a job with the outcome of its work.

@@ -63,9 +63,22 @@ impl RunningJobs {
         handle
     }
 
-    /// Removes a job.
-    pub(super) fn remove(&self, id: &str) {
-        self.lock().remove(id);
+    /// Removes this attempt of a job.
+    pub(super) fn remove(&self, id: &str, attempt: i64) {
+        let mut running = self.lock();
+        if running.get(id).is_some_and(|job| job.attempt == attempt) {
+            running.remove(id);
+        }
+    }
+
+    /// The handle of an attempt of a job.
+    pub(super) fn get_attempt(&self, id: &str, attempt: Option<i64>) -> Option<JobHandle> {
+        self.lock().get(id).filter(|job| Some(job.attempt) == attempt).map(|job| job.handle.clone())
+    }
+
+    /// The ids of all.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
     }
 
     /// The handle of a job.

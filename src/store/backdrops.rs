@@ -40,13 +40,18 @@ impl Store {
         now: UnixSeconds,
     ) -> Result<BackdropReservation, BackdropQuotaError> {
         let day = Day::of(now);
-        match self.change(Change::CountGenerated { day, at_most }).await {
-            Ok(_) => Ok(BackdropReservation { store: self.clone(), day, is_kept: false }),
-            Err(WriteError::Change(ChangeError::GeneratedEnough { day })) => {
-                Err(BackdropQuotaError::Exhausted { resets_at: day.ends() })
+        let store = self.clone();
+        // A task, so that a caller who leaves during the change drops a reservation that returns the backdrop.
+        let taken = tokio::spawn(async move {
+            match store.change(Change::CountGenerated { day, at_most }).await {
+                Ok(_) => Ok(BackdropReservation { store, day, is_kept: false }),
+                Err(WriteError::Change(ChangeError::GeneratedEnough { day })) => {
+                    Err(BackdropQuotaError::Exhausted { resets_at: day.ends() })
+                }
+                Err(error) => Err(error.into()),
             }
-            Err(error) => Err(error.into()),
-        }
+        });
+        taken.await.expect("the change does not panic, and nothing aborts it")
     }
 }
 

@@ -308,14 +308,15 @@ impl Store {
         }
     }
 
-    /// Claims the next job: a queued one, on a database also one whose daemon has not renewed its lease. Accounts take turns.
+    /// Claims the next job: a queued one, on a database also one whose daemon has not renewed its lease, but
+    /// none of `running`, which still runs here. Accounts take turns.
     ///
     /// # Errors
     /// As [`Self::change`].
-    pub async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, WriteError> {
+    pub async fn claim_job(&self, at: UnixSeconds, running: &[String]) -> Result<Option<ClaimedJob>, WriteError> {
         match self {
             Self::File(local) => local.claim_job(at).await,
-            Self::Database(database) => database.claim_job(at).await,
+            Self::Database(database) => database.claim_job(at, running).await,
         }
     }
 

@@ -123,7 +123,7 @@ def test_refusals_are_the_exceptions_of_the_client(session: backdrop.Session, tm
         backdrop.remove(tmp_path / "nowhere.jpg", session=session)
     with pytest.raises(backdrop.TimedOutError):
         session.remove(CUP, timeout=0.001)
-    with backdrop.Session("nonsense") as unknown, pytest.raises(backdrop.ProcessFailedError, match="there is no model nonsense"):
+    with backdrop.Session("nonsense") as unknown, pytest.raises(backdrop.ProcessFailedError, match="unknown model nonsense"):
         backdrop.remove(CAT, session=unknown)
 
 

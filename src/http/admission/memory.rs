@@ -1,6 +1,8 @@
 //! The memory of accounts: bytes of uploads, fetched files and finished pictures that are being sent.
 //!
-//! Accounts share one bound evenly; what one alone leaves is for the next ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and
+//! Half of the bound is for uploads and fetched files, half for finished pictures: a batch that waits for the memory of its replies
+//! holds its uploads, and would wait for itself. Accounts share each half
+//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and
 //! not as they are announced, so that a slow client or origin holds no more than it has sent. At the bound an upload is refused (429),
 //! because waiting would keep what it holds; a fetch waits for a moment.
 //!
@@ -41,8 +43,12 @@ pub(crate) struct Memory(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    bytes: FairSemaphore,
-    max_bytes: usize,
+    /// Of uploads and fetched files.
+    uploads: FairSemaphore,
+    /// Of finished pictures.
+    replies: FairSemaphore,
+    /// Bytes of `replies`.
+    max_reply: usize,
     /// Bytes of the largest file.
     max_file: usize,
     /// The accounts that are in use.
@@ -80,8 +86,10 @@ struct Held {
 impl Memory {
     /// `bytes` in all, for files of up to `max_file`: as much is each account's share, however many there are.
     pub(crate) fn new(bytes: usize, max_file: usize) -> Self {
-        let (semaphore, accounts) = (FairSemaphore::shared(bytes, max_file), Mutex::default());
-        Self(Arc::new(Shared { bytes: semaphore, max_bytes: bytes, max_file, accounts }))
+        let half = bytes / 2;
+        let uploads = FairSemaphore::shared((bytes - half).max(max_file), max_file);
+        let replies = FairSemaphore::shared(half, max_file);
+        Self(Arc::new(Shared { uploads, replies, max_reply: half, max_file, accounts: Mutex::default() }))
     }
 
     pub(crate) fn of(&self, account: &str) -> AccountMemory {
@@ -104,7 +112,7 @@ impl Memory {
 impl AccountMemory {
     /// An empty share.
     pub(crate) fn share(&self) -> Share {
-        let none = self.shared.bytes.try_acquire(self.account.tenant, 0).expect("nothing is always free");
+        let none = self.shared.uploads.try_acquire(self.account.tenant, 0).expect("nothing is always free");
         Share { memory: self.clone(), held: Mutex::new(none) }
     }
 
@@ -129,8 +137,8 @@ impl AccountMemory {
     ///
     /// A picture larger than the account's share waits until the account holds nothing else.
     pub(crate) async fn hold(&self, bytes: Bytes, deadline: Instant) -> Result<Bytes, ApiError> {
-        let (semaphore, tenant) = (&self.shared.bytes, self.account.tenant);
-        let units = bytes.len().min(self.shared.max_bytes);
+        let (semaphore, tenant) = (&self.shared.replies, self.account.tenant);
+        let units = bytes.len().min(self.shared.max_reply);
         let permit = match semaphore.try_acquire(tenant, units) {
             Some(permit) => permit,
             None => {
@@ -152,13 +160,13 @@ impl Share {
 
     /// Takes `bytes` more, or refuses (429).
     pub(crate) fn grow(&self, bytes: usize) -> Result<(), ApiError> {
-        let more = self.memory.shared.bytes.try_acquire(self.memory.account.tenant, bytes);
+        let more = self.memory.shared.uploads.try_acquire(self.memory.account.tenant, bytes);
         more.map(|more| self.add(more)).ok_or_else(uploads_full_error)
     }
 
     /// Takes `bytes` more, waiting for them for [`FETCH_WAIT`]: waiting requests may hold what others wait for.
     pub(crate) async fn wait_for(&self, bytes: usize) -> Result<(), ApiError> {
-        let more = self.memory.shared.bytes.acquire(self.memory.account.tenant, bytes);
+        let more = self.memory.shared.uploads.acquire(self.memory.account.tenant, bytes);
         timeout(FETCH_WAIT, more).await.map(|more| self.add(more)).map_err(|_| uploads_full_error())
     }
 
@@ -244,21 +252,21 @@ mod tests {
     }
 
     #[test]
-    fn an_account_alone_leaves_an_eighth_and_several_share_evenly() {
+    fn an_account_alone_leaves_a_third_of_the_uploads() {
         let memory = memory_of(240 * MEGABYTE);
         let (first, held) = fill(&memory, "a");
-        assert_eq!(first, 210);
+        assert_eq!(first, 80, "of 120, twice the rest");
         let (second, _second) = fill(&memory, "b");
-        assert_eq!(second, 30, "what is left");
+        assert_eq!(second, 40, "what is left");
         assert_eq!(fill(&memory, "a").0, 0, "another request of the account has the same share");
         drop(held);
-        assert_eq!(fill(&memory, "b").0, 180, "alone again");
-        assert_eq!(fill(&memory, "c").0, 105, "half of seven eighths");
+        assert_eq!(fill(&memory, "b").0, 40, "alone again");
+        assert_eq!(fill(&memory, "c").0, 53, "half of seven eighths");
     }
 
     #[test]
     fn one_file_is_taken_while_there_is_memory() {
-        let memory = Memory::new(20 * MEGABYTE, 18 * MEGABYTE);
+        let memory = Memory::new(40 * MEGABYTE, 18 * MEGABYTE);
         assert_eq!(fill(&memory, "a").0, 18, "a large file, where such are allowed");
         let shares: Vec<_> = (0..8).map(|other| memory.of(&other.to_string()).share()).collect();
         shares.iter().for_each(|share| share.grow(1).expect("free"));
@@ -278,10 +286,10 @@ mod tests {
 
     #[tokio::test]
     async fn memory_of_a_reply_is_returned_with_its_last_slice() {
-        let memory = Memory::new(80, 0);
+        let memory = Memory::new(160, 0);
         let account = memory.of("a");
         let mut held = account.hold(picture(40), soon()).await.expect("room");
-        assert_eq!((held.len(), memory.0.bytes.free()), (40, 40));
+        assert_eq!((held.len(), memory.0.replies.free()), (40, 40));
         let mut waiting = account.hold(picture(40), soon()).boxed();
         assert!(waiting.as_mut().now_or_never().is_none(), "80 of 80 are more than one account's share");
         let last = held.split_off(39);
@@ -293,7 +301,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_account_that_does_not_read_leaves_memory_for_others_and_is_refused() {
-        let memory = Memory::new(80, 0);
+        let memory = Memory::new(160, 0);
         let (account, other) = (memory.of("a"), memory.of("b"));
         let _unread = account.hold(picture(70), soon()).await.expect("room");
         let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| account.hold(picture(1), soon()).boxed()).collect();
@@ -303,21 +311,21 @@ mod tests {
         assert!(refused.into_iter().all(|one| one.is_err_and(|error| error.code == ErrorCode::RateLimitExceeded)));
         let others = join_all((0..2).map(|_| other.hold(picture(5), soon()))).await;
         assert!(others.iter().all(Result::is_ok));
-        assert_eq!(memory.0.bytes.free(), 0);
+        assert_eq!(memory.0.replies.free(), 0);
         drop(waiting);
         account.refuse_when_unread().expect("those that left wait no longer");
     }
 
     #[tokio::test]
-    async fn a_reply_that_waits_goes_before_uploads_and_until_its_deadline() {
-        let memory = Memory::new(80, 0);
+    async fn a_reply_waits_until_its_deadline_and_delays_no_upload() {
+        let memory = Memory::new(160, 0);
         let (one, other) = (memory.of("a"), memory.of("b"));
         let held = one.hold(picture(70), soon()).await.expect("room");
         let late = other.hold(picture(11), Instant::now()).await;
         assert!(late.is_err_and(|error| error.code == ErrorCode::Unavailable));
         let mut waiting = other.hold(picture(11), soon()).boxed();
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert!(memory.of("c").share().grow(1).is_err(), "ten are free, and a reply waits for eleven");
+        memory.of("c").share().grow(1).expect("uploads have their half");
         drop(held);
         waiting.await.expect("room");
     }

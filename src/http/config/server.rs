@@ -64,8 +64,8 @@ pub struct HttpConfig {
     pub trusted_proxies: Vec<AddressRange>,
     /// Whether connections of `trusted_proxies` begin with a header of the PROXY protocol, version 1 or 2.
     pub proxy_protocol: bool,
-    /// Megabytes of uploads, fetched pictures and unread replies held in memory at once. Accounts share them evenly; one alone leaves an
-    /// eighth. Beyond, an upload is answered 429, and a finished picture waits before its reply begins.
+    /// Megabytes held in memory at once: half for uploads and fetched pictures, half for unread replies. Accounts share each half; one
+    /// alone leaves a third. Beyond, an upload is answered 429, and a finished picture waits before its reply begins.
     pub max_body_megabytes_in_flight: usize,
     /// How long the head of a request may take to arrive.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]

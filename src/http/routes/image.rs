@@ -122,6 +122,8 @@ pub(crate) async fn process(
     limits: Limits,
 ) -> Result<FinishedImage, ApiError> {
     let PreparedImage { mut authorized, source, param, share, aux, digest, fetching, was_fetched } = prepared;
+    // Before a backdrop is paid for.
+    let place = state.app.processor.admission().place(&caller.account)?;
     let generated = backdrop::generate(state, &mut authorized, caller, &source, received).await;
     let recipe = &authorized.recipe;
     let generated = generated.map_err(|error| error.renamed(FILE, param))?;
@@ -132,7 +134,6 @@ pub(crate) async fn process(
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };
-    let place = state.app.processor.admission().place(&caller.account)?;
     let mut output = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
         let error = error.renamed(MASK_FILE, recipe.inputs.mask.as_ref().map_or(MASK_FILE, MaskSource::param));

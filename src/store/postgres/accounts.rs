@@ -5,6 +5,7 @@ use deadpool_postgres::Transaction;
 use super::database::Database;
 use super::error::{DatabaseError, Refusal};
 use super::rows::{account, changed, execute, key, key_day, limit_of, preset, put_account, put_key, row};
+use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::records::{PresetRecord, Record};
 use crate::store::transitions::{account_after, key_after};
 use crate::store::{
@@ -113,6 +114,8 @@ async fn apply(on: &Transaction<'_>, change: Change) -> Result<Rows, Refusal> {
     let mut rows = Rows::default();
     match change {
         Change::CreateAccount { account, first_key } => {
+            // One after the other: daemons that start together on an empty database create the same account.
+            row(on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
             if row(on, "SELECT 1 FROM accounts WHERE name = $1", &[&account.name]).await?.is_some() {
                 return Err(ChangeError::AccountExists(account.name).into());
             }

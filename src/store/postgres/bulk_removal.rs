@@ -12,6 +12,7 @@ use deadpool_postgres::Transaction;
 use super::bulk_queue::{BulkQueue, REMOVED, delete_removed, transaction};
 use super::error::DatabaseError;
 use super::rows::{changed, execute, row, rows};
+use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::OpenError;
 
 /// Chunks that are deleted in one transaction.
@@ -39,6 +40,8 @@ impl BulkQueue {
     /// See [`BulkQueue::begin`].
     pub async fn remove_job(&self, key_id: &str, id: &str) -> Result<(), OpenError> {
         let is_removed = transaction!(self, on, {
+            // As a creation, so that both lock run and job in one order.
+            row(&on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
             let text = "DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') RETURNING 1";
             let is_removed = row(&on, text, &[&key_id, &id]).await?.is_some();
             if is_removed {
@@ -55,6 +58,8 @@ impl BulkQueue {
     /// See [`BulkQueue::begin`].
     pub async fn remove_old_jobs(&self, age: Duration) -> Result<(), OpenError> {
         let marked: Vec<String> = transaction!(self, on, {
+            // As a creation, so that both lock run and job in one order.
+            row(&on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
             let text = "DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
                  AND updated_at < now() - make_interval(secs => $1) RETURNING id";
             for row in rows(&on, text, &[&age.as_secs_f64()]).await? {

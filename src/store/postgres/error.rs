@@ -81,8 +81,8 @@ impl From<tokio_postgres::Error> for DatabaseError {
 
 impl From<PoolError> for DatabaseError {
     fn from(error: PoolError) -> Self {
-        let is_late = matches!(error, PoolError::Timeout(_));
-        Self::Away(if is_late { "no connection to the database within 5 s".to_owned() } else { with_causes(&error) })
+        // Others may hold all connections: this is no outage.
+        if matches!(error, PoolError::Timeout(_)) { Self::Locked } else { Self::Away(with_causes(&error)) }
     }
 }
 

@@ -142,20 +142,25 @@ impl Database {
 
     /// Claims a job that waits, or whose daemon has not renewed its lease: of the account whose last job was started longest ago,
     /// the oldest.
-    pub(in crate::store) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, WriteError> {
+    pub(in crate::store) async fn claim_job(
+        &self,
+        at: UnixSeconds,
+        running: &[String],
+    ) -> Result<Option<ClaimedJob>, WriteError> {
         let claimed = self.run(async {
             let mut client = self.client().await?;
             let on = client.transaction().await?;
-            let mut unreadable: Vec<String> = Vec::new();
+            // Of this daemon, or unreadable.
+            let mut excluded = running.to_vec();
             let (job, attempt) = loop {
                 let text = "SELECT j.id, j.record, j.progress, j.attempt FROM jobs j JOIN accounts a ON a.name = j.account \
                      WHERE (j.state = 'queued' OR j.state = 'processing' AND coalesce(j.lease_until < now(), true)) \
                        AND j.id <> ALL ($1) \
                      ORDER BY a.last_job_at NULLS FIRST, j.place, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED";
-                let Some(row) = row(&on, text, &[&unreadable]).await? else { return Ok(None) };
+                let Some(row) = row(&on, text, &[&excluded]).await? else { return Ok(None) };
                 match readable(&row) {
                     Some(job) => break (job, row.get::<_, i64>(3) + 1),
-                    None => unreadable.push(row.get(0)),
+                    None => excluded.push(row.get(0)),
                 }
             };
             let job = Job { state: JobState::Processing, updated_at: at, ..job };
@@ -188,12 +193,12 @@ impl Database {
             if kept.len() == ids.len() {
                 return Ok((kept, Vec::new()));
             }
-            let text = "SELECT id FROM jobs WHERE id = ANY ($1) AND state IN ('queued', 'processing')";
+            let text = "SELECT id FROM jobs WHERE id = ANY ($1) AND state <> 'error'";
             let lost = rows(&client, text, &[&ids]).await?;
             Ok::<_, DatabaseError>((kept, lost.iter().map(|row| row.get::<_, String>(0)).collect()))
         });
-        let (kept, unfinished) = renewed.await.map_err(|error| error.into_open_error(self.name()))?;
-        let became = |id: &str| match (kept.iter().any(|kept| kept == id), unfinished.iter().any(|lost| lost == id)) {
+        let (kept, elsewhere) = renewed.await.map_err(|error| error.into_open_error(self.name()))?;
+        let became = |id: &str| match (kept.iter().any(|kept| kept == id), elsewhere.iter().any(|lost| lost == id)) {
             (true, _) => Renewal::Kept,
             (false, true) => Renewal::Lost,
             (false, false) => Renewal::Ended,

@@ -101,10 +101,24 @@ impl Database {
         Ok(self.read(text, &[&account, &i64::from(month.0)], usage).await?.pop().unwrap_or_default())
     }
 
+    /// In a task, so that a caller who leaves during the statement drops a claim that deletes its row.
     pub(in crate::store) async fn claim(
         &self,
         account: &str,
         key: &str,
+        fingerprint: [u8; 32],
+        now: UnixSeconds,
+        lasts: Duration,
+    ) -> Result<RowClaimed, OpenError> {
+        let (database, account, key) = (self.clone(), account.to_owned(), key.to_owned());
+        let claimed = tokio::spawn(async move { database.claim_row(account, key, fingerprint, now, lasts).await });
+        claimed.await.expect("the statement does not panic, and nothing aborts it")
+    }
+
+    async fn claim_row(
+        &self,
+        account: String,
+        key: String,
         fingerprint: [u8; 32],
         now: UnixSeconds,
         lasts: Duration,
@@ -119,7 +133,6 @@ impl Database {
         let (state, earlier) = claimed.await?.pop().unwrap_or_default();
         match state.as_str() {
             "taken" => {
-                let (account, key) = (account.to_owned(), key.to_owned());
                 let record = earlier.as_deref().map(RequestRecord::decode).transpose();
                 let record = record.map_err(|error| DatabaseError::unreadable("a request", &error));
                 let claim = RowClaim { database: self.clone(), account, key, owner, earlier, is_over: false };

@@ -73,7 +73,8 @@ pub(super) async fn upgrade(migrations: &Migrations, client: &mut Client) -> Res
 
 /// Applies the missing migrations. Needs the database alone.
 pub(super) async fn apply_missing_alone(migrations: &Migrations, client: &mut Client) -> Result<(), DatabaseError> {
-    apply_missing(migrations, client, "").await
+    // Tables can be large.
+    apply_missing(migrations, client, "SET LOCAL statement_timeout = 0").await
 }
 
 async fn apply_missing(migrations: &Migrations, client: &mut Client, settings: &str) -> Result<(), DatabaseError> {

@@ -270,7 +270,7 @@ fn requests_select_added_models_by_header_field_and_rembgs_name() {
         // One that is added while the daemon runs, as the account's default.
         let unknown = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
         assert!(
-            unknown.status.code() == Some(2) && stderr(&unknown).contains("there is no model later"),
+            unknown.status.code() == Some(2) && stderr(&unknown).contains("unknown model later"),
             "{}",
             stderr(&unknown)
         );
@@ -328,7 +328,7 @@ fn a_daemon_whose_default_is_an_added_model_loads_it_at_the_start() {
     let unknown = [("BACKDROP_ENGINE_MODEL", "other")];
     let refused = backdrop().args(["serve", "--data-dir"]).arg(folder.path()).envs(unknown).output().unwrap();
     assert!(
-        refused.status.code() == Some(2) && stderr(&refused).contains("there is no model other"),
+        refused.status.code() == Some(2) && stderr(&refused).contains("unknown model other"),
         "{}",
         stderr(&refused)
     );

@@ -90,7 +90,7 @@ fn requests_are_answered_with_what_the_api_says_and_the_command_line_makes() {
         (12, 400, "invalid_parameter", "`file` is missing"),
         (13, 400, "invalid_endpoint", "there is no endpoint `retouch`"),
         (14, 400, "invalid_parameter", "`preset` is not taken here: presets are stored by a daemon"),
-        (15, 400, "invalid_parameter", "there is no model"),
+        (15, 400, "invalid_parameter", "unknown model"),
         (16, 403, "forbidden", "model famB-image-2.6: only a daemon calls image APIs"),
         (17, 424, "fetch_failed", "cannot fetch bg_url https://localhost/x.png"),
         (18, 400, "invalid_parameter", "`mask_file` is not taken here"),
@@ -123,5 +123,5 @@ fn a_damaged_frame_ends_the_process_with_a_message() {
 fn a_configuration_that_cannot_run_ends_the_process_with_a_message() {
     let output = backdrop().args(["pipe", "--model", "nonsense"]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("there is no model nonsense"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("unknown model nonsense"), "{}", stderr(&output));
 }

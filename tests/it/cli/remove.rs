@@ -328,5 +328,5 @@ fn the_subject_is_shown_by_a_box_and_by_a_mask_that_the_mask_endpoint_made() {
     assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
     let bulk = backdrop().args(["bulk", "file:///nowhere", "file:///nowhere-else", "--set", &mask]).output().unwrap();
     assert_eq!(bulk.status.code(), Some(2));
-    assert!(stderr(&bulk).contains("a mask is of one picture"), "{}", stderr(&bulk));
+    assert!(stderr(&bulk).contains("a mask applies to one picture"), "{}", stderr(&bulk));
 }

@@ -221,7 +221,7 @@ fn a_folder_of_hugging_face_says_how_its_network_takes_pictures() {
     fs::write(from.join("preprocessor_config.json"), r#"{"size": {"height": 256, "width": 512}}"#).unwrap();
     let again = Adding { name: Some("again".to_owned()), ..Adding::default() };
     let error = models.add(&from, again).expect_err("no square").to_string();
-    assert!(error.contains("`size` is {\"height\":256,\"width\":512}, which is not understood"), "{error}");
+    assert!(error.contains("`size` has the unsupported value {\"height\":256,\"width\":512}"), "{error}");
     fs::remove_file(from.join("onnx/model.onnx")).unwrap();
     fs::copy(network("last"), from.join("other.onnx")).unwrap();
     let error = models.add(&from, Adding::default()).expect_err("two files").to_string();
@@ -349,7 +349,7 @@ async fn a_model_that_fails_or_is_replaced_leaves_the_others_alone() {
     }
     let gone = Network::Added(name("gone/00000000"));
     assert!(
-        matches!(segment(&gone).await, Err(EngineError::Failed(reason)) if reason.contains("there is no model gone/00000000"))
+        matches!(segment(&gone).await, Err(EngineError::Failed(reason)) if reason.contains("model gone/00000000 is not installed"))
     );
     let file = folder.path().join("models/one/first.onnx");
     fs::remove_file(&file).unwrap();

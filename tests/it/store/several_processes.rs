@@ -276,7 +276,7 @@ fn a_job_is_claimed_once_and_by_another_process_after_its_lease() {
     let error = || JobError { code: "x".into(), message: "x".into() };
     runtime.block_on(async {
         let at = UnixSeconds(5);
-        let claim = async |store: &Store| store.claim_job(at).await.expect("it answers");
+        let claim = async |store: &Store| store.claim_job(at, &[]).await.expect("it answers");
         let (first, second) = (claim(&one).await.expect("a job"), claim(&other).await.expect("a job"));
         assert_eq!([&first.job.id, &second.job.id], [&jobs::id(1), &jobs::id(3)]);
         assert_eq!((first.job.state, first.job.updated_at), (JobState::Processing, at));
@@ -400,7 +400,7 @@ fn tables_of_the_version_before_are_upgraded_in_one_step_once_none_of_its_daemon
         assert_eq!(admitted.left.plan, Some(QUOTA - 5), "the job has reserved five");
         let Admission::Admitted(admitted) = admit(&upgraded, 2, 9).await else { panic!("its key is active") };
         assert_eq!((admitted.account.plan, admitted.left.key), (Plan::Paid, Some(30)));
-        let claimed = upgraded.claim_job(now()).await.expect("it answers").expect("its daemon is gone");
+        let claimed = upgraded.claim_job(now(), &[]).await.expect("it answers").expect("its daemon is gone");
         assert_eq!(claimed.job.id, jobs::id(1));
     });
 }

@@ -64,8 +64,9 @@ DECLARE
     elapsed bigint;
     passed bigint := 0;
 BEGIN
-    INSERT INTO rates VALUES (p_key_id, p_is_service, now_second, array_fill(0, ARRAY[61])) ON CONFLICT DO NOTHING;
-    SELECT * INTO rate FROM rates r WHERE r.key_id = p_key_id AND r.is_service = p_is_service FOR UPDATE;
+    -- The update of nothing locks the row, which the clean-up may delete otherwise.
+    INSERT INTO rates AS r VALUES (p_key_id, p_is_service, now_second, array_fill(0, ARRAY[61]))
+        ON CONFLICT (key_id, is_service) DO UPDATE SET second = r.second RETURNING r.* INTO rate;
     elapsed := now_second - rate.second;
     IF elapsed >= 61 THEN
         rate.counts := array_fill(0, ARRAY[61]);
