@@ -513,9 +513,9 @@ class SharedFields(TypedDict, total=False):
     `x-service-model` is an alternative. Without either the account's model cuts out.
     """
     compression: Literal["fast", "default", "best"] | None
-    """Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several
-    times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns
-    several times. Ignored by JPEG and WebP.
+    """Effort spent on a smaller PNG; the pixels do not change: `fast`, `default`, or `best`, which takes
+    several times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated
+    patterns several times. Ignored by JPEG and WebP.
     """
     max_dim: int | None
     """Shrinks to this size, in pixels of the longest side. To enlarge, set `width`."""
@@ -530,7 +530,7 @@ class SharedFields(TypedDict, total=False):
     as its matte; with `false` the input is put on white and cut out anew.
     """
     mask_url: str | None
-    """Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright
+    """Public https address of a mask, instead of the part `mask_file`. A mask has the size of the upright
     picture, and is one of JPEG, PNG, WebP or HEIC.
     """
     mask_mode: Literal["replace", "trimap", "hint"] | None
@@ -544,11 +544,13 @@ class SharedFields(TypedDict, total=False):
     network segments this part alone, and everything outside is background.
     """
     point: PointsField | None
-    """A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. In the
-    subject it selects that part; beside it, it adds what is around.
+    """A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. Inside the
+    subject it selects that part; outside, it adds the object at that point.
     """
     not_point: PointsField | None
-    """A pixel of the background, in the same way. It removes what is around, and leaves the subject behind it."""
+    """A pixel of the background, written like `point`. It removes the object at that point and keeps the
+    subject.
+    """
 
 
 class RemoveFields(SharedFields, total=False):
@@ -563,8 +565,8 @@ class RemoveFields(SharedFields, total=False):
     """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
-    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1`
+    for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
     with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
@@ -591,8 +593,8 @@ class RemoveUrlFields(SharedFields, total=False):
     """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
-    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1`
+    for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
     with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
@@ -619,8 +621,8 @@ class RemoveBatchFields(SharedFields, total=False):
     """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
-    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1`
+    for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
     with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
@@ -647,8 +649,8 @@ class RemoveBatchUrlFields(SharedFields, total=False):
     """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
-    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
-    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1`
+    for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
     with a single picture says which.
     """
     channels: Literal["rgba", "alpha"] | None
@@ -679,8 +681,8 @@ class MaskFields(SharedFields, total=False):
     """`closed-form`: fine edges. `none`: faster, rougher."""
     edge: Literal["soft", "hard", "auto"] | None
     """`soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products).
-    `auto` selects it by the subject's outline, which the network classifies: as `engine=product-v1` where
-    that is opaque and sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
+    `auto` selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1`
+    for an opaque, sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply
     with a single picture says which.
     """
     channels: Literal["alpha"] | None
@@ -749,7 +751,7 @@ class ReplaceBgAiFields(SharedFields, total=False):
     """What the backdrop shows, in words. Required, here or in the preset."""
     model: Literal["auto", "famA-image-2.5-sunburst", "famA-image-2.5-flare", "famB-image-2.6", "famB-image-2.6-flash", "famB-image-2.5-pro", "famB-image-2.5", "famB-image-2.5-flash", "famB-image-2e", "famA-image-2", "famC-2-pro", "famC-2-flex", "famC-1-kontext-pro", "famD-famE"] | None
     """The model that generates the backdrop: `auto` is the first model that is configured for the account, or
-    the built-in generator where there is none; an id is that model and no other.
+    the built-in generator without one; an id selects exactly that model.
     """
     format: Literal["png", "webp", "jpg"] | None
     """Format of the result; it is always opaque."""
@@ -786,13 +788,11 @@ class StudioShotFields(SharedFields, total=False):
     becomes a PNG.
     """
     aspect: str | None
-    """Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it
-    is theirs.
-    """
+    """Aspect ratio of the result, width to height. Default: the ratio of `width` and `height` if both are sent."""
     anchor: Literal["center", "auto"] | None
     """Placement of a subject that the photo's border cuts off: `center` has padding on all sides; `auto` puts
     each cut side against the same border of the canvas, without padding there. Where opposite sides are cut,
-    both touch if the aspect ratio allows it, else the one that is cut along more of it.
+    both touch if the aspect ratio allows it, else the side with the longer cut.
     """
     enhance: bool | None
     """Raises brightness and saturation of the subject slightly."""
@@ -827,9 +827,9 @@ class SmartCropFields(SharedFields, total=False):
     opposite sides, within the picture on the farther side.
     """
     aspect: str | None
-    """Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. What
-    lies beyond the picture has the colour of the nearest edge pixel, or is transparent where the input is a
-    cutout. Where `width` and `height` are both sent and this is not, it is theirs.
+    """Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. The
+    area beyond the picture takes the colour of the nearest edge pixel, or is transparent where the input is
+    a cutout. Default: the ratio of `width` and `height` if both are sent.
     """
     format: Literal["png", "webp"] | None
     """Format of the result."""
@@ -900,7 +900,7 @@ class StickerFields(SharedFields, total=False):
     place of `mask_url`.
     """
     stroke_width: int | None
-    """Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless
+    """Width of the outline in pixels of the source. 0 draws no outline; the result then equals `/remove` unless
     `padding` is sent.
     """
     stroke_color: str | None
@@ -910,8 +910,7 @@ class StickerFields(SharedFields, total=False):
     anchor: Literal["center", "auto"] | None
     """Placement of a subject that the photo's border cuts off: `center` has outline and padding on all sides;
     `auto` puts each cut side against the same border of the canvas, without outline and padding there. Where
-    opposite sides are cut, both touch if `width` and `height` allow it, else the one that is cut along more
-    of it.
+    opposite sides are cut, both touch if `width` and `height` allow it, else the side with the longer cut.
     """
     format: Literal["png", "webp"] | None
     """Format of the result."""
@@ -942,9 +941,7 @@ class HeadshotFields(SharedFields, total=False):
     restore_face: bool | None
     """Restores the face (sharper, less noise)."""
     aspect: str | None
-    """Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it
-    is theirs.
-    """
+    """Aspect ratio of the result, width to height. Default: the ratio of `width` and `height` if both are sent."""
     format: Literal["png", "webp", "jpg"] | None
     """Format of the result."""
     channels: Literal["rgba"] | None

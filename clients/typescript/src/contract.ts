@@ -100,9 +100,9 @@ export interface SharedFields {
    */
   segmentation_model?: string | undefined;
   /**
-   * Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several times the
-   * CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by
-   * JPEG and WebP.
+   * Effort spent on a smaller PNG; the pixels do not change: `fast`, `default`, or `best`, which takes several times
+   * the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored
+   * by JPEG and WebP.
    */
   compression?: "fast" | "default" | "best" | undefined;
   /** Shrinks to this size, in pixels of the longest side. To enlarge, set `width`. */
@@ -119,8 +119,8 @@ export interface SharedFields {
    */
   keep_alpha?: boolean | undefined;
   /**
-   * Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright picture, and
-   * is one of JPEG, PNG, WebP or HEIC.
+   * Public https address of a mask, instead of the part `mask_file`. A mask has the size of the upright picture, and is
+   * one of JPEG, PNG, WebP or HEIC.
    */
   mask_url?: string | undefined;
   /**
@@ -136,11 +136,11 @@ export interface SharedFields {
    */
   box?: BoxField | undefined;
   /**
-   * A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. In the subject it
-   * selects that part; beside it, it adds what is around.
+   * A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. Inside the subject
+   * it selects that part; outside, it adds the object at that point.
    */
   point?: PointsField | undefined;
-  /** A pixel of the background, in the same way. It removes what is around, and leaves the subject behind it. */
+  /** A pixel of the background, written like `point`. It removes the object at that point and keeps the subject. */
   not_point?: PointsField | undefined;
 }
 
@@ -157,9 +157,9 @@ export interface RemoveFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
-   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
-   * which.
+   * selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque,
+   * sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture
+   * says which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -185,9 +185,9 @@ export interface RemoveUrlFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
-   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
-   * which.
+   * selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque,
+   * sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture
+   * says which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -213,9 +213,9 @@ export interface RemoveBatchFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
-   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
-   * which.
+   * selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque,
+   * sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture
+   * says which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -241,9 +241,9 @@ export interface RemoveBatchUrlFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products). `auto`
-   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
-   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
-   * which.
+   * selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque,
+   * sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture
+   * says which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** `rgba` is the cutout, `alpha` its matte as 8-bit grey. */
@@ -274,9 +274,9 @@ export interface MaskFields extends SharedFields {
   matting?: "closed-form" | "none" | undefined;
   /**
    * `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products). `auto`
-   * selects it by the subject's outline, which the network classifies: as `engine=product-v1` where that is opaque and
-   * sharp, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture says
-   * which.
+   * selects it by the subject's outline, which the network classifies: the edge of `engine=product-v1` for an opaque,
+   * sharp outline, else `soft`. Glass is often taken for opaque. `x-service-edge` in the reply with a single picture
+   * says which.
    */
   edge?: "soft" | "hard" | "auto" | undefined;
   /** Always `alpha`: the matte. */
@@ -345,7 +345,7 @@ export interface ReplaceBgAiFields extends SharedFields {
   prompt: string;
   /**
    * The model that generates the backdrop: `auto` is the first model that is configured for the account, or the
-   * built-in generator where there is none; an id is that model and no other.
+   * built-in generator without one; an id selects exactly that model.
    */
   model?: "auto" | "famA-image-2.5-sunburst" | "famA-image-2.5-flare" | "famB-image-2.6" | "famB-image-2.6-flash" | "famB-image-2.5-pro" | "famB-image-2.5" | "famB-image-2.5-flash" | "famB-image-2e" | "famA-image-2" | "famC-2-pro" | "famC-2-flex" | "famC-1-kontext-pro" | "famD-famE" | undefined;
   /** Format of the result; it is always opaque. */
@@ -385,15 +385,12 @@ export interface StudioShotFields extends SharedFields {
    * PNG.
    */
   transparent?: boolean | undefined;
-  /**
-   * Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it is
-   * theirs.
-   */
+  /** Aspect ratio of the result, width to height. Default: the ratio of `width` and `height` if both are sent. */
   aspect?: string | undefined;
   /**
    * Placement of a subject that the photo's border cuts off: `center` has padding on all sides; `auto` puts each cut
    * side against the same border of the canvas, without padding there. Where opposite sides are cut, both touch if the
-   * aspect ratio allows it, else the one that is cut along more of it.
+   * aspect ratio allows it, else the side with the longer cut.
    */
   anchor?: "center" | "auto" | undefined;
   /** Raises brightness and saturation of the subject slightly. */
@@ -430,9 +427,9 @@ export interface SmartCropFields extends SharedFields {
    */
   padding?: number | undefined;
   /**
-   * Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. What lies beyond
-   * the picture has the colour of the nearest edge pixel, or is transparent where the input is a cutout. Where `width`
-   * and `height` are both sent and this is not, it is theirs.
+   * Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. The area beyond
+   * the picture takes the colour of the nearest edge pixel, or is transparent where the input is a cutout. Default: the
+   * ratio of `width` and `height` if both are sent.
    */
   aspect?: string | undefined;
   /** Format of the result. */
@@ -504,8 +501,8 @@ export interface StickerFields extends SharedFields {
    */
   mask_file?: FileInput | undefined;
   /**
-   * Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless `padding` is
-   * sent.
+   * Width of the outline in pixels of the source. 0 draws no outline; the result then equals `/remove` unless `padding`
+   * is sent.
    */
   stroke_width?: number | undefined;
   /** Colour of the outline. */
@@ -515,7 +512,7 @@ export interface StickerFields extends SharedFields {
   /**
    * Placement of a subject that the photo's border cuts off: `center` has outline and padding on all sides; `auto` puts
    * each cut side against the same border of the canvas, without outline and padding there. Where opposite sides are
-   * cut, both touch if `width` and `height` allow it, else the one that is cut along more of it.
+   * cut, both touch if `width` and `height` allow it, else the side with the longer cut.
    */
   anchor?: "center" | "auto" | undefined;
   /** Format of the result. */
@@ -546,10 +543,7 @@ export interface HeadshotFields extends SharedFields {
   bg_color?: string | undefined;
   /** Restores the face (sharper, less noise). */
   restore_face?: boolean | undefined;
-  /**
-   * Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it is
-   * theirs.
-   */
+  /** Aspect ratio of the result, width to height. Default: the ratio of `width` and `height` if both are sent. */
   aspect?: string | undefined;
   /** Format of the result. */
   format?: "png" | "webp" | "jpg" | undefined;
