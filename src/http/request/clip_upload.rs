@@ -7,7 +7,8 @@ use super::body::Chunks;
 use super::form::MAX_OVERHEAD;
 use super::multipart::{Multipart, MultipartError};
 use crate::codec::DecodeError;
-use crate::http::admission::memory::{Memory, Share};
+use crate::engine::{FairSemaphore, Permit, Tenant};
+use crate::http::admission::memory::uploads_full_error;
 use crate::http::reply::error::ApiError;
 use crate::video;
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Clips that are uploaded or fetched at once; one more is answered 429. One account alone leaves one.
+/// Clips that are uploaded or fetched at once; one more is answered 429. One account alone has eight.
 const CLIPS_AT_ONCE: usize = 12;
 
 /// Pieces that wait for the disk; each is at most what a connection's buffer holds.
@@ -41,18 +42,16 @@ pub(crate) fn clip_too_large() -> ApiError {
 
 /// The slots of uploads of clips, which accounts share evenly.
 #[derive(Clone, Debug)]
-pub(crate) struct ClipSlots(Memory);
+pub(crate) struct ClipSlots(FairSemaphore);
 
 impl ClipSlots {
     pub(crate) fn new() -> Self {
-        Self(Memory::new(CLIPS_AT_ONCE, 1))
+        Self(FairSemaphore::shared(CLIPS_AT_ONCE, 1))
     }
 
     /// A slot for `account`, until it is dropped.
-    pub(crate) fn acquire(&self, account: &str) -> Result<Share, ApiError> {
-        let slot = self.0.of(account).share();
-        slot.grow(1)?;
-        Ok(slot)
+    pub(crate) fn acquire(&self, account: &str) -> Result<Permit, ApiError> {
+        self.0.try_acquire(Tenant::of(account), 1).ok_or_else(uploads_full_error)
     }
 }
 
@@ -154,9 +153,9 @@ mod tests {
     fn one_account_leaves_slots_for_others() {
         let slots = ClipSlots::new();
         let held: Vec<_> = std::iter::from_fn(|| slots.acquire("a").ok()).collect();
-        assert_eq!(held.len(), CLIPS_AT_ONCE - 1);
+        assert_eq!(held.len(), 8);
         let other = slots.acquire("b");
-        assert!(other.is_ok() && slots.acquire("c").is_err());
+        assert!(other.is_ok() && slots.acquire("c").is_ok() && slots.acquire("a").is_err());
         drop(held);
         assert!(slots.acquire("c").is_ok());
     }

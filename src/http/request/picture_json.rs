@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_picture_takes_the_memory_of_its_bytes() {
-        let memory = Memory::new(12_000_000, MAX_FILE);
+        let memory = Memory::new(24_000_000, MAX_FILE);
         let mut splitter = Splitter::new(memory.of("a").share());
         splitter
             .feed(format!(r#"{{"image_base64":"{}"}}"#, STANDARD.encode(vec![7; 9_000_000])).as_bytes())

@@ -8,9 +8,9 @@
 
 use crate::account::price::Call;
 use crate::codec::DecodeError;
+use crate::engine::Permit;
 use crate::http::admission::authorize::{is_free, require_plan, reserve_quota};
 use crate::http::admission::caller::Caller;
-use crate::http::admission::memory::Share;
 use crate::http::admission::model_select::{self, clip_model, require_clip_model};
 use crate::http::reply::error::ApiError;
 use crate::http::reply::{MODEL, Reply};
@@ -56,7 +56,7 @@ enum ClipSource {
 struct Upload {
     incoming: IncomingClip,
     stored: StoredClip,
-    _slot: Share,
+    _slot: Permit,
 }
 
 /// Answers 202 with the job.

@@ -314,7 +314,7 @@ fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {
 #[tokio::test]
 async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
     // Room for one file of the largest size, and not for two.
-    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 32, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
     let mut form = Form::new();
     for name in ["a.jpg", "b.jpg", "c.jpg"] {

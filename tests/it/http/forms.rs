@@ -322,9 +322,9 @@ async fn fetches_from_a_slow_origin_reserve_no_memory_of_other_accounts() {
 
 #[tokio::test]
 async fn uploads_of_one_account_leave_memory_for_other_accounts() {
-    let config = HttpConfig { max_body_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let config = HttpConfig { max_body_megabytes_in_flight: 32, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
-    // Three times 5.2 MB are less than 16 MB, and more than seven eighths of it.
+    // Three times 5.2 MB are less than the 16 MB of uploads, and more than two thirds of these.
     let (head, body) = raw_upload(&vec![0; 5_200_000]);
     let most = &body[..body.len() - 20];
     let mut slow = Vec::new();

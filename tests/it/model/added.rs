@@ -349,7 +349,7 @@ async fn a_model_that_fails_or_is_replaced_leaves_the_others_alone() {
     }
     let gone = Network::Added(name("gone/00000000"));
     assert!(
-        matches!(segment(&gone).await, Err(EngineError::Failed(reason)) if reason.contains("model gone/00000000 is not installed"))
+        matches!(segment(&gone).await, Err(EngineError::Failed(reason)) if reason.contains("unknown model gone/00000000"))
     );
     let file = folder.path().join("models/one/first.onnx");
     fs::remove_file(&file).unwrap();
