@@ -1,4 +1,4 @@
-//! Compares GPU kernels with their CPU twins: those of a network at its start (the self-test), all in the tests.
+//! Compares GPU kernels with their CPU twins: a network's kernels when it starts (self-test), all kernels in tests.
 //!
 //! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong. So a
 //! kernel is used on a device only after its output there was compared with the CPU twin's.

@@ -2877,10 +2877,10 @@ class Session(_Pictures):
 
     It has the endpoints of `Client`, and `batch`; `remove(picture, session=…)` takes it too. The process starts with the first
     call and ends with `close`, with the `with` block, or with the program; after it ended, the next call starts another one.
-    Threads may share a session; after a fork the child has a process of its own.
+    Threads may share a session; after a fork the child starts another process.
 
     `model` is `standard`, `quality`, `fast` or the name of an added model, `device` is `cpu`, `gpu` or part of a GPU's name, and
-    `jobs` the number of pictures in progress at a time; all are else those of the command's configuration (`BACKDROP_…`).
+    `jobs` the number of pictures in progress at a time. Defaults come from the command's configuration (`BACKDROP_…`).
     """
 
     def __init__(self, model: str | None = None, *, device: str | None = None, jobs: int | None = None) -> None:
@@ -2970,7 +2970,7 @@ _session = Session()
 
 
 class RemoveOptions(RemoveFields, total=False):
-    """Fields of `/remove`, those of a background, and what `remove` of rembg takes."""
+    """Fields of `/remove`, fields of a background, and the options of rembg's `remove`."""
 
     session: Session | None
     """The process of `Session` or `new_session`; one for the whole program by default."""
@@ -3101,7 +3101,7 @@ _REMBG_MODELS = {"u2net", "u2netp", "u2net_human_seg", "silueta", "sam"}
 
 
 def new_session(model_name: str = "u2net", *, sess_opts: object = None, providers: object = None) -> Session:
-    """A session as rembg makes them: `u2net`, `u2netp`, `u2net_human_seg`, `silueta` and `sam` are the built-in network, other names
-    those of `Session`. `sess_opts` and `providers`, the options of ONNX Runtime, are without effect.
+    """A session as rembg makes them: `u2net`, `u2netp`, `u2net_human_seg`, `silueta` and `sam` are the built-in network; other names are
+    models of `Session`. `sess_opts` and `providers`, the options of ONNX Runtime, are without effect.
     """
     return Session(None if model_name in _REMBG_MODELS else model_name)

@@ -2,7 +2,7 @@
 //!
 //! Gwosdek, Grewenig, Bruhn and Weickert, "Theoretical Foundations of Gaussian Convolution by Extended Box Filtering",
 //! SSVM 2011: consecutive box filters approach a Gaussian (central limit theorem), and a box with fractional weights of
-//! its two outermost taps can have any variance, not only those of odd lengths. Three boxes, each with
+//! its two outermost taps can have any variance, not only the variances of boxes of odd length. Three boxes, each with
 //!
 //! ```text
 //! v = σ² / 3                                        variances add up

@@ -2,7 +2,7 @@
 //!
 //! A pixel's *parent* is the coarser pixel above it. Initial alpha is the coarser level's coverage, bilinear: along
 //! each axis the nearest parent has three times the weight of the next one. An unknown pixel is decided where the
-//! coverages of its parent and the eight parents around are all at most [`DECIDED`] of 255, or all within that of full.
+//! coverages of its parent and the eight around are all at most [`DECIDED`], or all at least 255 − [`DECIDED`].
 
 pub mod cpu;
 #[cfg(feature = "gpu")]

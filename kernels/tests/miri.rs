@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Under Miri the strips of a plane are processed sequentially, and inverted residuals go through memory a strip at a
-//! time from a kilobyte on; all other code is that of production. Without Miri these are ordinary tests.
+//! time from a kilobyte on; all other code runs as in production. Without Miri these are ordinary tests.
 
 use backdrop_kernels::conv::{
     Activation, Cascade, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Layer, Plane, Residual, Separable,

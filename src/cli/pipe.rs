@@ -51,7 +51,7 @@ struct Head {
     fields: Vec<FieldArg>,
     /// The address of the picture, if it is not a file.
     url: Option<String>,
-    /// Names and lengths of the files that follow: `file`, the picture, and those of fields.
+    /// Names and lengths of the files that follow: the picture (`file`) and the files of fields.
     files: Vec<(String, u64)>,
 }
 

@@ -1,7 +1,7 @@
 //! Admission: how many pictures are in flight, and which of them are in work.
 //!
 //! A request takes a [`Place`] for each picture, or is refused: refusing is cheaper for both sides than an unbounded queue. Accounts
-//! share the places evenly; one that holds none has a place beside all that are taken, so that no account takes all.
+//! share the places evenly; an account that holds none may take an extra one when all are taken.
 //!
 //! Every picture, also of a clip or a bulk run, then waits for its [`Slot`]: the megapixels that it needs in memory, whose number is in
 //! its header, before the decoder allocates them. Accounts take turns. Peak memory follows from the megapixels.
@@ -161,7 +161,7 @@ impl Admission {
         })
     }
 
-    /// As [`Self::place`], for a picture that waits where there is none.
+    /// As [`Self::place`], for a caller that waits until a place is free: its refusal is not counted.
     #[must_use]
     pub fn try_place(&self, account: &str) -> Option<Place> {
         let tenant = Tenant::of(account);

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Whose turn it is where work waits: an account's, its background work's, or by default that of work without an account.
+/// Whose turn it is where work waits: an account's, its background work's, or by default the turn of work without an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tenant(u64);
 
@@ -24,7 +24,7 @@ impl Tenant {
         Self::hashed((account, "requests"))
     }
 
-    /// The clips of an account, or a bulk run: they take turns beside the account's requests and delay these by one turn at most.
+    /// The clips of an account, or a bulk run: they take turns with the account's requests, which they delay by one turn at most.
     #[must_use]
     pub fn background(name: &str) -> Self {
         Self::hashed((name, "background"))

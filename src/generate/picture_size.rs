@@ -21,7 +21,7 @@ impl PictureSize {
         Some(Self(Size::new(side(width)?, side(height)?)))
     }
 
-    /// The size whose aspect ratio is nearest to that of `canvas` (difference of logarithms); of equals the largest.
+    /// The size whose aspect ratio is nearest to the ratio of `canvas` (difference of logarithms); the largest of equals.
     pub(super) fn nearest(sizes: &[Self], canvas: Size) -> Option<Self> {
         let aspect = |size: Size| (f64::from(size.width) / f64::from(size.height)).ln();
         let target = aspect(canvas);

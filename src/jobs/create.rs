@@ -1,6 +1,6 @@
 //! Creates a job from an incoming clip: the folder first, then the record, once per `Idempotency-Key`.
 //!
-//! On a database the clip is stored beside the results before the record, for whichever daemon claims the job, and the folder is
+//! On a database the clip is stored in the location of results before the record, for whichever daemon claims the job, and the folder is
 //! deleted. The stored clip is deleted again where the record is refused. Of a crash in between it remains: see `results`.
 
 use std::sync::atomic::Ordering;

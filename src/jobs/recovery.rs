@@ -48,7 +48,7 @@ pub(super) async fn recover(deps: Deps, tuning: Tuning, data_dir: &Path) -> Resu
     let mut kept: HashSet<&str> = waiting.iter().map(|job| job.id.as_str()).collect();
     let ids = shared.folders.job_ids()?;
     for id in ids.iter().filter(|_| !shared.deps.store.is_shared()) {
-        // A record that cannot be read may be that of an unfinished job.
+        // An unreadable record may belong to an unfinished job.
         if shared.deps.store.job(id).await.is_err() {
             kept.insert(id);
         }

@@ -31,7 +31,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest sleep: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// The same on a database, whose jobs also other daemons end.
+/// The longest sleep on a database, whose jobs other daemons end too.
 const SHARED_SLEEP: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
@@ -39,7 +39,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut started: HashMap<tokio::task::Id, String> = HashMap::new();
     loop {
         let is_shared = shared.deps.store.is_shared();
-        // Those of a database are this daemon's alone once they are read.
+        // Reading webhooks from a database claims them for this daemon.
         let limit = if is_shared { CONCURRENT_ATTEMPTS - started.len() } else { started.len() + CONCURRENT_ATTEMPTS };
         let (mut pause, now) = (if is_shared { SHARED_SLEEP } else { LONGEST_SLEEP }, shared.now());
         match shared.deps.store.webhook_jobs(now, limit).await {

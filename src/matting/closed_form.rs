@@ -32,7 +32,7 @@ pub(super) const COARSEST_SIDE: usize = 32;
 const STEP_PIXELS: usize = 20_000_000;
 const MIN_STEPS: usize = 8;
 const MAX_STEPS: usize = 256;
-/// Longer side of the coarsest level whose solution makes pixels known: that of the network's grid. On coarser levels a
+/// Longer side of the coarsest level whose solution makes pixels known: the network's grid has it. On coarser levels a
 /// strand of hair is noise; on finer levels the bands are small.
 pub(super) const DECIDING_SIDE: usize = 384;
 /// Rows of a strip, and the most rows added above and below it: a step reaches one row further.

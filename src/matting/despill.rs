@@ -134,7 +134,7 @@ impl Surroundings {
 /// Removes green or blue light of the old background from the edge of `cutout`. `strength`: 0 to 1.
 ///
 /// # Panics
-/// When the cutout's size is not that of the frame in which the surroundings were measured.
+/// When the cutout and the frame in which the surroundings were measured differ in size.
 pub fn despill(cutout: &mut Frame, surroundings: &Surroundings, strength: f32) {
     let size = cutout.size();
     assert_eq!(size, surroundings.size, "the surroundings are of another picture");

@@ -22,7 +22,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Lowers the effort of a PNG whose `size` exceeds that of a source within `limits`. The best effort takes seconds
+    /// Lowers the effort of a PNG whose `size` has more megapixels than `limits` allow. The best effort takes seconds
     /// of CPU time for each ten million pixels, and a small source can be enlarged to any size.
     pub(super) fn lowering_effort(encode: &mut EncodeOptions, size: Size, limits: &Limits) -> Option<Self> {
         let is_large = size.area() as u64 > u64::from(limits.max_megapixels) * 1_000_000;

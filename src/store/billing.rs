@@ -1,7 +1,7 @@
 //! Billing: reserves images against the monthly quotas of account and key, and bills what was made.
 //!
 //! A request reserves its images before any work and bills what it made when it succeeds; dropping the [`Reservation`]
-//! releases what was not billed. A key may have a quota of its own; a request has to fit both.
+//! releases what was not billed. A key may have a quota too; a request has to fit both.
 //!
 //! On the file a reservation is counted in memory, so that concurrent requests never exceed a quota. On a database it is only
 //! compared with what was left at the admission of the request: the transaction of the bill checks the quotas, so that a request

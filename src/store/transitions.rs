@@ -1,4 +1,4 @@
-//! The rules of changes to one account, key or job: the row after a change, or why it is refused. The same for every engine.
+//! The rules of changes to one account, key or job: the row after a change, or why it is refused. Both engines apply them.
 
 use super::{
     Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyHash, KeyUse, PreviousSecret, Usage,

@@ -29,7 +29,7 @@ pub(in crate::cli) fn results_since(
     made_since(folder, &parameters).map_err(|error| format!("cannot use {}: {error}", folder.display()).into())
 }
 
-/// Endpoint, fields, files and network, on which the results depend beside the pictures.
+/// Endpoint, fields, files and network: with the pictures they determine the results.
 fn parameters(picture_args: &PictureArgs, config: &Config, recipe: &Recipe) -> Result<String, Failure> {
     let (endpoint, mut fields) = picture_args.chosen();
     fields.sort_unstable();

@@ -125,7 +125,7 @@ pub(super) fn find(path: &str, with_page: bool) -> Option<&'static File> {
     FILES.iter().find(|file| file.is_at(path, with_page))
 }
 
-/// What the page needs to know of this daemon beside the contract: the largest photo, the ids of the configured image APIs, and
+/// Settings of this daemon that the contract does not have: the largest photo, the ids of the configured image APIs, and
 /// whether prices are shown.
 pub(super) fn daemon_file(limits: Limits, models: &[&str], show_prices: bool) -> File {
     let Limits { max_bytes, max_side, max_megapixels } = limits;

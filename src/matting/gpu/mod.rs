@@ -30,7 +30,7 @@ use burn::tensor::{DType, TensorData};
 use stages::HostGrids;
 
 /// Bytes a pixel on the device. The solver has 56 on the finest level (the picture, three planes of labels, the start,
-/// five planes of its own, four of lines). Coarser levels of picture and labels add a third of theirs; the remaining
+/// five working planes, four of lines). Coarser levels of picture and labels add a third of theirs; the remaining
 /// planes are small.
 const BYTES: u64 = 72;
 /// Bytes a pixel of the largest buffer: the lines.

@@ -39,7 +39,7 @@ pub struct ModelFile {
     /// SHA-256 of the file. By default it is computed at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Licence; by default that of the type's published weights.
+    /// Licence; by default the licence of the type's published weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
 }

@@ -132,7 +132,7 @@ pub struct Adding {
     pub kind: Option<ModelType>,
     /// Conventions that replace the type's, as in `model.toml`.
     pub conventions: toml::Table,
-    /// Licence; by default that of the type's published weights.
+    /// Licence; by default the licence of the type's published weights.
     pub licence: Option<String>,
 }
 

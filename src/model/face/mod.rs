@@ -22,7 +22,7 @@ const SIDE: u32 = 320;
 
 /// The faces of `frame` by `search`, largest first.
 ///
-/// Faces found in tiles are added to those of the small copy, which do not depend on the tiles.
+/// Faces found in tiles are added to the faces of the small copy, which do not depend on the tiles.
 pub(super) fn detect(
     frame: &Frame,
     detector: &dyn FaceDetector,

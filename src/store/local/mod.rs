@@ -5,7 +5,7 @@
 //! and a revoked key is refused from the acknowledgement on.
 //!
 //! Quotas are checked against billed plus reserved images under one lock, so that concurrent requests never exceed them.
-//! Reservations of requests end with the process; those of unfinished jobs are loaded from their records.
+//! Reservations of requests end with the process; reservations of unfinished jobs are loaded from their records.
 
 mod claims;
 mod counters;
@@ -304,7 +304,7 @@ impl LocalStore {
         }
         loop {
             let Some(job) = self.read(|file| file.next_job()).await.map_err(unreadable)? else { return Ok(None) };
-            // One whose creation was reported as failed was written all the same.
+            // Its creation may have been reported as failed although it was written.
             self.enter(&job);
             match self.change(Change::StartJob { id: job.id.clone(), at }).await {
                 Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
@@ -339,7 +339,7 @@ impl LocalStore {
         let (local, of) = (self.clone(), id.to_owned());
         let finished = self.write(change, move |rows| local.leave(&of, rows)).await;
         if let Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) = finished {
-            // An attempt that was reported as failed was written all the same.
+            // An earlier attempt was reported as failed although it was written.
             self.leave(id, &Rows::default());
         }
         finished

@@ -29,7 +29,7 @@ const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request waits for a connection of the pool.
 const POOL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Settings of every session. A statement waits for nothing that takes long but the bills of the same account; the server ends the
+/// Settings of every session. The only long waits of a statement are for bills of its account. The server ends the
 /// session of a machine that disappeared, and with it its locks, after about ten seconds, and a transaction that stands still
 /// after five, since others wait for it. Plans are kept: planning takes longer than most statements. An acknowledged change is on the
 /// server's disk, whatever the server's default is.

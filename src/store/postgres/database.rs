@@ -51,7 +51,7 @@ impl Database {
         self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The secret of all daemons on this database, which becomes `own` where there is none yet.
+    /// The secret that all daemons on this database share; `own` is stored if the database has none.
     ///
     /// # Errors
     /// When the database cannot be used, or the secret does not have 32 bytes.
@@ -87,7 +87,7 @@ impl Database {
         };
         let outage = done.as_ref().err().and_then(E::as_database_error).filter(|error| error.is_outage());
         if outage.is_some() {
-            // The others are to the same server, which may be none that accepts writes any more.
+            // The other connections are to this server, which may no longer accept writes.
             self.0.pool.retain(|_, _| false);
         }
         let fault = outage.map(ToString::to_string);

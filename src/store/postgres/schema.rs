@@ -1,8 +1,8 @@
 //! The schema of a database: reads it, upgrades it by the missing migrations, and refuses what this version does not work on.
 //!
 //! Migrations run in one transaction. Breaking ones, and imports, need the database alone: every session of a daemon holds an
-//! advisory lock shared, which ends with its connection, and they take it exclusively. Additive migrations run beside daemons of
-//! the version before. So that those are not delayed, such a transaction waits for a lock for a moment only.
+//! advisory lock shared, which ends with its connection, and they take it exclusively. Additive migrations run while daemons of
+//! the version before work. So that they are not delayed, such a transaction waits for a lock only briefly.
 
 use tokio_postgres::{Client, GenericClient};
 

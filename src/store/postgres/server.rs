@@ -34,14 +34,14 @@ impl PostgresServer {
         self.0.name()
     }
 
-    /// The same database for the version after this one, which has a further migration: for tests of updates.
+    /// This database as the next version opens it, with a further migration: for tests of updates.
     #[must_use]
     pub fn for_next_version(mut self, migration: &'static str, is_additive: bool) -> Self {
         self.0.migrations = self.0.migrations.with(Migration { text: migration, is_additive });
         self
     }
 
-    /// Opens the database, creating or upgrading its tables. A migration that is not breaking happens beside other processes.
+    /// Opens the database, creating or upgrading its tables. An additive migration runs while other processes use the database.
     /// `free_images_per_month` is the quota of the free plan.
     ///
     /// # Errors

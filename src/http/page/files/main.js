@@ -156,7 +156,7 @@ function newForm(endpoint) {
   return form;
 }
 
-/** Sets all controls to the values of a preset, else to those of the contract and, for a purpose, of the purpose. */
+/** Sets all controls to the values of a preset, else to the contract's defaults and the values of a purpose. */
 function setAll(form, { values = {} }, preset) {
   form.preset = preset;
   for (const one of form.controls) {
