@@ -31,8 +31,6 @@ STEP := tests/step
 # Output of `make demo`; data directory of `make serve`.
 DEMO := target/demo
 DATA := target/serve-data
-# `make serve` takes the photos of cameras, which the API's specified limits refuse; the Debian package's settings are these too.
-CAMERA_PHOTOS := BACKDROP_LIMITS_MAX_BYTES=23068672 BACKDROP_LIMITS_MAX_SIDE=16384 BACKDROP_LIMITS_MAX_MEGAPIXELS=50 BACKDROP_ENGINE_MAX_MEGAPIXELS_IN_FLIGHT=100
 PREFIX ?= $(HOME)/.local
 # Records and reports of `make bench`.
 BENCH := target/bench
@@ -86,14 +84,15 @@ demo: build ## Cut out the bundled photos and make a contact sheet of before and
 	@echo "A server:     make serve"
 	@echo "All commands: $(BIN) --help"
 
-# The demo key is an ordinary key of the account `default`, made once and kept beside the data, readable by its owner. A
-# browser does not send what follows the # of an address; the page keeps the key in its tab.
+# With the settings of the Debian package, which take the photos of cameras. The demo key is an ordinary key of the account
+# `default`, made once and kept beside the data, readable by its owner. A browser does not send what follows the # of an address;
+# the page keeps the key in its tab.
 serve: build ## Run the daemon and its page on http://127.0.0.1:8080; prints a demo key
 	@[ -s $(DATA)/demo-key ] || { umask 077; mkdir -p $(DATA); \
 	  $(BIN) accounts create default --plan plus --generates on --data-dir $(DATA) >/dev/null 2>&1 || true; \
 	  $(BIN) keys create --label demo --data-dir $(DATA) > $(DATA)/demo-key; }
 	@printf '\nThe page, with a demo key:  http://127.0.0.1:8080/#key=%s\n\n' "$$(cat $(DATA)/demo-key)"
-	$(CAMERA_PHOTOS) $(BIN) serve --data-dir $(DATA)
+	BACKDROP_CONFIG=$${BACKDROP_CONFIG:-deploy/deb/backdrop.toml} $(BIN) serve --data-dir $(DATA)
 
 install: build ## Install the binary in PREFIX/bin, ~/.local/bin without one
 	@mkdir -p $(PREFIX)/bin

@@ -1879,6 +1879,23 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
+def _sent(fields: Mapping[str, Any], pictures: Sequence[tuple[str, Picture]]) -> tuple[dict[str, Any], list[tuple[str, File]]]:
+    """The fields of a request, and its files."""
+    sent = {name: _value(name, value) for name, value in fields.items() if value is not None}
+    files: list[tuple[str, File]] = []
+    for name in [name for name in sent if name.endswith("_file")]:
+        if _is_address(sent[name]):
+            raise ValueError(f"`{name}` takes a file; an address goes into `{name.removesuffix('_file')}_url`")
+        files.append((name, sent.pop(name)))
+    for name, picture in pictures:
+        if _is_address(picture) and name == "file":
+            sent["url"] = picture
+        else:
+            # Last, so that invalid fields are refused before the file is sent.
+            files.append((name, picture))
+    return sent, files
+
+
 def _text(value: Any) -> str | list[str]:
     """The value of a field in a form."""
     if isinstance(value, bool):
@@ -2063,18 +2080,7 @@ class _Core:
         timeout: float | None, pictures: Sequence[tuple[str, Picture]],
     ) -> _Call:
         """A call with pictures: as a form, or as JSON where all that is sent are addresses."""
-        sent = {name: _value(name, value) for name, value in fields.items() if value is not None}
-        files: list[tuple[str, File]] = []
-        for name in [name for name in sent if name.endswith("_file")]:
-            if _is_address(sent[name]):
-                raise ValueError(f"`{name}` takes a file; an address goes into `{name.removesuffix('_file')}_url`")
-            files.append((name, sent.pop(name)))
-        for name, picture in pictures:
-            if _is_address(picture) and name == "file":
-                sent["url"] = picture
-            else:
-                # Last, so that invalid fields are refused before the file is sent.
-                files.append((name, picture))
+        sent, files = _sent(fields, pictures)
         headers = {"idempotency-key": idempotency_key or f"py-{uuid.uuid4()}"}
         if service_model is not None:
             headers["x-service-model"] = service_model
@@ -2914,21 +2920,17 @@ class Session(_Pictures):
             return self._process
 
     def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:
-        sent = {name: _value(name, value) for name, value in fields.items() if value is not None}
+        sent, files = _sent(fields, [("file", picture)])
         if call["service_model"] is not None:
             sent["segmentation_model"] = call["service_model"]
-        files = {name: _content(sent.pop(name)) for name in list(sent) if name.endswith("_file")}
-        head: dict[str, Any] = {"endpoint": _OPERATIONS[operation][1].removeprefix("/")}
-        if _is_address(picture):
-            head["url"] = picture
-        else:
-            files["file"] = _content(picture)
+        contents = [(name, _content(source)) for name, source in files]
+        head: dict[str, Any] = {"endpoint": _OPERATIONS[operation][1].removeprefix("/"), "url": sent.pop("url", None)}
         texts = ((name, _text(value)) for name, value in sent.items())
         head["fields"] = [(name, text) for name, value in texts for text in ([value] if isinstance(value, str) else value)]
-        head["files"] = [(name, len(content)) for name, content in files.items()]
+        head["files"] = [(name, len(content)) for name, content in contents]
         process = self._running()
         try:
-            response = process.request(head, list(files.values())).result(call["timeout"])
+            response = process.request(head, [content for _, content in contents]).result(call["timeout"])
         except TimeoutError:
             raise TimedOutError(f"no reply within {call['timeout']} s") from None
         if response.is_success:

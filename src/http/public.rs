@@ -53,8 +53,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
         return compat::answer(state, route, context).await;
     }
     let (path, with_page) = (context.uri.path(), state.config.page);
-    let own_file = Some(&state.daemon_file).filter(|file| file.is_at(path, with_page));
-    if let Some(file) = own_file.or_else(|| page::find(path, with_page)) {
+    if let Some(file) = page::find(Some(&state.daemon_file), path, with_page) {
         context.endpoint = file.endpoint();
         return file.reply(&context.method, &context.headers);
     }

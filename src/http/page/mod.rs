@@ -75,16 +75,6 @@ impl File {
         Self { name, media_type, bytes, of_docs, etag }
     }
 
-    /// Whether it is at a path; without `with_page`, only files of `/docs` are there.
-    pub(super) fn is_at(&self, path: &str, with_page: bool) -> bool {
-        let name = if path == "/" {
-            Some("index.html")
-        } else {
-            path.strip_prefix(ASSETS).filter(|name| *name != "index.html")
-        };
-        name == Some(self.name) && (with_page || self.of_docs)
-    }
-
     /// Its path as metrics and the log have it.
     pub(super) fn endpoint(&self) -> &'static str {
         if self.media_type == HTML { "/" } else { "/assets/{name}" }
@@ -120,9 +110,13 @@ pub(super) fn protect(headers: &mut HeaderMap) {
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 
-/// The embedded file at a path; without `with_page`, only files of `/docs`.
-pub(super) fn find(path: &str, with_page: bool) -> Option<&'static File> {
-    FILES.iter().find(|file| file.is_at(path, with_page))
+/// The file at a path, embedded or `own` of this daemon; without `with_page`, only files of `/docs`.
+pub(super) fn find<'a>(own: Option<&'a File>, path: &str, with_page: bool) -> Option<&'a File> {
+    let name = match path {
+        "/" => "index.html",
+        _ => path.strip_prefix(ASSETS).filter(|name| *name != "index.html")?,
+    };
+    FILES.iter().chain(own).find(|file| file.name == name && (with_page || file.of_docs))
 }
 
 /// Settings of this daemon that the contract does not have: the largest photo, the ids of the configured image APIs, and
@@ -159,11 +153,11 @@ mod tests {
 
     #[test]
     fn the_page_is_at_the_root_alone_and_can_be_absent() {
-        assert_eq!(find("/", true).map(|file| file.name), Some("index.html"));
+        assert_eq!(find(None, "/", true).map(|file| file.name), Some("index.html"));
         for (path, with_page) in [("/", false), ("/assets/index.html", true), ("/assets/main.js", false)] {
-            assert!(find(path, with_page).is_none(), "{path}");
+            assert!(find(None, path, with_page).is_none(), "{path}");
         }
-        assert!(find("/assets/docs.css", false).is_some() && find("/assets/../docs.css", true).is_none());
+        assert!(find(None, "/assets/docs.css", false).is_some() && find(None, "/assets/../docs.css", true).is_none());
     }
 
     #[test]

@@ -28,7 +28,7 @@ const SIGMA: f32 = 10.0;
 /// this deep inside a part selects the part.
 const DISC_CELLS: f32 = 4.0;
 /// Ways are integers, in thousandths of a cell, so that their order is exact.
-const UNIT: f32 = 1000.0;
+const PER_CELL: f32 = 1000.0;
 
 /// Relabels the cells that the points at the cells `subject` and `background` reach.
 pub(super) fn mark(workspace: &mut Workspace, frame: &Frame, subject: &[usize], background: &[usize]) {
@@ -73,7 +73,7 @@ fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>
     let mut front = BinaryHeap::new();
     for &Point { at, label, reach } in points {
         let disc = disc(workspace, at);
-        front.extend(disc.map(|(at, away)| ((UNIT * (reach - away)) as u32, Reverse(at), label)));
+        front.extend(disc.map(|(at, away)| ((PER_CELL * (reach - away)) as u32, Reverse(at), label)));
     }
     let mut is_reached = Recycled::filled(cells, false);
     while let Some((left, Reverse(at), label)) = front.pop() {
@@ -84,7 +84,7 @@ fn spread<'a>(workspace: &mut Workspace, points: impl Iterator<Item = &'a Point>
         workspace.fix(at, label);
         for beside in neighbours(columns, cells, at).filter(|&beside| !is_reached[beside]) {
             let step = 1.0 + difference(workspace.colors[at], workspace.colors[beside]) / (SIGMA * SIGMA);
-            if let Some(left) = left.checked_sub((UNIT * step) as u32) {
+            if let Some(left) = left.checked_sub((PER_CELL * step) as u32) {
                 front.push((left, Reverse(beside), label));
             }
         }
@@ -105,17 +105,18 @@ fn disc(workspace: &Workspace, center: usize) -> impl Iterator<Item = (usize, f3
 fn remove_parts(workspace: &mut Workspace, before: &[bool], subject: &[Point], selects: bool) {
     let columns = workspace.columns();
     workspace.components.find(before, columns, |label| label);
-    let mut part_of = Recycled::filled(before.len(), usize::MAX);
     let mut parts = vec![Part::default(); workspace.components.count()];
     for (run, part) in workspace.components.runs() {
-        parts[part].cells += run.len();
-        parts[part].lost += workspace.labels[run.clone()].iter().filter(|&&label| !label).count();
-        part_of[run].fill(part);
+        let part = &mut parts[part];
+        part.cells += run.len();
+        part.lost += workspace.labels[run.clone()].iter().filter(|&&label| !label).count();
+        part.is_held |= subject.iter().any(|point| run.contains(&point.at));
     }
-    subject.iter().filter(|point| before[point.at]).for_each(|point| parts[part_of[point.at]].is_held = true);
     let largest = parts.iter().map(|part| part.cells).max().unwrap_or(0);
     let is_removed = |part: Part| !part.is_held && (selects || part.cells < largest && 2 * part.lost >= part.cells);
-    for at in (0..before.len()).filter(|&at| before[at] && is_removed(parts[part_of[at]])) {
+    let runs = workspace.components.runs().filter(|&(_, part)| is_removed(parts[part]));
+    let removed: Vec<_> = runs.map(|(run, _)| run).collect();
+    for at in removed.into_iter().flatten() {
         if !workspace.marked[at] {
             workspace.fix(at, false);
         }

@@ -46,7 +46,7 @@ fn open_near_edge(workspace: &mut Workspace) {
     let depth = workspace.mask.iter().map(|&mask| if mask < 0.5 { 0 } else { u16::MAX });
     let mut depth = Recycled::collected(depth);
     chamfer(&mut depth, columns);
-    let reach = (REACH * workspace.grid.width.max(workspace.grid.height) as f32 * f32::from(STRAIGHT)) as u16;
+    let reach = (REACH * workspace.grid.longest() as f32 * f32::from(STRAIGHT)) as u16;
     for ((open, depth), marked) in workspace.open.iter_mut().zip(&*depth).zip(&workspace.marked) {
         *open |= !marked && *depth > 0 && *depth <= reach;
     }

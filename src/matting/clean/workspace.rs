@@ -67,6 +67,6 @@ impl Workspace {
 
     /// Width of a reference cell in cells of the grid, at least 1.
     pub(super) fn unit(&self) -> f32 {
-        (self.grid.width.max(self.grid.height) as f32 / REFERENCE_SIDE).max(1.0)
+        (self.grid.longest() as f32 / REFERENCE_SIDE).max(1.0)
     }
 }

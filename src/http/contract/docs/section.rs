@@ -30,7 +30,7 @@ pub(super) fn add_section(
         add(page, format_args!("<p><a class=\"button small\" href=\"./#{path}\">Try it</a></p>"));
     }
     let picture = format!("/assets/example-{id}.webp");
-    if page::find(&picture, false).is_some() {
+    if page::find(None, &picture, false).is_some() {
         add(
             page,
             format_args!(

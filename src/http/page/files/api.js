@@ -41,7 +41,7 @@ export function authorization(text) {
 }
 
 /** A refusal of the service. */
-export class Refusal extends Error {
+class Refusal extends Error {
   constructor(status, error, retryAfter) {
     super(error.message);
     Object.assign(this, { status, code: error.code, param: error.param, reason: error.reason, retryAfter });
@@ -101,8 +101,7 @@ export function upload(path, form, { signal, onprogress, headers = {} }) {
   return patiently(() => new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", path.replace(/^\//, ""));
-    if (key) request.setRequestHeader("authorization", `Bearer ${key}`);
-    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries({ ...(key && authorization(key)), ...headers })) request.setRequestHeader(name, value);
     request.upload.addEventListener("progress", (event) => onprogress(event.loaded / event.total));
     request.addEventListener("load", () => {
       const { status, responseText } = request;

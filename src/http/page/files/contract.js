@@ -38,7 +38,7 @@ export async function load() {
 }
 
 /** The contract, with its references resolved on demand. */
-export class Contract {
+class Contract {
   constructor(document) {
     this.document = document;
     const order = Object.keys(TITLES);
@@ -81,7 +81,6 @@ export class Contract {
       operation: operation.operationId,
       title: TITLES[path] ?? titled(path),
       summary: operation.summary,
-      description: operation.description ?? "",
       input: file.description ?? "",
       makesJob: "202" in operation.responses,
       takesMarks: "mask_file" in schema.properties,

@@ -13,7 +13,7 @@ const ASPECTS = ["1:1", "4:5", "3:4", "2:3", "4:3", "3:2", "16:9", "9:16", "35:4
 const WORDS = { bg: "background", dim: "side", url: "address", max: "longest" };
 
 /** `bg_color` as `Background color`. */
-export function titleOf(name) {
+function titleOf(name) {
   const words = name.split("_").map((word) => WORDS[word] ?? word).join(" ");
   return words[0].toUpperCase() + words.slice(1);
 }
@@ -23,8 +23,13 @@ export const isFrequent = (field, { values }) => (values ? field.name in values 
 
 const isFile = (field) => field.format === "binary";
 
-/** What a file dialog offers as pictures: some systems know no type for HEIC. */
-export const PICTURES = "image/*,.heic,.heif,.hif";
+/** Endings of pictures for which some systems know no type: HEIC. */
+const UNTYPED = [".heic", ".heif", ".hif"];
+
+/** What a file dialog offers as pictures. */
+export const PICTURES = ["image/*", ...UNTYPED].join();
+
+export const isPicture = (file) => file.type.startsWith("image/") || UNTYPED.some((end) => file.name.toLowerCase().endsWith(end));
 
 /** Levels that `true` means where it is not the maximum. */
 const LEVEL_OF_TRUE = { bg_blur: 50 };

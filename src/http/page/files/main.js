@@ -4,7 +4,7 @@ import { callJson, currentKey, explain, useKey } from "./api.js";
 import * as account from "./account.js";
 import { clipPanel } from "./clips.js";
 import { daemon, load } from "./contract.js";
-import { control, isFrequent, isTrue, PICTURES } from "./controls.js";
+import { control, isFrequent, isPicture, isTrue, PICTURES } from "./controls.js";
 import { announce, dollars, find, h, marked, save } from "./dom.js";
 import { editor } from "./editor.js";
 import { archive, forEach, forget, missing, readPhoto, send, strip } from "./photos.js";
@@ -99,10 +99,10 @@ function report(text) {
 // Purposes and tabs
 
 function drawPurposes() {
-  const own = { title: "Own", about: "all tools and settings" };
+  const own = { id: "own", title: "Own", about: "all tools and settings" };
   find("purpose-about").before(...[...page.contract.purposes, own].map((one) => h("label", {},
-    h("input", { type: "radio", name: "purpose", value: one.id ?? "own", onchange: () => choose(one === own ? page.own : one) }),
-    h("b", { id: `purpose-${one.id ?? "own"}` }, one.title), h("span", { class: "small-text spare" }, one.about))));
+    h("input", { type: "radio", name: "purpose", value: one.id, onchange: () => choose(one === own ? page.own : one) }),
+    h("b", { id: `purpose-${one.id}` }, one.title), h("span", { class: "small-text spare" }, one.about))));
 }
 
 function drawTabs() {
@@ -126,7 +126,7 @@ function choose(endpoint) {
   page.editing = false;
   history.replaceState(null, "", addressOf(endpoint));
   if (!endpoint.id) page.own = endpoint;
-  for (const { children: [input] } of find("purposes").querySelectorAll("label")) input.checked = input.value === (endpoint.id ?? "own");
+  for (const input of find("purposes").querySelectorAll("input")) input.checked = input.value === (endpoint.id ?? "own");
   find("purpose-about").textContent = endpoint.id ? `Result: ${endpoint.about}.` : "";
   find("tabs").hidden = Boolean(endpoint.id);
   for (const tab of find("tabs").children) {
@@ -300,7 +300,7 @@ function listen() {
     report("");
     await account.openDialog();
     if (account.account) await loadPresets();
-    drawPresets();
+    else drawPresets();
     drawCost();
   });
   find("run").addEventListener("click", run);
@@ -330,8 +330,6 @@ function listen() {
   });
 }
 
-/** Some systems know no type for HEIC. */
-const isPicture = (file) => file.type.startsWith("image/") || /\.(hei[cf]|hif)$/i.test(file.name);
 const isClip = (file) => file.type.startsWith("video/") || /\.(mp4|mov|webm|mkv)$/i.test(file.name);
 
 async function add(files) {
@@ -346,7 +344,8 @@ async function add(files) {
   const pictures = files.filter(isPicture);
   if (!pictures.length) return;
   if (page.endpoint.makesJob) choose(page.contract.purposes[0]);
-  const photos = await Promise.all(pictures.map(readPhoto));
+  const photos = [];
+  await forEach(pictures.entries(), async ([at, file]) => { photos[at] = await readPhoto(file); });
   page.photos.push(...photos);
   page.current = photos[0];
   page.editing = false;
@@ -494,9 +493,9 @@ function drawStage() {
   const { endpoint, current, editing } = page;
   const state = current.states.get(endpoint);
   const result = current.results.get(endpoint);
-  const mode = (name, title, isOn, on) => h("button", { type: "button", "data-mode": name, "aria-pressed": String(isOn), onclick: () => { page.editing = on; drawStage(); find("stage").querySelector(`[data-mode=${name}]`).focus(); } }, ...title);
+  const mode = (name, title, on) => h("button", { type: "button", "data-mode": name, "aria-pressed": String(editing === on), onclick: () => { page.editing = on; drawStage(); find("stage").querySelector(`[data-mode=${name}]`).focus(); } }, title);
   const modes = endpoint.takesMarks && current.shown
-    ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", ["View"], !editing, false), mode("mark", ["Mark", h("span", { class: "spare" }, " the subject")], editing, true)) : null;
+    ? h("div", { class: "choice modes", role: "group", "aria-label": "Mode" }, mode("view", "View", false), mode("mark", ["Mark", h("span", { class: "spare" }, " the subject")], true)) : null;
   if (editing) {
     const under = result?.transparent && isAligned(current, result, endpoint) ? result : null;
     find("stage").replaceChildren(editor({ photo: current, result: under, modes, onchange: () => { page.request.refresh(); drawRun(); } }));

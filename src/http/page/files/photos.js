@@ -32,7 +32,7 @@ async function shrink(photo, image) {
   const { file, width, height } = photo;
   let scale = Math.min(1, side / Math.max(width, height), Math.sqrt((megapixels * 1e6) / (width * height)));
   if (scale === 1 && file.size <= most) return;
-  const type = file.type !== "image/jpeg" && (await hasTransparency(file)) ? "image/png" : "image/jpeg";
+  const type = file.type !== "image/jpeg" && (await hasTransparency(image)) ? "image/png" : "image/jpeg";
   const canvas = document.createElement("canvas");
   let blob;
   for (; !blob || blob.size > most; scale *= 0.8) {
@@ -59,7 +59,7 @@ export function forget(photo) {
 }
 
 /** The form of a photo: fields and marks first, files last, so that mistakes are refused before the upload is read. */
-export async function formOf(photo, endpoint, { fields, files }) {
+async function formOf(photo, endpoint, { fields, files }) {
   const form = new FormData();
   for (const [name, value] of fields) form.append(name, value);
   if (endpoint.takesMarks && photo.shown) {
@@ -115,12 +115,10 @@ async function resultOf(headers, blob) {
   };
 }
 
-/** Whether a picture has pixels that are not opaque, by a small copy of it. */
-async function hasTransparency(blob) {
-  const image = await createImageBitmap(blob, { resizeWidth: 64, resizeHeight: 64 });
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width: 64, height: 64 });
-  const context = canvas.getContext("2d");
+/** Whether a picture, decoded or not, has pixels that are not opaque, by a small copy of it. */
+async function hasTransparency(picture) {
+  const image = await createImageBitmap(picture, { resizeWidth: 64, resizeHeight: 64 });
+  const context = h("canvas", { width: 64, height: 64 }).getContext("2d");
   context.drawImage(image, 0, 0);
   image.close();
   return context.getImageData(0, 0, 64, 64).data.some((value, at) => at % 4 === 3 && value < 255);

@@ -122,8 +122,7 @@ function toolbar({ photo, result, endpoint, modes, refresh }) {
 
 /** The result on the chosen backdrop, made here without a request. */
 async function compose(result) {
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width: result.width, height: result.height });
+  const canvas = h("canvas", { width: result.width, height: result.height });
   const context = canvas.getContext("2d");
   if (backdrop.kind === "colour") {
     context.fillStyle = backdrop.colour;

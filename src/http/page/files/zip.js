@@ -7,7 +7,7 @@ const TABLE = new Uint32Array(256).map((_, byte) => {
 });
 
 /** CRC-32 of ISO 3309, as ZIP uses it. */
-export function crc32(bytes) {
+function crc32(bytes) {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = TABLE[(crc ^ byte) & 255] ^ (crc >>> 8);
   return (crc ^ 0xffffffff) >>> 0;
