@@ -4,11 +4,11 @@ use super::exit_code::Failure;
 use crate::codec::{self, Limits, sandbox};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane, Tenant, WeightsInfo};
-use crate::model::SegmentError;
 use crate::model::added::AddedModels;
 use crate::model::device::ActiveDevice;
 use crate::model::weights::architecture::Architecture;
-use crate::model::weights::{self, BuiltIn, Weights, WeightsError};
+use crate::model::weights::{self, BuiltIn, Weights, WeightsError, manifest};
+use crate::model::{Precision, SegmentError};
 use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
 use crate::recipe::{Cut, InferenceMode, ModelRef, Network, Recipe};
 use bytes::Bytes;
@@ -62,25 +62,37 @@ pub(super) fn added_models(config: &Config) -> Result<AddedModels, Failure> {
 /// Selects the network of `recipe` by the model that its fields name, else by the configuration.
 pub(super) fn select_network(config: &Config, recipe: &mut Recipe) -> Result<(), Failure> {
     if let Some(cut) = recipe.cut_mut() {
-        cut.network = network(config, &added_models(config)?, cut.named_model.as_ref())?;
+        let models = added_models(config)?;
+        cut.network = match &cut.named_model {
+            Some(name) => named(name, &config.engine.precision.of(&weights(config)?.model()), &models)?,
+            None => configured(config, &models)?,
+        };
     }
     Ok(())
 }
 
-/// The network of a model by its name, with or without a version; without a name the configured one.
-fn network(config: &Config, models: &AddedModels, named: Option<&ModelRef>) -> Result<Network, Failure> {
-    let name = match (named, &config.engine.model) {
-        (None, Network::BuiltIn(mode)) => return Ok(Network::BuiltIn(*mode)),
-        (None, Network::Added(name)) => name.clone(),
-        (Some(ModelRef(name)), _) => {
-            let built_in = config.engine.precision.of(&weights(config)?.model());
-            if let Some(mode) = InferenceMode::named(name, &built_in) {
-                return Ok(Network::BuiltIn(mode));
-            }
-            name.parse().map_err(|_| format!("there is no model {name:?}"))?
-        }
-    };
+/// The network of the configured model.
+fn configured(config: &Config, models: &AddedModels) -> Result<Network, Failure> {
+    match &config.engine.model {
+        Network::BuiltIn(mode) => Ok(Network::BuiltIn(*mode)),
+        Network::Added(name) => Ok(Network::Added(models.find(name)?.name)),
+    }
+}
+
+/// The network of a model by its name, with or without a version: of `built_in` or an added model.
+fn named(ModelRef(name): &ModelRef, built_in: &str, models: &AddedModels) -> Result<Network, Failure> {
+    if let Some(mode) = InferenceMode::named(name, built_in) {
+        return Ok(Network::BuiltIn(mode));
+    }
+    let name = name.parse().map_err(|_| format!("there is no model {name:?}"))?;
     Ok(Network::Added(models.find(&name)?.name))
+}
+
+/// The models that a result depends on: the digest of the segmentation weights and the inference mode; name and version
+/// of the built-in models.
+pub(super) fn models_of(recipe: &Recipe, weights: &Weights, precision: Precision) -> Vec<String> {
+    let segmentation = recipe.cut().map(|cut| cut.network.of(&precision.of(weights.sha256())));
+    segmentation.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
 }
 
 /// Memory for added models in bytes.
@@ -97,7 +109,7 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
     let weights = parsed(&file)?;
     let models = added_models(config)?;
     let at_start = config.models.at_start.iter().map(|name| Ok(Network::Added(models.find(name)?.name)));
-    let at_start: Vec<_> = at_start.chain([network(config, &models, None)]).collect::<Result<_, Failure>>()?;
+    let at_start: Vec<_> = at_start.chain([configured(config, &models)]).collect::<Result<_, Failure>>()?;
     let device = ActiveDevice::select_in(&config.device, config.engine.precision)?;
     let on = device.clone();
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
@@ -122,6 +134,8 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
 /// A ready engine.
 pub(super) struct LocalEngine {
     engine: Engine,
+    /// Of the configured model.
+    network: Network,
     device: ActiveDevice,
     limits: Limits,
 }
@@ -136,13 +150,19 @@ impl LocalEngine {
     /// An engine that a daemon shares with its requests, once it is ready.
     pub(super) async fn on(engine: Engine, device: ActiveDevice, config: &Config) -> Result<Self, Failure> {
         engine.ready().await?;
-        engine.ready_by(&network(config, engine.added(), None)?).await?;
-        Ok(Self { engine, device, limits: config.limits.of_local_pictures() })
+        let network = configured(config, engine.added())?;
+        engine.ready_by(&network).await?;
+        Ok(Self { engine, network, device, limits: config.limits.of_local_pictures() })
     }
 
     /// The same engine, for the work of `tenant`.
     pub(super) fn of(&self, tenant: Tenant) -> Self {
-        Self { engine: self.engine.of(tenant), device: self.device.clone(), limits: self.limits }
+        Self {
+            engine: self.engine.of(tenant),
+            network: self.network.clone(),
+            device: self.device.clone(),
+            limits: self.limits,
+        }
     }
 
     /// Limits of a picture.
@@ -157,6 +177,17 @@ impl LocalEngine {
             deadline: Instant::now() + DEADLINE,
             limits: self.limits,
         }
+    }
+
+    /// As [`select_network`], by what the engine has loaded.
+    pub(super) fn select_network(&self, recipe: &mut Recipe) -> Result<(), Failure> {
+        if let Some(cut) = recipe.cut_mut() {
+            cut.network = match &cut.named_model {
+                Some(name) => named(name, &self.engine.model(), self.engine.added())?,
+                None => self.network.clone(),
+            };
+        }
+        Ok(())
     }
 
     /// The device that the networks run on: `CPU`, or the name of the GPU.
@@ -190,5 +221,21 @@ impl LocalEngine {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         self.engine.cpu(self.engine.tenant(), work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::InferenceMode;
+
+    #[test]
+    fn another_inference_mode_changes_the_models() {
+        let weights = Weights::embedded();
+        let mut recipe = Recipe::default();
+        assert_eq!(models_of(&recipe, &weights, Precision::F32), [weights.sha256()]);
+        recipe.cut_out_by(InferenceMode::Quality);
+        assert_eq!(models_of(&recipe, &weights, Precision::F32), [format!("{}-quality", weights.sha256())]);
+        assert_eq!(models_of(&recipe, &weights, Precision::Bf16), [format!("{}-bf16-quality", weights.sha256())]);
     }
 }

@@ -9,7 +9,6 @@ use super::exit_code::{Failure, Outcome};
 use super::local_engine::{self, LocalEngine};
 use super::remove::{AuxFileError, AuxFiles, write_stdout};
 use super::stdout::stdout_error;
-use crate::config::Config;
 use crate::http::{ApiError, ErrorCode, local_reply};
 use crate::image::SourceUrl;
 use crate::pipeline::Output;
@@ -65,7 +64,7 @@ impl Pipe {
         local_engine::block_on(async {
             let max_bytes = config.limits.of_local_pictures().max_bytes;
             let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-            let local = Local { engine: LocalEngine::start(&config).await?, fetcher, config, max_bytes };
+            let local = Local { engine: LocalEngine::start(&config).await?, fetcher, max_bytes };
             // A further request is read when one is finished: the parent waits for it, and memory is bounded.
             let (sender, mut requests) = mpsc::channel(1);
             thread::Builder::new().name("stdin".to_owned()).spawn(move || {
@@ -116,7 +115,6 @@ fn read_request(from: &mut impl Read, max_bytes: usize) -> Result<Option<Request
 struct Local {
     engine: LocalEngine,
     fetcher: Fetcher,
-    config: Config,
     max_bytes: usize,
 }
 
@@ -141,7 +139,7 @@ impl Local {
         let names = attached.iter().map(|(name, _)| (name.clone(), String::new()));
         let args: Vec<FieldArg> = head.fields.into_iter().chain(names).collect();
         let mut recipe = endpoint.recipe(&local_fields(endpoint, &args)?)?;
-        local_engine::select_network(&self.config, &mut recipe).map_err(|error| {
+        self.engine.select_network(&mut recipe).map_err(|error| {
             ApiError::new(ErrorCode::InvalidParameter, error.to_string()).param("segmentation_model")
         })?;
         let mut aux_files = AuxFiles::load(&self.fetcher, &recipe, &[], self.max_bytes).await.map_err(refusal)?;

@@ -116,14 +116,10 @@ pub fn merge<T: Default + Serialize + DeserializeOwned>(
     }
     let known = merging.known();
     let full = known.iter().map(|setting| (variable_name(setting), setting.as_str()));
-    let full: Vec<_> = full.collect();
-    merging.unknown_variables(
-        &sources.environment,
-        full.iter().map(|(name, _)| name.as_str()).chain(short.iter().map(|(name, _)| *name)),
-    );
-    for (variable, setting) in
-        full.into_iter().chain(short.iter().map(|(variable, setting)| ((*variable).to_owned(), *setting)))
-    {
+    let short = short.iter().map(|(variable, setting)| ((*variable).to_owned(), *setting));
+    let variables: Vec<_> = full.chain(short).collect();
+    merging.unknown_variables(&sources.environment, &variables);
+    for (variable, setting) in variables {
         if let Some((_, text)) = sources.environment.iter().find(|(name, _)| *name == variable) {
             merging.text::<T>(setting, text, Origin::Variable(variable));
         }
@@ -233,7 +229,7 @@ impl Merger {
     }
 
     /// Reports the variables that were meant for a setting and name none.
-    fn unknown_variables<'a>(&mut self, given: &[(String, String)], known: impl Iterator<Item = &'a str> + Clone) {
+    fn unknown_variables(&mut self, given: &[(String, String)], known: &[(String, &str)]) {
         let of_kubernetes = |name: &str| {
             ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end)) || name.contains("_PORT_")
         };
@@ -247,10 +243,10 @@ impl Merger {
             .collect();
         for (name, _) in given {
             let Some(own) = name.strip_prefix(PREFIX).and_then(|own| own.strip_prefix('_')) else { continue };
-            if known.clone().any(|known| known == name) || of_kubernetes(name) {
+            if known.iter().any(|(known, _)| known == name) || of_kubernetes(name) {
                 continue;
             }
-            let meant = nearest(own, known.clone().filter_map(|known| known.get(PREFIX.len() + 1..)));
+            let meant = nearest(own, known.iter().filter_map(|(known, _)| known.get(PREFIX.len() + 1..)));
             if meant.is_some() || sections.iter().any(|section| name.starts_with(section)) {
                 let meant = meant.map(|meant| format!("; did you mean {PREFIX}_{meant}?")).unwrap_or_default();
                 self.problem(Some(Origin::Variable(name.clone())), "", &format!("there is no such setting{meant}"));

@@ -15,7 +15,7 @@ use super::fair_semaphore::{FairSemaphore, Permit, Shares, Tenant};
 use crate::telemetry::metrics;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 /// The unit of the pixel budget.
@@ -35,12 +35,11 @@ pub struct Admission(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    max_pictures: usize,
     pixels: FairSemaphore,
     max_units: usize,
     /// Of every picture, so that not more are in work than fill the workers and batches.
     least_units: usize,
-    spare: Arc<Semaphore>,
+    spare: FairSemaphore,
     spare_units: usize,
     stopped: watch::Sender<bool>,
     state: Mutex<State>,
@@ -50,7 +49,6 @@ struct Shared {
 struct State {
     /// Places that are taken, by tenant.
     places: Shares,
-    taken: usize,
     /// Slots, for `Retry-After` and the idle time.
     slots: usize,
     /// Moving average of the time that a slot is held.
@@ -68,7 +66,6 @@ pub struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.admission.state();
-        state.taken -= 1;
         state.places.give_back(self.tenant, 1);
         metrics::place_returned();
     }
@@ -84,11 +81,9 @@ struct Held {
     tenant: Tenant,
     pixels: usize,
     since: Instant,
-    _units: Units,
+    /// Of the budget, or of the reserve.
+    _units: Permit,
 }
-
-/// Units of the budget, or of the reserve.
-type Units = Result<Permit, OwnedSemaphorePermit>;
 
 impl Slot {
     /// Whose turn its work takes.
@@ -123,6 +118,12 @@ impl State {
     }
 }
 
+/// Beyond the places that all share, an eighth, at least one, is for tenants that hold none.
+fn has_room(places: &Shares, tenant: Tenant) -> bool {
+    let beyond = if places.has(tenant) { 0 } else { (places.units / 8).max(1) };
+    places.taken < places.units.saturating_add(beyond) && places.allow(tenant, 1)
+}
+
 impl Admission {
     /// Of an engine with this configuration.
     #[must_use]
@@ -133,17 +134,15 @@ impl Admission {
         let spare = units / SPARE;
         let state = State {
             places: Shares::of(config.max_requests_in_flight, 8, 8),
-            taken: 0,
             slots: 0,
             mean_duration: Duration::ZERO,
             last_left: Instant::now(),
         };
         Self(Arc::new(Shared {
-            max_pictures: config.max_requests_in_flight,
             pixels: FairSemaphore::new(units - spare),
             max_units: units - spare,
             least_units: (units / in_work).max(1),
-            spare: Arc::new(Semaphore::new(spare)),
+            spare: FairSemaphore::new(spare),
             spare_units: spare,
             stopped: watch::Sender::new(false),
             state: Mutex::new(state),
@@ -166,31 +165,13 @@ impl Admission {
     pub fn try_place(&self, account: &str) -> Option<Place> {
         let tenant = Tenant::of(account);
         let mut state = self.state();
-        if !self.has_room(&state, tenant) {
+        if !has_room(&state.places, tenant) {
             return None;
         }
-        state.taken += 1;
         state.places.take(tenant, 1);
         drop(state);
         metrics::place_taken();
         Some(Place { admission: self.clone(), tenant })
-    }
-
-    /// Fails where [`Self::place`] would, and takes none.
-    ///
-    /// # Errors
-    /// [`EngineError::QueueFull`].
-    pub fn require_place(&self, account: &str) -> Result<(), EngineError> {
-        self.place(account).map(drop)
-    }
-
-    /// Beyond the places that all share, an eighth, at least one, is for tenants that hold none.
-    fn has_room(&self, state: &State, tenant: Tenant) -> bool {
-        if state.places.has(tenant) {
-            state.taken < self.0.max_pictures && state.places.allow(tenant, 1)
-        } else {
-            state.taken < self.0.max_pictures.saturating_add((self.0.max_pictures / 8).max(1))
-        }
     }
 
     /// Waits until `pixels` more may be in memory and it is the turn of `tenant`.
@@ -217,19 +198,17 @@ impl Admission {
     }
 
     /// Waits for units of the budget; a small picture at the same time for units of the reserve.
-    async fn units(&self, tenant: Tenant, units: usize, pixels: usize) -> Units {
+    async fn units(&self, tenant: Tenant, units: usize, pixels: usize) -> Permit {
         let shared = &*self.0;
-        let of_budget = async { Ok(shared.pixels.acquire(tenant, units).await) };
+        let of_budget = shared.pixels.acquire(tenant, units);
         let most = shared.spare_units / SMALL;
         if pixels > most * PIXELS_PER_UNIT || most == 0 {
             return of_budget.await;
         }
-        let spare = u32::try_from(units.min(most)).unwrap_or(u32::MAX);
         tokio::select! {
             biased;
-            units = of_budget => units,
-            permit = Arc::clone(&shared.spare).acquire_many_owned(spare) =>
-                Err(permit.expect("the semaphore is never closed")),
+            permit = of_budget => permit,
+            permit = shared.spare.acquire(tenant, units.min(most)) => permit,
         }
     }
 
@@ -243,8 +222,7 @@ impl Admission {
     pub(super) async fn drain(&self) {
         self.0.stopped.send_replace(true);
         drop(self.0.pixels.acquire(Tenant::default(), self.0.max_units).await);
-        let spare = u32::try_from(self.0.spare_units).unwrap_or(u32::MAX);
-        drop(self.0.spare.acquire_many(spare).await);
+        drop(self.0.spare.acquire(Tenant::default(), self.0.spare_units).await);
     }
 
     /// Locked for a few steps, never across an await.
@@ -323,11 +301,11 @@ mod tests {
             let others: Vec<_> = (0..20).filter_map(|other| admission.place(&format!("other-{other}")).ok()).collect();
             assert_eq!(held + others.len(), in_flight + beside, "{in_flight}");
             for account in ["a", "other-0", "new"] {
-                assert!(admission.require_place(account).is_err(), "{in_flight}: {account}");
+                assert!(admission.place(account).is_err(), "{in_flight}: {account}");
             }
             drop((all, others));
             let state = admission.state();
-            assert!(state.taken == 0 && !state.places.has(Tenant::of("a")));
+            assert!(state.places.taken == 0 && !state.places.has(Tenant::of("a")));
         }
         assert_eq!(fill(&admission(5, 10), "a").len(), 5, "few places are all for an account alone");
     }

@@ -44,10 +44,10 @@ impl Tenant {
 /// Hahne, "Dynamic Queue Length Thresholds", 1998).
 #[derive(Debug)]
 pub(super) struct Shares {
-    units: usize,
+    pub(super) units: usize,
     least: usize,
     alpha: usize,
-    taken: usize,
+    pub(super) taken: usize,
     held: HashMap<Tenant, usize>,
 }
 
@@ -60,9 +60,14 @@ impl Shares {
     /// Whether `tenant` may hold `units` more.
     pub(super) fn allow(&self, tenant: Tenant, units: usize) -> bool {
         let Some(held) = self.held.get(&tenant) else { return true };
-        let (wanted, free) = (held.saturating_add(units), self.units.saturating_sub(self.taken.saturating_add(units)));
+        let (wanted, free) = (held.saturating_add(units), self.free().saturating_sub(units));
         let share = (self.units - self.units / 8) / self.held.len().max(2);
         wanted <= self.least.max(share) || wanted <= free.saturating_mul(self.alpha)
+    }
+
+    /// Units that no tenant holds.
+    pub(super) fn free(&self) -> usize {
+        self.units.saturating_sub(self.taken)
     }
 
     /// Whether `tenant` holds any.
@@ -94,8 +99,7 @@ pub struct FairSemaphore(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    free: usize,
-    shares: Option<Shares>,
+    shares: Shares,
     /// The tenants with waiters in the order of their turns, each with its waiters, oldest first.
     waiting: VecDeque<(Tenant, VecDeque<Waiter>)>,
 }
@@ -125,12 +129,7 @@ impl Permit {
         let freed = self.units.saturating_sub(units);
         if freed > 0 {
             self.units -= freed;
-            let mut state = self.semaphore.state();
-            state.free += freed;
-            if let Some(shares) = &mut state.shares {
-                shares.give_back(self.tenant, freed);
-            }
-            drop(state);
+            self.semaphore.state().shares.give_back(self.tenant, freed);
             self.semaphore.serve();
         }
     }
@@ -146,17 +145,17 @@ impl FairSemaphore {
     /// With `units` free.
     #[must_use]
     pub fn new(units: usize) -> Self {
-        Self::of(units, None)
+        Self::of(Shares::of(units, usize::MAX, 0))
     }
 
-    fn of(free: usize, shares: Option<Shares>) -> Self {
-        Self(Arc::new(Mutex::new(State { free, shares, waiting: VecDeque::new() })))
+    fn of(shares: Shares) -> Self {
+        Self(Arc::new(Mutex::new(State { shares, waiting: VecDeque::new() })))
     }
 
     /// With `units` free, which tenants share evenly; `least` are allowed each of them.
     #[must_use]
     pub fn shared(units: usize, least: usize) -> Self {
-        Self::of(units, Some(Shares::of(units, least, 2)))
+        Self::of(Shares::of(units, least, 2))
     }
 
     /// Waits until `units` are free and it is the turn of `tenant`. Waits for ever for more units than there are. When the
@@ -182,13 +181,14 @@ impl FairSemaphore {
         let mut state = self.state();
         state.forget_closed();
         let delays = |(other, waiters): &(Tenant, VecDeque<Waiter>)| {
-            *other == tenant || waiters.front().is_some_and(|first| state.allows(*other, first.units))
+            *other == tenant || waiters.front().is_some_and(|first| state.shares.allow(*other, first.units))
         };
-        if units > 0 && (state.waiting.iter().any(delays) || !state.allows(tenant, units)) {
+        if units > 0
+            && (state.waiting.iter().any(delays) || !state.shares.allow(tenant, units) || units > state.shares.free())
+        {
             return None;
         }
-        state.free = state.free.checked_sub(units)?;
-        state.take(tenant, units);
+        state.shares.take(tenant, units);
         drop(state);
         Some(Permit { semaphore: self.clone(), tenant, units })
     }
@@ -196,7 +196,7 @@ impl FairSemaphore {
     /// Units that are free.
     #[cfg(test)]
     pub(crate) fn free(&self) -> usize {
-        self.state().free
+        self.state().shares.free()
     }
 
     /// Locked for a few steps, never across an await.
@@ -217,16 +217,6 @@ impl FairSemaphore {
 }
 
 impl State {
-    fn allows(&self, tenant: Tenant, units: usize) -> bool {
-        self.shares.as_ref().is_none_or(|shares| shares.allow(tenant, units))
-    }
-
-    fn take(&mut self, tenant: Tenant, units: usize) {
-        if let Some(shares) = &mut self.shares {
-            shares.take(tenant, units);
-        }
-    }
-
     fn forget_closed(&mut self) {
         self.waiting.retain_mut(|(_, waiters)| {
             waiters.retain(|waiter| !waiter.permit.is_closed());
@@ -238,15 +228,17 @@ impl State {
     /// then becomes the last.
     fn next(&mut self) -> Option<(Tenant, Waiter)> {
         self.forget_closed();
-        let may_hold = |(tenant, waiters): &(Tenant, VecDeque<Waiter>)| self.allows(*tenant, waiters[0].units);
+        let may_hold = |(tenant, waiters): &(Tenant, VecDeque<Waiter>)| self.shares.allow(*tenant, waiters[0].units);
         let at = self.waiting.iter().position(may_hold)?;
-        self.free = self.free.checked_sub(self.waiting[at].1[0].units)?;
+        if self.waiting[at].1[0].units > self.shares.free() {
+            return None;
+        }
         let (tenant, mut waiters) = self.waiting.remove(at)?;
         let next = waiters.pop_front()?;
         if !waiters.is_empty() {
             self.waiting.push_back((tenant, waiters));
         }
-        self.take(tenant, next.units);
+        self.shares.take(tenant, next.units);
         Some((tenant, next))
     }
 }
@@ -309,7 +301,7 @@ mod tests {
         let many = many.as_mut().now_or_never().expect("all are free");
         let few = few.as_mut().now_or_never().expect("one is free");
         drop((many, few));
-        assert_eq!(semaphore.state().free, 10);
+        assert_eq!(semaphore.state().shares.free(), 10);
     }
 
     #[test]
@@ -326,7 +318,7 @@ mod tests {
         drop(late);
         drop(few);
         let state = semaphore.state();
-        assert!(state.free == 10 && state.waiting.is_empty(), "{state:?}");
+        assert!(state.shares.free() == 10 && state.waiting.is_empty(), "{state:?}");
     }
 
     #[test]
@@ -351,7 +343,7 @@ mod tests {
         let all = semaphore.try_acquire(C, 80).expect("more than a share, for one that holds none");
         drop(all);
         let state = semaphore.state();
-        assert!(state.free == 80 && state.shares.as_ref().is_some_and(|shares| shares.held.is_empty()), "{state:?}");
+        assert!(state.shares.free() == 80 && state.shares.held.is_empty(), "{state:?}");
     }
 
     #[test]

@@ -53,6 +53,6 @@ impl ApiState {
     /// Refuses a request for pictures (429) before its body is read, where its pictures would be refused.
     pub(super) fn require_room(&self, account: &str) -> Result<(), ApiError> {
         self.memory.of(account).refuse_when_unread()?;
-        Ok(self.app.processor.admission().require_place(account)?)
+        Ok(self.app.processor.admission().place(account).map(drop)?)
     }
 }

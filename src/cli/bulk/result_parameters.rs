@@ -1,18 +1,11 @@
 //! Hashes everything that a result depends on besides its source: endpoint, fields, auxiliary files and models.
 
 use crate::cli::remove::AuxFiles;
-use crate::model::weights::{Weights, manifest};
+use crate::model::weights::Weights;
 use crate::model::{CpuRetoucher, Precision};
 use crate::pipeline;
 use crate::recipe::{Endpoint, Fields, Recipe};
 use sha2::{Digest, Sha256};
-
-/// The models that a result depends on: the digest of the segmentation weights and the inference mode; name and version
-/// of the built-in models.
-pub(super) fn models_of(recipe: &Recipe, weights: &Weights, precision: Precision) -> Vec<String> {
-    let segmentation = recipe.cut().map(|cut| cut.network.of(&precision.of(weights.sha256())));
-    segmentation.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
-}
 
 /// Name and version of the model that a report row states.
 pub(super) fn model_of(recipe: &Recipe, weights: &Weights, precision: Precision) -> String {
@@ -40,20 +33,4 @@ pub(super) fn parameters_hash(endpoint: &Endpoint, fields: &Fields, aux_files: &
         part(file.as_deref().unwrap_or_default());
     }
     hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recipe::InferenceMode;
-
-    #[test]
-    fn another_inference_mode_changes_the_models() {
-        let weights = Weights::embedded();
-        let mut recipe = Recipe::default();
-        assert_eq!(models_of(&recipe, &weights, Precision::F32), [weights.sha256()]);
-        recipe.cut_out_by(InferenceMode::Quality);
-        assert_eq!(models_of(&recipe, &weights, Precision::F32), [format!("{}-quality", weights.sha256())]);
-        assert_eq!(models_of(&recipe, &weights, Precision::Bf16), [format!("{}-bf16-quality", weights.sha256())]);
-    }
 }

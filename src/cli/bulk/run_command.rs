@@ -7,7 +7,7 @@ use super::preset;
 use super::progress::Progress;
 use super::queue_commands::open_queue;
 use super::report_file::ReportFile;
-use super::result_parameters::{model_of, models_of, parameters_hash};
+use super::result_parameters::{model_of, parameters_hash};
 use super::run_spec::RunSpec;
 use super::summary::finish_run;
 use crate::account::price::Call;
@@ -125,7 +125,7 @@ impl RunCommand {
             // Not kept during the run: the engine has weights of its own.
             let (models, model) = {
                 let (weights, precision) = (local_engine::weights(&config)?, config.engine.precision);
-                (models_of(&recipe, &weights, precision), model_of(&recipe, &weights, precision))
+                (local_engine::models_of(&recipe, &weights, precision), model_of(&recipe, &weights, precision))
             };
             let options = RunOptions {
                 filter,

@@ -1,6 +1,6 @@
 //! Prepares the bulk runs that keys request over HTTP.
 
-use super::result_parameters::{models_of, parameters_hash};
+use super::result_parameters::parameters_hash;
 use super::run_spec::RunSpec;
 use crate::bulk::Locations;
 use crate::cli::exit_code::Failure;
@@ -31,7 +31,7 @@ impl RunRequests {
         let mut recipe = endpoint.recipe(&fields)?;
         recipe.cut_out_by(network.clone());
         let aux_files = AuxFiles::of_queue(background.map(Vec::from), mark.map(Vec::from));
-        let models = models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
+        let models = local_engine::models_of(&recipe, &local_engine::weights(config)?, config.engine.precision);
         let parameters = parameters_hash(endpoint, &fields, &aux_files, &models);
         let max_bytes = config.limits.of_local_pictures().max_bytes as u64;
         let spec = RunSpec::new([&from, &to], endpoint, &fields, network, (max_bytes, &parameters), selection);

@@ -1,7 +1,7 @@
 //! What workers and leading daemons need to know of a queued run: its places, endpoint, fields and selection, as JSON.
 
 use super::pipeline_processor::{PipelineProcessor, SharedEngine};
-use super::result_parameters::{model_of, models_of, parameters_hash};
+use super::result_parameters::{model_of, parameters_hash};
 use crate::bulk::cluster::{Prepare, PreparedRun};
 use crate::bulk::{Locations, RunOptions, Selection};
 use crate::cli::exit_code::Failure;
@@ -96,7 +96,7 @@ impl RunSpec {
         let mut recipe = endpoint.recipe(&fields)?;
         recipe.cut_out_by(self.network.clone());
         let aux_files = AuxFiles::of_queue(run.background.clone(), run.mark.clone());
-        let models = models_of(&recipe, weights, precision);
+        let models = local_engine::models_of(&recipe, weights, precision);
         if parameters_hash(endpoint, &fields, &aux_files, &models) != self.parameters {
             return Err("its results would differ: it was begun with other weights, precision or version".into());
         }

@@ -2,7 +2,7 @@
 
 use super::file_version::FileVersion;
 use crate::cli::exit_code::Failure;
-use crate::cli::local_engine;
+use crate::cli::local_engine::{self, models_of};
 use crate::cli::picture_args::PictureArgs;
 use crate::config::Config;
 use crate::recipe::Recipe;
@@ -33,9 +33,8 @@ pub(in crate::cli) fn results_since(
 fn parameters(picture_args: &PictureArgs, config: &Config, recipe: &Recipe) -> Result<String, Failure> {
     let (endpoint, mut fields) = picture_args.chosen();
     fields.sort_unstable();
-    let model = local_engine::weights(config)?.model();
-    let network = recipe.cut().map(|cut| cut.network.of(&model));
-    let mut lines = vec![endpoint.to_owned(), network.unwrap_or_default()];
+    let mut lines = vec![endpoint.to_owned()];
+    lines.extend(models_of(recipe, &local_engine::weights(config)?, config.engine.precision));
     for (name, value) in fields {
         // A file by its version too: another one may have its name.
         let version = FileVersion::of(Path::new(&value)).map(|version| format!(" {version:?}"));

@@ -28,7 +28,7 @@ use crate::http::request::preset_fields;
 use crate::http::state::ApiState;
 use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
 use crate::store::{
-    BackdropQuotaError, BackdropReservation, Billed, Claim, ClaimGuard, Plan, Reservation, UnixSeconds,
+    BackdropQuotaError, BackdropReservation, Billed, BillingError, Claim, ClaimGuard, Plan, Reservation, UnixSeconds,
 };
 use hyper::header::HeaderMap;
 use std::sync::Arc;
@@ -243,8 +243,7 @@ pub(crate) async fn merge_preset(
 /// Reserves `images` of the month's quota of the account and the key (402).
 pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
     let reserved = state.app.store.reserve(&caller.payer(), images, UnixSeconds::now());
-    reserved
-        .map_err(|exhausted| ApiError::new(ErrorCode::PaymentRequired, exhausted.to_string()).reason(QUOTA_EXHAUSTED))
+    Ok(reserved.map_err(BillingError::from)?)
 }
 
 /// Takes a place in the day's cap of generated backdrops (429).

@@ -22,11 +22,11 @@ const RATE_ON_LOOPBACK: u32 = 6000;
 pub struct LimitsConfig {
     /// Requests a key may make in any 60 seconds; beyond, it is answered 429.
     pub rate_per_minute: u32,
-    /// The same for accounts on the plan `free`, in place of `rate_per_minute`.
+    /// Requests a minute of accounts on the plan `free`; overrides `rate_per_minute`.
     pub rate_per_minute_free: Option<u32>,
-    /// The same for accounts on the plan `paid`.
+    /// Requests a minute of accounts on the plan `paid`.
     pub rate_per_minute_paid: Option<u32>,
-    /// The same for accounts on the plan `plus`. 6000 on a loopback address where no rate is configured.
+    /// Requests a minute of accounts on the plan `plus`: by default 6000 on a loopback address where no rate is configured.
     pub rate_per_minute_plus: Option<u32>,
     /// Images that an account on the plan `free` may have made in a calendar month (UTC); beyond, it is answered 402.
     pub free_images_per_month: u64,
