@@ -32,7 +32,6 @@ mod error_mapping;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod image_processor;
-mod local_reply;
 mod page;
 mod public;
 mod reply;
@@ -49,9 +48,9 @@ pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
 pub use connection::listeners::serve;
 pub use connection::{descriptors, tls};
 pub use image_processor::ImageProcessor;
-pub(crate) use local_reply::local_reply;
 pub(crate) use reply::error::ApiError;
 pub use reply::error::ErrorCode;
+pub(crate) use reply::picture_reply::local_reply;
 pub use request::clip_probe::{Inspect, Inspector};
 pub use request::fetching::Fetch;
 pub use standby::{Standby, stand_by};

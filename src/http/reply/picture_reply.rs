@@ -10,6 +10,7 @@ use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::http::response::Parts;
 use hyper::{Response, StatusCode};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -107,6 +108,17 @@ fn written_uncertainty(uncertainty: f32) -> String {
 
 fn text(value: String) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// Status, headers and body of the reply to a picture that arrived without a connection (`backdrop pipe`) and took `latency`; nothing is
+/// billed.
+pub(crate) async fn local_reply(result: Result<Output, ApiError>, latency: Duration) -> (Parts, Bytes) {
+    let reply = result.and_then(|output| image(output, 0, latency));
+    let mut reply = reply.unwrap_or_else(|error| error.into_reply(""));
+    write_server_timing(&mut reply, latency, Duration::ZERO);
+    let (head, body) = reply.into_parts();
+    let Ok(body) = body.collect().await;
+    (head, body.to_bytes())
 }
 
 #[cfg(test)]
