@@ -7,6 +7,7 @@
 import os
 import sys
 import time
+import uuid
 
 import requests
 
@@ -15,10 +16,11 @@ KEY = os.environ["BACKDROP_KEY"]
 
 
 def cut_out(photo: str, attempts: int = 4) -> requests.Response:
-    """The reply to `/remove`. A full or draining daemon (429, 503) is tried again after its `Retry-After`."""
+    """The reply to `/remove`. A full or draining daemon (429, 503) is tried again after its `Retry-After`, and bills once."""
+    headers = {"Authorization": f"Bearer {KEY}", "Idempotency-Key": str(uuid.uuid4())}
     for attempt in range(attempts):
         with open(photo, "rb") as file:
-            reply = requests.post(f"{URL}/remove", headers={"Authorization": f"Bearer {KEY}"}, files={"file": file}, timeout=60)
+            reply = requests.post(f"{URL}/remove", headers=headers, files={"file": file}, timeout=60)
         if reply.status_code not in (429, 503) or attempt == attempts - 1:
             return reply
         time.sleep(float(reply.headers.get("Retry-After", 1)))
