@@ -6,7 +6,6 @@ mod fetch;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod global_address;
-mod local_addresses;
 mod local_store;
 mod place;
 mod resolve;
