@@ -5,7 +5,7 @@ mod config;
 mod fetch;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod global_address;
+mod global_address;
 mod local_store;
 mod place;
 mod resolve;
