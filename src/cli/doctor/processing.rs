@@ -128,16 +128,3 @@ pub(super) fn clips(config: &VideoConfig) -> Check {
         Err(error) => Check::warning("clips", format!("ffmpeg cannot be run: {error}"), INSTALL_FFMPEG),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::doctor::check::Status;
-
-    #[test]
-    fn a_missing_ffmpeg_is_a_warning_with_a_remedy() {
-        let check = clips(&VideoConfig { ffmpeg: "/nowhere/ffmpeg".into(), ..VideoConfig::default() });
-        assert_eq!((check.status, check.remedy.as_deref()), (Status::Warning, Some(INSTALL_FFMPEG)));
-        assert!(check.message.contains("/nowhere/ffmpeg is not installed"), "{}", check.message);
-    }
-}
