@@ -234,10 +234,11 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
 /// Adds the pictures below a folder, without hidden files and those below `output`.
 fn walk(folder: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs, follow: bool) {
     let root = without_links(folder);
-    let is_searched = |entry: &DirEntry| {
+    let is_left_out = |entry: &DirEntry| {
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        entry.depth() == 0 || !is_hidden && !(entry.file_type().is_dir() && is_same_file(entry.path(), output))
+        is_hidden || entry.file_type().is_dir() && is_same_file(entry.path(), output)
     };
+    let is_searched = |entry: &DirEntry| entry.depth() == 0 || !is_left_out(entry);
     for entry in WalkDir::new(folder).sort_by_file_name().into_iter().filter_entry(is_searched) {
         match entry {
             Ok(entry) => {

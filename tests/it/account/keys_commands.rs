@@ -28,7 +28,8 @@ use crate::support::child_process::{child, child_input};
 fn command() {
     let input = child_input();
     let (data_dir, words) = input.split_once('\n').expect("two lines");
-    let code = Cli::parse_from(["backdrop", "--data-dir", data_dir].into_iter().chain(words.split(' '))).run();
+    let words = ["backdrop"].into_iter().chain(words.split(' ')).chain(["--data-dir", data_dir]);
+    let code = Cli::parse_from(words).run();
     let number = (0..=2).find(|&number| ExitCode::from(number) == code).expect("0, 1 or 2");
     std::process::exit(number.into());
 }
