@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use object_store::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// What a run would do.
+/// The counts of a run that processes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct DryRun {
     /// Objects that would be processed.

@@ -1,10 +1,9 @@
 //! Executes planned objects concurrently, with bounded memory and workers: check, fetch, process, store, report.
 
-use super::listing::ListingTotal;
 use super::locations::Locations;
 use super::planner::{Action, Task};
 use super::processor::{ProcessError, Processor};
-use super::progress::{Counters, Observer};
+use super::progress::{Counters, ListingTotal, Observer};
 use super::report_log::ReportLog;
 use super::report_row::{ReportRow, StageTimes, Status, milliseconds, now};
 use super::result_metadata::find_completed;
@@ -30,7 +29,7 @@ const RESULT_KIB: u32 = 128 << 10;
 /// Interval of [`Observer::tick`].
 const TICK: Duration = Duration::from_millis(200);
 
-/// Where objects are read and written, and by what they are processed.
+/// The locations, the processor and the bounds of an execution.
 #[derive(Debug)]
 pub(super) struct Work<'a, P> {
     pub(super) locations: &'a Locations,
@@ -44,7 +43,7 @@ pub(super) struct Work<'a, P> {
     pub(super) stop: &'a StopSignal,
 }
 
-/// The work and what its concurrent tasks share.
+/// The work, and the bounds that its concurrent tasks share.
 pub(super) struct Executor<'a, P> {
     work: Work<'a, P>,
     workers: Semaphore,
@@ -80,8 +79,8 @@ impl<'a, P: Processor> Executor<'a, P> {
         self.halt.requested().await;
     }
 
-    /// Executes `actions` to their end. `counting` resolves to their number, if it can be known. Dropping the future
-    /// cancels everything at once.
+    /// Executes `actions` to their end. `counting` resolves to their number, or `None` if they cannot be counted. Dropping the
+    /// future cancels everything at once.
     pub(super) async fn execute(
         &self,
         actions: impl Stream<Item = object_store::Result<Action>>,
@@ -130,7 +129,7 @@ impl<'a, P: Processor> Executor<'a, P> {
                 }
                 Some(Outcome::Cancelled) => {}
                 Some(Outcome::Fatal(error)) => {
-                    // A failed listing ends by itself, and the objects listed before are valid.
+                    // After a failed listing the objects that were listed before are processed.
                     if !matches!(error, RunError::Listing { .. }) {
                         self.halt.request();
                     }

@@ -5,7 +5,7 @@ use object_store::Error as StoreError;
 use std::error::Error;
 use std::io;
 
-/// The API's error codes that storage and lost workers cause. Pipeline failures have their own.
+/// The API's error codes for failures of storage and workers. Pipeline errors have further codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// A key that cannot be read or written.

@@ -40,7 +40,7 @@ impl Globs {
             let malformed = |reason| GlobError { glob: glob.clone(), reason };
             let malformed_at = |error: PatternError| malformed(error.msg);
             let expanded = expand_alternatives(glob).map_err(malformed)?;
-            // Many small globs are bounded as one large glob is.
+            // The bound applies to all globs together.
             if !is_small(texts.iter().chain(&expanded)) {
                 return Err(malformed(TOO_LARGE));
             }
@@ -58,7 +58,7 @@ impl Globs {
 
     fn match_key(&self, key: &str) -> bool {
         let components: Vec<_> = key.split('/').collect();
-        // As a shell: a wildcard matches no hidden file, such as those that macOS writes beside each picture (`._a.jpg`).
+        // As in a shell, a wildcard matches no hidden file, such as macOS's `._a.jpg` next to `a.jpg`.
         let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
         self.names.iter().any(|name| name.matches_with(file_name(key), options))
             || self.keys.iter().any(|glob| glob.matches(&components))
@@ -66,7 +66,7 @@ impl Globs {
 }
 
 impl KeyFilter {
-    /// Selects what one of `include` matches (pictures by extension, when empty) and none of `exclude` does.
+    /// Selects the keys that a glob of `include` matches, or pictures by extension if it is empty, and no glob of `exclude`.
     ///
     /// # Errors
     /// When a glob is malformed.

@@ -35,7 +35,7 @@ pub(super) struct Selected {
 }
 
 impl Locations {
-    /// The destination may lie inside the source: objects in it are then left out.
+    /// The destination may be inside the source, whose listing then leaves it out.
     ///
     /// # Errors
     /// When source and destination are the same.

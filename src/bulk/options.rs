@@ -1,13 +1,14 @@
-//! The options of a run: which objects, how results are named, and what identifies an unchanged result.
+//! The options of a run, parsed, and as a caller sends them.
 
-use super::filter::KeyFilter;
-use super::key_template::KeyTemplate;
+use super::filter::{GlobError, KeyFilter};
+use super::key_template::{KeyTemplate, KeyTemplateError};
 use super::shard::Shard;
+use serde::{Deserialize, Serialize};
 
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Which objects.
+    /// The objects to process.
     pub filter: KeyFilter,
     /// Keys of the results.
     pub template: KeyTemplate,
@@ -23,4 +24,42 @@ pub struct RunOptions {
     pub model: String,
     /// Maximum size of a source in bytes.
     pub max_bytes: u64,
+}
+
+/// Filter, template and limit as a caller sends them: part of the identity of a queued run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// Globs of the keys to process instead of all pictures.
+    pub include: Vec<String>,
+    /// Globs of the keys to exclude.
+    pub exclude: Vec<String>,
+    /// The template of the keys of results.
+    pub output: String,
+    /// Maximum number of pictures to process.
+    pub limit: Option<u64>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { include: Vec::new(), exclude: Vec::new(), output: KeyTemplate::DEFAULT.to_owned(), limit: None }
+    }
+}
+
+impl Selection {
+    /// The filter of its globs.
+    ///
+    /// # Errors
+    /// When a glob is malformed.
+    pub fn filter(&self) -> Result<KeyFilter, GlobError> {
+        KeyFilter::new(&self.include, &self.exclude)
+    }
+
+    /// Its template.
+    ///
+    /// # Errors
+    /// When it is invalid.
+    pub fn template(&self) -> Result<KeyTemplate, KeyTemplateError> {
+        self.output.parse()
+    }
 }

@@ -1,8 +1,8 @@
 //! Matches whole keys with globs, one path component after the other.
 //!
-//! `**` stands for any number of components as `*` does for characters: after a mismatch the latest `**` takes one component
-//! more, and none before it (the two-pointer algorithm of wildcard matching). The `glob` crate matches single components only:
-//! over a whole key its stars end at each slash, and it then tries all combinations of them, in exponential time.
+//! `**` matches any number of components: after a mismatch the latest `**` takes one more component, and no earlier one does (the
+//! two-pointer algorithm of wildcard matching). The `glob` crate matches single components: over a whole key it would try all
+//! combinations of the stars, in exponential time.
 
 use super::glob_alternatives::class;
 use glob::{Pattern, PatternError};

@@ -1,21 +1,21 @@
 //! Classifies each listed object: ignore, already done, reject without reading, or process.
 
 use super::failure::{Code, Failure};
-use super::hash::hash;
+use super::hash::{Hash, hash};
 use super::locations::{Locations, Selected};
 use super::options::RunOptions;
 use super::previous_runs::PreviousRuns;
 use super::report_row::{ReportRow, object_version};
-use super::reserved_keys::ReservedKeys;
 use crate::source::decode_unaddressable;
 use object_store::ObjectMeta;
 use object_store::path::Path;
+use std::collections::HashSet;
 
 /// Longest key of a result in bytes, the bound of S3 and GCS: a template may repeat parts of the source's key, and a report row
 /// has the key.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// What to do with an object.
+/// The action for an object.
 #[derive(Debug)]
 pub(super) enum Action {
     /// Excluded by the filter or in another shard.
@@ -46,18 +46,19 @@ pub(super) struct Planner<'a> {
     locations: &'a Locations,
     options: &'a RunOptions,
     previous_runs: &'a PreviousRuns,
-    reserved_keys: ReservedKeys,
+    /// Hashes of the result keys in use, to detect two sources with one result.
+    reserved_keys: HashSet<Hash>,
     tasks: u64,
 }
 
 impl<'a> Planner<'a> {
     pub(super) fn new(locations: &'a Locations, options: &'a RunOptions, previous_runs: &'a PreviousRuns) -> Self {
-        Self { locations, options, previous_runs, reserved_keys: ReservedKeys::default(), tasks: 0 }
+        Self { locations, options, previous_runs, reserved_keys: HashSet::new(), tasks: 0 }
     }
 
-    /// Counts a task that an interrupted listing has planned, so that no other object gets its result.
+    /// Counts a task of an interrupted listing, so that no other object gets its result.
     pub(super) fn add_planned(&mut self, row: &ReportRow) {
-        self.reserved_keys.reserve(hash(&[&row.output]));
+        self.reserved_keys.insert(hash(&[&row.output]));
         self.tasks += 1;
     }
 
@@ -84,7 +85,7 @@ impl<'a> Planner<'a> {
             return reject(row, Code::InvalidParameter, &why);
         }
         // The first of two objects with one result key keeps it, even when it is rejected or already done.
-        if !self.reserved_keys.reserve(hash(&[&row.output])) {
+        if !self.reserved_keys.insert(hash(&[&row.output])) {
             return reject(row, Code::Conflict, "another object before it has the same result; change --output");
         }
         if decode_unaddressable(&meta.location).is_some() {

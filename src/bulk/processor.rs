@@ -30,7 +30,7 @@ pub struct Processed {
     pub stages: StageTimes,
 }
 
-/// Why there is no result.
+/// Why a picture has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessError {
     /// This picture cannot be used.

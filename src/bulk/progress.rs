@@ -1,21 +1,30 @@
 //! Counters of a run in progress, and the observer that receives them.
 
-use super::listing::ListingTotal;
 use super::report_row::{ReportRow, Status};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Receives the progress of a run.
-pub trait Observer {
-    /// The number of objects of the run; called once, when they have been counted.
-    fn total(&mut self, total: ListingTotal);
+/// The size of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListingTotal {
+    /// Objects that match the filter and the shard, done or not.
+    pub objects: u64,
+    /// The run's limit on objects to process.
+    pub limit: Option<u64>,
+}
 
-    /// An object has its report row.
-    fn finished(&mut self, row: &ReportRow, counters: &Counters);
+/// Receives the progress of a run; by default ignores it.
+pub trait Observer {
+    /// Called once, when the objects of the run have been counted.
+    fn total(&mut self, _: ListingTotal) {}
+
+    /// Called for each object that gets its report row.
+    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
 
     /// Called at regular intervals.
-    fn tick(&mut self, counters: &Counters);
-    /// What keeps a run from advancing, in a sentence.
-    fn notice(&mut self, text: &str);
+    fn tick(&mut self, _: &Counters) {}
+
+    /// Takes the reason for which a run does not advance, in a sentence.
+    fn notice(&mut self, _: &str) {}
 }
 
 /// Counts of a run in progress.
@@ -54,7 +63,7 @@ impl Counters {
         get(&self.bytes_in) + get(&self.bytes_out)
     }
 
-    /// Counts a row; `already_done` where its result was found, not made.
+    /// Counts a row; `already_done` if its result existed before.
     pub(super) fn count(&self, row: &ReportRow, already_done: bool) {
         match row.status {
             Status::Done if already_done => add(&self.skipped, 1),
@@ -67,7 +76,7 @@ impl Counters {
         }
     }
 
-    /// For display: of `finished` objects those that are not counted yet are counted as done.
+    /// A copy for display, with at least `finished` objects: those without a row are counted as done.
     pub(super) fn with_finished(&self, finished: u64) -> Self {
         let copy = |counter: &AtomicU64| AtomicU64::new(get(counter));
         let shown = Self {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Objects per second since the first ones were finished: loading the network does not count, nor do objects that were finished
-/// before a run was followed.
+/// Objects per second since the first ones were finished. Loading the network and objects that were finished before the run was followed
+/// do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rate {
     first: Option<(Instant, u64)>,
@@ -19,7 +19,7 @@ impl Rate {
         }
     }
 
-    /// Seconds that were measured; `None` where they are too few for a rate.
+    /// Measured seconds; `None` if they are too few for a rate.
     #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         self.first.map(|(at, _)| at.elapsed().as_secs_f64()).filter(|seconds| *seconds > 1.0)

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Longest time between two rows of one run; a longer gap lies between two runs.
+/// Longest time between two rows of one run, in milliseconds; a longer gap is between two runs.
 const MAX_GAP_MS: i64 = 60_000;
 
 /// The open report of a run.

@@ -25,14 +25,14 @@ pub fn csv_path(report: &Path) -> PathBuf {
     report.with_extension("csv")
 }
 
-/// Writes the rows of all `inputs` to `jsonl` and `csv`: for each object the row that was finished last. Both files are
-/// renamed into place when complete; `jsonl` may be one of the inputs, and another file is replaced only if it is a report.
+/// Writes the latest row of each object of all `inputs` to `jsonl` and `csv`. Both files are renamed into place when complete.
+/// `jsonl` may be one of the inputs; any other existing file is replaced only if it is a report.
 ///
 /// # Errors
 /// When a file cannot be read or written, or is not a report.
 pub fn merge_reports(inputs: &[PathBuf], jsonl: &Path, csv: &Path) -> Result<ReportTotals, ReportError> {
     let mut kept = newest_rows(inputs)?.into_iter().peekable();
-    // As a run does, which continues the report: a file of that name may be something else.
+    // A file of that name may be no report; a run that continues a report checks this too.
     if jsonl.exists() && !inputs.iter().any(|input| input == jsonl) {
         newest_rows(&[jsonl.to_owned()])?;
     }
@@ -149,7 +149,7 @@ mod tests {
         let totals = merge_reports(&[path("0"), path("1")], &path("all.jsonl"), &path("all.csv")).unwrap();
         assert_eq!((totals.done, totals.failed), (2, 1));
         assert_eq!(totals.failures, [("not_found".to_owned(), 1)].into());
-        // A second time changes nothing.
+        // Merging again changes nothing.
         let all = fs::read(path("all.jsonl")).unwrap();
         let again =
             merge_reports(&[path("all.jsonl"), path("1"), path("0")], &path("all.jsonl"), &path("all.csv")).unwrap();

@@ -63,7 +63,7 @@ impl<R: Read> ReportReader<R> {
         Self { path: path.to_owned(), reader: BufReader::new(bytes), line: 0, valid_bytes: 0 }
     }
 
-    /// The next row; `None` at the end, also when the last line is truncated.
+    /// The next row; `None` at the end and at a truncated last line.
     pub(super) fn next(&mut self) -> Result<Option<ReportRow>, ReportError> {
         let mut line = Vec::new();
         self.line += 1;
@@ -75,8 +75,7 @@ impl<R: Read> ReportReader<R> {
             return Ok(row);
         }
         let at_end = self.reader.fill_buf().map_err(ReportError::io(&self.path))?.is_empty();
-        // A crash leaves the beginning of a row. In the first line it has to match the start of a row: the file may
-        // not be a report at all.
+        // A crash leaves the beginning of a row. The first line must match the start of a row, because the file may be no report.
         let starts_like_a_row = line.starts_with(ROW_START) || ROW_START.starts_with(&line);
         let is_truncated = at_end && !line.ends_with(b"\n") && (starts_like_a_row || self.line > 1);
         if line.is_empty() || is_truncated {

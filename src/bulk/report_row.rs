@@ -195,7 +195,7 @@ impl ReportRow {
     }
 }
 
-/// Version of an object's content: its ETag, or size and modification time where there is none.
+/// Version of an object's content: its ETag, else its size and modification time.
 #[must_use]
 pub fn object_version(meta: &ObjectMeta) -> String {
     match &meta.e_tag {

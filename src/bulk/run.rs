@@ -1,17 +1,16 @@
 //! A bulk run on this machine: lists objects, plans what to do with each, and executes it.
 
 use super::executor::{Executor, Work};
-use super::listing::count_objects;
 use super::locations::Locations;
 use super::options::RunOptions;
 use super::planner::{Action, Planner};
 use super::processor::Processor;
-use super::progress::{Counters, Observer, add};
+use super::progress::{Counters, ListingTotal, Observer, add};
 use super::report_log::ReportLog;
 use super::run_error::RunError;
 use super::stop_signal::StopSignal;
 use super::summary::Summary;
-use futures_util::stream::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use std::future::ready;
 
 /// A run and everything it needs.
@@ -54,4 +53,14 @@ impl<P: Processor> Run<'_, P> {
             .filter(|action| ready(!matches!(action, Ok(Action::Ignore | Action::AlreadyDone))));
         executor.execute(actions, count_objects(locations, options), &counters, observer).await
     }
+}
+
+/// Counts the objects of a run, for progress and time left; `None` if they cannot be listed.
+async fn count_objects(locations: &Locations, options: &RunOptions) -> Option<ListingTotal> {
+    let mut listing = locations.source.store.list(Some(&locations.source.prefix));
+    let mut total = ListingTotal { objects: 0, limit: options.limit };
+    while let Some(meta) = listing.try_next().await.ok()? {
+        total.objects += u64::from(locations.select(options, &meta).is_some());
+    }
+    Some(total)
 }

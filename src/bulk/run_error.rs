@@ -5,7 +5,7 @@ use crate::store::OpenError;
 use crate::telemetry::with_causes;
 use object_store::Error;
 
-/// A sentence for what people mistype or forget, and the store's own words for everything else.
+/// A sentence for frequent mistakes, and the store's text for other errors.
 fn listing_failure(error: &Error) -> String {
     if matches!(error, Error::NotFound { .. }) {
         "it does not exist".to_owned()
@@ -38,7 +38,7 @@ pub enum RunError {
     /// The queue of runs cannot be used.
     #[error(transparent)]
     Queue(#[from] OpenError),
-    /// The run may not be added to any more.
+    /// No more chunks may be added to the run.
     #[error("the run {0} was cancelled, or another command lists it now")]
     Superseded(String),
     /// The run is not in the queue.

@@ -1,27 +1,25 @@
 //! `backdrop accounts`: creates and lists accounts, and sets their plan and permissions.
 
-use std::process::ExitCode;
-
+use super::config_args::ConfigArgs;
+use super::exit_code::{Failure, Outcome};
+use super::{admin_api, local_engine, stdout, store, text_table};
+use crate::account::admin::AdminClient;
+use crate::account::{AccountModel, Plan};
+use crate::recipe::Network;
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::exit_code::{Failure, Outcome};
-use super::{admin_api, local_engine, stdout, text_table};
-use crate::account::admin::{AdminClient, StorePlace};
-use crate::account::{AccountModel, Plan};
-use crate::config::Config;
-use crate::recipe::Network;
-
-/// Create and list accounts, and set their plan and permissions.
 #[derive(Args, Debug)]
-pub struct AccountsArgs {
+pub(super) struct Accounts {
     #[command(subcommand)]
-    command: AccountsCommand,
+    command: Command,
+    #[command(flatten)]
+    config_args: ConfigArgs,
 }
 
 #[derive(Subcommand, Debug)]
-enum AccountsCommand {
+enum Command {
     /// Create an account; its keys come from `backdrop keys create --account NAME`.
     Create {
         /// Name: 1 to 64 of a-z, 0-9, '.', '_' and '-', the first a letter or digit.
@@ -91,71 +89,63 @@ impl From<Switch> for bool {
     }
 }
 
-impl AccountsArgs {
-    /// Refuses an added model that is not there.
-    pub(super) fn check_model(&self, config: &Config) -> Result<(), Failure> {
-        let model = match &self.command {
-            AccountsCommand::Create { model, .. } => Some(model),
-            AccountsCommand::Set { model, .. } => model.as_ref(),
-            AccountsCommand::List { .. } => None,
-        };
-        if let Some(AccountModel(Some(Network::Added(name)))) = model {
-            local_engine::added_models(config)?.find(name)?;
+impl Accounts {
+    /// Runs the command on the configured store, or through the daemon that has it open.
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
+        let config = self.config_args.load(&[])?;
+        if let Some(AccountModel(Some(Network::Added(name)))) = self.command.model() {
+            local_engine::added_models(&config)?.find(name)?;
         }
-        Ok(())
-    }
-
-    /// Runs the command on the store in `place`, or through the daemon that has it open.
-    ///
-    /// Exit codes: 0 done, 2 the command could not run.
-    #[must_use]
-    pub fn execute(&self, place: &StorePlace) -> ExitCode {
-        admin_api::run(async {
-            match &self.command {
-                AccountsCommand::Create { name, plan, generates, model, json } => {
-                    let link = AdminClient::open_or_create(place).await?;
-                    let generates = bool::from(*generates);
+        let place = store::place(config)?;
+        local_engine::block_on(async {
+            match self.command {
+                Command::Create { name, plan, generates, model, json } => {
+                    let client = AdminClient::open_or_create(&place).await?;
+                    let generates = bool::from(generates);
                     let request =
                         json!({"name": name, "plan": plan.0, "generates": generates, "model": model.to_string()});
-                    report(&admin_api::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
+                    report(&admin_api::call(&client, Method::POST, "/accounts", Some(&request)).await?, json)
                 }
-                AccountsCommand::List { json } => {
-                    let link = AdminClient::open(place).await?;
-                    let listed = admin_api::call(&link, Method::GET, "/accounts", None).await?;
-                    if *json {
-                        stdout::print_json(&listed)?;
-                    } else {
-                        let rows: Vec<_> = admin_api::items(&listed, "accounts").map(row).collect();
-                        stdout::print_line(&text_table::format_table(
-                            ["NAME", "PLAN", "GENERATES", "MODEL", "CREATED"],
-                            &rows,
-                        ))?;
-                    }
+                Command::List { json } => {
+                    let client = AdminClient::open(&place).await?;
+                    let listed = admin_api::call(&client, Method::GET, "/accounts", None).await?;
+                    let heading = ["NAME", "PLAN", "GENERATES", "MODEL", "CREATED"];
+                    let table = || text_table::format_table(heading, admin_api::items(&listed, "accounts").map(row));
+                    stdout::print_result(json, &listed, table)?;
                     Ok(Outcome::Done)
                 }
-                AccountsCommand::Set { name, plan, generates, model, json } => {
-                    let target = format!("/accounts/{}", admin_api::account_name(name)?);
-                    let link = AdminClient::open(place).await?;
+                Command::Set { name, plan, generates, model, json } => {
+                    let target = format!("/accounts/{}", admin_api::account_name(&name)?);
+                    let client = AdminClient::open(&place).await?;
                     let request = json!({
                         "plan": plan.map(|plan| plan.0),
                         "generates": generates.map(bool::from),
-                        "model": model.as_ref().map(ToString::to_string),
+                        "model": model.map(|model| model.to_string()),
                     });
-                    report(&admin_api::call(&link, Method::PATCH, &target, Some(&request)).await?, *json)
+                    report(&admin_api::call(&client, Method::PATCH, &target, Some(&request)).await?, json)
                 }
             }
-        })
+        })?
+    }
+}
+
+impl Command {
+    /// The model of `--model`.
+    const fn model(&self) -> Option<&AccountModel> {
+        match self {
+            Self::Create { model, .. } => Some(model),
+            Self::Set { model, .. } => model.as_ref(),
+            Self::List { .. } => None,
+        }
     }
 }
 
 fn report(account: &Value, json: bool) -> Result<Outcome, Failure> {
-    if json {
-        stdout::print_json(account)?;
-    } else {
+    stdout::print_result(json, account, || {
         let [name, plan, generates, model, _] = row(account);
         let allowed = if generates == "on" { ", and may use /replace-bg-ai" } else { "" };
-        stdout::print_line(&format!("account {name} is on plan {plan}{allowed}; its model is {model}"))?;
-    }
+        format!("account {name} is on plan {plan}{allowed}; its model is {model}")
+    })?;
     Ok(Outcome::Done)
 }
 

@@ -1,38 +1,30 @@
-//! Runs a call of the `keys` and `accounts` commands on the admin client, and turns error replies into exit codes.
+//! Calls of the admin interface, whose error responses are errors, and fields of its JSON.
 
-use std::process::ExitCode;
-
+use super::exit_code::Failure;
+use crate::account::AccountName;
+use crate::account::admin::AdminClient;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use super::exit_code::{Failure, Outcome, exit_code};
-use crate::account::AccountName;
-use crate::account::admin::AdminClient;
-
-/// An error response of the admin API.
+/// An error response.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Refused {
-    /// Its status.
     pub(super) status: StatusCode,
-    /// Its message.
     pub(super) message: String,
 }
 
-/// Runs a command to its exit code, on one thread: it makes one call at a time.
-pub(super) fn run(command: impl Future<Output = Result<Outcome, Failure>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    exit_code(runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(command)))
-}
-
-/// Calls the admin API; any other status than success is a [`Refused`].
+/// The body of a successful response.
+///
+/// # Errors
+/// [`Refused`] for any other status.
 pub(super) async fn call(
-    link: &AdminClient,
+    client: &AdminClient,
     method: Method,
     target: &str,
     body: Option<&Value>,
 ) -> Result<Value, Failure> {
-    let (status, reply) = link.call(method, target, body).await?;
+    let (status, reply) = client.call(method, target, body).await?;
     if status.is_success() {
         return Ok(reply);
     }

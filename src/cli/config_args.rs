@@ -22,10 +22,10 @@ pub(super) struct ConfigArgs {
 impl ConfigArgs {
     /// Loads the configuration. `more` are flags of one command.
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
-        let own: [Flag<'_>; 1] = [("data_dir", "--data-dir", &self.data_dir)];
+        let data_dir: Flag<'_> = ("data_dir", "--data-dir", &self.data_dir);
         let given = |&(setting, flag, value): &Flag<'_>| value.as_ref().map(|value| (setting, flag, value.clone()));
-        let flags = own.iter().chain(more).filter_map(given).collect();
-        Ok(config::load(self.config.as_deref(), flags)?.settings)
+        let flags = [data_dir].iter().chain(more).filter_map(given).collect();
+        config::load(self.config.as_deref(), flags)
     }
 }
 

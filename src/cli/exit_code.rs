@@ -20,9 +20,9 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// [`Outcome::Done`] when nothing failed.
-    pub(super) const fn of(failed: usize) -> Self {
-        if failed == 0 { Self::Done } else { Self::SomeFailed }
+    /// [`Outcome::SomeFailed`] if any input failed.
+    pub(super) const fn of(any_failed: bool) -> Self {
+        if any_failed { Self::SomeFailed } else { Self::Done }
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(exit_code(Err(broken().into())), ExitCode::from(2));
         assert_eq!(exit_code(Err(stdout_error(io::ErrorKind::StorageFull.into()).into())), ExitCode::from(2));
         assert_eq!(exit_code(Err("no such device".into())), ExitCode::from(2));
-        assert_eq!(exit_code(Ok(Outcome::of(1))), ExitCode::from(1));
-        assert_eq!(exit_code(Ok(Outcome::of(0))), ExitCode::SUCCESS);
+        assert_eq!(exit_code(Ok(Outcome::of(true))), ExitCode::from(1));
+        assert_eq!(exit_code(Ok(Outcome::of(false))), ExitCode::SUCCESS);
     }
 }

@@ -1,4 +1,4 @@
-//! `backdrop fields`: the endpoints, or the fields of one with the values that they take.
+//! `backdrop fields`: lists the endpoints, or the fields of an endpoint with their values.
 
 use super::endpoint_args::{endpoint_named, endpoint_names};
 use super::exit_code::{Failure, Outcome};
@@ -18,8 +18,8 @@ impl ListFields {
         let text = match &self.endpoint {
             Some(name) => endpoint_named(name).fields.iter().map(described).collect::<Vec<_>>().join("\n"),
             None => {
-                let rows: Vec<_> = ENDPOINTS.iter().map(|one| [one.name.to_owned(), one.about.to_owned()]).collect();
-                text_table::format_table(["endpoint", "what it does"], &rows)
+                let rows = ENDPOINTS.iter().map(|endpoint| [endpoint.name.to_owned(), endpoint.about.to_owned()]);
+                text_table::format_table(["endpoint", "what it does"], rows)
             }
         };
         stdout::print_line(&text)?;

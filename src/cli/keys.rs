@@ -1,26 +1,24 @@
 //! `backdrop keys`: creates, lists, restricts, rotates and revokes API keys, with or without a running daemon.
 
-use std::process::ExitCode;
-
+use super::admin_api::{self, Refused, text};
+use super::config_args::ConfigArgs;
+use super::exit_code::{Failure, Outcome};
+use super::{local_engine, stdout, store, text_table};
+use crate::account::admin::AdminClient;
 use clap::{Args, Subcommand};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::admin_api::{self, Refused, text};
-use super::exit_code::{Failure, Outcome};
-use super::stdout;
-use super::text_table;
-use crate::account::admin::{AdminClient, StorePlace};
-
-/// Create, list, restrict, rotate and revoke API keys.
 #[derive(Args, Debug)]
-pub struct KeysArgs {
+pub(super) struct Keys {
     #[command(subcommand)]
-    command: KeysCommand,
+    command: Command,
+    #[command(flatten)]
+    config_args: ConfigArgs,
 }
 
 #[derive(Subcommand, Debug)]
-enum KeysCommand {
+enum Command {
     /// Create a key and print it, this one time: only its SHA-256 is stored.
     Create {
         /// Account of the key.
@@ -96,7 +94,7 @@ struct NewKeyRestrictions {
     scope: Vec<String>,
 }
 
-/// Restrictions to change; at least one.
+/// Restrictions to change, at least one.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 struct Bounds {
@@ -114,7 +112,7 @@ struct Bounds {
     scope: Option<Vec<String>>,
 }
 
-/// Images per month; `None` for no limit.
+/// Images per month; `None` without a limit.
 #[derive(Clone, Copy, Debug)]
 struct Images(Option<u64>);
 
@@ -146,15 +144,14 @@ impl Bounds {
     }
 }
 
-impl KeysArgs {
-    /// Runs the command on the store in `place`, or through the daemon that has it open.
-    ///
-    /// Exit codes: 0 done, 1 some of the ids could not be revoked, 2 the command could not run.
-    #[must_use]
-    pub fn execute(&self, place: &StorePlace) -> ExitCode {
-        admin_api::run(async {
-            match &self.command {
-                KeysCommand::Create { account, label, test, bounds, json } => {
+impl Keys {
+    /// Runs the command on the configured store, or through the daemon that has it open.
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
+        let place = store::place(self.config_args.load(&[])?)?;
+        local_engine::block_on(async {
+            let client = AdminClient::open(&place).await?;
+            match self.command {
+                Command::Create { account, label, test, bounds, json } => {
                     let request = json!({
                         "account": account,
                         "label": label,
@@ -164,43 +161,35 @@ impl KeysArgs {
                         "images_per_month": bounds.monthly_images,
                         "scopes": bounds.scope,
                     });
-                    create(place, request, *json).await
+                    create(&client, &request, json).await
                 }
-                KeysCommand::Set { id, bounds, json } => set(place, id, &bounds.change(), *json).await,
-                KeysCommand::List { account, json } => list(place, account.as_deref(), *json).await,
-                KeysCommand::Rotate { id, keep_old_for, json } => {
-                    rotate(place, id, keep_old_for.as_deref(), *json).await
-                }
-                KeysCommand::Revoke { ids, json } => revoke(place, ids, *json).await,
+                Command::Set { id, bounds, json } => set(&client, &id, &bounds.change(), json).await,
+                Command::List { account, json } => list(&client, account.as_deref(), json).await,
+                Command::Rotate { id, keep_old_for, json } => rotate(&client, &id, keep_old_for, json).await,
+                Command::Revoke { ids, json } => revoke(&client, &ids, json).await,
             }
-        })
+        })?
     }
 }
 
-async fn create(place: &StorePlace, request: Value, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(place).await?;
-    let created = admin_api::call(&link, Method::POST, "/keys", Some(&request)).await?;
+async fn create(client: &AdminClient, request: &Value, json: bool) -> Result<Outcome, Failure> {
+    let created = admin_api::call(client, Method::POST, "/keys", Some(request)).await?;
     show(&created, json)?;
     let (id, account) = (text(&created, "id"), text(&created, "account"));
     print_stderr!("Created {id} for account {account}. The key is shown only once; save it now.");
     Ok(Outcome::Done)
 }
 
-async fn set(place: &StorePlace, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(place).await?;
-    let key = call_key(&link, Method::PATCH, id, "", Some(change)).await?;
-    if json {
-        stdout::print_json(&key)?;
-    } else {
-        stdout::print_line(&format!("{id} of account {}: {}", text(&key, "account"), restrictions_text(&key)))?;
-    }
+async fn set(client: &AdminClient, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
+    let key = call_key(client, Method::PATCH, id, "", Some(change)).await?;
+    let line = || format!("{id} of account {}: {}", text(&key, "account"), restrictions_text(&key));
+    stdout::print_result(json, &key, line)?;
     Ok(Outcome::Done)
 }
 
-async fn rotate(place: &StorePlace, id: &str, keep_old_for: Option<&str>, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(place).await?;
+async fn rotate(client: &AdminClient, id: &str, keep_old_for: Option<String>, json: bool) -> Result<Outcome, Failure> {
     let request = keep_old_for.map(|duration| json!({ "keep_old_for": duration }));
-    let created = call_key(&link, Method::POST, id, "/rotate", request.as_ref()).await?;
+    let created = call_key(client, Method::POST, id, "/rotate", request.as_ref()).await?;
     show(&created, json)?;
     let account = text(&created, "account");
     let old = created["old_secret_until"].as_str().map_or("has stopped".into(), |time| format!("works until {time}"));
@@ -220,26 +209,20 @@ fn restrictions_text(key: &Value) -> String {
 
 /// Prints a new key, the only time it is available.
 fn show(created: &Value, json: bool) -> Result<(), Failure> {
-    let shown = if json { stdout::print_json(created) } else { stdout::print_line(&text(created, "key")) };
-    shown.map_err(|error| {
+    stdout::print_result(json, created, || text(created, "key")).map_err(|error| {
         let id = text(created, "id");
         print_stderr!("the key could not be shown and is lost; revoke it with: backdrop keys revoke {id}");
         error.into()
     })
 }
 
-async fn list(place: &StorePlace, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(place).await?;
+async fn list(client: &AdminClient, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
     let target = match account {
         // Validated here because it becomes part of the URL.
         Some(name) => format!("/keys?account={}", admin_api::account_name(name)?),
         None => "/keys".into(),
     };
-    let listed = admin_api::call(&link, Method::GET, &target, None).await?;
-    if json {
-        stdout::print_json(&listed)?;
-        return Ok(Outcome::Done);
-    }
+    let listed = admin_api::call(client, Method::GET, &target, None).await?;
     let row = |key: &Value| {
         let mode = if key["test"] == true { "test" } else { "live" };
         let used = key["last_used_at"].as_str().unwrap_or("never").to_owned();
@@ -247,19 +230,16 @@ async fn list(place: &StorePlace, account: Option<&str>, json: bool) -> Result<O
         let [id, account, created, label] = ["id", "account", "created_at", "label"].map(|field| text(key, field));
         [id, account, mode.into(), created, used, state, restrictions_text(key), label]
     };
-    let rows: Vec<_> = admin_api::items(&listed, "keys").map(row).collect();
-    stdout::print_line(&text_table::format_table(
-        ["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "BOUNDS", "LABEL"],
-        &rows,
-    ))?;
+    let heading = ["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "BOUNDS", "LABEL"];
+    let table = || text_table::format_table(heading, admin_api::items(&listed, "keys").map(row));
+    stdout::print_result(json, &listed, table)?;
     Ok(Outcome::Done)
 }
 
-async fn revoke(place: &StorePlace, ids: &[String], json: bool) -> Result<Outcome, Failure> {
-    let link = AdminClient::open(place).await?;
+async fn revoke(client: &AdminClient, ids: &[String], json: bool) -> Result<Outcome, Failure> {
     let (mut revoked, mut failed) = (Vec::new(), 0);
     for id in ids {
-        match call_key(&link, Method::DELETE, id, "", None).await {
+        match call_key(client, Method::DELETE, id, "", None).await {
             Ok(key) => revoked.push(key),
             Err(failure) => match failure.downcast::<Refused>() {
                 Ok(refused) if refused.status == StatusCode::NOT_FOUND => {
@@ -281,12 +261,12 @@ async fn revoke(place: &StorePlace, ids: &[String], json: bool) -> Result<Outcom
     if failed > 0 {
         print_stderr!("backdrop: {failed} of {} failed", ids.len());
     }
-    Ok(Outcome::of(failed))
+    Ok(Outcome::of(failed > 0))
 }
 
 /// Calls `/keys/{id}{rest}`. A malformed id is not sent, because it becomes part of the URL.
 async fn call_key(
-    link: &AdminClient,
+    client: &AdminClient,
     method: Method,
     id: &str,
     rest: &str,
@@ -296,5 +276,5 @@ async fn call_key(
     if !plain {
         return Err(Refused { status: StatusCode::NOT_FOUND, message: format!("no key `{id}`") }.into());
     }
-    admin_api::call(link, method, &format!("/keys/{id}{rest}"), body).await
+    admin_api::call(client, method, &format!("/keys/{id}{rest}"), body).await
 }

@@ -11,6 +11,7 @@ use crate::model::weights::{self, BuiltIn, Weights, WeightsError, manifest};
 use crate::model::{Precision, SegmentError};
 use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
 use crate::recipe::{Cut, InferenceMode, ModelRef, Network, Recipe};
+use crate::source::{FetchConfigError, Fetcher};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,16 +26,16 @@ pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
 }
 
-/// The memory of this machine in megabytes; the container's limit, if it has one.
+/// Memory of this machine, or the limit of its container, in MiB.
 pub(super) fn total_megabytes() -> u64 {
     let ram = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(ram);
     system.cgroup_limits().map_or(system.total_memory(), |limits| limits.total_memory) >> 20
 }
 
-/// The default of `--jobs`.
-pub(super) fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
+/// The fetcher of local pictures, with their size limit.
+pub(super) fn fetcher(config: &Config) -> Result<Fetcher, FetchConfigError> {
+    Ok(Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.of_local_pictures().max_bytes))
 }
 
 /// The configured weights.
@@ -79,7 +80,7 @@ fn configured(config: &Config, models: &AddedModels) -> Result<Network, Failure>
     }
 }
 
-/// The network of a model by its name, with or without a version: of `built_in` or an added model.
+/// The network of the model `built_in` or of an added model, by its name with or without a version.
 fn named(ModelRef(name): &ModelRef, built_in: &str, models: &AddedModels) -> Result<Network, Failure> {
     if let Some(mode) = InferenceMode::named(name, built_in) {
         return Ok(Network::BuiltIn(mode));
@@ -95,13 +96,13 @@ pub(super) fn models_of(recipe: &Recipe, weights: &Weights, precision: Precision
     segmentation.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
 }
 
-/// Memory for added models in bytes.
+/// Bound of the memory of added models, in bytes.
 fn memory_of_models(config: &Config) -> u64 {
     let megabytes = if config.models.memory == 0 { total_megabytes() / 4 } else { config.models.memory };
     megabytes << 20
 }
 
-/// Starts the configured engine; also returns its device. The network is loaded on the engine's own thread.
+/// Starts the configured engine; also returns its device. A thread of the engine loads the network.
 pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
     sandbox::install(config.decode.sandbox);
     // Early, so that a wrong file or device is reported before anything else happens.
@@ -134,7 +135,7 @@ pub(super) fn start_engine(config: &Config) -> Result<(Engine, ActiveDevice), Fa
 /// A ready engine.
 pub(super) struct LocalEngine {
     engine: Engine,
-    /// Of the configured model.
+    /// The network of the configured model.
     network: Network,
     device: ActiveDevice,
     limits: Limits,
@@ -155,7 +156,7 @@ impl LocalEngine {
         Ok(Self { engine, network, device, limits: config.limits.of_local_pictures() })
     }
 
-    /// The same engine, for the work of `tenant`.
+    /// The engine for the work of `tenant`.
     pub(super) fn of(&self, tenant: Tenant) -> Self {
         Self {
             engine: self.engine.of(tenant),
@@ -179,7 +180,7 @@ impl LocalEngine {
         }
     }
 
-    /// As [`select_network`], by what the engine has loaded.
+    /// As [`select_network`], with the models that the engine has loaded.
     pub(super) fn select_network(&self, recipe: &mut Recipe) -> Result<(), Failure> {
         if let Some(cut) = recipe.cut_mut() {
             cut.network = match &cut.named_model {

@@ -9,7 +9,7 @@
 #[macro_use]
 mod stderr;
 
-pub mod accounts;
+mod accounts;
 mod admin_api;
 mod bench;
 mod bulk;
@@ -22,7 +22,7 @@ mod eval;
 mod exit_code;
 mod fields;
 mod health;
-pub mod keys;
+mod keys;
 mod local_engine;
 mod man;
 mod models;
@@ -42,8 +42,7 @@ mod watch;
 mod work;
 
 use crate::codec::sandbox;
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use config_args::ConfigArgs;
+use clap::{CommandFactory, Parser, Subcommand};
 use exit_code::exit_code;
 use std::process::ExitCode;
 
@@ -77,9 +76,9 @@ enum Command {
     /// Add, list, check and remove models, and import weights of the built-in network
     Models(models::Models),
     /// Create, list, restrict, rotate and revoke API keys
-    Keys(KeysCommand),
+    Keys(keys::Keys),
     /// Create, list and change accounts
-    Accounts(AccountsCommand),
+    Accounts(accounts::Accounts),
     /// Check, export and import the store of accounts, keys, presets and usage
     Store(store::Store),
     /// Print the effective configuration, with secrets masked
@@ -100,22 +99,6 @@ enum Command {
     Pipe(pipe::Pipe),
 }
 
-#[derive(Args, Debug)]
-struct KeysCommand {
-    #[command(flatten)]
-    keys: keys::KeysArgs,
-    #[command(flatten)]
-    config: ConfigArgs,
-}
-
-#[derive(Args, Debug)]
-struct AccountsCommand {
-    #[command(flatten)]
-    accounts: accounts::AccountsArgs,
-    #[command(flatten)]
-    config: ConfigArgs,
-}
-
 impl Cli {
     /// Whether this process gives up all its rights, for which it must have one thread.
     #[must_use]
@@ -127,21 +110,9 @@ impl Cli {
     #[must_use]
     pub fn run(self) -> ExitCode {
         exit_code(match self.command {
-            Command::Keys(KeysCommand { keys, config }) => match config.load(&[]) {
-                Ok(settings) => match store::place(settings) {
-                    Ok(place) => return keys.execute(&place),
-                    Err(error) => Err(error),
-                },
-                Err(problems) => Err(problems.into()),
-            },
-            Command::Accounts(AccountsCommand { accounts, config }) => match config.load(&[]) {
-                Ok(settings) => match accounts.check_model(&settings).and_then(|()| store::place(settings)) {
-                    Ok(place) => return accounts.execute(&place),
-                    Err(error) => Err(error),
-                },
-                Err(problems) => Err(problems.into()),
-            },
             Command::DecodeWorker => return sandbox::run(),
+            Command::Keys(keys) => keys.run(),
+            Command::Accounts(accounts) => accounts.run(),
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
@@ -155,11 +126,18 @@ impl Cli {
             Command::Config(config) => config.run(),
             Command::Watch(watch) => watch.run(),
             Command::Doctor(doctor) => doctor.run(),
-            Command::Health(health) => return health.run(),
+            Command::Health(health) => health.run(),
             Command::Completions(completions) => completions.run(Self::command()),
             Command::Man(man) => man.run(Self::command()),
         })
     }
+}
+
+/// A variable of the environment that is no setting: batch services assign shards by variables, and the configuration names the
+/// variables of the image APIs' keys.
+#[expect(clippy::disallowed_methods, reason = "settings are read by `config`")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 #[cfg(test)]

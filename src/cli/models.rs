@@ -164,7 +164,7 @@ fn added_row(AddedModel { name, card, .. }: &AddedModel) -> Value {
     })
 }
 
-/// A mask that varies less than this is constant.
+/// A mask whose values differ by less is constant.
 const VARIATION: f32 = 0.01;
 
 fn check(
@@ -202,29 +202,25 @@ fn check(
         "load_ms": milliseconds(loaded), "first_ms": milliseconds(runs[0]), "ms": milliseconds(runs[1]),
         "memory_megabytes": most_memory(), "warnings": warnings,
     });
-    if json {
-        stdout::print_json(&report)?;
-    } else {
+    stdout::print_result(json, &report, || {
         let kind = if mask.is_matte() { "matte" } else { "mask" };
         let memory = report["memory_megabytes"]
             .as_u64()
             .map_or_else(String::new, |megabytes| format!(", {megabytes} MB of memory at most"));
-        stdout::print_line(&format!(
+        let line = format!(
             "{} on {}: a {kind} of {}; loaded in {} ms, run in {} ms{memory}",
             network.model(),
             network.device(),
             mask.size(),
             report["load_ms"],
             report["ms"],
-        ))?;
-        for warning in &warnings {
-            stdout::print_line(&format!("warning: {warning}"))?;
-        }
-    }
-    Ok(Outcome::of(usize::from(!warnings.is_empty())))
+        );
+        warnings.iter().fold(line, |text, warning| format!("{text}\nwarning: {warning}"))
+    })?;
+    Ok(Outcome::of(!warnings.is_empty()))
 }
 
-/// What in a mask looks as if the conventions were wrong.
+/// Properties of a mask that indicate wrong conventions.
 fn signs_of_wrong_conventions(mask: &RawMask) -> Vec<&'static str> {
     let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
     let values = mask.values();
@@ -260,7 +256,7 @@ fn write_mask(mask: &RawMask, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The most memory that this process has had, in megabytes; nothing where the system does not tell.
+/// Peak memory of this process in MiB; `None` if the system does not report it.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -327,9 +323,9 @@ fn list(config: &Config, folder: Option<&Path>, json: bool) -> Result<Outcome, F
             .iter()
             .map(|data| [data.source.clone(), data.networks.join(", "), allowed(data.commercial), data.terms.clone()]);
         let heading = ["TRAINED ON", "NETWORKS", "COMMERCIAL", "TERMS"];
-        stdout::print_line(&format!("\n{}", text_table::format_table(heading, &cells.collect::<Vec<_>>())))?;
+        stdout::print_line(&format!("\n{}", text_table::format_table(heading, cells)))?;
     }
-    Ok(Outcome::of(failed))
+    Ok(Outcome::of(failed > 0))
 }
 
 /// Whether a licence allows commercial use, as a cell.
@@ -353,40 +349,30 @@ fn verify(config: &Config, files: &[PathBuf], json: bool) -> Result<Outcome, Fai
     }
     let sound = |file: &PathBuf| Loaded::from_file(file).map(drop).map_err(|error| with_causes(&error));
     results.extend(files.iter().map(|file| (file.display().to_string(), sound(file))));
-    let failed = results.iter().filter(|(_, result)| result.is_err()).count();
-    let rows = results.iter().map(|(file, result)| match result {
+    let row = |(file, result): &(String, Result<(), String>)| match result {
         Ok(()) => json!({ "file": file, "sound": true }),
         Err(error) => json!({ "file": file, "sound": false, "error": error }),
-    });
-    if json {
-        stdout::print_json(&rows.collect::<Vec<_>>())?;
-    } else {
-        for row in rows {
-            let file = row["file"].as_str().unwrap_or_default();
-            stdout::print_line(&match row["error"].as_str() {
-                Some(error) => format!("{file}: {error}"),
-                None => format!("{file}: sound"),
-            })?;
-        }
-    }
-    Ok(Outcome::of(failed))
+    };
+    let line = |(file, result): &(String, Result<(), String>)| match result {
+        Ok(()) => format!("{file}: sound"),
+        Err(error) => format!("{file}: {error}"),
+    };
+    stdout::print_result(json, &results.iter().map(row).collect::<Value>(), || {
+        results.iter().map(line).collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(Outcome::of(results.iter().any(|(_, result)| result.is_err())))
 }
 
 fn show(rows: &[Value], json: bool) -> std::io::Result<()> {
-    if json {
-        return stdout::print_json(&rows);
-    }
     let cell = |row: &Value, key: &str| row[key].as_str().map_or_else(|| row[key].to_string(), str::to_owned);
     let cells = rows.iter().map(|row| {
         let short = cell(row, "sha256").chars().take(12).collect();
-        // Our own weights are the program's.
+        // The program's licence applies to the built-in weights.
         let commercial = allowed(row.get("commercial").map_or(Some(true), Value::as_bool));
         let texts = ["file", "name", "version", "architecture", "bytes"].map(|key| cell(row, key));
         let [file, name, version, kind, bytes] = texts;
         [name, version, kind, bytes, short, commercial, cell(row, "licence"), file]
     });
-    stdout::print_line(&text_table::format_table(
-        ["NAME", "VERSION", "TYPE", "BYTES", "SHA256", "COMMERCIAL", "LICENCE", "FILE"],
-        &cells.collect::<Vec<_>>(),
-    ))
+    let heading = ["NAME", "VERSION", "TYPE", "BYTES", "SHA256", "COMMERCIAL", "LICENCE", "FILE"];
+    stdout::print_result(json, &rows, || text_table::format_table(heading, cells))
 }

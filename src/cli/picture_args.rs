@@ -3,13 +3,28 @@
 use super::config_args::EngineArgs;
 use super::endpoint_args::{FieldArg, endpoint_named, endpoint_names, local_fields, parse_field};
 use super::exit_code::Failure;
-use super::local_engine;
 use crate::config::{Config, Problems};
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 use crate::recipe::{Recipe, Value};
 use clap::Args;
 use std::path::Path;
+
+/// `--jobs`.
+#[derive(Args, Debug)]
+pub(super) struct JobsArg {
+    /// Pictures processed concurrently [default: number of CPUs, at least 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+}
+
+impl JobsArg {
+    /// Pictures processed concurrently.
+    pub(super) fn get(&self) -> usize {
+        let default = || std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2));
+        self.jobs.map_or_else(default, usize::from)
+    }
+}
 
 #[derive(Args, Debug)]
 pub(super) struct PictureArgs {
@@ -25,9 +40,8 @@ pub(super) struct PictureArgs {
     /// Centres the subject on a square of so many pixels, by default white; the endpoint is studio-shot, without its shadow
     #[arg(long, value_name = "PIXELS", conflicts_with = "endpoint")]
     size: Option<u32>,
-    /// Pictures processed concurrently [default: number of CPUs, at least 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    jobs: JobsArg,
     #[command(flatten)]
     engine_args: EngineArgs,
 }
@@ -64,10 +78,10 @@ impl PictureArgs {
 
     /// Pictures processed concurrently.
     pub(super) fn jobs(&self) -> usize {
-        self.jobs.map_or_else(local_engine::default_jobs, usize::from)
+        self.jobs.get()
     }
 
-    /// The recipe of `--set`. `output` is the format of the output file's extension, and the file.
+    /// The recipe of the fields. `output` is the format of the output file's extension, and the file.
     pub(super) fn recipe(&self, output: Option<(&str, &Path)>) -> Result<Recipe, Failure> {
         let (endpoint, set) = self.chosen();
         let endpoint = endpoint_named(endpoint);

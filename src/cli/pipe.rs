@@ -7,6 +7,7 @@ use super::config_args::EngineArgs;
 use super::endpoint_args::{FieldArg, local_fields};
 use super::exit_code::{Failure, Outcome};
 use super::local_engine::{self, LocalEngine};
+use super::picture_args::JobsArg;
 use super::remove::{AuxFileError, AuxFiles, write_stdout};
 use super::stdout::stdout_error;
 use crate::http::{ApiError, ErrorCode, local_reply};
@@ -27,14 +28,13 @@ use std::thread;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
-/// More than the fields of a request take.
+/// Longest head in bytes.
 const MAX_HEAD: u32 = 1 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Pipe {
-    /// Pictures processed concurrently [default: number of CPUs, at least 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    jobs: JobsArg,
     #[command(flatten)]
     engine_args: EngineArgs,
 }
@@ -60,12 +60,11 @@ type Request = (Head, Vec<Bytes>);
 impl Pipe {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let config = self.engine_args.load(&[])?;
-        let jobs = self.jobs.map_or_else(local_engine::default_jobs, usize::from);
         local_engine::block_on(async {
-            let max_bytes = config.limits.of_local_pictures().max_bytes;
-            let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-            let local = Local { engine: LocalEngine::start(&config).await?, fetcher, max_bytes };
-            // A further request is read when one is finished: the parent waits for it, and memory is bounded.
+            let fetcher = local_engine::fetcher(&config)?;
+            let max_bytes = fetcher.max_bytes();
+            let local = Local { engine: LocalEngine::start(&config).await?, fetcher };
+            // Memory is bounded: a further request is read when one is finished.
             let (sender, mut requests) = mpsc::channel(1);
             thread::Builder::new().name("stdin".to_owned()).spawn(move || {
                 let mut stdin = io::stdin().lock();
@@ -75,7 +74,7 @@ impl Pipe {
             })?;
             let requests = stream::poll_fn(|context| requests.poll_recv(context));
             let replies = requests.map_ok(async |request| Ok(local.reply(request).await));
-            let mut replies = pin!(replies.try_buffer_unordered(jobs));
+            let mut replies = pin!(replies.try_buffer_unordered(self.jobs.get()));
             while let Some((head, body)) = replies.try_next().await? {
                 let mut head = serde_json::to_vec(&head)?;
                 let len = u32::try_from(head.len()).expect("the headers of a picture are short");
@@ -88,7 +87,7 @@ impl Pipe {
     }
 }
 
-/// The next request; nothing at the end of the input. A file is cut off one byte behind `max_bytes`, for which the codec refuses it.
+/// The next request; `None` at the end of the input. A file is cut off one byte after `max_bytes`, and the codec then refuses it.
 fn read_request(from: &mut impl Read, max_bytes: usize) -> Result<Option<Request>, Failure> {
     let mut len = Vec::new();
     from.take(4).read_to_end(&mut len)?;
@@ -111,11 +110,10 @@ fn read_request(from: &mut impl Read, max_bytes: usize) -> Result<Option<Request
     Ok(Some((head, files)))
 }
 
-/// What all requests share.
+/// The engine and the fetcher of all requests.
 struct Local {
     engine: LocalEngine,
     fetcher: Fetcher,
-    max_bytes: usize,
 }
 
 impl Local {
@@ -142,7 +140,7 @@ impl Local {
         self.engine.select_network(&mut recipe).map_err(|error| {
             ApiError::new(ErrorCode::InvalidParameter, error.to_string()).param("segmentation_model")
         })?;
-        let mut aux_files = AuxFiles::load(&self.fetcher, &recipe, &[], self.max_bytes).await.map_err(refusal)?;
+        let mut aux_files = AuxFiles::load(&self.fetcher, &recipe, &[]).await.map_err(refusal)?;
         attached.into_iter().for_each(|(name, file)| aux_files.attach(&name, file));
         let source = match (source, head.url) {
             (Some(source), _) => source,

@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Up to so many items a line each is more useful than a bar.
+/// Most items that are shown as lines in place of a bar.
 const FEW: usize = 10;
 
 /// A bar of `length` items, when standard error is a terminal.
@@ -38,21 +38,14 @@ impl Progress {
         Self { bar, total, finished: 0 }
     }
 
-    /// An item is done: advances the bar, or prints `line`.
-    pub(super) fn done(&mut self, line: &str) {
-        self.finished += 1;
-        match &self.bar {
-            Some(bar) => bar.inc(1),
-            None => print_stderr!("[{}/{}] {line}", self.finished, self.total),
-        }
-    }
-
-    /// An item failed: prints `line`, and advances the bar.
-    pub(super) fn failed(&mut self, line: &str) {
+    /// An item is finished: prints `line`, of an item with a bar only if it failed, and advances the bar.
+    pub(super) fn finished(&mut self, line: &str, has_failed: bool) {
         self.finished += 1;
         match &self.bar {
             Some(bar) => {
-                print_above(Some(bar), line);
+                if has_failed {
+                    print_above(Some(bar), line);
+                }
                 bar.inc(1);
             }
             None => print_stderr!("[{}/{}] {line}", self.finished, self.total),

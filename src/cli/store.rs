@@ -17,10 +17,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// PostgreSQL has checksums and tools of its own.
+/// PostgreSQL has checksums and tools for this.
 const NOT_CHECKED: &str = "store.url names a PostgreSQL database, which this command does not check; use pg_amcheck";
 
-/// Where the configured store is.
+/// The location of the configured store.
 pub(super) fn place(config: Config) -> Result<StorePlace, Failure> {
     let server = PostgresServer::configured(&config.store)?;
     Ok(StorePlace { data_dir: config.data_dir, server })
@@ -71,32 +71,32 @@ enum CannotOpen {
 impl Store {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let config = self.config.load(&[])?;
-        if let Some(server) = PostgresServer::configured(&config.store)? {
-            return match self.command {
-                Command::Check { .. } => Err(NOT_CHECKED.into()),
-                Command::Export { file, accounts } => {
-                    let accounts = exported(accounts);
+        let path = store::file_in(&config.data_dir);
+        match (self.command, PostgresServer::configured(&config.store)?) {
+            (Command::Check { .. }, Some(_)) => Err(NOT_CHECKED.into()),
+            (Command::Check { json }, None) => check(&open_existing(&path)?, &path, json),
+            (Command::Export { file, accounts }, server) => {
+                let accounts = match accounts {
+                    all if all.is_empty() => ExportedAccounts::All,
+                    named => ExportedAccounts::Named(named.into_iter().collect()),
+                };
+                let file = file.as_deref();
+                if let Some(server) = server {
                     let from = |output: &mut dyn Write| {
                         local_engine::block_on(server.export(output, &accounts)).map_err(ExportError::Output)?
                     };
-                    export(&from, file.as_deref())
+                    return export(&from, file);
                 }
-                Command::Import { file } => {
-                    let into = |input: &mut dyn BufRead| {
-                        local_engine::block_on(server.import(input)).map_err(ImportError::Input)?
-                    };
-                    import(&into, server.name(), file.as_deref())
-                }
-            };
-        }
-        let path = store::file_in(&config.data_dir);
-        match self.command {
-            Command::Check { json } => check(&open_existing(&path)?, &path, json),
-            Command::Export { file, accounts } => {
-                let (store, accounts) = (open_existing(&path)?, exported(accounts));
-                export(&|output| store.export(output, &accounts), file.as_deref())
+                let store = open_existing(&path)?;
+                export(&|output| store.export(output, &accounts), file)
             }
-            Command::Import { file } => {
+            (Command::Import { file }, Some(server)) => {
+                let into = |input: &mut dyn BufRead| {
+                    local_engine::block_on(server.import(input)).map_err(ImportError::Input)?
+                };
+                import(&into, server.name(), file.as_deref())
+            }
+            (Command::Import { file }, None) => {
                 let store = open(&path)?;
                 import(&|input| store.import(input), &path.display().to_string(), file.as_deref())
             }
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-/// Does not create a store: the directory may be mistyped.
+/// Opens a store, and creates none: the directory may be mistyped.
 fn open_existing(path: &Path) -> Result<RedbStore, CannotOpen> {
     if path.exists() { open(path) } else { Err(CannotOpen::Missing(path.into())) }
 }
@@ -118,23 +118,14 @@ fn open(path: &Path) -> Result<RedbStore, CannotOpen> {
 fn check(store: &RedbStore, path: &Path, json: bool) -> Result<Outcome, Failure> {
     let report = store.check()?;
     let IntegrityReport { rows, findings, wrong } = &report;
-    if json {
-        stdout::print_json(
-            &json!({ "file": path, "sound": report.is_sound(), "rows": rows, "wrong": wrong, "findings": findings }),
-        )?;
-    } else {
-        for finding in findings {
-            stdout::print_line(finding)?;
-        }
+    let as_json =
+        json!({ "file": path, "sound": report.is_sound(), "rows": rows, "wrong": wrong, "findings": findings });
+    stdout::print_result(json, &as_json, || {
         let verdict = if report.is_sound() { "sound".to_owned() } else { format!("{wrong} inconsistencies") };
-        stdout::print_line(&format!("{}: {verdict} ({})", path.display(), describe(*rows)))?;
-    }
-    Ok(Outcome::of(*wrong))
-}
-
-/// Those named; without names all.
-fn exported(names: Vec<String>) -> ExportedAccounts {
-    if names.is_empty() { ExportedAccounts::All } else { ExportedAccounts::Named(names.into_iter().collect()) }
+        let findings: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
+        format!("{findings}{}: {verdict} ({})", path.display(), describe(*rows))
+    })?;
+    Ok(Outcome::of(*wrong > 0))
 }
 
 type Export<'a> = dyn Fn(&mut dyn Write) -> Result<RowCounts, ExportError> + 'a;

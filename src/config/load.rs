@@ -1,6 +1,6 @@
 //! Loads the configuration of this process from flags, environment and file, and validates it.
 
-use super::merge::{Merged, Origin, Problem, Problems, Sources, merge};
+use super::merge::{Origin, Problem, Problems, Sources, merge};
 use super::settings::Config;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ const SHORT_VARIABLES: &[(&str, &str)] =
 ///
 /// # Errors
 /// All mistakes.
-pub fn load(file: Option<&Path>, flags: Vec<(&'static str, &'static str, String)>) -> Result<Merged<Config>, Problems> {
-    // A variable that is not Unicode cannot be one of ours.
+pub fn load(file: Option<&Path>, flags: Vec<(&'static str, &'static str, String)>) -> Result<Config, Problems> {
+    // Names and values of settings are Unicode.
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -40,29 +40,26 @@ pub fn load(file: Option<&Path>, flags: Vec<(&'static str, &'static str, String)
 }
 
 /// Merges the sources and validates the result.
-///
-/// # Errors
-/// All mistakes.
-pub fn validate(sources: &Sources) -> Result<Merged<Config>, Problems> {
+fn validate(sources: &Sources) -> Result<Config, Problems> {
     let (config, mut problems) = merge::<Config>(sources, SHORT_VARIABLES);
     let problem = |mistake: String| {
         let (setting, message) = mistake.split_once(": ").unwrap_or(("", &mistake));
         Problem { origin: config.origin(setting).cloned(), setting: setting.to_owned(), message: message.to_owned() }
     };
     problems.extend(config.settings.mistakes().into_iter().map(problem));
-    if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+    if problems.is_empty() { Ok(config.settings) } else { Err(Problems(problems)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::setting_names;
+    use crate::config::merge::setting_names;
 
     const EXAMPLE: &str = include_str!("../../backdrop.toml.example");
 
     fn from_text(text: &str) -> Config {
         let sources = Sources { file: Some(("backdrop.toml.example".into(), text.to_owned())), ..Sources::default() };
-        validate(&sources).expect("the example is valid").settings
+        validate(&sources).expect("the example is valid")
     }
 
     #[test]
@@ -126,7 +123,7 @@ mod tests {
         assert!(problems.contains("engine.max_megapixels_in_flight`, 64"), "{problems}");
         assert!(problems.contains("server.max_body_megabytes_in_flight`, 64"), "{problems}");
         let memory = [("BACKDROP_ENGINE_MAX_MEGAPIXELS_IN_FLIGHT", "200")];
-        let limits = validated(&[&given[..], &memory[..]].concat()).expect("enough memory").settings.limits;
+        let limits = validated(&[&given[..], &memory[..]].concat()).expect("enough memory").limits;
         assert_eq!((limits.max_bytes, limits.max_side, limits.max_megapixels), (52_428_800, 12_000, 100));
     }
 
@@ -136,7 +133,7 @@ mod tests {
             environment: vec![("BACKDROP_BOOTSTRAP_KEY".into(), "bd_live_secret".into())],
             ..Sources::default()
         };
-        let config = validate(&sources).expect("valid").settings;
+        let config = validate(&sources).expect("valid");
         assert_eq!(config.bootstrap_key.as_ref().map(|key| key.expose().as_str()), Some("bd_live_secret"));
         let printed = toml::to_string(&config).expect("plain data");
         assert!(printed.contains("bootstrap_key = \"***\"") && !printed.contains("bd_live"), "{printed}");

@@ -1,7 +1,7 @@
 //! Merges settings by precedence: flag over environment variable over TOML file over default.
 //!
-//! Generic over the settings: the serialised defaults are the list of settings. Each given value is deserialised alone on
-//! top of the defaults, so that every invalid one is reported with its origin, not only the first.
+//! Generic over the settings: the serialised defaults are the list of settings. Each given value is deserialised separately on top of
+//! the defaults, so that all invalid values are reported with their origins.
 
 use crate::recipe::nearest;
 use serde::Serialize;
@@ -16,8 +16,8 @@ const PREFIX: &str = "BACKDROP";
 
 /// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// In the TOML file, in this line where it is known.
+pub(super) enum Origin {
+    /// In the TOML file, in this line if it is known.
     File(PathBuf, Option<usize>),
     /// In this environment variable.
     Variable(String),
@@ -38,13 +38,12 @@ impl fmt::Display for Origin {
 
 /// A mistake in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub(super) struct Problem {
     /// Where it was set; `None` for a default.
-    pub origin: Option<Origin>,
+    pub(super) origin: Option<Origin>,
     /// The setting, `section.key`; empty for the whole file.
-    pub setting: String,
-    /// What is wrong.
-    pub message: String,
+    pub(super) setting: String,
+    pub(super) message: String,
 }
 
 impl fmt::Display for Problem {
@@ -61,7 +60,7 @@ impl fmt::Display for Problem {
 
 /// All mistakes in the configuration, one per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct Problems(pub(super) Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,27 +73,25 @@ impl std::error::Error for Problems {}
 
 /// The given values, by source.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub(super) struct Sources {
     /// Path and text of the TOML file.
-    pub file: Option<(PathBuf, String)>,
+    pub(super) file: Option<(PathBuf, String)>,
     /// The process's environment.
-    pub environment: Vec<(String, String)>,
+    pub(super) environment: Vec<(String, String)>,
     /// Setting (`section.key`), its flag, and the flag's value.
-    pub flags: Vec<(&'static str, &'static str, String)>,
+    pub(super) flags: Vec<(&'static str, &'static str, String)>,
 }
 
 /// The merged settings, and the origin of each that is not a default.
 #[derive(Clone, Debug)]
-pub struct Merged<T> {
-    /// The settings.
-    pub settings: T,
+pub(super) struct Merged<T> {
+    pub(super) settings: T,
     origins: BTreeMap<String, Origin>,
 }
 
 impl<T> Merged<T> {
-    /// Where `setting` was set; `None` when it has its default.
-    #[must_use]
-    pub fn origin(&self, setting: &str) -> Option<&Origin> {
+    /// Where `setting` was set; `None` if it has its default.
+    pub(super) fn origin(&self, setting: &str) -> Option<&Origin> {
         self.origins.get(setting)
     }
 }
@@ -106,7 +103,7 @@ impl<T> Merged<T> {
 ///
 /// Also returns all problems: unknown keys and variables, values of the wrong type, a file that is not TOML. Invalid values have their
 /// default, so that the rest can still be validated.
-pub fn merge<T: Default + Serialize + DeserializeOwned>(
+pub(super) fn merge<T: Default + Serialize + DeserializeOwned>(
     sources: &Sources,
     short: &[(&str, &str)],
 ) -> (Merged<T>, Vec<Problem>) {
@@ -131,14 +128,13 @@ pub fn merge<T: Default + Serialize + DeserializeOwned>(
 }
 
 /// The environment variable of a setting: `limits.rate_per_minute` is `BACKDROP_LIMITS_RATE_PER_MINUTE`.
-#[must_use]
-pub fn variable_name(setting: &str) -> String {
+fn variable_name(setting: &str) -> String {
     format!("{PREFIX}_{}", setting.replace('.', "_").to_uppercase())
 }
 
 /// Every setting of `T`, as `section.key`.
-#[must_use]
-pub fn setting_names<T: Default + Serialize>() -> Vec<String> {
+#[cfg(test)]
+pub(super) fn setting_names<T: Default + Serialize>() -> Vec<String> {
     Merger::new::<T>().known()
 }
 
@@ -176,7 +172,7 @@ impl Merger {
             }
         };
         for (name, value) in table {
-            // A quoted name; one with a dot would be taken for a setting of a section.
+            // A quoted name with a dot, which would be read as a setting of a section.
             if name.contains('.') {
                 self.problem(Some(Origin::File(path.to_owned(), None)), &name, "unknown field");
                 continue;
@@ -228,7 +224,7 @@ impl Merger {
         }
     }
 
-    /// Reports the variables that were meant for a setting and name none.
+    /// Reports variables that name no setting, but are similar to a setting's variable.
     fn unknown_variables(&mut self, given: &[(String, String)], known: &[(String, &str)]) {
         let of_kubernetes = |name: &str| {
             ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end)) || name.contains("_PORT_")
@@ -267,7 +263,7 @@ impl Merger {
     }
 }
 
-/// The line of a setting in a TOML file, from 1; `None` where it is written in another way than `key = …` below its section.
+/// The line of a setting in a TOML file, from 1; `None` if it is not written as `key = …` below its section.
 fn line_of(text: &str, setting: &str) -> Option<usize> {
     let (section, key) = setting.split_once('.').unwrap_or(("", setting));
     let mut current = "";
@@ -295,7 +291,7 @@ fn in_words(message: &str) -> String {
     format!("{before}, expected {expected}")
 }
 
-/// What is wrong with a file that is not TOML, and where. The error's own text shows the line, which may hold a secret.
+/// The message and position of a syntax error. The text of `toml` also shows the line, which may hold a secret.
 fn syntax_error(error: &toml::de::Error, text: &str) -> String {
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
         return format!("TOML parse error: {}", error.message());

@@ -7,7 +7,7 @@ mod merge;
 mod secret;
 mod settings;
 
-pub use load::{load, validate};
-pub use merge::{Merged, Origin, Problem, Problems, Sources, merge, setting_names, variable_name};
+pub use load::load;
+pub use merge::Problems;
 pub use secret::Secret;
 pub use settings::Config;

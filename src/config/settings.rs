@@ -104,14 +104,14 @@ impl Config {
         .concat()
     }
 
-    /// With a database, the daemon that serves a result may be on another machine than the one that made it.
+    /// With a database, a result is served by daemons on other machines than the one that made it.
     fn validate_results(&self) -> Vec<String> {
         let missing = self.store.url.is_some() && self.jobs.results.is_none();
         let place = "expected s3://, gs://, az:// or a file:// folder that all daemons share, because store.url is set";
         missing.then(|| format!("jobs.results: {place}")).into_iter().collect()
     }
 
-    /// The queue of bulk runs is in the database.
+    /// Bulk runs are queued in the database.
     fn validate_bulk(&self) -> Vec<String> {
         let wrong = [
             ("bulk_pictures", "expected 0", self.jobs.bulk_pictures > 0),

@@ -18,8 +18,8 @@ pub struct FetchConfig {
     pub timeout: Duration,
     /// Origins, each `host:port`, that may have non-public addresses. Every caller can reach them.
     pub private_origins: Vec<String>,
-    /// Addresses and address ranges (CIDR) that are never fetched from, even if `private_origins` lists them; above all
-    /// the public address that a NAT gives this machine. The addresses of this machine's interfaces are always refused.
+    /// Addresses and address ranges (CIDR) that are never fetched from, even if `private_origins` lists them, such as the
+    /// public address that a NAT gives this machine. The addresses of this machine's interfaces are always refused.
     pub deny: Vec<AddressRange>,
     /// A PEM file of certificate authorities to trust in addition to the built-in ones.
     pub extra_ca: Option<PathBuf>,

@@ -5,8 +5,7 @@ mod config;
 mod fetch;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod global_address;
-mod local_addresses;
+mod global_address;
 mod local_store;
 mod place;
 mod resolve;

@@ -36,29 +36,17 @@ pub struct StorageLocation {
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Not a URL.
-    #[error("`{url}` is not a URL such as s3://bucket/folder or file:///folder")]
-    NotAUrl {
-        /// The text.
-        url: String,
-    },
+    #[error("`{0}` is not a URL such as s3://bucket/folder or file:///folder")]
+    NotAUrl(String),
     /// An unknown scheme.
-    #[error("`{scheme}://` is not a supported storage; expected s3, gs, az or file")]
-    Scheme {
-        /// The scheme.
-        scheme: String,
-    },
-    /// The folder of a `file://` URL cannot be created, or the URL has a host or leads through a forbidden link.
-    #[error("{url} is not a folder that can be used")]
-    Folder {
-        /// The URL.
-        url: String,
-    },
-    /// The S3 endpoint has no TLS, which was not allowed.
-    #[error("AWS_ENDPOINT_URL={endpoint} is not https; AWS_ALLOW_HTTP=true allows it")]
-    PlainEndpoint {
-        /// The endpoint.
-        endpoint: String,
-    },
+    #[error("`{0}://` is not a supported storage; expected s3, gs, az or file")]
+    Scheme(String),
+    /// The folder of this `file://` URL cannot be created, or the URL has a host or leads through a forbidden link.
+    #[error("{0} is not a folder that can be used")]
+    Folder(String),
+    /// This S3 endpoint has no TLS, which was not allowed.
+    #[error("AWS_ENDPOINT_URL={0} is not https; AWS_ALLOW_HTTP=true allows it")]
+    PlainEndpoint(String),
     /// The provider's settings are incomplete or wrong, or the path has segments that no key can contain.
     #[error(transparent)]
     Store(#[from] object_store::Error),
@@ -79,7 +67,7 @@ impl StorageLocation {
         match url.scheme() {
             "s3" | "s3a" => {
                 if let Some(endpoint) = plain_endpoint() {
-                    return Err(StorageError::PlainEndpoint { endpoint });
+                    return Err(StorageError::PlainEndpoint(endpoint));
                 }
                 let builder = AmazonS3Builder::from_env().with_http_connector(Connector);
                 Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
@@ -96,7 +84,7 @@ impl StorageLocation {
                 let folder = folder_of(&url, create).ok_or_else(|| no_folder(text))?;
                 Ok(Self::local(LocalStore::new(&folder)?, &folder))
             }
-            scheme => Err(StorageError::Scheme { scheme: scheme.to_owned() }),
+            scheme => Err(StorageError::Scheme(scheme.to_owned())),
         }
     }
 
@@ -164,11 +152,11 @@ fn plain_endpoint() -> Option<String> {
 }
 
 fn parse(text: &str) -> Result<Url, StorageError> {
-    Url::parse(text).map_err(|_| StorageError::NotAUrl { url: text.to_owned() })
+    Url::parse(text).map_err(|_| StorageError::NotAUrl(text.to_owned()))
 }
 
 fn no_folder(text: &str) -> StorageError {
-    StorageError::Folder { url: text.to_owned() }
+    StorageError::Folder(text.to_owned())
 }
 
 /// The canonical path of a `file://` URL's folder; with `create` a missing folder is created first.
@@ -208,7 +196,7 @@ mod tests {
     fn a_folder_is_created_only_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let url = Url::from_file_path(folder.path().join("a b/ü")).unwrap();
-        assert!(matches!(StorageLocation::open(url.as_str(), false), Err(StorageError::Folder { .. })));
+        assert!(matches!(StorageLocation::open(url.as_str(), false), Err(StorageError::Folder(_))));
         let location = StorageLocation::open(url.as_str(), true).unwrap();
         assert!(location.signer.is_none() && location.prefix.as_ref().is_empty());
         assert!(folder.path().join("a b/ü").is_dir());
@@ -223,7 +211,7 @@ mod tests {
         std::os::unix::fs::symlink("outside", root.join("link")).unwrap();
         let open = |name: &str| StorageLocation::open_confined(&format!("file://{}/{name}", root.display()), true);
         for name in ["link", "link/new"] {
-            assert!(matches!(open(name), Err(StorageError::Folder { .. })), "{name}");
+            assert!(matches!(open(name), Err(StorageError::Folder(_))), "{name}");
         }
         assert!(!root.join("outside/new").exists());
         assert_eq!(open("new/").unwrap().root, format!("file://{}/new", root.display()));

@@ -1,8 +1,8 @@
-//! Takes secrets out of addresses in a text for the log.
+//! Removes secrets from the URLs in a text for the log.
 
 use std::borrow::Cow;
 
-/// `text` without the user, password and query of the addresses in it.
+/// `text` without the users, passwords and queries of its URLs.
 #[must_use]
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let Some(scheme) = text.find("://") else { return text.into() };

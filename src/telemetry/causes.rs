@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// `error` with its sources, each once: some errors already contain the text of theirs.
+/// `error` with its sources. A source whose text an error already contains is not repeated.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     std::iter::successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {

@@ -33,7 +33,7 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// Every mistake in this section, each as a sentence.
+    /// The mistakes in this section, each a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         match self.filter.parse::<Targets>() {
@@ -61,7 +61,7 @@ pub enum LogError {
 pub fn init(config: &LogConfig) -> Result<(), LogError> {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        // It would report a line that cannot be written with `eprintln!`, whose panic fails the request in hand.
+        // They would be reported with `eprintln!`, which panics, and fails the request, when standard error is closed.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     let filtered = tracing_subscriber::registry().with(config.filter.parse::<Targets>()?);

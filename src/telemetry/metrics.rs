@@ -1,7 +1,7 @@
-//! Every Prometheus metric of the daemon, declared once, behind a function: other code never contains a metric's name.
+//! Every Prometheus metric of the daemon, declared once, behind a function: other code contains no name of a metric.
 //!
-//! Prefix `backdrop_`, base units, `_total` on counters. Until [`exporter`] is called nothing is recorded, and a
-//! call costs an atomic load.
+//! Prefix `backdrop_`, base units, `_total` on counters. Before the first call of [`exporter`] nothing is recorded, and a call costs an
+//! atomic load.
 
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -114,7 +114,7 @@ pub enum WorkerEnd {
     Crashed,
     /// It was killed at a picture's deadline.
     Late,
-    /// It answered what no worker of ours does, and was killed.
+    /// Its answer was invalid, and it was killed.
     Broken,
     /// It ended while it was idle.
     Gone,
@@ -132,12 +132,12 @@ impl WorkerEnd {
     }
 }
 
-/// How far the bulk runs in the database are, all of them together.
+/// The progress of all bulk runs in the database together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkProgress {
     /// Objects with a report row.
     pub finished: u64,
-    /// The other objects.
+    /// Objects without a report row.
     pub left: u64,
     /// Chunks that wait for a worker.
     pub queued: u64,
@@ -224,9 +224,9 @@ pub fn matting_failed() {
     counter!(MATTING_FAILED).increment(1);
 }
 
-/// Whether the CPU stands in for a GPU that failed.
+/// Whether the CPU is used instead of a GPU that failed.
 pub fn device_fell_back(fell_back: bool) {
-    gauge!(FELL_BACK).set(if fell_back { 1.0 } else { 0.0 });
+    gauge!(FELL_BACK).set(f64::from(u8::from(fell_back)));
 }
 
 /// The network of `model` ran on `images` pictures for `took`.
@@ -276,7 +276,7 @@ pub fn cpu_stalled(stalled: bool) {
     gauge!(CPU_STALLED).set(f64::from(u8::from(stalled)));
 }
 
-/// A task for a decode worker waits for a thread that waits for one (+1), or no longer (-1).
+/// A task for a decode worker waits for a thread (+1), or no longer (-1).
 pub fn decode_jobs_waiting(change: f64) {
     gauge!(DECODE_JOBS_WAITING).increment(change);
 }
@@ -296,7 +296,7 @@ pub fn decode_worker_ended(end: WorkerEnd) {
     counter!(DECODE_WORKERS_ENDED, "reason" => end.name()).increment(1);
 }
 
-/// Jobs that wait in the queue, and that this process runs.
+/// Jobs in the queue, and jobs that this process runs.
 pub fn jobs_unfinished(queued: u64, processing: usize) {
     gauge!(JOBS, "state" => "queued").set(queued as f64);
     gauge!(JOBS, "state" => "processing").set(processing as f64);
@@ -345,7 +345,7 @@ pub fn exporter() -> PrometheusHandle {
 }
 
 fn install() -> PrometheusHandle {
-    // The default deadline of requests is two minutes, and uploads precede it.
+    // The default deadline of a request is two minutes after its upload.
     const SECONDS: [f64; 17] =
         [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
     let handle = PrometheusBuilder::new()

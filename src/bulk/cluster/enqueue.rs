@@ -1,7 +1,7 @@
 //! Lists the objects of a run and queues those to process in chunks.
 //!
-//! A listing that was interrupted begins anew and leaves out the objects that are queued already. Their results stay reserved:
-//! an object that appeared meanwhile may precede the one whose result it would have.
+//! An interrupted listing begins anew and leaves out the objects that are queued already. Their results stay reserved: a new object
+//! with the result of a queued one may precede it in the listing.
 
 use super::queued_tasks;
 use crate::bulk::hash::{Hash, hash};
@@ -26,7 +26,7 @@ const CHUNK_OBJECTS: usize = 100;
 /// Chunks that are read at once when a listing begins anew.
 const PAGE: u16 = 50;
 
-/// What a listing found.
+/// The counts of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Enqueued {
     /// Objects in the queue, with those that cannot be processed.
@@ -35,24 +35,23 @@ pub struct Enqueued {
     pub skipped: u64,
     /// Objects that are excluded.
     pub ignored: u64,
-    /// Whether the listing came to its end.
+    /// Whether the listing is complete.
     pub is_complete: bool,
 }
 
 impl From<&BulkStatus> for Enqueued {
-    /// Of a run that is not to be listed any more.
+    /// The counts of a listed run.
     fn from(run: &BulkStatus) -> Self {
         Self { objects: run.objects, skipped: run.skipped, ignored: run.ignored, is_complete: true }
     }
 }
 
-/// The state of a run that is not to be listed any more: all its objects are queued, or it was cancelled.
+/// The state of a run whose listing has ended: all its objects are queued, or it was cancelled. `None` for any other run.
 ///
 /// # Errors
 /// When the database cannot be used.
 pub async fn listed(queue: &BulkQueue, id: &str) -> Result<Option<BulkStatus>, OpenError> {
-    let id = id.to_owned();
-    let known = queue.status(Some(&id)).await?.pop();
+    let known = queue.status(Some(id)).await?.pop();
     Ok(known.filter(|run| run.is_listed || run.state == BulkRunState::Cancelled))
 }
 
@@ -70,9 +69,8 @@ pub async fn enqueue(
     stop: &StopSignal,
 ) -> Result<Enqueued, RunError> {
     let lister = rand::random();
-    let begun = run.clone();
-    queue.begin(&begun, lister).await?;
-    // From here on no other command adds chunks.
+    queue.begin(run, lister).await?;
+    // No other command can add chunks now.
     let mut chunks = Chunks { queue, run: &run.id, lister, next: 0 };
     let mut planner = Planner::new(locations, options, report.previous_runs());
     let queued_before = chunks.read_existing(&mut planner).await?;
@@ -100,8 +98,7 @@ pub async fn enqueue(
     }
     enqueued.objects += chunks.add_tasks(&tasks).await? + chunks.add_rejected(&rejected).await?;
     if !stop.is_requested() {
-        let (id, Enqueued { skipped, ignored, .. }) = (run.id.clone(), enqueued);
-        if !queue.end_listing(&id, lister, skipped, ignored).await? {
+        if !queue.end_listing(&run.id, lister, enqueued.skipped, enqueued.ignored).await? {
             return Err(RunError::Superseded(run.id.clone()));
         }
         enqueued.is_complete = true;
@@ -122,8 +119,7 @@ impl Chunks<'_> {
     async fn read_existing(&mut self, planner: &mut Planner<'_>) -> Result<HashSet<Hash>, RunError> {
         let mut sources = HashSet::new();
         loop {
-            let (run, from) = (self.run.to_owned(), self.next);
-            let chunks = self.queue.chunks(&run, from, PAGE).await?;
+            let chunks = self.queue.chunks(self.run, self.next, PAGE).await?;
             let Some(last) = chunks.last() else { return Ok(sources) };
             self.next = last.number + 1;
             for NewChunk { tasks, report, .. } in &chunks {
@@ -149,20 +145,19 @@ impl Chunks<'_> {
         self.add(tasks.len(), Some(queued_tasks::encode(tasks)), Vec::new()).await
     }
 
-    /// Objects that need no worker: their rows are complete.
+    /// Adds objects with complete rows, which need no worker.
     async fn add_rejected(&mut self, rows: &[ReportRow]) -> Result<u64, RunError> {
         self.add(rows.len(), None, rows.iter().flat_map(ReportRow::json_line).collect()).await
     }
 
-    /// The number of added objects.
+    /// Returns the number of added objects.
     async fn add(&mut self, objects: usize, tasks: Option<String>, report: Vec<u8>) -> Result<u64, RunError> {
         if objects == 0 {
             return Ok(0);
         }
         let chunk = NewChunk { number: self.next, objects: u32::try_from(objects).unwrap_or(u32::MAX), tasks, report };
         self.next += 1;
-        let (run, lister) = (self.run.to_owned(), self.lister);
-        if self.queue.add_chunk(&run, lister, &chunk).await? {
+        if self.queue.add_chunk(self.run, self.lister, &chunk).await? {
             Ok(objects as u64)
         } else {
             Err(RunError::Superseded(self.run.to_owned()))

@@ -1,7 +1,6 @@
 //! Follows a run to its end and collects the report rows of its chunks into one report.
 
-use crate::bulk::listing::ListingTotal;
-use crate::bulk::progress::{Counters, Observer};
+use crate::bulk::progress::{Counters, ListingTotal, Observer};
 use crate::bulk::report_log::ReportLog;
 use crate::bulk::report_reader::{ReportError, ReportReader};
 use crate::bulk::report_row::{ReportRow, Status};
@@ -20,7 +19,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// Chunks whose rows are read at once.
 const PAGE: u16 = 20;
 
-/// How long chunks may wait before the absence of workers is worth a notice.
+/// How long chunks may wait before the absence of workers is reported.
 const WITHOUT_WORKERS: Duration = Duration::from_secs(20);
 
 /// How following ended.
@@ -30,14 +29,14 @@ pub enum FollowEnd {
     Finished,
     /// The run was cancelled; the objects that were done have their rows.
     Cancelled,
-    /// By the stop signal; the run goes on.
+    /// The stop signal ended the following; the run continues.
     Left,
 }
 
 /// A run that was followed.
 #[derive(Clone, Debug)]
 pub struct Followed {
-    /// Totals. Objects that were skipped before they were queued are not among them.
+    /// Totals, without objects that were skipped before they were queued.
     pub summary: Summary,
     /// How it ended.
     pub end: FollowEnd,
@@ -61,10 +60,8 @@ pub async fn follow(
     let end = loop {
         match collected.advance(queue, id, report, observer).await {
             Ok(Some(end)) => break end,
-            Ok(None) => notices.database_answers(),
-            Err(RunError::Queue(error @ OpenError::Io { .. })) => {
-                notices.database_away(&error, observer);
-            }
+            Ok(None) => notices.is_away = false,
+            Err(RunError::Queue(error @ OpenError::Io { .. })) => notices.database_away(&error, observer),
             Err(error) => return Err(error),
         }
         if let Some(status) = &collected.status {
@@ -79,7 +76,7 @@ pub async fn follow(
     Ok(Followed { summary: Summary { stopped: end != FollowEnd::Finished, ..summary }, end })
 }
 
-/// What was collected of a run.
+/// The report rows and counts that were collected.
 #[derive(Default)]
 struct Collected {
     /// Numbers of the chunks whose rows are in the report.
@@ -98,8 +95,7 @@ impl Collected {
         report: &ReportLog,
         observer: &mut impl Observer,
     ) -> Result<Option<FollowEnd>, RunError> {
-        let name = id.to_owned();
-        let status = queue.status(Some(&name)).await?.pop();
+        let status = queue.status(Some(id)).await?.pop();
         let status = status.ok_or_else(|| RunError::Gone(id.to_owned()))?;
         if status.is_listed {
             observer.total(ListingTotal { objects: status.objects, limit: None });
@@ -107,9 +103,8 @@ impl Collected {
         let is_finished = status.is_listed && status.open_chunks == 0;
         let is_over = status.state == BulkRunState::Cancelled && status.claimed_chunks == 0;
         loop {
-            let (name, known) = (id.to_owned(), self.chunks.clone());
-            // Of a cancelled run also what chunks have that will not be done.
-            let page = queue.reports(&name, &known, is_over, PAGE).await?;
+            // Of a cancelled run also the rows of unfinished chunks.
+            let page = queue.reports(id, &self.chunks, is_over, PAGE).await?;
             if page.is_empty() {
                 break;
             }
@@ -143,7 +138,7 @@ impl Collected {
     }
 }
 
-/// The rows of a chunk. An object that failed in one attempt and was done in the next has two; the later counts.
+/// The latest row of each object of a chunk: an object that failed in one attempt and was done in the next has two rows.
 fn newest_rows(report: &[u8]) -> Result<Vec<ReportRow>, ReportError> {
     let mut reader = ReportReader::new(Path::new("the queue"), report);
     let mut rows = BTreeMap::new();
@@ -153,7 +148,7 @@ fn newest_rows(report: &[u8]) -> Result<Vec<ReportRow>, ReportError> {
     Ok(rows.into_values().collect())
 }
 
-/// Reports once what keeps a run from advancing.
+/// Reports each reason for which a run does not advance once.
 #[derive(Default)]
 struct Notices {
     is_away: bool,
@@ -163,10 +158,6 @@ struct Notices {
 }
 
 impl Notices {
-    fn database_answers(&mut self) {
-        self.is_away = false;
-    }
-
     fn database_away(&mut self, error: &OpenError, observer: &mut impl Observer) {
         if !std::mem::replace(&mut self.is_away, true) {
             observer.notice(&format!("waiting for the database: {}", with_causes(error)));

@@ -3,7 +3,6 @@
 use super::queued_tasks;
 use crate::bulk::executor::{Executor, Work};
 use crate::bulk::failure::{Code, Failure};
-use crate::bulk::listing::ListingTotal;
 use crate::bulk::locations::Locations;
 use crate::bulk::planner::{Action, Task};
 use crate::bulk::processor::Processor;
@@ -23,7 +22,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The pause before the queue is read again where it had no chunk, or the database was away.
+/// Pause before the queue is read again after it had no chunk, or the database was away.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Several heartbeats may be lost before the lease ends.
@@ -32,14 +31,31 @@ const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
 /// Lost leases after which the rest of a chunk fails, so that one file cannot end all workers again and again.
 const MOST_LOST: u64 = 5;
 
-/// How long a daemon or a worker leaves a run to others; afterwards it may have other weights, or be the only one.
-pub const EXCLUSION: Duration = Duration::from_secs(5 * 60);
+/// How long a daemon or a worker leaves a run to others. Afterwards it may have other weights, or be the only one.
+const EXCLUSION: Duration = Duration::from_secs(5 * 60);
 
 /// The report of a chunk, in a temporary folder.
 const REPORT: &str = "report.jsonl";
 
 /// Runs that are kept prepared.
 const PREPARED_RUNS: usize = 8;
+
+/// Runs that a daemon or a worker leaves to others for a time.
+#[derive(Debug, Default)]
+pub struct Exclusions(Vec<(String, Instant)>);
+
+impl Exclusions {
+    /// Excludes a run for five minutes.
+    pub fn add(&mut self, run: String) {
+        self.0.push((run, Instant::now()));
+    }
+
+    /// The runs that are excluded now.
+    pub fn current(&mut self) -> Vec<String> {
+        self.0.retain(|(_, since)| since.elapsed() < EXCLUSION);
+        self.0.iter().map(|(run, _)| run.clone()).collect()
+    }
+}
 
 /// Prepares the processing of runs.
 pub trait Prepare {
@@ -53,7 +69,7 @@ pub trait Prepare {
     fn prepare(&self, run: &BulkRun) -> impl Future<Output = Result<PreparedRun<Self::Processor>, String>>;
 }
 
-/// A run that chunks can be processed of.
+/// A run that is prepared for its chunks.
 #[derive(Debug)]
 pub struct PreparedRun<P> {
     /// Source and destination.
@@ -69,7 +85,7 @@ pub struct PreparedRun<P> {
 pub struct Worker<'a, P> {
     /// The queue.
     pub queue: &'a BulkQueue,
-    /// A name for people who read the table of chunks.
+    /// Its name in the table of chunks.
     pub name: &'a str,
     /// Pictures processed concurrently; at least 1.
     pub jobs: usize,
@@ -87,14 +103,11 @@ impl<P: Prepare> Worker<'_, P> {
     /// database is away this waits.
     pub async fn run(&self) -> Result<(), RunError> {
         let mut prepared = HashMap::new();
-        let mut excluded: Vec<(String, Instant)> = Vec::new();
+        let mut excluded = Exclusions::default();
         let mut is_away = false;
         while !self.stop.is_requested() {
-            excluded.retain(|(_, since)| since.elapsed() < EXCLUSION);
-            let owner = self.name.to_owned();
-            let without: Vec<String> = excluded.iter().map(|(run, _)| run.clone()).collect();
             // Not cancelled by the stop signal: a claim whose answer is dropped would wait for the end of its lease.
-            let claim = match self.queue.claim(&owner, &without).await {
+            let claim = match self.queue.claim(self.name, &excluded.current()).await {
                 Ok(claim) => claim,
                 Err(error @ OpenError::Io { .. }) => {
                     if !std::mem::replace(&mut is_away, true) {
@@ -120,7 +133,7 @@ impl<P: Prepare> Worker<'_, P> {
                     Ok(run) => drop(prepared.insert(claim.run.clone(), run)),
                     Err(reason) => {
                         tracing::warn!(run = claim.run, reason, "this worker leaves the run to others");
-                        excluded.push((claim.run.clone(), Instant::now()));
+                        excluded.add(claim.run.clone());
                         self.give_back(&claim).await?;
                         continue;
                     }
@@ -133,8 +146,7 @@ impl<P: Prepare> Worker<'_, P> {
 
     /// The run of a claim, or why this worker cannot process it.
     async fn prepare_run(&self, claim: &ChunkClaim) -> Result<Result<PreparedRun<P::Processor>, String>, RunError> {
-        let id = claim.run.clone();
-        Ok(match self.until_back(|| self.queue.run(&id)).await? {
+        Ok(match self.until_back(|| self.queue.run(&claim.run)).await? {
             Some(run) => self.prepare.prepare(&run).await,
             None => Err("it was removed".to_owned()),
         })
@@ -207,24 +219,23 @@ impl<P: Prepare> Worker<'_, P> {
         fatal.map_or(Ok(()), Err)
     }
 
-    /// Renews the lease and stores the rows so far, again and again. Requests `stop` when the run is paused or cancelled: pictures
-    /// in progress then need the lease until they are finished. Returns when the run was removed or another worker has the chunk.
+    /// Renews the lease and stores the rows so far at intervals. Requests `stop` when the run is paused or cancelled; pictures in
+    /// progress need the lease until they are finished. Returns when the run was removed or another worker has the chunk.
     async fn send_heartbeats(&self, claim: &ChunkClaim, report: &Path, stop: &StopSignal) {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             let Ok(progress) = read_progress(report).await else { continue };
-            let beating = claim.clone();
-            match self.queue.heartbeat(&beating, &progress).await {
+            match self.queue.heartbeat(claim, &progress).await {
                 Ok(Some(BulkRunState::Running)) => {}
                 Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled)) => stop.request(),
                 Ok(None) => return,
-                // The work goes on. Whether another worker has the chunk afterwards is up to the lease.
+                // The work continues. Another worker claims the chunk if the lease has ended.
                 Err(error) => tracing::warn!(error = with_causes(&error), "a heartbeat failed"),
             }
         }
     }
 
-    /// Ends a claim with what was done of it before.
+    /// Ends a claim with its earlier rows.
     async fn give_back(&self, claim: &ChunkClaim) -> Result<(), RunError> {
         let progress = ChunkProgress { finished: lines(&claim.report), report: claim.report.clone() };
         self.end(claim, progress, ChunkEnd::Released).await.map(drop)
@@ -252,7 +263,7 @@ impl<P: Prepare> Worker<'_, P> {
     }
 }
 
-/// The row of an object that is not tried any more.
+/// The row of an object that is given up.
 fn given_up(row: ReportRow) -> ReportRow {
     let why = format!("{MOST_LOST} workers ended without an answer while they processed its chunk");
     row.failed(Failure::new(Code::InternalError, why))
@@ -291,15 +302,7 @@ fn lines(report: &[u8]) -> u64 {
     report.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// The progress of a chunk is shown by the command that follows the run.
+/// Ignores the progress of a chunk: the command that follows the run shows it.
 struct Silent;
 
-impl Observer for Silent {
-    fn total(&mut self, _: ListingTotal) {}
-
-    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
-
-    fn tick(&mut self, _: &Counters) {}
-
-    fn notice(&mut self, _: &str) {}
-}
+impl Observer for Silent {}

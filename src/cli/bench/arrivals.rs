@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// Streams of random numbers of one seed, one for each use.
+/// Streams of the generator: the seed gives independent numbers for each use.
 const ARRIVALS: u64 = 0;
 const PHOTOS: u64 = 1;
 

@@ -1,8 +1,7 @@
 //! Confidence intervals of the ratio of a statistic in two series of measurements, by the circular block bootstrap.
 //!
-//! Politis and Romano, "A circular block-resampling procedure for stationary data", 1992. Blocks, because measurements that
-//! follow each other are alike (queues, batches, the clock of the processor); resampling them one by one would give
-//! intervals that are too narrow.
+//! Politis and Romano, "A circular block-resampling procedure for stationary data", 1992. Consecutive measurements are correlated
+//! (queues, batches, the clock of the processor), so that resampling single measurements would give too narrow intervals.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 const RESAMPLES: usize = 1000;
 /// Nominal coverage, in percent.
 pub(super) const CONFIDENCE: u32 = 99;
-/// The intervals of the same records are the same.
+/// A constant: the intervals of two records are reproducible.
 const SEED: u64 = 0;
 
 /// The ratio of a statistic, `b` to `a`.

@@ -13,13 +13,13 @@ use tokio::task::JoinSet;
 pub(super) struct ClosedLoop {
     pub(super) clients: usize,
     pub(super) pictures_per_query: usize,
-    /// No query is sent after this time, if ...
+    /// Queries are sent for at least this time ...
     pub(super) least_time: Duration,
-    /// ... so many pictures were sent.
+    /// ... and until at least so many pictures were sent.
     pub(super) least_pictures: usize,
 }
 
-/// What a run issued and what came back.
+/// The queries of a run, with their replies.
 #[derive(Debug)]
 pub(super) struct Issued {
     pub(super) queries: Vec<Query>,
@@ -38,7 +38,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// The photos of the next query; nothing at the end.
+    /// The photos of the next query; `None` at the end.
     fn next(&self) -> Option<Vec<usize>> {
         let mut photos = self.photos.lock().unwrap_or_else(PoisonError::into_inner);
         let (order, sent) = &mut *photos;

@@ -1,7 +1,7 @@
 //! `backdrop bench compare A.json B.json`: ratios of two records with confidence intervals.
 //!
-//! A change is reported only where the interval of the ratio does not hold 1. The intervals know the variation within the
-//! two runs; what differs between runs and not within them (another load on the machine, another clock) looks like a change.
+//! A change is reported only if 1 is outside the interval of the ratio. The intervals contain the variation within the two runs;
+//! a difference between the runs (another load on the machine, another clock) looks like a change.
 
 use super::bootstrap::{CONFIDENCE, Ratio, ratio};
 use super::percentiles::{Percentile, rank};
@@ -31,11 +31,7 @@ pub(super) struct CompareCommand {
 impl CompareCommand {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let comparison = Comparison::of(&Record::read(&self.a)?, &Record::read(&self.b)?)?;
-        if self.json {
-            stdout::print_json(&comparison)?;
-        } else {
-            stdout::print_line(&comparison.text())?;
-        }
+        stdout::print_result(self.json, &comparison, || comparison.text())?;
         Ok(Outcome::Done)
     }
 }
@@ -44,7 +40,7 @@ impl CompareCommand {
 #[derive(Debug, Serialize)]
 struct Comparison {
     confidence_percent: u32,
-    /// What else differs than the measurements.
+    /// Differences of the conditions.
     differences: Vec<String>,
     rows: Vec<Row>,
 }
@@ -116,10 +112,7 @@ impl Comparison {
             ]
         };
         let interval = format!("{} % interval", self.confidence_percent);
-        let table = format_table(
-            ["metric", "A", "B", "B/A", &interval, "change"],
-            &self.rows.iter().map(row).collect::<Vec<_>>(),
-        );
+        let table = format_table(["metric", "A", "B", "B/A", &interval, "change"], self.rows.iter().map(row));
         let differences = self.differences.iter().map(|difference| format!("\nalso differs: {difference}"));
         differences.fold(table, |text, line| text + &line)
     }
@@ -135,7 +128,8 @@ fn run_rows(scenario: Scenario, a: &Run, b: &Run) -> Vec<Row> {
     };
     // An open loop's throughput is the rate that was set.
     if scenario != Scenario::Server {
-        for_images(a, b, &mut add);
+        let (a, b) = (seconds_per_image(a), seconds_per_image(b));
+        add("images/s".to_owned(), &a, &b, true, &|seconds| 1.0 / mean(seconds));
     }
     if a.latency_ms.is_some() && b.latency_ms.is_some() {
         let (a_ms, b_ms) = (&a.samples.latency_ms, &b.samples.latency_ms);
@@ -155,31 +149,23 @@ fn run_rows(scenario: Scenario, a: &Run, b: &Run) -> Vec<Row> {
     rows
 }
 
-/// The throughput, from the intervals between finished queries.
-fn for_images(a: &Run, b: &Run, add: &mut impl FnMut(String, &[f64], &[f64], bool, &dyn Fn(&mut [f64]) -> f64)) {
-    let images_per_query = |run: &Run| run.images as f64 / run.samples.at_ms.len() as f64;
-    let seconds_per_image = |run: &Run| -> Vec<f64> {
-        let per_image = 1e-3 / images_per_query(run);
-        gaps(run).into_iter().map(|gap| gap * per_image).collect()
-    };
-    add("images/s".to_owned(), &seconds_per_image(a), &seconds_per_image(b), true, &|seconds| 1.0 / mean(seconds));
-}
-
-/// Milliseconds between the ends of queries, in their order.
-fn gaps(run: &Run) -> Vec<f64> {
-    let mut ends: Vec<f64> =
-        run.samples.at_ms.iter().zip(&run.samples.latency_ms).map(|(at, latency)| at + latency).collect();
+/// Intervals between the ends of queries in their order, in seconds, divided by the images of a query.
+fn seconds_per_image(run: &Run) -> Vec<f64> {
+    let samples = &run.samples;
+    let mut ends: Vec<f64> = samples.at_ms.iter().zip(&samples.latency_ms).map(|(at, latency)| at + latency).collect();
     ends.sort_by(f64::total_cmp);
-    [0.0].iter().chain(&ends).zip(&ends).map(|(before, end)| end - before).collect()
+    let images_per_query = run.images as f64 / ends.len() as f64;
+    let per_image = 1e-3 / images_per_query;
+    [0.0].iter().chain(&ends).zip(&ends).map(|(before, end)| (end - before) * per_image).collect()
 }
 
 fn mean(values: &mut [f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The highest rates of two searches; the interval is that of the brackets: met and missed rates.
+/// The highest rates of two searches; the interval is from the brackets of met and missed rates.
 fn rate_row(a: &Record, b: &Record) -> Option<Row> {
-    // That of a search names its percentile and bound; that of a run at one rate is a latency.
+    // The metric of a search names its percentile and bound; the metric of a run at one rate is a latency.
     if a.result.metric != b.result.metric {
         return None;
     }
@@ -192,7 +178,7 @@ fn rate_row(a: &Record, b: &Record) -> Option<Row> {
     Some(Row::new(format!("{}, {}", a.result.metric, a.result.unit), of, true))
 }
 
-/// What else differs, apart from seed and time.
+/// Differences of the conditions, except seed and time.
 fn differences(a: &Record, b: &Record) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, a: String, b: String| {

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client for load tests: as many keep-alive connections as queries are in flight, up to a stated number.
+//! An HTTP/1.1 client for load tests: a keep-alive connection for each query in flight, up to a bound.
 
 use super::query::{Outcome, Reply};
 use bytes::Bytes;
@@ -111,8 +111,8 @@ impl HttpClient {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Sends one photo, if there is a connection for it until `give_up`, and reads the whole response. A connection that
-    /// failed is not used again.
+    /// Sends one photo, unless no connection is free until `give_up`, and reads the whole response. A failed connection is not used
+    /// again.
     pub(super) async fn send(&self, photo: usize, give_up: Option<Instant>) -> Reply {
         let began = Instant::now();
         let place = self.free.acquire();
@@ -169,7 +169,7 @@ impl HttpClient {
         let stream = TcpStream::connect(&self.url.authority).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        // Ends when the sender is dropped; its errors are also the request's.
+        // Ends when the sender is dropped. The request reports its errors.
         tokio::spawn(connection);
         Ok(sender)
     }

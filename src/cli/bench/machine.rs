@@ -4,7 +4,7 @@ use backdrop_kernels::conv::Isa;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-/// The machine of a run. `None` is what the operating system does not tell.
+/// The machine of a run. The operating system may not report a value that is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) processor: Option<String>,

@@ -1,7 +1,7 @@
 //! Issues an open loop: queries are sent when they are due, whether or not earlier ones are answered.
 //!
 //! The latency of a query counts from the time when it was due, so that a service that delays the generator is not measured
-//! at a lower load than stated ("coordinated omission", Gil Tene). How late the generator was is recorded beside it.
+//! at a lower load than stated ("coordinated omission", Gil Tene). The delay of the generator is recorded too.
 
 use super::closed_loop::Issued;
 use super::query::Query;
@@ -30,7 +30,7 @@ pub(super) async fn run(target: &Arc<Target>, schedule: Vec<(Duration, usize)>, 
     let stop = Arc::new(AtomicBool::new(false));
     let started = Instant::now();
     let generator = Generator { target: Arc::clone(target), stop: Arc::clone(&stop), runtime: Handle::current() };
-    // On a thread of its own: the timer of the runtime counts whole milliseconds.
+    // On a separate thread: the timer of the runtime counts whole milliseconds.
     let generator = spawn_blocking(move || generator.send_all(started, schedule, sender));
     let (mut queries, mut exceeded) = (Vec::new(), 0);
     while let Some(query) = answers.recv().await {

@@ -2,7 +2,7 @@
 //!
 //! The rule is early stopping of MLPerf LoadGen (`loadgen/early_stopping.cc`): a percentile `p` needs so many samples that
 //! at most one of them lies above the true percentile with a probability below 1 %. That is 11 samples for p50, 64 for p90,
-//! 130 for p95, 662 for p99 and 6636 for p99.9. What is stated is the nearest rank: a measured value, not an interpolation.
+//! 130 for p95, 662 for p99 and 6636 for p99.9. A stated percentile is the nearest rank: a measured value, not an interpolation.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ impl Percentile {
         }
     }
 
-    /// The samples that it needs.
+    /// Least number of samples with which it is stated.
     pub(super) fn min_samples(self) -> usize {
         (2..).find(|&n| at_most(1, n, self.above()) < RISK).expect("the probability falls to 0")
     }
@@ -67,7 +67,7 @@ impl Percentile {
         1.0 - self.share()
     }
 
-    /// Its value among sorted samples: the smallest that the share of all do not exceed. `None` for too few samples.
+    /// Its value among sorted samples: the least that [`Self::share`] of them do not exceed. `None` for too few samples.
     pub(super) fn of(self, sorted: &[f64]) -> Option<f64> {
         (sorted.len() >= self.min_samples()).then(|| sorted[rank(self.share(), sorted.len())])
     }
@@ -108,14 +108,14 @@ pub(super) struct Latency {
     pub(super) samples: usize,
     pub(super) mean: f64,
     pub(super) min: f64,
-    /// Nothing for a percentile that needs more samples.
+    /// `None` for a percentile that needs more samples.
     #[serde(flatten)]
     pub(super) percentiles: BTreeMap<Percentile, Option<f64>>,
     pub(super) max: f64,
 }
 
 impl Latency {
-    /// Summarises samples; nothing without any.
+    /// Summarises samples; `None` without any.
     pub(super) fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,5 @@
 //! Draws plots as inline SVG: lines on linear, logarithmic and percentile axes, and stacked bars. Colours are CSS classes.
 
-use std::fmt::Write;
-
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 16.0;
@@ -127,37 +125,22 @@ pub(super) fn lines(title: &str, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     let mut svg = begin(title, TOP + HEIGHT + AXIS);
     for (value, label) in &y.ticks {
         let at = y.y(*value);
-        add(
-            &mut svg,
-            format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", WIDTH - RIGHT),
-        );
-        add(
-            &mut svg,
-            format_args!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 8.0, at + 4.0),
-        );
+        svg += &format!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", WIDTH - RIGHT);
+        svg += &format!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 8.0, at + 4.0);
     }
     x_axis(&mut svg, x, TOP + HEIGHT);
     let middle = TOP + HEIGHT / 2.0;
-    add(
-        &mut svg,
-        format_args!(
-            "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(16 {middle}) rotate(-90)\">{}</text>",
-            escape(&y.label)
-        ),
+    svg += &format!(
+        "<text class=\"label\" text-anchor=\"middle\" transform=\"translate(16 {middle}) rotate(-90)\">{}</text>",
+        escape(&y.label)
     );
     for line in lines {
         let points: Vec<_> = line.points.iter().map(|&(at, value)| (x.x(at), y.y(value))).collect();
         let path: String = points.iter().map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
         let dashed = if line.dashed { " dashed" } else { "" };
-        add(
-            &mut svg,
-            format_args!("<polyline class=\"line s{}{dashed}\" points=\"{}\"/>", line.colour, path.trim_end()),
-        );
+        svg += &format!("<polyline class=\"line s{}{dashed}\" points=\"{}\"/>", line.colour, path.trim_end());
         for (x, y) in points.iter().filter(|_| line.dots) {
-            add(
-                &mut svg,
-                format_args!("<circle class=\"dot s{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>", line.colour),
-            );
+            svg += &format!("<circle class=\"dot s{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>", line.colour);
         }
     }
     svg.push_str("</svg>");
@@ -180,23 +163,17 @@ pub(super) fn bars(title: &str, x: &Axis, bars: &[Bar], names: impl Iterator<Ite
     for (index, bar) in bars.iter().enumerate() {
         let top = TOP + BAR_STEP * index as f64 + (BAR_STEP - BAR) / 2.0;
         let label = escape(&bar.label);
-        add(
-            &mut svg,
-            format_args!(
-                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-                LEFT - 8.0,
-                top + BAR / 2.0 + 4.0
-            ),
+        svg += &format!(
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+            LEFT - 8.0,
+            top + BAR / 2.0 + 4.0
         );
         let mut from = 0.0;
         for &(colour, value) in &bar.parts {
             let (left, right) = (x.x(from), x.x(from + value));
-            add(
-                &mut svg,
-                format_args!(
-                    "<rect class=\"fill s{colour}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
-                    right - left
-                ),
+            svg += &format!(
+                "<rect class=\"fill s{colour}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
+                right - left
             );
             from += value;
         }
@@ -215,22 +192,14 @@ fn begin(title: &str, height: f64) -> String {
 fn x_axis(svg: &mut String, x: &Axis, bottom: f64) {
     for (value, label) in &x.ticks {
         let at = x.x(*value);
-        add(svg, format_args!("<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>"));
-        add(svg, format_args!("<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", bottom + 18.0));
+        *svg += &format!("<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>");
+        *svg += &format!("<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", bottom + 18.0);
     }
-    add(
-        svg,
-        format_args!("<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{bottom}\" y2=\"{bottom}\"/>", WIDTH - RIGHT),
-    );
+    *svg += &format!("<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{bottom}\" y2=\"{bottom}\"/>", WIDTH - RIGHT);
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;
     let label = escape(&x.label);
-    add(
-        svg,
-        format_args!(
-            "<text class=\"label\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-            bottom + 38.0
-        ),
-    );
+    *svg +=
+        &format!("<text class=\"label\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", bottom + 38.0);
 }
 
 fn legend(entries: impl Iterator<Item = (usize, bool, String)>) -> String {
@@ -239,11 +208,6 @@ fn legend(entries: impl Iterator<Item = (usize, bool, String)>) -> String {
         format!("<li><span class=\"key s{colour}{dashed}\"></span>{}</li>", escape(&name))
     };
     format!("<ul class=\"legend\">{}</ul>", entries.map(entry).collect::<String>())
-}
-
-fn add(svg: &mut String, element: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = svg.write_fmt(element);
 }
 
 /// Text for HTML and its attributes.

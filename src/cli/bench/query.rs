@@ -1,4 +1,4 @@
-//! What one query and each of its pictures came to.
+//! The outcome of a query and of each of its pictures.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) enum Outcome {
     Failed(String),
 }
 
-/// One picture's outcome and where its time went.
+/// The outcome of one picture, and its times.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub(super) outcome: Outcome,
@@ -28,7 +28,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// A picture without a result.
+    /// A reply without stages and model.
     pub(super) const fn without_result(outcome: Outcome, took: Duration) -> Self {
         Self { outcome, took, stages: Vec::new(), model: None, waited: Duration::ZERO }
     }
@@ -39,7 +39,7 @@ impl Reply {
 pub(super) struct Query {
     /// When it was due, since the start of the run.
     pub(super) at: Duration,
-    /// From then to its last answer.
+    /// From the due time to its last answer.
     pub(super) latency: Duration,
     /// How much later than due the generator sent it.
     pub(super) late: Duration,

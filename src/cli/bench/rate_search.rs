@@ -5,7 +5,7 @@
 const PRECISION: f64 = 1.05;
 /// Runs at most.
 const MAX_RUNS: usize = 16;
-/// The search ends below this share of the throughput: there the latency of a picture alone is above the bound.
+/// The search ends below this share of the throughput: the latency of a single picture is then above the bound.
 const LEAST_SHARE: f64 = 1.0 / 16.0;
 
 /// The state of a search.
@@ -15,7 +15,7 @@ pub(super) struct RateSearch {
     runs: usize,
     /// The highest rate that met the bound.
     pub(super) met: Option<f64>,
-    /// The lowest rate above it that missed the bound.
+    /// The lowest rate above `met` that missed the bound.
     pub(super) missed: Option<f64>,
 }
 
@@ -25,7 +25,7 @@ impl RateSearch {
         Self { throughput, runs: 0, met: None, missed: None }
     }
 
-    /// The rate to try next; nothing at the end.
+    /// The rate to try next; `None` at the end.
     pub(super) fn next(&self) -> Option<f64> {
         let rate = match (self.met, self.missed) {
             // Queues grow long above some 80 % of the throughput (M/D/1).

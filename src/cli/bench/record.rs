@@ -1,4 +1,4 @@
-//! The record of a benchmark: what was measured, where, how, and every sample. Written as JSON and read by `compare`.
+//! The record of a benchmark: service, machine, parameters, results, and every sample. Written as JSON and read by `compare`.
 
 use super::closed_loop::Issued;
 use super::machine::Machine;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The version of this format.
 const FORMAT: u32 = 1;
 
-/// The name of the time that no stage has: HTTP, transfer, the client.
+/// The name of the time outside all stages: HTTP, transfer, the client.
 pub(super) const OTHER: &str = "other";
 
 /// A benchmark.
@@ -27,11 +27,11 @@ pub(super) struct Record {
     pub(super) started: Timestamp,
     pub(super) parameters: Parameters,
     pub(super) service: ServiceInfo,
-    /// The machine that measured; of a daemon elsewhere, not its own.
+    /// The machine that measured, also if the daemon is on another machine.
     pub(super) machine: Machine,
     pub(super) photos: Vec<PhotoInfo>,
     pub(super) result: BenchResult,
-    /// One; of a search, one for each rate, in their order.
+    /// One run, or the runs of a search in their order, one for each rate.
     pub(super) runs: Vec<Run>,
 }
 
@@ -48,19 +48,19 @@ pub(super) struct Parameters {
     pub(super) warm_up_seconds: f64,
     pub(super) seed: u64,
     pub(super) percentile: Percentile,
-    /// Arrivals a second; nothing where it was searched.
+    /// Arrivals a second; `None` if it was searched.
     pub(super) rate: Option<f64>,
     pub(super) latency_bound_ms: Option<f64>,
-    /// Of a daemon.
+    /// Most connections to a daemon.
     pub(super) max_connections: Option<usize>,
 }
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ServiceInfo {
-    /// The daemon; nothing for the pipeline in this process.
+    /// The daemon; `None` for the pipeline in this process.
     pub(super) url: Option<String>,
-    /// In this process.
+    /// The device of the pipeline in this process.
     pub(super) device: Option<String>,
     pub(super) model: Option<String>,
 }
@@ -76,12 +76,12 @@ pub(super) struct PhotoInfo {
 /// The one number of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct BenchResult {
-    /// What it is, such as `p90 latency`.
+    /// Its name, such as `p90 latency`.
     pub(super) metric: String,
     pub(super) unit: String,
-    /// Nothing where the run does not show it.
+    /// `None` if the run does not show it.
     pub(super) value: Option<f64>,
-    /// Why there is no value, or what limits it; empty where there is nothing to say.
+    /// Why there is no value, or what limits it; may be empty.
     pub(super) note: String,
 }
 
@@ -96,12 +96,12 @@ pub(super) struct Run {
     pub(super) images: usize,
     pub(super) images_per_second: f64,
     pub(super) megapixels_per_second: f64,
-    /// Of finished queries. Nothing for the offline scenario, where they only wait for each other.
+    /// Latency of finished queries. `None` in the offline scenario, in which they only wait for each other.
     pub(super) latency_ms: Option<Latency>,
     /// In the order of the stages.
     pub(super) stages: Vec<StageTime>,
     pub(super) outcomes: Outcomes,
-    /// Whether the latency bound was met, where there is one.
+    /// The comparison with the latency bound, if there is one.
     pub(super) bound: Option<Bound>,
     pub(super) generator: Generator,
     pub(super) samples: Samples,
@@ -112,7 +112,7 @@ pub(super) struct Run {
 pub(super) struct StageTime {
     pub(super) name: String,
     pub(super) mean_ms: f64,
-    /// Of the mean time of a picture.
+    /// Share of the mean time of a picture.
     pub(super) share: f64,
 }
 
@@ -139,7 +139,7 @@ impl Outcomes {
         outcomes
     }
 
-    /// All failures but refusals.
+    /// Failures other than refusals.
     pub(super) fn failures(&self) -> usize {
         self.failed.values().sum()
     }
@@ -148,7 +148,7 @@ impl Outcomes {
 /// A run against the latency bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Bound {
-    /// Queries that were not answered within it; refused and failed ones are among them.
+    /// Queries that were not answered within it, with refused and failed queries.
     pub(super) exceeded: usize,
     pub(super) verdict: Verdict,
     /// Whether LoadGen's early stopping would also accept the run: the share is within the bound with 99 % confidence.
@@ -172,7 +172,7 @@ pub(super) struct Generator {
     /// Queries that were sent more than 10 ms later than due; the latencies include it.
     pub(super) late: usize,
     pub(super) most_late_ms: f64,
-    /// Connections in use at once, of a daemon.
+    /// Most connections to a daemon in use at once.
     pub(super) peak_connections: Option<usize>,
     /// Whether the run was ended when it could not meet the bound any more.
     pub(super) stopped_early: bool,
@@ -195,7 +195,7 @@ pub(super) struct Samples {
     pub(super) stages_ms: BTreeMap<String, Vec<f64>>,
 }
 
-/// What a run is summarised for.
+/// Properties of the scenario that a run's summary depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Criteria {
     pub(super) has_latency: bool,
@@ -209,7 +209,7 @@ pub(super) struct Criteria {
 const LATE: Duration = Duration::from_millis(10);
 
 impl Run {
-    /// Summarises what a load came to.
+    /// Summarises the queries of a load.
     pub(super) fn new(issued: &Issued, criteria: &Criteria) -> Self {
         let Issued { queries, took, stopped_early } = issued;
         let mut done: Vec<&Query> = queries.iter().filter(|query| query.is_done()).collect();

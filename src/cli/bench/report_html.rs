@@ -13,8 +13,7 @@ const COLOURS: usize = 9;
 
 /// The whole page.
 pub(super) fn page(record: &Record) -> String {
-    let mut runs: Vec<&Run> = record.runs.iter().collect();
-    runs.sort_by(|a, b| a.rate.unwrap_or_default().total_cmp(&b.rate.unwrap_or_default()));
+    let runs = text::by_rate(&record.runs);
     let sections: [(&str, Option<String>); 5] = [
         ("Latency distribution", distribution(&runs)),
         ("Latency over load", load(record, &runs)),
@@ -42,12 +41,12 @@ fn warning(line: &str) -> String {
     format!("<p class=\"warning\">Load generator {}</p>\n", escape(line))
 }
 
-/// The name of a run: its rate, where there is one.
+/// The name of a run: its rate, if it has one.
 fn name(run: &Run) -> String {
     run.rate.map_or_else(|| "mean".to_owned(), |rate| format!("{}/s", text::number(rate)))
 }
 
-/// Latency by percentile, for each run; nothing where there are no latencies.
+/// Latency by percentile, for each run; `None` without latencies.
 fn distribution(runs: &[&Run]) -> Option<String> {
     let sorted: Vec<(String, Vec<f64>)> = runs
         .iter()
@@ -105,7 +104,7 @@ fn quantiles(sorted: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
-/// Linear, or logarithmic where the values are more than 20 times apart.
+/// A linear axis, or a logarithmic one if the values are more than 20 times apart.
 fn latency_axis(values: impl Iterator<Item = f64>) -> Option<Axis> {
     let (smallest, largest) = values.fold((f64::INFINITY, 0_f64), |(low, high), ms| (low.min(ms), high.max(ms)));
     (largest > 0.0).then(|| {
@@ -166,7 +165,7 @@ fn stages(runs: &[&Run]) -> Option<String> {
     if longest == 0.0 {
         return None;
     }
-    // With one run the legend has its numbers; the table has those of several.
+    // The legend has the numbers of a single run; the table has the numbers of several runs.
     let entry = |name: &str| match runs {
         [run] => {
             let stage = run.stages.iter().find(|stage| stage.name == name);
@@ -180,7 +179,6 @@ fn stages(runs: &[&Run]) -> Option<String> {
 }
 
 fn runs_table(runs: &[&Run]) -> String {
-    let ms = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), text::number);
     let percentiles = Percentile::ALL.map(|percentile| format!("{} ms", percentile.name()));
     let first = ["rate/s", "images", "images/s", "MPix/s"].map(String::from);
     let rest = ["mean ms", "max ms", "refused", "failed"].map(String::from);
@@ -188,13 +186,15 @@ fn runs_table(runs: &[&Run]) -> String {
     let row = |run: &&Run| {
         let latency = run.latency_ms.as_ref();
         let mut cells = vec![
-            ms(run.rate),
+            text::or_dash(run.rate),
             run.images.to_string(),
             text::number(run.images_per_second),
             text::number(run.megapixels_per_second),
         ];
-        cells.extend(Percentile::ALL.map(|percentile| ms(latency.and_then(|latency| latency.get(percentile)))));
-        cells.extend([ms(latency.map(|latency| latency.mean)), ms(latency.map(|latency| latency.max))]);
+        cells.extend(
+            Percentile::ALL.map(|percentile| text::or_dash(latency.and_then(|latency| latency.get(percentile)))),
+        );
+        cells.extend([latency.map(|latency| latency.mean), latency.map(|latency| latency.max)].map(text::or_dash));
         cells.extend([run.outcomes.refused.to_string(), run.outcomes.failures().to_string()]);
         cells
     };
@@ -209,7 +209,7 @@ fn table(heading: &[String], rows: &[Vec<String>]) -> String {
     format!("<table>{}{}</table>", line("th", heading), rows.iter().map(|row| line("td", row)).collect::<String>())
 }
 
-/// Everything that the numbers depend on.
+/// The conditions of the measurement.
 fn conditions(record: &Record) -> String {
     let p = &record.parameters;
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());

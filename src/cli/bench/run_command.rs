@@ -21,7 +21,6 @@ use crate::cli::remove::AuxFiles;
 use crate::cli::stdout;
 use crate::config::Config;
 use crate::recipe::{BG_FILE, Endpoint, MASK_FILE};
-use crate::source::Fetcher;
 use clap::Args;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
@@ -106,7 +105,7 @@ impl RunCommand {
             write(path, &report_html::page(&record))?;
         }
         printed?;
-        Ok(Outcome::of(record.runs.iter().map(|run| run.outcomes.failures()).sum()))
+        Ok(Outcome::of(record.runs.iter().any(|run| run.outcomes.failures() > 0)))
     }
 
     /// Refuses options that the scenario does not have.
@@ -232,9 +231,7 @@ impl RunCommand {
     async fn in_process(&self, config: &Config, endpoint: &Endpoint) -> Result<InProcess, Failure> {
         let mut recipe = endpoint.recipe(&endpoint_fields(endpoint, &self.set)?)?;
         local_engine::select_network(config, &mut recipe)?;
-        let max_bytes = config.limits.of_local_pictures().max_bytes;
-        let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-        let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
+        let aux_files = AuxFiles::load(&local_engine::fetcher(config)?, &recipe, &self.set).await?;
         Ok(InProcess { engine: LocalEngine::start(config).await?, recipe, aux_files })
     }
 }
@@ -275,12 +272,12 @@ impl Bench {
         ClosedLoop { clients, pictures_per_query: samples_per_query, least_time, least_pictures }
     }
 
-    /// One run of the scenario. `throughput` is that of the warm-up.
+    /// One run of the scenario. `throughput` was measured in the warm-up.
     async fn run_once(&self, throughput: f64) -> Run {
         let duration = Duration::from_secs_f64(self.parameters.seconds);
         let issued = match (self.parameters.scenario, self.parameters.rate) {
             (Scenario::Server, Some(rate)) => open_loop::run(&self.target, self.schedule(rate, 0), None).await,
-            // All pictures of a fixed number, whole rounds of the photos.
+            // A fixed number of pictures, in whole rounds of the photos.
             (Scenario::Offline, _) => {
                 let photos = self.target.photos.len();
                 let rounds = (throughput * self.parameters.seconds / photos as f64).ceil() as usize;

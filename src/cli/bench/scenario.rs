@@ -34,7 +34,7 @@ impl Scenario {
         }
     }
 
-    /// The percentile of its result where none is given: LoadGen's.
+    /// LoadGen's percentile of the result, the default.
     pub(super) const fn default_percentile(self) -> Percentile {
         match self {
             Self::SingleStream => Percentile::P90,
@@ -47,9 +47,9 @@ impl Scenario {
         match self {
             Self::SingleStream | Self::MultiStream => 1,
             Self::ClosedLoop => 4,
-            // Of its warm-up, which measures about what rates can be met.
+            // In the warm-up, which measures the throughput that the search begins with.
             Self::Server => 8,
-            // Enough for full batches beside the pictures that are decoded and encoded.
+            // Enough for full batches while other pictures are decoded and encoded.
             Self::Offline => 32,
         }
     }

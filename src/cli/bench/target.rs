@@ -1,4 +1,4 @@
-//! What a benchmark measures: the pipeline in this process, or a running daemon.
+//! The measured service: the pipeline in this process, or a running daemon.
 
 use super::http_client::HttpClient;
 use super::query::{Outcome, Reply};
@@ -39,7 +39,7 @@ pub(super) struct InProcess {
     pub(super) aux_files: AuxFiles,
 }
 
-/// Where pictures are sent to, and the pictures.
+/// The measured service and the pictures that it gets.
 pub(super) struct Target {
     pub(super) photos: Vec<Photo>,
     pub(super) service: Service,
@@ -52,7 +52,7 @@ pub(super) enum Service {
 }
 
 impl Target {
-    /// Has one photo processed. It is not sent when there is no connection for it until `give_up`.
+    /// Has one photo processed. It is not sent if no connection is free until `give_up`.
     pub(super) async fn send(&self, photo: usize, give_up: Option<Instant>) -> Reply {
         match &self.service {
             Service::InProcess(service) => service.send(self.photos[photo].bytes.clone()).await,
@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// The most connections that were in use at once; nothing in this process.
+    /// Most connections in use at once; `None` in this process.
     pub(super) fn peak_connections(&self) -> Option<usize> {
         match &self.service {
             Service::InProcess(_) => None,

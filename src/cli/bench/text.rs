@@ -1,4 +1,4 @@
-//! A record as text for people.
+//! A record as text.
 
 use super::percentiles::{Latency, Percentile};
 use super::record::{Bound, Outcomes, Record, Run, Verdict};
@@ -31,6 +31,18 @@ pub(super) fn number(value: f64) -> String {
         middle if middle >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
+}
+
+/// Three digits, or a dash.
+pub(super) fn or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), number)
+}
+
+/// The runs in the order of their rates.
+pub(super) fn by_rate(runs: &[Run]) -> Vec<&Run> {
+    let mut sorted: Vec<&Run> = runs.iter().collect();
+    sorted.sort_by(|a, b| a.rate.unwrap_or_default().total_cmp(&b.rate.unwrap_or_default()));
+    sorted
 }
 
 fn run_lines(run: &Run) -> Vec<String> {
@@ -80,7 +92,7 @@ fn stages(run: &Run) -> String {
     run.stages.iter().map(stage).collect::<Vec<_>>().join("  ")
 }
 
-/// The outcomes, if not all are finished pictures.
+/// The outcomes; empty if all pictures are finished.
 pub(super) fn outcomes(outcomes: &Outcomes) -> String {
     if outcomes.refused == 0 && outcomes.failed.is_empty() {
         return String::new();
@@ -90,7 +102,7 @@ pub(super) fn outcomes(outcomes: &Outcomes) -> String {
     counts.into_iter().chain(failed).collect::<Vec<_>>().join("  ")
 }
 
-/// A warning when the generator did not keep the load.
+/// A warning if the generator did not keep the load.
 pub(super) fn warning(run: &Run) -> Option<String> {
     let generator = &run.generator;
     generator.is_late().then(|| {
@@ -108,12 +120,9 @@ pub(super) fn warning(run: &Run) -> Option<String> {
 fn search_table(runs: &[Run], percentile: Percentile) -> String {
     let tail = if percentile > Percentile::P90 { percentile } else { Percentile::P99 };
     let tail_heading = format!("{} ms", tail.name());
-    let mut runs: Vec<&Run> = runs.iter().collect();
-    runs.sort_by(|a, b| a.rate.unwrap_or_default().total_cmp(&b.rate.unwrap_or_default()));
-    let ms = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
-    let row = |run: &&Run| {
+    let row = |run: &Run| {
         let latency = run.latency_ms.as_ref();
-        let of = |p: Percentile| ms(latency.and_then(|latency| latency.get(p)));
+        let of = |p: Percentile| or_dash(latency.and_then(|latency| latency.get(p)));
         let verdict = match run.bound.as_ref().map(|bound| bound.verdict) {
             Some(Verdict::Met) => "met",
             Some(Verdict::Missed) => "missed",
@@ -128,7 +137,7 @@ fn search_table(runs: &[Run], percentile: Percentile) -> String {
             of(Percentile::P50),
             of(Percentile::P90),
             of(tail),
-            ms(latency.map(|latency| latency.max)),
+            or_dash(latency.map(|latency| latency.max)),
             run.outcomes.refused.to_string(),
             run.outcomes.failures().to_string(),
             format!("{verdict}{stopped}{late}"),
@@ -146,7 +155,7 @@ fn search_table(runs: &[Run], percentile: Percentile) -> String {
         "failed",
         "bound",
     ];
-    format_table(heading, &runs.iter().map(row).collect::<Vec<_>>())
+    format_table(heading, by_rate(runs).into_iter().map(row))
 }
 
 #[cfg(test)]

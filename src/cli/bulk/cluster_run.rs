@@ -14,9 +14,9 @@ pub(super) struct ClusterRun<'a> {
     pub(super) run: &'a BulkRun,
     pub(super) locations: &'a Locations,
     pub(super) options: &'a RunOptions,
-    /// Returns once the objects are queued.
+    /// Whether the command returns once the objects are queued.
     pub(super) is_detached: bool,
-    /// Prints a summary as JSON.
+    /// Whether the summary is printed as JSON.
     pub(super) json: bool,
 }
 
@@ -51,9 +51,8 @@ impl ClusterRun<'_> {
         }
         let outcome = finish_run(&summary, report, report_file, self.json).await?;
         if end != FollowEnd::Left {
-            // Only now: until the report is written, the database has the only copy of its rows.
-            let removed = id.clone();
-            self.queue.remove(&removed).await?;
+            // After the report is written: the database has the only copy of its rows.
+            self.queue.remove(id).await?;
         }
         if end == FollowEnd::Finished && summary.is_empty() {
             return Err(format!("there is no picture in {}", self.locations.source.address_prefix()).into());

@@ -11,7 +11,7 @@ use indicatif::{HumanBytes, HumanDuration};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Pictures per job that are processed, and not stored, to measure the time per picture.
+/// Pictures per job that are processed, but not stored, to measure the time per picture.
 const SAMPLE: usize = 3;
 
 /// Runs the dry run and prints its results.

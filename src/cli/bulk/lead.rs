@@ -1,35 +1,35 @@
-//! Leads the runs that keys request over HTTP, in a daemon: lists the objects, follows the workers, and writes the report, as the
-//! command does for its own runs.
+//! Leads the runs that keys request over HTTP, in a daemon: lists the objects, follows the workers, and writes the report, as
+//! `backdrop bulk --cluster` does for its run.
 //!
-//! A lead is a lease that a heartbeat renews. When the daemon is gone another one claims the lead and continues: it lists what is
-//! not queued yet, and collects all report rows again, which stay in the database until the report is written. A daemon that
-//! lost its lead stops at the next heartbeat; it may have written the report, which is the same.
+//! A lead is a lease that a heartbeat renews. After the end of the daemon another one claims the lead and continues: it lists the
+//! objects that are not queued yet, and collects all report rows again, which stay in the database until the report is written. A
+//! daemon that lost its lead stops at the next heartbeat. The report that it may have written until then is identical.
 
 use super::report_file::ReportFile;
 use super::run_spec::RunSpec;
 use super::summary::{complete_report, summary_json};
-use crate::bulk::cluster::{EXCLUSION, Enqueued, FollowEnd, Followed, enqueue, follow, listed};
-use crate::bulk::{Code, Counters, ListingTotal, Observer, Rate, ReportLog, ReportRow, RunError, StopSignal, Summary};
+use crate::bulk::cluster::{Enqueued, Exclusions, FollowEnd, Followed, enqueue, follow, listed};
+use crate::bulk::{Code, Counters, ListingTotal, Observer, Rate, ReportLog, RunError, StopSignal, Summary};
 use crate::cli::exit_code::Failure;
 use crate::config::Config;
 use crate::jobs::{BulkPlaces, RECORD_SECONDS};
 use crate::store::{BULK_LEASE, BulkJobEnd, BulkLead, BulkQueue, BulkRunState, JobError, OpenError};
 use crate::telemetry::with_causes;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Runs that a daemon leads at once. A further one waits for the end of one of them, or for another daemon.
-const MOST: usize = 8;
+/// Most runs that a daemon leads at once. A further run waits, or another daemon leads it.
+const MAX_LEADS: usize = 8;
 
-/// The pause before the queue is read again where no run is to be led, or the database was away.
+/// Pause before the queue is read again after it had no run to lead, or the database was away.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Several heartbeats may be lost before the lease ends.
 const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
 
-/// Between two removals of old runs.
+/// Pause between two removals of old runs.
 const REMOVAL: Duration = Duration::from_secs(60);
 
 /// Largest report that is continued: it is copied to the disk of the daemon, and its rows are read into memory.
@@ -38,7 +38,7 @@ const MAX_REPORT_BYTES: u64 = 4 << 30;
 /// How long a run that has ended is shown.
 const KEPT: Duration = Duration::from_secs(RECORD_SECONDS.unsigned_abs());
 
-/// An estimate beyond it says nothing, and a database has no such dates.
+/// Longest estimate. A longer one has no meaning, and its date may be outside the database's range.
 const LONGEST_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Leads runs in a daemon.
@@ -46,11 +46,11 @@ const LONGEST_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(in crate::cli) struct Leader {
     pub(in crate::cli) config: Arc<Config>,
     pub(in crate::cli) queue: BulkQueue,
-    /// Gives the runs up, for other daemons.
+    /// Ends the leads, for other daemons.
     pub(in crate::cli) stop: StopSignal,
 }
 
-/// What the heartbeat records of a run.
+/// The progress of a run that the heartbeat records.
 #[derive(Clone, Copy, Debug, Default)]
 struct Estimate {
     failed: u64,
@@ -65,7 +65,7 @@ enum LeadEnd {
     Lost,
     /// The daemon stops.
     Stopped,
-    /// This daemon leaves the run to others, for this reason.
+    /// This daemon leaves the run to other daemons, for this reason.
     Excluded(String),
     /// It failed, and may succeed later.
     Later(String),
@@ -73,12 +73,10 @@ enum LeadEnd {
 
 /// Why a run cannot be led to its end.
 enum Trouble {
-    /// See [`LeadEnd::Excluded`].
-    Excluded(String),
-    /// See [`LeadEnd::Later`].
-    Later(String),
+    /// The lead ends.
+    Lead(LeadEnd),
     /// The job ends with this error, and its run is kept.
-    Failed(JobError),
+    Job(JobError),
 }
 
 impl Leader {
@@ -100,11 +98,10 @@ impl Leader {
     }
 
     async fn lead_runs(&self) {
-        let (mut leads, mut excluded) = (JoinSet::new(), Vec::new());
+        let (mut leads, mut excluded) = (JoinSet::new(), Exclusions::default());
         let mut is_away = false;
         while !self.stop.is_requested() {
-            excluded.retain(|(_, since): &(String, Instant)| since.elapsed() < EXCLUSION);
-            match self.claim(leads.len(), &excluded).await {
+            match self.claim(leads.len(), &excluded.current()).await {
                 Ok(Some(lead)) => {
                     let leader = self.clone();
                     leads.spawn(async move { leader.lead(lead).await });
@@ -119,7 +116,7 @@ impl Leader {
             tokio::select! {
                 () = self.stop.requested() => {}
                 Some(ended) = leads.join_next(), if !leads.is_empty() => {
-                    excluded.extend(ended.ok().flatten().map(|id| (id, Instant::now())));
+                    ended.ok().flatten().into_iter().for_each(|id| excluded.add(id));
                 }
                 () = sleep(POLL) => {}
             }
@@ -127,20 +124,19 @@ impl Leader {
         while leads.join_next().await.is_some() {}
     }
 
-    /// The lead of a run, unless there are `leading` already.
-    async fn claim(&self, leading: usize, excluded: &[(String, Instant)]) -> Result<Option<BulkLead>, OpenError> {
-        if leading >= MOST {
+    /// Claims a run, unless this daemon leads the most already.
+    async fn claim(&self, leading: usize, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
+        if leading >= MAX_LEADS {
             return Ok(None);
         }
-        let excluded: Vec<_> = excluded.iter().map(|(id, _)| id.clone()).collect();
-        self.queue.lead(rand::random(), &excluded).await
+        self.queue.lead(rand::random(), excluded).await
     }
 
-    /// Leads a run to its end; its id where it is left to other daemons.
+    /// Leads a run to its end. Returns its id if it is left to other daemons.
     async fn lead(&self, lead: BulkLead) -> Option<String> {
         tracing::info!(run = lead.id, "this daemon leads the run");
         let estimate = Arc::<Mutex<Estimate>>::default();
-        // A task of its own, so that the lease does not wait for the work; it ends with this one.
+        // A separate task, so that the lease does not wait for the work. It ends with the set.
         let mut heartbeats = JoinSet::new();
         heartbeats.spawn(self.clone().send_heartbeats(lead.clone(), Arc::clone(&estimate)));
         let end = tokio::select! {
@@ -171,30 +167,27 @@ impl Leader {
 
     async fn lead_to_end(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) -> LeadEnd {
         let end = match self.report(lead, estimate).await {
-            Ok(Some(end)) => end,
-            Ok(None) => return LeadEnd::Stopped,
-            Err(Trouble::Excluded(reason)) => return LeadEnd::Excluded(reason),
-            Err(Trouble::Later(reason)) => return LeadEnd::Later(reason),
-            Err(Trouble::Failed(error)) => {
+            Ok(end) => end,
+            Err(Trouble::Lead(end)) => return end,
+            Err(Trouble::Job(error)) => {
                 tracing::error!(run = lead.id, code = error.code, reason = error.message, "the run failed");
                 let Estimate { failed, .. } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
                 BulkJobEnd { summary: None, failed, error: Some(error) }
             }
         };
-        let ended = lead.clone();
-        match self.queue.end_job(&ended, &end).await {
+        match self.queue.end_job(lead, &end).await {
             Ok(true) => LeadEnd::Recorded,
             Ok(false) => LeadEnd::Lost,
             Err(error) => LeadEnd::Later(with_causes(&error)),
         }
     }
 
-    /// Lists and follows a run and writes its report; nothing where the daemon stops.
-    async fn report(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) -> Result<Option<BulkJobEnd>, Trouble> {
+    /// Lists and follows a run, and writes its report.
+    async fn report(&self, lead: &BulkLead, estimate: &Mutex<Estimate>) -> Result<BulkJobEnd, Trouble> {
         let known = listed(&self.queue, &lead.id).await?;
-        // A run that is cancelled ends also where this version cannot read it.
+        // A cancelled run ends even if this version cannot read it.
         if let Some(run) = known.as_ref().filter(|run| run.state != BulkRunState::Cancelled) {
-            RunSpec::read(&run.spec).map_err(|error| Trouble::Excluded(error.to_string()))?;
+            RunSpec::read(&run.spec).map_err(|error| excluded(error.to_string()))?;
         }
         let place = self.report_place(lead).await?;
         let no_report = |error: &Failure| report_failed(lead, with_causes(&**error));
@@ -210,14 +203,14 @@ impl Leader {
             None => self.list(lead, &report).await?,
         };
         if !enqueued.is_complete {
-            return Ok(None);
+            return Err(Trouble::Lead(LeadEnd::Stopped));
         }
         let mut progress = Progress { run: &lead.id, estimate, rate: Rate::default(), total: enqueued.objects };
         let followed = follow(&self.queue, &lead.id, &report, &self.stop, &mut progress).await;
         let Followed { summary, end } = followed.map_err(|error| trouble(lead, error))?;
         let summary = Summary { skipped: summary.skipped + enqueued.skipped, ignored: enqueued.ignored, ..summary };
         let error = match end {
-            FollowEnd::Left => return Ok(None),
+            FollowEnd::Left => return Err(Trouble::Lead(LeadEnd::Stopped)),
             FollowEnd::Cancelled => Some(("cancelled".to_owned(), "the run was cancelled".to_owned())),
             FollowEnd::Finished if summary.is_empty() => {
                 let message = format!("there is no picture in {}", lead.source);
@@ -226,22 +219,21 @@ impl Leader {
             FollowEnd::Finished => None,
         };
         let totals = complete_report(report, &report_file).await.map_err(|error| no_report(&error))?;
-        Ok(Some(BulkJobEnd {
+        Ok(BulkJobEnd {
             summary: Some(summary_json(&summary, &totals, &report_file).to_string()),
             failed: summary.failed,
             error: error.map(|(code, message)| JobError { code, message }),
-        }))
+        })
     }
 
     /// Queues the objects of a run that are not queued yet.
     async fn list(&self, lead: &BulkLead, report: &ReportLog) -> Result<Enqueued, Trouble> {
-        let id = lead.id.clone();
-        let run = self.queue.run(&id).await?;
+        let run = self.queue.run(&lead.id).await?;
         let run = run.ok_or_else(|| failed(Code::InternalError, "the run is not in the queue any more"))?;
         let config = Arc::clone(&self.config);
-        // Reads weights, and looks at folders.
+        // Reads weights, and resolves folders.
         let prepare = move || {
-            let excluded = |error: Failure| Trouble::Excluded(with_causes(&*error));
+            let excluded = |error: Failure| excluded(with_causes(&*error));
             let spec = RunSpec::of(&run).map_err(excluded)?;
             let locations = spec.locations(&run).map_err(|error| failed(Code::UpstreamFailed, error.to_string()))?;
             let options = spec.options(&run, &config).map_err(excluded)?;
@@ -252,8 +244,8 @@ impl Leader {
         enqueued.map_err(|error| trouble(lead, error))
     }
 
-    /// The place of a run's report with symbolic links resolved, once it is checked that the account may still use the places
-    /// of the run, as its request was checked.
+    /// The place of a run's report with symbolic links resolved. Repeats the check of the request that the account may use the
+    /// places of the run.
     async fn report_place(&self, lead: &BulkLead) -> Result<String, Trouble> {
         let (config, lead) = (Arc::clone(&self.config), lead.clone());
         let checked = blocking(move || {
@@ -269,24 +261,22 @@ impl Leader {
         })
     }
 
-    /// Renews the lease and records the estimate, again and again. Returns when this daemon does not lead the run any more.
+    /// Renews the lease and records the estimate until this daemon does not lead the run any more.
     async fn send_heartbeats(self, lead: BulkLead, estimate: Arc<Mutex<Estimate>>) {
         loop {
             sleep(HEARTBEAT).await;
             let Estimate { failed, left } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
-            let renewed = lead.clone();
-            match self.queue.renew_lead(&renewed, failed, left).await {
+            match self.queue.renew_lead(&lead, failed, left).await {
                 Ok(true) => {}
                 Ok(false) => return,
-                // The work goes on. Whether another daemon leads the run afterwards is up to the lease.
+                // The work continues. Another daemon leads the run if the lease has ended.
                 Err(error) => tracing::warn!(error = with_causes(&error), "a heartbeat failed"),
             }
         }
     }
 
     async fn release(&self, lead: &BulkLead) {
-        let released = lead.clone();
-        if let Err(error) = self.queue.release_lead(&released).await {
+        if let Err(error) = self.queue.release_lead(lead).await {
             tracing::warn!(run = lead.id, error = with_causes(&error), "the run waits for the end of its lease");
         }
     }
@@ -294,7 +284,7 @@ impl Leader {
 
 impl From<OpenError> for Trouble {
     fn from(error: OpenError) -> Self {
-        Self::Later(with_causes(&error))
+        Self::Lead(LeadEnd::Later(with_causes(&error)))
     }
 }
 
@@ -304,11 +294,16 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     worked.map_err(|error| failed(Code::InternalError, error.to_string()))
 }
 
-fn failed(code: Code, message: impl Into<String>) -> Trouble {
-    Trouble::Failed(JobError { code: code.name().to_owned(), message: message.into() })
+/// This daemon leaves the run to other daemons.
+fn excluded(reason: String) -> Trouble {
+    Trouble::Lead(LeadEnd::Excluded(reason))
 }
 
-/// The report cannot be read or written; why is for the log.
+fn failed(code: Code, message: impl Into<String>) -> Trouble {
+    Trouble::Job(JobError { code: code.name().to_owned(), message: message.into() })
+}
+
+/// The report cannot be read or written; the cause is for the log.
 fn report_failed(lead: &BulkLead, cause: String) -> Trouble {
     tracing::error!(run = lead.id, cause, "the report cannot be read or written");
     failed(Code::UpstreamFailed, format!("the report {} cannot be read or written", lead.report))
@@ -318,7 +313,7 @@ fn trouble(lead: &BulkLead, error: RunError) -> Trouble {
     match error {
         RunError::Queue(error) => error.into(),
         // Cancelled while it was listed, or led by another daemon.
-        RunError::Superseded(_) | RunError::Gone(_) => Trouble::Later(error.to_string()),
+        RunError::Superseded(_) | RunError::Gone(_) => Trouble::Lead(LeadEnd::Later(error.to_string())),
         RunError::Report(error) => report_failed(lead, with_causes(&error)),
         RunError::Fatal(message) => failed(Code::InternalError, message),
         RunError::Listing { .. } => {
@@ -340,8 +335,6 @@ impl Observer for Progress<'_> {
     fn total(&mut self, total: ListingTotal) {
         self.total = total.objects;
     }
-
-    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
 
     fn tick(&mut self, counters: &Counters) {
         let processed = counters.done() + counters.failed();

@@ -2,7 +2,6 @@
 
 mod cluster_run;
 mod dry_run;
-mod error_mapping;
 mod lead;
 mod pipeline_processor;
 mod preset;

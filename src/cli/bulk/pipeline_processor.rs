@@ -1,11 +1,12 @@
 //! Processes the pictures of a bulk run with the pipeline.
 
-use super::error_mapping::process_error;
-use crate::bulk::{ProcessError, Processed, Processor, StageTimes, milliseconds};
+use crate::bulk::{Failure, ProcessError, Processed, Processor, StageTimes, milliseconds};
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::remove::AuxFiles;
 use crate::config::Config;
-use crate::engine::Tenant;
+use crate::engine::{EngineError, Tenant};
+use crate::http::ApiError;
+use crate::pipeline::PipelineError;
 use crate::recipe::Recipe;
 use crate::telemetry::with_causes;
 use bytes::Bytes;
@@ -18,10 +19,10 @@ pub(in crate::cli) struct SharedEngine {
     engine: OnceCell<LocalEngine>,
 }
 
-/// An engine and what it makes of each picture.
+/// An engine and the recipe of each picture.
 pub(in crate::cli) struct PipelineProcessor {
     engine: Arc<SharedEngine>,
-    /// Whose turn its pictures take.
+    /// The tenant of its pictures in the engine's queues.
     tenant: Tenant,
     recipe: Recipe,
     aux_files: AuxFiles,
@@ -32,7 +33,7 @@ impl SharedEngine {
         Self { config, engine: OnceCell::new() }
     }
 
-    /// An engine that runs already.
+    /// A running engine.
     pub(in crate::cli) fn of(config: Config, engine: LocalEngine) -> Self {
         Self { config, engine: OnceCell::new_with(Some(engine)) }
     }
@@ -58,8 +59,7 @@ impl PipelineProcessor {
 impl Processor for PipelineProcessor {
     async fn process(&self, picture: Bytes) -> Result<Processed, ProcessError> {
         let engine = self.ready().await?.of(self.tenant);
-        let output =
-            engine.run(self.aux_files.with(picture), &self.recipe).await.map_err(|error| process_error(&error))?;
+        let output = engine.run(self.aux_files.with(picture), &self.recipe).await.map_err(process_error)?;
         let timings = output.timings;
         Ok(Processed {
             media_type: output.image.format.media_type(),
@@ -78,5 +78,37 @@ impl Processor for PipelineProcessor {
                 ..StageTimes::default()
             },
         })
+    }
+}
+
+/// Classifies an error: of this picture, with the API's code, or of all pictures.
+fn process_error(error: PipelineError) -> ProcessError {
+    let message = with_causes(&error);
+    if matches!(error, PipelineError::Engine(EngineError::Stopped | EngineError::Failed(_))) {
+        return ProcessError::Fatal(message);
+    }
+    ProcessError::Rejected(Failure { code: ApiError::from(error).code.name(), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bulk::Code;
+    use crate::codec::DecodeError;
+    use crate::http::ErrorCode;
+
+    #[test]
+    fn storage_error_codes_are_api_error_codes() {
+        for code in Code::ALL {
+            assert!(ErrorCode::ALL.iter().any(|known| known.name() == code.name()), "{}", code.name());
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_rejected_and_a_network_that_does_not_load_is_fatal() {
+        let rejected = process_error(PipelineError::Decode(DecodeError::Empty));
+        assert!(matches!(rejected, ProcessError::Rejected(Failure { code: "invalid_image", .. })), "{rejected:?}");
+        let fatal = process_error(PipelineError::Engine(EngineError::Failed("no memory".into())));
+        assert!(matches!(fatal, ProcessError::Fatal(_)), "{fatal:?}");
     }
 }

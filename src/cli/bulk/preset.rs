@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::Path;
 
-/// Parameters of a preset, and its endpoint.
+/// The parameters of a preset, and its endpoint if it names one.
 #[derive(Debug)]
 pub(super) struct Preset {
     pub(super) endpoint: Option<&'static Endpoint>,
     params: Map<String, Value>,
-    /// A record: parameters that the endpoint does not have are ignored. Otherwise they are errors.
+    /// Whether parameters that the endpoint does not have are ignored, as in a record of `GET /presets`, or errors.
     is_record: bool,
 }
 
@@ -53,7 +53,7 @@ impl Preset {
                 Value::String(text) => text.clone(),
                 Value::Number(number) => number.to_string(),
                 Value::Bool(flag) => flag.to_string(),
-                // Same as missing.
+                // Equal to a missing parameter.
                 Value::Null => continue,
                 Value::Array(_) | Value::Object(_) => {
                     let text = endpoint.field(name).and_then(|field| field.kind.text_of(value));

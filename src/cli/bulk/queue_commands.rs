@@ -34,20 +34,19 @@ pub(super) struct RunId {
 
 impl QueueCommand {
     pub(super) fn run(self, config: &Config) -> Result<Outcome, Failure> {
-        let config = config.clone();
-        local_engine::block_on(async move {
-            let queue = open_queue(&config).await?;
+        local_engine::block_on(async {
+            let queue = open_queue(config).await?;
             match self {
                 Self::Runs { json } => list(&queue, json).await,
-                Self::Pause(RunId { id }) => set_state(&queue, id, BulkRunState::Paused).await,
-                Self::Resume(RunId { id }) => set_state(&queue, id, BulkRunState::Running).await,
-                Self::Cancel(RunId { id }) => set_state(&queue, id, BulkRunState::Cancelled).await,
+                Self::Pause(RunId { id }) => set_state(&queue, &id, BulkRunState::Paused).await,
+                Self::Resume(RunId { id }) => set_state(&queue, &id, BulkRunState::Running).await,
+                Self::Cancel(RunId { id }) => set_state(&queue, &id, BulkRunState::Cancelled).await,
             }
         })?
     }
 }
 
-/// The queue in the configured database, whose tables are created or upgraded where no daemon uses it.
+/// The queue in the configured database. Creates or upgrades its tables if no daemon uses them.
 pub(in crate::cli) async fn open_queue(config: &Config) -> Result<BulkQueue, Failure> {
     let Some(server) = PostgresServer::configured(&config.store)? else {
         return Err("a PostgreSQL database is required: set store.url, or BACKDROP_STORE_URL".into());
@@ -55,28 +54,16 @@ pub(in crate::cli) async fn open_queue(config: &Config) -> Result<BulkQueue, Fai
     Ok(server.bulk_queue().await?)
 }
 
-async fn list(queue: &BulkQueue, as_json: bool) -> Result<Outcome, Failure> {
+async fn list(queue: &BulkQueue, json: bool) -> Result<Outcome, Failure> {
     let runs = queue.status(None).await?;
-    if as_json {
-        stdout::print_json(&runs.iter().map(run_json).collect::<Value>())?;
-        return Ok(Outcome::Done);
-    }
-    let rows: Vec<_> = runs
-        .iter()
-        .map(|run| {
-            let (from, to) = places(run);
-            let listing = if run.is_listed { "" } else { "+" };
-            [
-                run.id.clone(),
-                run.state.to_string(),
-                format!("{}/{}{listing}", run.finished, run.objects),
-                run.claimed_chunks.to_string(),
-                from,
-                to,
-            ]
-        })
-        .collect();
-    stdout::print_line(&format_table(["run", "state", "objects", "chunks in work", "from", "to"], &rows))?;
+    let row = |run: &BulkStatus| {
+        let (from, to) = places(run);
+        let objects = format!("{}/{}{}", run.finished, run.objects, if run.is_listed { "" } else { "+" });
+        [run.id.clone(), run.state.to_string(), objects, run.claimed_chunks.to_string(), from, to]
+    };
+    let heading = ["run", "state", "objects", "chunks in work", "from", "to"];
+    let as_json = runs.iter().map(run_json).collect::<Value>();
+    stdout::print_result(json, &as_json, || format_table(heading, runs.iter().map(row)))?;
     Ok(Outcome::Done)
 }
 
@@ -96,14 +83,13 @@ fn run_json(run: &BulkStatus) -> Value {
     })
 }
 
-/// Source and destination; nothing of a run that another version began.
+/// Source and destination; empty if this version cannot read the run.
 fn places(run: &BulkStatus) -> (String, String) {
     RunSpec::read(&run.spec).map(|spec| (spec.from, spec.to)).unwrap_or_default()
 }
 
-async fn set_state(queue: &BulkQueue, id: String, to: BulkRunState) -> Result<Outcome, Failure> {
-    let name = id.clone();
-    match queue.set_state(&name, to).await? {
+async fn set_state(queue: &BulkQueue, id: &str, to: BulkRunState) -> Result<Outcome, Failure> {
+    match queue.set_state(id, to).await? {
         None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
         Some(before @ BulkRunState::Cancelled) if to != before => Err(format!("the run {id} is {before}").into()),
         Some(_) => {

@@ -25,12 +25,9 @@ pub(super) enum ReportFile {
 }
 
 impl ReportFile {
-    /// The report `name`, by default named after the run's locations. Each shard has its own.
+    /// The report `name`, by default named after the run's locations; with a shard's name in it.
     pub(super) fn new(name: Option<&str>, locations: &Locations, shard: Option<Shard>) -> Result<Self, Failure> {
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => Self::default_name(locations),
-        };
+        let name = name.map_or_else(|| Self::default_name(locations), str::to_owned);
         let name = match shard {
             None => name,
             Some(shard) => match name.rsplit_once('.').filter(|(_, extension)| !extension.contains('/')) {
@@ -46,8 +43,7 @@ impl ReportFile {
     fn default_name(locations: &Locations) -> String {
         let (source, destination) = (locations.source.address_prefix(), locations.destination.address_prefix());
         let hash = Sha256::digest(format!("{source}\n{destination}"));
-        let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        format!("backdrop-bulk-{hash}.jsonl")
+        format!("backdrop-bulk-{hash:.8x}.jsonl")
     }
 
     /// A report by its path or address.
@@ -58,7 +54,7 @@ impl ReportFile {
         Self::object(name, StorageLocation::open)
     }
 
-    /// The report of a run over HTTP at the address `name`, whose account may use no other place.
+    /// The report of a run over HTTP at the address `name`; its account may use no other place.
     pub(super) fn confined(name: &str) -> Result<Self, Failure> {
         Self::object(name, StorageLocation::open_confined)
     }
@@ -73,7 +69,7 @@ impl ReportFile {
         Ok(Self::Object { location, key, folder: tempfile::tempdir()? })
     }
 
-    /// The local file to append to, with the rows of earlier runs.
+    /// Path of the local file to append to, with the rows of earlier runs.
     pub(super) async fn open(&self) -> Result<PathBuf, Failure> {
         if let Self::File(path) = self
             && let Some(folder) = path.parent()
@@ -130,7 +126,7 @@ impl ReportFile {
     }
 }
 
-/// Refuses a name that the table next to the report would have, and that of a folder.
+/// Refuses the name of the table next to the report, and the name of a folder.
 pub(super) fn require_report_name(name: &str) -> Result<(), Failure> {
     if name.ends_with(".csv") || name.ends_with('/') {
         let format = "the report is JSON Lines, such as report.jsonl; a .csv is written next to it";

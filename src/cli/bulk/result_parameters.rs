@@ -1,4 +1,4 @@
-//! Hashes everything that a result depends on besides its source: endpoint, fields, auxiliary files and models.
+//! Hashes the endpoint, fields, auxiliary files and models that a result depends on, in addition to its source.
 
 use crate::cli::remove::AuxFiles;
 use crate::model::weights::Weights;
@@ -32,5 +32,5 @@ pub(super) fn parameters_hash(endpoint: &Endpoint, fields: &Fields, aux_files: &
     for file in [&aux_files.background, &aux_files.mark] {
         part(file.as_deref().unwrap_or_default());
     }
-    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    format!("{:.16x}", hasher.finalize())
 }

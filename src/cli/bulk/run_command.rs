@@ -16,12 +16,14 @@ use crate::cli::config_args::EngineArgs;
 use crate::cli::endpoint_args::{FieldArg, endpoint_fields, endpoint_named, endpoint_names, parse_field};
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::local_engine;
+use crate::cli::picture_args::JobsArg;
 use crate::cli::remove::AuxFiles;
 use crate::cli::signals::stop_on_signals;
+use crate::cli::variable;
 use crate::config::Config;
 use crate::engine::Tenant;
 use crate::recipe::{Endpoint, FieldError, Fields, OF_ONE_PICTURE};
-use crate::source::{Fetcher, StorageError, StorageLocation};
+use crate::source::{StorageError, StorageLocation};
 use clap::Args;
 use object_store::path::Path;
 use std::path::PathBuf;
@@ -75,9 +77,8 @@ pub(super) struct RunCommand {
     /// Maximum number of pictures to process
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Pictures processed concurrently [default: number of CPUs, at least 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    jobs: JobsArg,
     /// Part of the run to process on this machine, K from 0 to N-1 [default: from the variables of Kubernetes, AWS Batch,
     /// Cloud Run or Google Batch]
     #[arg(long, value_name = "K/N")]
@@ -101,7 +102,7 @@ impl RunCommand {
         let shard = match self.shard {
             Some(shard) => Some(shard),
             None if self.cluster => None,
-            None => Shard::from_environment(environment)?,
+            None => Shard::from_environment(variable)?,
         };
         let filter = KeyFilter::new(&self.include, &self.exclude)?;
         let (endpoint, fields) = self.fields()?;
@@ -111,7 +112,7 @@ impl RunCommand {
         }
         let config = self.engine_args.load(&[])?;
         local_engine::select_network(&config, &mut recipe)?;
-        let jobs = self.jobs.map_or_else(local_engine::default_jobs, usize::from);
+        let jobs = self.jobs.get();
         let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("FROM and TO are required".into()) };
         let (from, to) = (&address(from)?, &address(to)?);
         // The source first: no destination folder is created when it is missing.
@@ -119,10 +120,9 @@ impl RunCommand {
         let destination = if self.dry_run { open_uncreated(to)? } else { StorageLocation::open(to, true)? };
         let locations = Locations::new(source, destination)?;
         local_engine::block_on(async {
-            let max_bytes = config.limits.of_local_pictures().max_bytes;
-            let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-            let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
-            // Not kept during the run: the engine has weights of its own.
+            let fetcher = local_engine::fetcher(&config)?;
+            let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set).await?;
+            // Dropped before the run: the engine loads the weights again.
             let (models, model) = {
                 let (weights, precision) = (local_engine::weights(&config)?, config.engine.precision);
                 (local_engine::models_of(&recipe, &weights, precision), model_of(&recipe, &weights, precision))
@@ -135,7 +135,7 @@ impl RunCommand {
                 limit: self.limit,
                 parameters: parameters_hash(endpoint, &fields, &aux_files, &models),
                 model,
-                max_bytes: max_bytes as u64,
+                max_bytes: fetcher.max_bytes() as u64,
             };
             let report_file = ReportFile::new(self.report.as_deref(), &locations, shard)?;
             let queued = self.cluster.then(|| {
@@ -211,20 +211,12 @@ impl RunCommand {
                     .into(),
             );
         }
-        Ok((
-            endpoint,
-            match preset {
-                Some(preset) => fields.over(&preset.fields(endpoint)?),
-                None => fields,
-            },
-        ))
+        let fields = match preset {
+            Some(preset) => fields.over(&preset.fields(endpoint)?),
+            None => fields,
+        };
+        Ok((endpoint, fields))
     }
-}
-
-/// Reads a variable of a batch service.
-#[expect(clippy::disallowed_methods, reason = "not a setting: batch services assign shards by variables")]
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// Opens a location without creating it: a missing folder becomes a prefix in its nearest existing ancestor.
@@ -239,7 +231,7 @@ fn open_uncreated(text: &str) -> Result<StorageLocation, Failure> {
                     Path::parse(parts.into_iter().chain(missing.into_iter().rev()).collect::<Vec<_>>().join("/"))?;
                 return Ok(location);
             }
-            Err(StorageError::Folder { .. }) if url.starts_with("file:///") && url.len() > "file:///".len() => {
+            Err(StorageError::Folder(_)) if url.starts_with("file:///") && url.len() > "file:///".len() => {
                 let (parent, name) = url.rsplit_once('/').expect("it has slashes");
                 missing.push(Path::from_url_path(name)?.to_string());
                 url = if parent == "file://" { "file:///".to_owned() } else { parent.to_owned() };

@@ -24,7 +24,7 @@ impl RunRequests {
         Self(config)
     }
 
-    /// The run as the workers know it.
+    /// The run of the workers.
     fn run(&self, request: BulkRequest) -> Result<BulkRun, Failure> {
         let BulkRequest { from, to, endpoint, fields, network, background, mark, selection, .. } = request;
         let config = &*self.0;
@@ -41,7 +41,7 @@ impl RunRequests {
 
 impl PrepareBulk for RunRequests {
     fn prepare(&self, request: BulkRequest) -> Result<NewBulkJob, BulkRefusal> {
-        // Before a folder is created.
+        // Checked before a folder is created.
         let places = BulkPlaces { from: &request.from, to: &request.to, report: request.report.as_deref() };
         let resolved = self.0.jobs.resolved_bulk_places(&request.account, &places);
         let resolved = resolved.map_err(|param| BulkRefusal::Forbidden { param })?;
@@ -49,12 +49,12 @@ impl PrepareBulk for RunRequests {
         let (key_id, account, name) = (request.key_id.clone(), request.account.clone(), request.name.clone());
         let report = request.report.clone();
         let (source, destination) = (request.from.clone(), request.to.clone());
-        // They are opened later, when links may lead elsewhere.
+        // Without links: the places are opened later, when links may lead elsewhere.
         let request = BulkRequest { from: resolved.from, to: resolved.to, ..request };
         let run = self.run(request).map_err(|error| BulkRefusal::Internal(with_causes(&*error)))?;
         let hash = hash_of(&key_id, report.as_deref().unwrap_or_default(), &run.id);
         let run = BulkRun { id: format!("{BULK_ID_PREFIX}{hash}"), ..run };
-        // By the run, not by its places as that of a command: two runs at once have two reports.
+        // Named after the run and not its places, as reports of a command are: two runs at once have two reports.
         let in_destination = || format!("{}/backdrop-bulk-{hash}.jsonl", destination.trim_end_matches('/'));
         let report = report.unwrap_or_else(in_destination);
         Ok(NewBulkJob { run, key_id, account, name, source, destination, report })
@@ -71,10 +71,9 @@ fn require_usable(from: &str, to: &str) -> Result<(), BulkRefusal> {
     Locations::new(source, destination).map(drop).map_err(|error| refused("to", &error))
 }
 
-/// The name of a run of a key: the same for the same request.
+/// The name of a run of a key, equal for equal requests.
 fn hash_of(key_id: &str, report: &str, run: &str) -> String {
-    let hash = Sha256::digest([key_id, report, run].join("\n"));
-    hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    format!("{:.12x}", Sha256::digest([key_id, report, run].join("\n")))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What workers and leading daemons need to know of a queued run: its places, endpoint, fields and selection, as JSON.
+//! The specification of a queued run for workers and leading daemons: its places, endpoint, fields and selection, as JSON.
 
 use super::pipeline_processor::{PipelineProcessor, SharedEngine};
 use super::result_parameters::{model_of, parameters_hash};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// A run. Two commands with the same one resume the same run, and so do two requests of one key.
+/// A run. Two commands with equal specifications resume one run, and so do two requests of one key.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunSpec {
@@ -31,12 +31,12 @@ pub(super) struct RunSpec {
     stored: Vec<(String, String)>,
     /// Whether the background was sent as a file.
     has_background_file: bool,
-    /// Its name in the queue is from when there was only the built-in network.
+    /// `model` in the queue, for compatibility.
     #[serde(rename = "model")]
     network: Network,
     /// Maximum size of a source in bytes.
     max_bytes: u64,
-    /// Hash of all that a result depends on, so that a worker with other weights leaves the run to others.
+    /// Hash of all that a result depends on: a worker with other weights leaves the run to other workers.
     parameters: String,
     /// Which objects, and how their results are named.
     selection: Selection,
@@ -74,13 +74,16 @@ impl RunSpec {
         serde_json::from_str(text)
     }
 
-    /// The spec of a queued run, unless another version began it.
+    /// The specification of a queued run.
+    ///
+    /// # Errors
+    /// When another version began it.
     pub(super) fn of(run: &BulkRun) -> Result<Self, Failure> {
         Self::read(&run.spec).map_err(|error| format!("another version began it: {error}").into())
     }
 
     /// The places of `run`. The source first: no destination folder is created when it is missing. A run over HTTP is confined to
-    /// them: its account may use no others.
+    /// its places: its account may use no others.
     pub(super) fn locations(&self, run: &BulkRun) -> Result<Locations, Failure> {
         let is_over_http = run.id.starts_with(BULK_ID_PREFIX);
         let open = if is_over_http { StorageLocation::open_confined } else { StorageLocation::open };
@@ -88,7 +91,10 @@ impl RunSpec {
         Ok(Locations::new(source, open(&self.to, true)?)?)
     }
 
-    /// What is done with each picture; an error where this process would make other results.
+    /// The recipe of each picture.
+    ///
+    /// # Errors
+    /// When the results of this process would differ.
     fn recipe(&self, run: &BulkRun, weights: &Weights, precision: Precision) -> Result<(Recipe, AuxFiles), Failure> {
         let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.name == self.endpoint);
         let endpoint = endpoint.ok_or_else(|| format!("another version began it, for {}", self.endpoint))?;
@@ -103,7 +109,10 @@ impl RunSpec {
         Ok((recipe, aux_files))
     }
 
-    /// The options to list it with; an error where this process would make other results.
+    /// The options of its listing.
+    ///
+    /// # Errors
+    /// When the results of this process would differ.
     pub(super) fn options(&self, run: &BulkRun, config: &Config) -> Result<RunOptions, Failure> {
         let (weights, precision) = (local_engine::weights(config)?, config.engine.precision);
         let (recipe, _) = self.recipe(run, &weights, precision)?;
@@ -122,7 +131,7 @@ impl RunSpec {
     /// The run as it is queued, named by a hash of the spec. The auxiliary files are part of `parameters`.
     pub(super) fn run(&self, aux_files: &AuxFiles) -> BulkRun {
         let spec = serde_json::to_string(self).expect("a spec is plain data");
-        let id = Sha256::digest(&spec).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let id = format!("{:.12x}", Sha256::digest(&spec));
         let bytes = |file: &Option<bytes::Bytes>| file.as_ref().map(|bytes| bytes.to_vec());
         BulkRun { id, spec, background: bytes(&aux_files.background), mark: bytes(&aux_files.mark) }
     }

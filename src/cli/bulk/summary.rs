@@ -18,10 +18,7 @@ pub(super) async fn finish_run(
     if json {
         stdout::print_json(&summary_json(summary, &totals, report_file))?;
     }
-    if summary.stopped {
-        return Ok(Outcome::SomeFailed);
-    }
-    Ok(Outcome::of(usize::try_from(summary.failed).unwrap_or(usize::MAX)))
+    Ok(Outcome::of(summary.stopped || summary.failed > 0))
 }
 
 /// Merges the report to one row per object, and uploads it where it is an object.

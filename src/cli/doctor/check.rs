@@ -7,14 +7,14 @@ use serde::Serialize;
 pub(super) struct Check {
     pub(super) name: &'static str,
     pub(super) status: Status,
-    /// What was found.
+    /// The finding.
     pub(super) message: String,
-    /// How to get what is missing.
+    /// How to correct a warning or failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
-/// Whether something is missing.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 const STORE: &str = "store";
 
-/// How long the database may take to answer, with the lookup of its name, which alone may take longer.
+/// Time limit of the database's answer, with the lookup of its name.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The certificate of the API, where it has one.
+/// The certificate of the API, if configured.
 pub(super) fn tls(config: &HttpConfig) -> Option<Check> {
     const NAME: &str = "tls";
     let (certificate, key) = config.tls_cert.as_ref().zip(config.tls_key.as_ref())?;
-    // The second reading also requires that the certificate is valid now.
+    // `reload` also requires that the certificate is valid now.
     let loaded = Tls::load(certificate, key).and_then(|tls| tls.reload());
     Some(match loaded {
         Ok(()) => Check::ok(NAME, format!("{} and its key can be used", certificate.display())),
@@ -32,7 +32,7 @@ pub(super) fn tls(config: &HttpConfig) -> Option<Check> {
     })
 }
 
-/// Whether the daemon can open its store. One that is missing is not created.
+/// Whether the daemon can open its store. A missing store is not created.
 pub(super) fn store(config: &Config) -> Check {
     match PostgresServer::configured(&config.store) {
         Ok(Some(server)) => database(server),
@@ -53,7 +53,7 @@ fn file(path: &Path) -> Check {
     }
 }
 
-/// A store that the daemon refuses; `io` is the remedy where it cannot be reached.
+/// A store that the daemon refuses; `io` is the remedy if it cannot be read or reached.
 fn unusable(error: &OpenError, io: &str) -> Check {
     let remedy = match error {
         OpenError::Newer { .. } => "run the version that wrote it, or a newer one",
@@ -68,7 +68,7 @@ fn database(server: PostgresServer) -> Check {
     const REMEDY: &str = "correct store.url, or start the database server";
     let name = server.name().to_owned();
     let (sender, answer) = mpsc::channel();
-    // Connecting may take longer than the timeout; its thread does not keep the process alive.
+    // The lookup of a name may take longer than the timeout; its thread does not keep the process alive.
     std::thread::spawn(move || {
         // The receiver is gone after the timeout.
         let _ = sender.send(local_engine::block_on(async move { server.probe().await }));

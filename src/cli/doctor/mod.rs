@@ -1,12 +1,9 @@
-//! `backdrop doctor`: checks what this machine and its configuration lack, and how to get it.
+//! `backdrop doctor`: checks this machine and its configuration, with a remedy for each fault.
 
 mod check;
 mod daemon;
-mod device;
-mod models;
-mod picture_formats;
+mod processing;
 mod system;
-mod video_tools;
 
 use super::config_args::EngineArgs;
 use super::exit_code::{Failure, Outcome};
@@ -27,14 +24,10 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let checks = self.checks()?;
-        let failed = checks.iter().filter(|check| check.status == Status::Failed).count();
-        if self.json {
-            stdout::print_json(&json!({ "version": env!("CARGO_PKG_VERSION"), "checks": checks }))?;
-        } else {
-            let lines: Vec<_> = checks.iter().map(Check::text).collect();
-            stdout::print_line(&lines.join("\n"))?;
-        }
-        Ok(Outcome::of(failed))
+        let report = json!({ "version": env!("CARGO_PKG_VERSION"), "checks": checks });
+        let text = || checks.iter().map(Check::text).collect::<Vec<_>>().join("\n");
+        stdout::print_result(self.json, &report, text)?;
+        Ok(Outcome::of(checks.iter().any(|check| check.status == Status::Failed)))
     }
 
     fn checks(&self) -> Result<Vec<Check>, Failure> {
@@ -46,15 +39,17 @@ impl Doctor {
                 return Ok(vec![Check::failed("configuration", problems.to_string(), remedy)]);
             }
         };
-        let mut checks = vec![Check::ok("configuration", "valid"), device::processor()];
-        checks.push(local_engine::block_on(device::network(&config))?);
-        checks.push(models::check(&config));
-        checks.push(video_tools::check(&config.video));
-        checks.push(picture_formats::heic());
-        checks.push(system::data_dir(&config.data_dir, config.jobs.min_free_megabytes));
-        checks.push(daemon::store(&config));
-        checks.extend(daemon::tls(&config.server));
-        checks.extend(daemon::idle_exit(&config.server));
+        let mut checks = vec![
+            Check::ok("configuration", "valid"),
+            processing::processor(),
+            local_engine::block_on(processing::network(&config))?,
+            processing::models(&config),
+            processing::clips(&config.video),
+            processing::heic(),
+            system::data_dir(&config.data_dir, config.jobs.min_free_megabytes),
+            daemon::store(&config),
+        ];
+        checks.extend(daemon::tls(&config.server).into_iter().chain(daemon::idle_exit(&config.server)));
         checks.push(system::open_files(config.server.max_connections));
         checks.push(system::memory(&config));
         checks.push(system::certificate_authorities());

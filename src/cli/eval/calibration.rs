@@ -19,15 +19,15 @@ pub(super) struct Calibration {
     bad: f64,
     /// Mean absolute error of the fifth with the least uncertainty.
     surest_mae: f64,
-    /// Mean absolute error of the fifth with the most.
+    /// Mean absolute error of the fifth with the most uncertainty.
     unsurest_mae: f64,
-    /// `unsurest_mae / surest_mae`; `None` when the latter is 0.
+    /// `unsurest_mae / surest_mae`; `None` if `surest_mae` is 0.
     ratio: Option<f64>,
     /// Spearman's correlation of uncertainty and error; `None` when one of them is constant.
     rank_correlation: Option<f64>,
 }
 
-/// One for each dataset with enough pictures, then one for all together.
+/// The calibration of each dataset with enough pictures, then of all datasets together.
 pub(super) fn calibrations(results: &[(String, Vec<Evaluated>)]) -> Vec<Calibration> {
     let of = |evaluated: &[Evaluated]| evaluated.iter().map(|one| (one.uncertainty, one.matte.mae)).collect::<Vec<_>>();
     let mut found: Vec<_> = results.iter().filter_map(|(set, evaluated)| calibration(set, &of(evaluated))).collect();
@@ -53,13 +53,13 @@ pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
             known(one.rank_correlation, 2),
         ]
     };
-    let rows: Vec<_> = calibrations(results).into_iter().map(cells).collect();
-    if rows.is_empty() {
+    let calibrations = calibrations(results);
+    if calibrations.is_empty() {
         return String::new();
     }
     let heading =
         ["uncertainty", "n", "expected bad", "bad", "MAE surest 5th", "MAE unsurest 5th", "ratio", "rank corr"];
-    format!("\n\n{}", text_table::format_table(heading, &rows))
+    format!("\n\n{}", text_table::format_table(heading, calibrations.into_iter().map(cells)))
 }
 
 /// `pictures`: uncertainty and error of each.

@@ -79,7 +79,7 @@ pub(super) async fn all(
         while let Some((name, result)) = finished.next().await {
             match result {
                 Ok((scores, cells)) => {
-                    progress.done(&format!("{name}  IoU {:.3}", scores.matte.iou));
+                    progress.finished(&format!("{name}  IoU {:.3}", scores.matte.iou), false);
                     if let (Some(worst), Some(cells)) = (&mut worst, cells) {
                         worst.add(scores.matte.mae, cells);
                     }
@@ -87,7 +87,7 @@ pub(super) async fn all(
                 }
                 Err(failure) => {
                     results.failed += 1;
-                    progress.failed(&format!("{name}  failed: {}", with_causes(failure.as_ref())));
+                    progress.finished(&format!("{name}  failed: {}", with_causes(failure.as_ref())), true);
                 }
             }
         }

@@ -11,32 +11,32 @@ use crate::matting::outline::{Outline, Reference};
 
 /// The scores of one picture.
 #[derive(Clone, Debug)]
-pub(crate) struct Scores {
+pub(super) struct Scores {
     /// Mean absolute error.
-    pub(crate) mae: f64,
+    pub(super) mae: f64,
     /// Intersection over union at 0.5.
-    pub(crate) iou: f64,
+    pub(super) iou: f64,
     /// Boundary IoU.
-    pub(crate) boundary_iou: f64,
+    pub(super) boundary_iou: f64,
     /// Precision and recall at the thresholds 255, 254, … 0.
-    pub(crate) curve: Vec<(f64, f64)>,
+    pub(super) curve: Vec<(f64, f64)>,
     /// Raggedness, edge width and thin parts.
-    pub(crate) outline: Outline,
+    pub(super) outline: Outline,
     /// Matting errors, when the ground truth is soft.
-    pub(crate) matting: Option<MattingErrors>,
+    pub(super) matting: Option<MattingErrors>,
 }
 
 /// Errors that are only meaningful for a soft ground truth.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MattingErrors {
+pub(super) struct MattingErrors {
     /// Sum of absolute differences, in thousands.
-    pub(crate) sad: f64,
+    pub(super) sad: f64,
     /// Mean squared error.
-    pub(crate) mse: f64,
+    pub(super) mse: f64,
     /// Gradient error, in thousands.
-    pub(crate) gradient: f64,
+    pub(super) gradient: f64,
     /// Connectivity error, in thousands.
-    pub(crate) connectivity: f64,
+    pub(super) connectivity: f64,
 }
 
 /// β² of the F-measure.
@@ -50,7 +50,7 @@ const SOFT_SHARE: f64 = 0.001;
 ///
 /// # Panics
 /// When the two differ in length or `width` does not divide it: the caller resized one to the other.
-pub(crate) fn compare(matte: &[u8], truth: &[u8], width: usize, reference: &Reference) -> Scores {
+pub(super) fn compare(matte: &[u8], truth: &[u8], width: usize, reference: &Reference) -> Scores {
     assert_eq!(matte.len(), truth.len(), "a matte is compared at the size of its truth");
     assert_eq!(matte.len() % width, 0, "whole rows");
     let pixels = matte.len() as f64;
@@ -70,7 +70,7 @@ pub(crate) fn compare(matte: &[u8], truth: &[u8], width: usize, reference: &Refe
 }
 
 /// The best F-measure of the mean curve.
-pub(crate) fn max_f<'a>(curves: impl ExactSizeIterator<Item = &'a [(f64, f64)]>) -> f64 {
+pub(super) fn max_f<'a>(curves: impl ExactSizeIterator<Item = &'a [(f64, f64)]>) -> f64 {
     let count = curves.len() as f64;
     let mut mean = vec![(0.0, 0.0); 256];
     for curve in curves {

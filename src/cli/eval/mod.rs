@@ -1,8 +1,7 @@
 //! `backdrop eval`: measures the quality of the weights on datasets with ground truth.
 //!
-//! Scores for every picture the *mask* as of `matting=none` and the *matte* as of `/remove` with the fields of `--set`;
-//! then the calibration of the uncertainty: how well it predicts bad mattes. With `--clicks` also the mattes after the clicks of a
-//! simulated user ([`clicks`]).
+//! Scores the *mask* (`matting=none`) and the *matte* (`/remove` with the fields of `--set`) of each picture, then the calibration of
+//! the uncertainty: how well it predicts bad mattes. With `--clicks` also the mattes after the clicks of a simulated user ([`clicks`]).
 
 mod calibration;
 mod clicks;
@@ -14,12 +13,12 @@ mod summary_table;
 mod worst_cases;
 
 use super::config_args::EngineArgs;
-use super::endpoint_args::{FieldArg, parse_field};
+use super::endpoint_args::{FieldArg, endpoint_named, parse_field};
 use super::exit_code::{Failure, Outcome};
 use super::local_engine::{self, LocalEngine};
 use super::stdout;
 use crate::config::Config;
-use crate::recipe::{Cut, ENDPOINTS, Fields};
+use crate::recipe::{Cut, Fields};
 use clap::Args;
 use std::path::PathBuf;
 use worst_cases::SheetOptions;
@@ -60,8 +59,7 @@ impl Eval {
         for (name, value) in &self.set {
             fields.push(name, value)?;
         }
-        let remove = ENDPOINTS.iter().find(|endpoint| endpoint.name == "remove").expect("it exists");
-        let mut recipe = remove.recipe(&fields)?;
+        let mut recipe = endpoint_named("remove").recipe(&fields)?;
         local_engine::select_network(config, &mut recipe)?;
         Ok(recipe.cut().expect("/remove cuts out").clone())
     }
@@ -79,21 +77,19 @@ impl Eval {
         })??;
         let (sets, failed) = (&results.sets, results.failed);
         // Before the details: a file that cannot be written must not lose the scores, nor a closed standard output the file.
-        let printed = if self.json {
-            stdout::print_json(&serde_json::json!({
-                "model": model,
-                "failed": failed,
-                "sets": summary_table::json(sets),
-                "calibration": calibration::calibrations(sets),
-            }))
-        } else {
-            stdout::print_line(&format!("{}{}", summary_table::text(sets), calibration::text(sets)))
-        };
+        let report = serde_json::json!({
+            "model": model,
+            "failed": failed,
+            "sets": summary_table::rows(sets),
+            "calibration": calibration::calibrations(sets),
+        });
+        let text = || format!("{}{}", summary_table::text(sets), calibration::text(sets));
+        let printed = stdout::print_result(self.json, &report, text);
         if let Some(path) = &self.details {
             let written = std::fs::write(path, per_image_csv::csv(sets)?);
             written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
         printed?;
-        Ok(Outcome::of(failed))
+        Ok(Outcome::of(failed > 0))
     }
 }

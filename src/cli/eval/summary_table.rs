@@ -20,7 +20,7 @@ pub(super) struct Row {
     raggedness: Option<f64>,
     /// Median and 90th percentile of the width of sharp edges, in pixels.
     edge_width: Option<[f64; 2]>,
-    /// Mean coverage of thin parts, and of the background beside them.
+    /// Mean coverage of thin parts, and of the background next to them.
     thin: Option<f64>,
     beside_thin: Option<f64>,
     /// Pictures with a soft ground truth, over which the matting errors are averaged.
@@ -35,11 +35,6 @@ struct MeanMatting {
     mse: f64,
     grad: f64,
     conn: f64,
-}
-
-/// The rows as JSON.
-pub(super) fn json(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
-    rows(results)
 }
 
 /// The rows as text.
@@ -71,10 +66,11 @@ pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
             matting(|m| format!("{:.2}", m.conn)),
         ]
     };
-    text_table::format_table(heading, &rows(results).into_iter().map(cells).collect::<Vec<_>>())
+    text_table::format_table(heading, rows(results).into_iter().map(cells))
 }
 
-fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
+/// The mean scores of each stage of each dataset.
+pub(super) fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
     let evaluated = results.iter().filter(|(_, evaluated)| !evaluated.is_empty());
     evaluated
         .flat_map(|(set, evaluated)| {

@@ -1,4 +1,4 @@
-//! Auxiliary pictures of a recipe, background, watermark and mask: read or fetched once, used for every input.
+//! Auxiliary pictures of a recipe: background, watermark and mask. Read or fetched once, and used for every input.
 
 use super::file_io::read_file;
 use crate::cli::endpoint_args::{FieldArg, attached_file};
@@ -31,13 +31,13 @@ pub(in crate::cli) enum AuxFileError {
 }
 
 impl AuxFiles {
-    /// Loads them. `set` names those that are files, each of at most `max_bytes`.
+    /// Reads the files that `set` names, and fetches the others; each has at most the fetcher's `max_bytes`.
     pub(in crate::cli) async fn load(
         fetcher: &Fetcher,
         recipe: &Recipe,
         set: &[FieldArg],
-        max_bytes: usize,
     ) -> Result<Self, AuxFileError> {
+        let max_bytes = fetcher.max_bytes();
         let background = match &recipe.inputs.background {
             Some(Source::Attached) => read(set, BG_FILE, max_bytes).await?,
             Some(Source::Url(url)) => Some(fetch(fetcher, url, "bg_url").await?),

@@ -51,7 +51,7 @@ impl Remove {
         let format = destination.format();
         let mut recipe = self.picture_args.recipe(format.as_deref().map(|format| (format, self.output.as_path())))?;
         let config = self.picture_args.config()?;
-        // The contact sheet decodes pictures too, without an engine where all of them are done.
+        // The contact sheet decodes pictures too, also when no engine is started because all are done.
         sandbox::install(config.decode.sandbox);
         local_engine::select_network(&config, &mut recipe)?;
         let inputs = inputs::resolve(&self.inputs, &destination, recipe.encode.format.name(), self.follow);
@@ -62,7 +62,7 @@ impl Remove {
             let reason = "is an input or a result; choose another name after --contact-sheet";
             return Err(format!("{} {reason}", sheet.display()).into());
         }
-        // A named file may be the result of any other picture.
+        // A named output file may be the result of another picture.
         let since = match &destination {
             Destination::Folder(folder) if !inputs.tasks.is_empty() => {
                 Some(parameters_file::results_since(folder, &self.picture_args, &config, &recipe)?)
@@ -89,17 +89,17 @@ impl Remove {
         if let Some(path) = &self.contact_sheet {
             before_after::draw(&report, path)?;
         }
-        Ok(Outcome::of(report.failed))
+        Ok(Outcome::of(report.failed > 0))
     }
 }
 
-/// Whether the result of a task is there, not older than its picture, and made after `since`.
+/// Whether the result of a task exists, is not older than its picture, and was made after `since`.
 fn is_done(task: &Task, since: SystemTime) -> bool {
     let version = task.source.file().and_then(FileVersion::of);
     version.zip(task.sink.file()).is_some_and(|(version, result)| version.is_done_in(result, since))
 }
 
-/// Runs the open tasks, and reports them with those that are done, and the inputs that are rejected and left out.
+/// Runs the open tasks. The report also has the `done` tasks, and the rejected and left-out inputs.
 async fn run_all(
     (rejected, left_out): (Vec<Rejected>, Vec<Rejected>),
     done: &[Task],
@@ -116,11 +116,7 @@ async fn run_all(
     let runs = runner.into_iter().flat_map(|runner| open.iter().map(|task| runner.run(task)));
     let mut entries = stream::iter(known).chain(stream::iter(runs).buffer_unordered(jobs));
     while let Some(entry) = entries.next().await {
-        if entry.error().is_some() {
-            progress.failed(&entry.line());
-        } else {
-            progress.done(&entry.line());
-        }
+        progress.finished(&entry.line(), entry.error().is_some());
         report.add(entry);
     }
     report.finish(started.elapsed());

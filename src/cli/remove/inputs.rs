@@ -1,9 +1,9 @@
 //! Resolves input arguments and `-o` to a list of tasks, before anything is read or written.
 //!
-//! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. What they find is a file, whatever
-//! its name reads like; hidden files, pipes and devices are left out, and links that lead out of their folder unless they are to be followed. An input is
-//! never overwritten, and no two inputs have one output. Results of earlier runs that a folder or a glob finds are left out:
-//! what is below the output folder, and `X-cutout` beside `X` where inputs and results share a folder.
+//! A folder keeps its tree, a glob the tree below its first wildcard, any other input only its name. What a folder or a glob finds is a
+//! file, even if its name reads like a URL. Hidden files, pipes and devices are left out, and links out of the folder unless `follow`
+//! is set. An input is never overwritten, and no two inputs have one output. Results of earlier runs that a folder or a glob finds are
+//! left out: files below the output folder, and `X-cutout` next to `X` where inputs and results share a folder.
 
 use super::destination::Destination;
 use super::source_and_sink::{Sink, Source, is_glob};
@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use walkdir::{DirEntry, WalkDir};
 
 /// Appended to the names of results in the folder of their inputs.
 const SUFFIX: &str = "-cutout";
@@ -21,18 +22,14 @@ const SUFFIX: &str = "-cutout";
 /// A picture and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Task {
-    /// The picture.
     pub(in crate::cli) source: Source,
-    /// Its result.
     pub(in crate::cli) sink: Sink,
 }
 
-/// An input that cannot be processed, and why. The others are.
+/// An input that is not processed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rejected {
-    /// The input as given.
     pub(super) input: PathBuf,
-    /// Why.
     pub(super) reason: String,
 }
 
@@ -41,13 +38,13 @@ pub(super) struct Rejected {
 pub(super) struct Inputs {
     /// In the order of the arguments; folders sorted by name.
     pub(super) tasks: Vec<Task>,
-    /// What cannot be processed.
+    /// Inputs that cannot be processed.
     pub(super) rejected: Vec<Rejected>,
-    /// What was found and is not to be processed.
+    /// Files that were found and are not processed.
     pub(super) left_out: Vec<Rejected>,
 }
 
-/// Lists the tasks for `arguments`. Results in a folder have the `extension`; with `follow` links that lead out of their folder are tasks.
+/// The tasks for `arguments`. Results in a folder have the `extension`; with `follow` links out of a folder are tasks.
 pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extension: &str, follow: bool) -> Inputs {
     let mut inputs = Inputs::default();
     let (plain, arguments): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|input| is_plain_http(input));
@@ -105,7 +102,7 @@ impl Inputs {
         self.rejected.push(Rejected { input: input.to_owned(), reason: reason.into() });
     }
 
-    /// Whether the file `path`, found in the `folder` without links, is to be processed; one that is not is listed.
+    /// Whether the file `path`, found in the `folder` without links, is processed; if not, it is listed as left out.
     fn takes(&mut self, path: &Path, folder: &Path, follow: bool) -> bool {
         let reason = if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             "it is a pipe, a socket or a device"
@@ -124,7 +121,7 @@ struct Found {
     path: PathBuf,
     /// Path of the result below the output folder, with the input's extension.
     relative: PathBuf,
-    /// Whether it is an argument itself.
+    /// Whether the user named it.
     is_argument: bool,
 }
 
@@ -159,9 +156,9 @@ fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, e
         let stem = place.with_extension("");
         let is_result = results.get(&stem).is_some_and(|&from| from != index);
         let is_suffixed = stem.to_string_lossy().ends_with(SUFFIX);
-        // Found, named `-cutout` and the result of another input: written by an earlier run.
+        // Written by an earlier run: found, named `-cutout`, and the result of another input.
         let is_earlier_result = is_result && is_suffixed && !picture.is_argument;
-        // An input that is given or found several times is processed once; a link with another name is another input.
+        // An input that is given or found twice is processed once. A link with another name is another input.
         if !is_earlier_result && places.insert(place) {
             originals.insert(without_links(&picture.path));
             kept.push((picture, output));
@@ -197,8 +194,7 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
         return found.push(Found { path: input.to_owned(), relative: file_name(&url), is_argument: true });
     }
     if input.is_dir() {
-        let mut walk = Walk { root: without_links(input), output, found, inputs, follow };
-        return walk.add(input, Path::new(""));
+        return walk(input, output, found, inputs, follow);
     }
     let Some(pattern) = input.to_str().filter(|_| is_glob(input)) else {
         let relative = PathBuf::from(input.file_name().unwrap_or(OsStr::new("picture")));
@@ -208,11 +204,11 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
         .components()
         .take_while(|part| !matches!(part, Component::Normal(name) if name.to_string_lossy().contains(['*', '?', '['])))
         .collect();
-    // An output folder inside the base is not searched, as in a folder.
+    // An output folder inside the base is not searched, as by `walk`.
     let (results, searched) = (without_links(output), without_links(or_current_dir(&base)));
     let is_inside = results != searched && results.starts_with(&searched);
     let is_result = |path: &Path| is_inside && in_real_folder(path).starts_with(&results);
-    // As a folder and a shell: a wildcard matches no hidden file.
+    // As in a shell and in `walk`, a wildcard matches no hidden file.
     let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
     match glob::glob_with(pattern, options) {
         Err(error) => inputs.reject(input, error.to_string()),
@@ -235,38 +231,28 @@ fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inpu
     }
 }
 
-/// Adds the pictures of a folder.
-struct Walk<'a> {
-    /// The folder without links.
-    root: PathBuf,
-    output: &'a Path,
-    found: &'a mut Vec<Found>,
-    inputs: &'a mut Inputs,
-    follow: bool,
-}
-
-impl Walk<'_> {
-    /// Adds the pictures below `folder`, which is `relative` to the root, without hidden files.
-    fn add(&mut self, folder: &Path, relative: &Path) {
-        let entries = match fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
-            Ok(entries) => entries,
-            Err(error) => return self.inputs.reject(folder, error.to_string()),
-        };
-        let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
-        names.sort();
-        for name in names {
-            let (path, below) = (folder.join(&name), relative.join(&name));
-            if name.to_string_lossy().starts_with('.') {
-                continue;
-            }
-            // Links to folders are not followed: they may form a cycle.
-            if path.is_dir() {
-                if !path.is_symlink() && !is_same_file(&path, self.output) {
-                    self.add(&path, &below);
+/// Adds the pictures below a folder, without hidden files and those below `output`.
+fn walk(folder: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs, follow: bool) {
+    let root = without_links(folder);
+    let is_left_out = |entry: &DirEntry| {
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        is_hidden || entry.file_type().is_dir() && is_same_file(entry.path(), output)
+    };
+    let is_searched = |entry: &DirEntry| entry.depth() == 0 || !is_left_out(entry);
+    for entry in WalkDir::new(folder).sort_by_file_name().into_iter().filter_entry(is_searched) {
+        match entry {
+            Ok(entry) => {
+                let path = entry.path();
+                // Links to folders are not followed: they may form a cycle.
+                let is_picture = !path.is_dir() && has_image_extension(&entry.file_name().to_string_lossy());
+                if is_picture && inputs.takes(path, &root, follow) {
+                    let relative = path.strip_prefix(folder).unwrap_or(path).to_owned();
+                    found.push(Found { path: entry.into_path(), relative, is_argument: false });
                 }
-            } else if has_image_extension(&name.to_string_lossy()) && self.inputs.takes(&path, &self.root, self.follow)
-            {
-                self.found.push(Found { path, relative: below, is_argument: false });
+            }
+            Err(error) => {
+                let reason = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+                inputs.reject(error.path().unwrap_or(folder), reason);
             }
         }
     }
@@ -339,7 +325,7 @@ mod tests {
     fn an_output_folder_that_a_glob_finds_is_not_searched() {
         let root = folder_with(&["in/a.jpg", "in/out/a.png", "in/out/b/c.png"]);
         assert_eq!(lines(root.path(), &["in/**/*.*"], "in/out"), (vec!["in/a.jpg > in/out/a.png".into()], vec![]));
-        // The base itself, or a folder that contains it, has originals.
+        // An output folder that is or contains the base has originals.
         assert_eq!(lines(root.path(), &["in/*.jpg"], "in").0, ["in/a.jpg > in/a-cutout.png"]);
         assert_eq!(lines(root.path(), &["in/*.jpg"], "").0, ["in/a.jpg > a.png"]);
     }
@@ -387,7 +373,7 @@ mod tests {
             assert_eq!((kept.tasks.len(), kept.left_out.len()), (1, 2), "{input}");
             assert_eq!((followed.tasks.len(), followed.left_out.len()), (2, 1), "{input}");
         }
-        // One that is named is taken.
+        // A link that is named is processed.
         assert_eq!(lines(root.path(), &["in/link.jpg"], "out").0, ["in/link.jpg > out/link.png"]);
     }
 

@@ -1,14 +1,13 @@
 //! The report of `remove`: the outcome of each input, as JSON and as text.
 
 use super::inputs::Task;
-use crate::image::Size;
-use crate::pipeline::{FaceFound, Warning};
+use crate::pipeline::Output;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The outcome of one input.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(in crate::cli) struct Entry {
     input: String,
     status: Status,
@@ -30,67 +29,57 @@ pub(in crate::cli) struct Entry {
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Input and result of a finished input, where both are files: their paths may not be text.
+    /// Paths of the input and its result, which may not be text; `None` if one of them is no file.
     #[serde(skip)]
     files: Option<(PathBuf, PathBuf)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
+    #[default]
     Done,
     Skipped,
     Failed,
 }
 
 impl Entry {
-    const fn new(input: String, status: Status) -> Self {
-        let (output, face, error, files) = (None, None, None, None);
-        let (width, height, bytes, milliseconds) = (None, None, None, None);
-        Self { input, status, output, width, height, bytes, milliseconds, face, warnings: Vec::new(), error, files }
-    }
-
-    /// With the result of a task.
+    /// The entry of a task with its result.
     fn finished(task: &Task, status: Status) -> Self {
         let files = task.source.file().zip(task.sink.file());
         Self {
+            input: task.source.to_string(),
+            status,
             output: Some(task.sink.to_string()),
             files: files.map(|(input, output)| (input.to_owned(), output.to_owned())),
-            ..Self::new(task.source.to_string(), status)
+            ..Self::default()
         }
     }
 
-    pub(super) fn done(task: &Task, size: Size, bytes: usize, took: Duration) -> Self {
+    pub(super) fn done(task: &Task, output: &Output, took: Duration) -> Self {
+        let image = &output.image;
         Self {
-            width: Some(size.width),
-            height: Some(size.height),
-            bytes: Some(bytes),
+            width: Some(image.size.width),
+            height: Some(image.size.height),
+            bytes: Some(image.bytes.len()),
             milliseconds: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+            face: output.face.map(|face| face.to_string()),
+            warnings: output.warnings.iter().map(ToString::to_string).collect(),
             ..Self::finished(task, Status::Done)
         }
-    }
-
-    /// With the result of face detection.
-    pub(super) fn with_face(self, face: Option<FaceFound>) -> Self {
-        Self { face: face.map(|face| face.to_string()), ..self }
-    }
-
-    /// With the warnings about the result.
-    pub(super) fn with_warnings(self, warnings: &[Warning]) -> Self {
-        Self { warnings: warnings.iter().map(ToString::to_string).collect(), ..self }
     }
 
     pub(in crate::cli) fn skipped(task: &Task) -> Self {
         Self::finished(task, Status::Skipped)
     }
 
-    /// Found and not to be processed, for this reason.
+    /// An input that was found and is not processed, for this reason.
     pub(super) fn left_out(input: String, reason: String) -> Self {
-        Self { error: Some(reason), ..Self::new(input, Status::Skipped) }
+        Self { input, status: Status::Skipped, error: Some(reason), ..Self::default() }
     }
 
     pub(in crate::cli) fn failed(input: String, reason: String) -> Self {
-        Self { error: Some(reason), ..Self::new(input, Status::Failed) }
+        Self { input, status: Status::Failed, error: Some(reason), ..Self::default() }
     }
 
     pub(in crate::cli) fn is_failure(&self) -> bool {
@@ -101,7 +90,7 @@ impl Entry {
         self.status == Status::Skipped
     }
 
-    /// Why it failed.
+    /// Why it failed or is left out.
     pub(in crate::cli) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
@@ -156,7 +145,7 @@ impl Report {
         self.results.sort_by(|a, b| a.input.cmp(&b.input));
     }
 
-    /// Paths of input and result of finished inputs, where both are files.
+    /// Paths of the inputs and results of which both are files.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&Path, &Path)> {
         let files = self.results.iter().filter_map(|entry| entry.files.as_ref());
         files.map(|(input, output)| (input.as_path(), output.as_path()))
@@ -164,10 +153,9 @@ impl Report {
 
     /// The summary as text.
     pub(super) fn summary(&self) -> String {
-        let rate = self.done as f64 / self.seconds.max(1e-9);
         let mut summary = format!("{} done in {:.1} s", self.done, self.seconds);
         if self.done > 0 {
-            summary += &format!(" ({rate:.1} images/s)");
+            summary += &format!(" ({:.1} images/s)", self.done as f64 / self.seconds.max(1e-9));
         }
         for (count, what) in [(self.skipped, "already done"), (self.failed, "failed")] {
             if count > 0 {
@@ -182,16 +170,34 @@ impl Report {
 mod tests {
     use super::*;
     use crate::cli::remove::{Sink, Source};
+    use crate::image::{EncodedImage, OutputFormat, Size};
+    use crate::pipeline::{Timings, Warning};
 
     fn task(input: &str, output: &str) -> Task {
         Task { source: Source::parse(Path::new(input)), sink: Sink::File(output.into()) }
+    }
+
+    fn done(task: &Task, warnings: Vec<Warning>) -> Entry {
+        let (format, size) = (OutputFormat::Png, Size::new(3, 2));
+        let output = Output {
+            image: EncodedImage { format, size, bytes: vec![0; 99].into() },
+            subject: None,
+            uncertainty: None,
+            edge: None,
+            face: None,
+            model: String::new(),
+            understood: None,
+            warnings,
+            timings: Timings::default(),
+        };
+        Entry::done(task, &output, Duration::from_millis(12))
     }
 
     #[test]
     fn the_report_counts_each_kind_and_lists_by_name() {
         let mut report = Report::default();
         report.add(Entry::failed("b".into(), "it is empty".into()));
-        report.add(Entry::done(&task("a", "a.png"), Size::new(3, 2), 99, Duration::from_millis(12)));
+        report.add(done(&task("a", "a.png"), Vec::new()));
         report.add(Entry::skipped(&task("c", "c.png")));
         report.finish(Duration::from_secs(2));
         let json = serde_json::to_value(&report).unwrap();
@@ -206,13 +212,9 @@ mod tests {
         );
         assert_eq!(json["results"][1], serde_json::json!({"input": "b", "status": "failed", "error": "it is empty"}));
         assert_eq!(report.summary(), "1 done in 2.0 s (0.5 images/s), 1 already done, 1 failed");
-        let warned = Entry::done(&task("d", "d.png"), Size::new(3, 2), 99, Duration::from_millis(12));
-        let warned = warned.with_warnings(&[Warning::NoFace]);
-        assert_eq!(warned.line(), format!("d → d.png  3×2  12 ms\n  warning: {}", Warning::NoFace));
-        assert_eq!(
-            serde_json::to_value(&warned).unwrap()["warnings"],
-            serde_json::json!([Warning::NoFace.to_string()])
-        );
+        let (warned, text) = (done(&task("d", "d.png"), vec![Warning::NoFace]), Warning::NoFace.to_string());
+        assert_eq!(warned.line(), format!("d → d.png  3×2  12 ms\n  warning: {text}"));
+        assert_eq!(serde_json::to_value(&warned).unwrap()["warnings"], serde_json::json!([text]));
     }
 
     #[test]

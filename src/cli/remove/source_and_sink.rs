@@ -47,11 +47,11 @@ impl Source {
         }
     }
 
-    /// Reads at most one byte more than `max_bytes`.
-    pub(super) async fn read(&self, fetcher: &Fetcher, max_bytes: usize) -> Result<Bytes, String> {
+    /// Reads at most one byte more than the fetcher's `max_bytes`.
+    pub(super) async fn read(&self, fetcher: &Fetcher) -> Result<Bytes, String> {
         match self {
-            Self::Stdin => read_stdin(max_bytes).await.map_err(|error| with_causes(&error)),
-            Self::File(path) => read_file(path.clone(), max_bytes).await.map_err(|error| with_causes(&error)),
+            Self::Stdin => read_stdin(fetcher.max_bytes()).await.map_err(|error| with_causes(&error)),
+            Self::File(path) => read_file(path.clone(), fetcher.max_bytes()).await.map_err(|error| with_causes(&error)),
             Self::Url(url) => fetcher.fetch(url).await.map_err(|error| with_causes(&error)),
         }
     }

@@ -4,7 +4,7 @@ use super::aux_files::AuxFiles;
 use super::inputs::Task;
 use super::report::Entry;
 use crate::cli::exit_code::Failure;
-use crate::cli::local_engine::LocalEngine;
+use crate::cli::local_engine::{self, LocalEngine};
 use crate::cli::picture_args::PictureArgs;
 use crate::config::Config;
 use crate::recipe::Recipe;
@@ -23,9 +23,8 @@ pub(in crate::cli) struct TaskRunner {
 impl TaskRunner {
     /// Loads the auxiliary pictures, then the network.
     pub(in crate::cli) async fn start(config: &Config, recipe: Recipe, args: &PictureArgs) -> Result<Self, Failure> {
-        let max_bytes = config.limits.of_local_pictures().max_bytes;
-        let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-        let aux_files = AuxFiles::load(&fetcher, &recipe, &args.chosen().1, max_bytes).await?;
+        let fetcher = local_engine::fetcher(config)?;
+        let aux_files = AuxFiles::load(&fetcher, &recipe, &args.chosen().1).await?;
         Ok(Self { engine: LocalEngine::start(config).await?, fetcher, recipe, aux_files })
     }
 
@@ -33,7 +32,7 @@ impl TaskRunner {
     pub(in crate::cli) async fn run(&self, task: &Task) -> Entry {
         let started = Instant::now();
         let input = task.source.to_string();
-        let source = match task.source.read(&self.fetcher, self.engine.limits().max_bytes).await {
+        let source = match task.source.read(&self.fetcher).await {
             Ok(source) => source,
             Err(reason) => return Entry::failed(input, reason),
         };
@@ -41,11 +40,8 @@ impl TaskRunner {
             Ok(output) => output,
             Err(error) => return Entry::failed(input, with_causes(&error)),
         };
-        let (size, len) = (output.image.size, output.image.bytes.len());
-        match task.sink.write(output.image.bytes).await {
-            Ok(()) => {
-                Entry::done(task, size, len, started.elapsed()).with_face(output.face).with_warnings(&output.warnings)
-            }
+        match task.sink.write(output.image.bytes.clone()).await {
+            Ok(()) => Entry::done(task, &output, started.elapsed()),
             Err(error) => Entry::failed(input, format!("cannot write {}: {error}", task.sink)),
         }
     }

@@ -11,7 +11,7 @@ mod inherited_sockets;
 use super::config_args::EngineArgs;
 use super::exit_code::{Failure, Outcome};
 use super::signals::StopSignals;
-use super::{local_engine, stdout};
+use super::{local_engine, stdout, variable};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Keys, Presets};
 use crate::bulk::StopSignal;
@@ -312,14 +312,8 @@ async fn open_database(server: &PostgresServer, config: &Config) -> Result<(Data
 /// Opens the backdrop generators. Their keys are in environment variables that the configuration names.
 async fn open_providers(config: &Config) -> Result<Providers, Failure> {
     let config = config.clone();
-    let open = move || Providers::open(&config.generate, &config.fetch, &config.data_dir, environment);
+    let open = move || Providers::open(&config.generate, &config.fetch, &config.data_dir, variable);
     Ok(tokio::task::spawn_blocking(open).await??)
-}
-
-/// Reads a variable that the configuration names.
-#[expect(clippy::disallowed_methods, reason = "not a setting: the configuration names the variable")]
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 /// The inherited listener, or one of `address`, which `option` chooses.

@@ -14,14 +14,14 @@ use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Pause between two scans of the whole folder: for file systems without notifications, such as those of a network.
+/// Pause between two scans of the whole folder: network file systems send no notifications.
 const SCAN_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The least pause between two scans, however many folders are moved.
+/// Least pause between two scans, however many folders are moved.
 const MIN_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
@@ -56,40 +56,35 @@ impl Watch {
             };
             print_stderr!("Watching {}; Ctrl-C ends", folders.input().display());
             let jobs = self.picture_args.jobs();
-            let run = Run { folders, runner: &runner, since, jobs, json: self.json, counts: Counts::default() };
+            let run =
+                Run { folders: &folders, runner: &runner, since, jobs, json: self.json, done: 0, already_done: 0 };
             run.run(changes, signals).await
         })?
     }
 }
 
-/// Pictures by outcome.
-#[derive(Debug, Default)]
-struct Counts {
-    done: usize,
-    skipped: usize,
-}
-
 /// A run of the command.
 struct Run<'a> {
-    folders: Folders,
+    folders: &'a Folders,
     runner: &'a TaskRunner,
-    /// When the first result was made with these options.
+    /// Results before this time were made with other options.
     since: SystemTime,
     jobs: usize,
     json: bool,
-    counts: Counts,
+    done: usize,
+    already_done: usize,
 }
 
 impl Run<'_> {
     async fn run(mut self, mut changes: FolderWatch, mut signals: StopSignals) -> Result<Outcome, Failure> {
-        let (runner, since) = (self.runner, self.since);
-        let mut files = PictureFiles::default();
+        let (folders, runner, since) = (self.folders, self.runner, self.since);
+        let mut files = PictureFiles::new(|path: &Path| folders.result_of(path));
         let mut scans = Scans::new();
         let mut running = FuturesUnordered::new();
         let mut stopping = false;
         loop {
             if !stopping {
-                scans.start_if_due(&self.folders);
+                scans.start_if_due(folders);
                 while running.len() < self.jobs
                     && let Some(picture) = files.next_due(Instant::now())
                 {
@@ -112,51 +107,46 @@ impl Run<'_> {
                     }
                 }
                 Some((picture, entry)) = running.next() => self.report(&mut files, &picture, entry)?,
-                Some((found, began)) = scans.finished() => {
-                    let result_of = |path: &std::path::Path| self.folders.result_of(path);
-                    files.scanned(found.pictures, began, Instant::now(), result_of);
-                }
+                Some((found, began)) = scans.finished() => files.scanned(found.pictures, began, Instant::now()),
                 change = changes.next(), if !stopping => match change {
                     Change::Unknown => scans.request(),
-                    Change::Picture(path, action, version) => {
-                        let result_of = |path: &std::path::Path| self.folders.result_of(path);
-                        files.changed(&path, action, version, Instant::now(), result_of);
-                    }
+                    Change::Picture(path, action, version) => files.changed(&path, action, version, Instant::now()),
                 },
                 () = tokio::time::sleep_until(next.into()), if !stopping => {}
             }
         }
         let failures = files.failures();
-        print_stderr!("{} done, {} already done, {} failed", self.counts.done, self.counts.skipped, failures.len());
+        print_stderr!("{} done, {} already done, {} failed", self.done, self.already_done, failures.len());
         for (path, reason) in &failures {
             print_stderr!("  {}: {reason}", path.display());
         }
-        Ok(Outcome::of(failures.len()))
+        Ok(Outcome::of(!failures.is_empty()))
     }
 
     /// Records and prints the outcome of a picture.
-    fn report(&mut self, files: &mut PictureFiles, picture: &DuePicture, entry: Entry) -> Result<(), Failure> {
+    fn report(
+        &mut self,
+        files: &mut PictureFiles<impl Fn(&Path) -> PathBuf>,
+        picture: &DuePicture,
+        entry: Entry,
+    ) -> Result<(), Failure> {
         let pause = files.finished(picture, entry.error().map(Into::into), Instant::now());
         if entry.is_skipped() {
-            self.counts.skipped += 1;
-            // A line for each would hide what is new.
+            self.already_done += 1;
+            // A line for each would hide new results.
             return Ok(());
         }
-        self.counts.done += usize::from(!entry.is_failure());
+        self.done += usize::from(!entry.is_failure());
         let note = pause.map(|pause| format!("; next attempt in {} s", pause.as_secs())).unwrap_or_default();
-        self.print(&entry, &note)
-    }
-
-    fn print(&self, entry: &Entry, note: &str) -> Result<(), Failure> {
         print_stderr!("{}{note}", entry.line());
         if self.json {
-            stdout::print_line(&serde_json::to_string(entry)?)?;
+            stdout::print_line(&serde_json::to_string(&entry)?)?;
         }
         Ok(())
     }
 }
 
-/// Processes a picture, unless its result is there and was made after `since`.
+/// Processes a picture, unless its result exists and was made after `since`.
 async fn process(runner: &TaskRunner, picture: DuePicture, since: SystemTime) -> (DuePicture, Entry) {
     if let Some(conflict) = &picture.conflict {
         let entry = Entry::failed(picture.path.display().to_string(), conflict.clone());
@@ -208,8 +198,8 @@ impl Scans {
         other.map_or(own, |other| other.min(own))
     }
 
-    /// The result of the running scan, and when a complete one began: what one with errors did not find may be there.
-    /// `None` when no scan runs.
+    /// The result of the running scan, and its start if it had no errors: a scan with errors may miss files. `None` when no scan
+    /// runs.
     async fn finished(&mut self) -> Option<(Scan, Option<Instant>)> {
         let scanned = OptionFuture::from(self.running.as_mut().map(|(_, scan)| scan)).await?;
         let (began, _) = self.running.take()?;

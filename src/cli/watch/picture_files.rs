@@ -1,6 +1,6 @@
 //! The state of each picture file of the watched folder: which are complete, due, in progress, done or failed.
 //!
-//! Holds some 300 bytes for each picture of the folder; a file that is gone is forgotten. Time is a parameter.
+//! Takes some 300 bytes for each picture of the folder. A removed file is forgotten. Time is a parameter.
 
 use super::folder_watch::Action;
 use crate::cli::remove::FileVersion;
@@ -11,19 +11,20 @@ use std::time::{Duration, Instant};
 /// How long a closed file must not change before it is processed.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
 
-/// The same for a file that is open for writing as far as is known: its writer pauses, or ended without a notification.
+/// How long a file must not change whose end of writing was not notified: its writer pauses, or ended without a notification.
 pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 /// Pauses after the first and the second failure; the third is final until the file changes.
 const RETRIES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
 
-/// The picture files of the watched folder.
-#[derive(Debug, Default)]
-pub(super) struct PictureFiles {
+/// The picture files of the watched folder. `result_of` gives the file of a picture's result.
+#[derive(Debug)]
+pub(super) struct PictureFiles<F> {
+    result_of: F,
     files: HashMap<PathBuf, PictureFile>,
-    /// Files that are due at a time, first come, first served.
+    /// The times at which files are due, earliest first.
     due: BTreeSet<(Instant, PathBuf)>,
-    /// The pictures of each result, in the order in which they were found: the first is processed, the others fail.
+    /// The pictures of each result, in the order in which they were found. The first is processed, the others fail.
     results: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
@@ -35,7 +36,7 @@ struct PictureFile {
     /// Failed attempts at this version, and the reason of the last one.
     failures: usize,
     reason: Option<String>,
-    /// The result that is there, however new, is of another picture, which is gone, or of this one before a change.
+    /// The existing result, however new, is of a removed picture, or of an earlier content of this one.
     is_result_stale: bool,
     seen: Instant,
 }
@@ -51,7 +52,7 @@ enum Stage {
 }
 
 impl Stage {
-    /// Whether a time is set, also where the picture is still in progress.
+    /// Whether the file is or will be due at a known time.
     fn is_due(self) -> bool {
         matches!(self, Self::Due(_) | Self::Running(AfterRun::Repeat(_)))
     }
@@ -74,9 +75,9 @@ pub(super) struct DuePicture {
     pub(super) path: PathBuf,
     pub(super) version: FileVersion,
     pub(super) result: PathBuf,
-    /// The result that is there is of another picture or an earlier content, however new it is.
+    /// The existing result, however new, is of another picture or an earlier content.
     pub(super) is_result_stale: bool,
-    /// Why it cannot be processed: another picture has the same result.
+    /// Why it cannot be processed: an earlier picture has its result.
     pub(super) conflict: Option<String>,
 }
 
@@ -87,32 +88,23 @@ impl PictureFile {
     }
 }
 
-impl PictureFiles {
-    /// A notification about a file. `result_of` gives the file of its result.
-    pub(super) fn changed(
-        &mut self,
-        path: &Path,
-        action: Action,
-        version: Option<FileVersion>,
-        now: Instant,
-        result_of: impl Fn(&Path) -> PathBuf,
-    ) {
+impl<F: Fn(&Path) -> PathBuf> PictureFiles<F> {
+    pub(super) fn new(result_of: F) -> Self {
+        Self { result_of, files: HashMap::new(), due: BTreeSet::new(), results: HashMap::new() }
+    }
+
+    /// Takes a notification about a file.
+    pub(super) fn changed(&mut self, path: &Path, action: Action, version: Option<FileVersion>, now: Instant) {
         match (action, version) {
             (Action::Removed, _) | (_, None) => self.forget(path, now),
-            (Action::Written, Some(version)) => self.seen(path, version, PAUSE, now, result_of),
-            (Action::Closed, Some(version)) => self.seen(path, version, QUIET, now, result_of),
+            (Action::Written, Some(version)) => self.seen(path, version, PAUSE, now),
+            (Action::Closed, Some(version)) => self.seen(path, version, QUIET, now),
         }
     }
 
-    /// The result of a scan. Of a complete one `began` is the start: files that it did not find, and that were not seen
+    /// Takes the result of a scan. A complete scan has its start `began`: files that it did not find, and that were not seen
     /// since, are forgotten.
-    pub(super) fn scanned(
-        &mut self,
-        pictures: Vec<(PathBuf, FileVersion)>,
-        began: Option<Instant>,
-        now: Instant,
-        result_of: impl Fn(&Path) -> PathBuf,
-    ) {
+    pub(super) fn scanned(&mut self, pictures: Vec<(PathBuf, FileVersion)>, began: Option<Instant>, now: Instant) {
         for (path, version) in pictures {
             let is_notified_since = |file: &PictureFile| began.is_some_and(|began| file.seen > began);
             match self.files.get_mut(&path) {
@@ -120,7 +112,7 @@ impl PictureFiles {
                 Some(file) if is_notified_since(file) && !file.is_gone() => {}
                 Some(file) if file.version == version && !file.is_gone() => file.seen = now,
                 // Its change was not notified, as on a network.
-                _ => self.seen(&path, version, QUIET, now, &result_of),
+                _ => self.seen(&path, version, QUIET, now),
             }
         }
         let is_missing = |file: &PictureFile| began.is_some_and(|began| file.seen < began);
@@ -150,7 +142,7 @@ impl PictureFiles {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// A picture was processed; `failure` is why it failed. Returns the pause before the next attempt, if there is one.
+    /// Takes the outcome of a picture; `failure` is why it failed. Returns the pause before the next attempt, if any.
     pub(super) fn finished(&mut self, picture: &DuePicture, failure: Option<String>, now: Instant) -> Option<Duration> {
         let file = self.files.get_mut(&picture.path)?;
         let Stage::Running(after) = file.stage else { return None };
@@ -185,18 +177,11 @@ impl PictureFiles {
         failed
     }
 
-    /// A file was seen in this version. It is due after `pause` where it is new, changed or still waits.
-    fn seen(
-        &mut self,
-        path: &Path,
-        version: FileVersion,
-        pause: Duration,
-        now: Instant,
-        result_of: impl Fn(&Path) -> PathBuf,
-    ) {
+    /// Takes the version in which a file was seen. It is due after `pause` if it is new, has changed, or is due already.
+    fn seen(&mut self, path: &Path, version: FileVersion, pause: Duration, now: Instant) {
         let new = || PictureFile {
             version,
-            result: result_of(path),
+            result: (self.result_of)(path),
             stage: Stage::Final,
             failures: 0,
             reason: None,
@@ -222,7 +207,7 @@ impl PictureFiles {
         self.set_due(path, now + pause);
     }
 
-    /// A picture in progress is due after its end, if that is later.
+    /// Makes a picture due at a time, if it is in progress after its end.
     fn set_due(&mut self, path: &Path, at: Instant) {
         let Some(file) = self.files.get_mut(path) else { return };
         match file.stage {
@@ -242,7 +227,7 @@ impl PictureFiles {
     fn forget(&mut self, path: &Path, now: Instant) {
         let Some(file) = self.files.get_mut(path) else { return };
         if let Stage::Running(after) = &mut file.stage {
-            // It may still write its result, so that the others wait for its end.
+            // It may still write its result, so that other pictures with this result wait for its end.
             *after = AfterRun::Forget;
             file.reason = None;
             return;
@@ -255,8 +240,8 @@ impl PictureFiles {
         }
     }
 
-    /// Removes a picture that is gone from those of its result. If it was the first, the next one takes its place, and all
-    /// that have failed for it are due again.
+    /// Removes a picture from the pictures of its result. If it was the first, the others are due again, and the next one becomes
+    /// the first.
     fn release(&mut self, path: &Path, result: &Path, now: Instant) {
         let Some(pictures) = self.results.get_mut(result) else { return };
         let was_first = pictures.first().is_some_and(|first| first == path);
@@ -267,7 +252,7 @@ impl PictureFiles {
             for path in pictures.clone() {
                 let Some(file) = self.files.get_mut(&path).filter(|file| !file.is_gone()) else { continue };
                 file.is_result_stale = true;
-                // One that is due may still be written.
+                // A picture that is due may still be open for writing.
                 if !file.stage.is_due() {
                     (file.failures, file.reason) = (0, None);
                     self.set_due(&path, now + QUIET);
@@ -285,13 +270,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     struct Folder {
-        files: PictureFiles,
+        files: PictureFiles<fn(&Path) -> PathBuf>,
         start: Instant,
     }
 
     impl Folder {
         fn new() -> Self {
-            Self { files: PictureFiles::default(), start: Instant::now() }
+            Self { files: PictureFiles::new(|path| path.with_extension("png")), start: Instant::now() }
         }
 
         fn at(&self, seconds: u32) -> Instant {
@@ -300,13 +285,12 @@ mod tests {
 
         fn change(&mut self, seconds: u32, path: &str, action: Action, version: u64) {
             let (now, version) = (self.at(seconds), FileVersion::test(version));
-            self.files.changed(Path::new(path), action, Some(version), now, |path| path.with_extension("png"));
+            self.files.changed(Path::new(path), action, Some(version), now);
         }
 
         fn scan(&mut self, began: u32, now: u32, files: &[(&str, u64)]) {
             let files = files.iter().map(|&(path, version)| (path.into(), FileVersion::test(version))).collect();
-            let (began, now) = (Some(self.at(began)), self.at(now));
-            self.files.scanned(files, began, now, |path| path.with_extension("png"));
+            self.files.scanned(files, Some(self.at(began)), self.at(now));
         }
 
         /// The picture that is due at a time, in progress from then on.
@@ -386,7 +370,7 @@ mod tests {
         let again = folder.due(100).unwrap();
         assert!(again.is_result_stale && again.conflict.is_none());
         folder.finish(&again, 101, None);
-        // Removed again in progress, and found by a scan that shows it in the version before.
+        // Removed while in progress, and found again by a scan in its last version.
         folder.change(102, "a.jpg", Closed, 3);
         let picture = folder.due(104).unwrap();
         folder.change(105, "a.jpg", Removed, 3);
@@ -427,7 +411,7 @@ mod tests {
         assert_eq!(folder.finish(&first, 10, None), None);
         folder.change(11, "a.jpg", Removed, 1);
         assert_eq!((folder.due(12), folder.files.failures()), (None, vec![]));
-        // The result that is there is that of the first.
+        // The existing result is of the first picture.
         let second = folder.due(13).unwrap();
         assert_eq!(
             (&*second.path, second.is_result_stale, second.conflict.as_ref()),
@@ -469,7 +453,7 @@ mod tests {
         let (a, b) = (folder.due(3).unwrap(), folder.due(3).unwrap());
         folder.finish(&a, 4, None);
         folder.finish(&b, 4, None);
-        // While the next scan runs, c appears behind it.
+        // While the next scan runs, c appears in a part that it has read.
         folder.change(31, "c.jpg", Closed, 1);
         folder.scan(30, 32, &[("a.jpg", 2)]);
         assert_eq!(folder.due(33).unwrap().path, Path::new("c.jpg"));

@@ -43,11 +43,10 @@ pub(super) fn on_ground(lighting: &Lighting, screen: &TexCoords, world: &TexCoor
 
 fn lit(lighting: &Lighting, at: &TexCoords, pool: &ScalarSpan, gobo: &ScalarSpan) -> RgbSpan {
     let mut light = RgbSpan::uniform(lighting.ambient);
-    light.add(lighting.key, &per_pixel(|i| (1.0 + lighting.pool * (pool[i] - 1.0)) * gobo[i]));
+    light.add(lighting.key, |i| (1.0 + lighting.pool * (pool[i] - 1.0)) * gobo[i]);
     if let Some([left, right]) = lighting.neon {
-        light.add(left, &per_pixel(|i| 1.3 * exp_falloff(((at.x[i] + 0.75).powi(2) + (at.y[i] - 0.35).powi(2)) * 2.2)));
-        light
-            .add(right, &per_pixel(|i| 1.3 * exp_falloff(((at.x[i] - 0.75).powi(2) + (at.y[i] - 0.45).powi(2)) * 2.2)));
+        light.add(left, |i| 1.3 * exp_falloff(((at.x[i] + 0.75).powi(2) + (at.y[i] - 0.35).powi(2)) * 2.2));
+        light.add(right, |i| 1.3 * exp_falloff(((at.x[i] - 0.75).powi(2) + (at.y[i] - 0.45).powi(2)) * 2.2));
     }
     light
 }
@@ -90,8 +89,7 @@ fn gobo(lighting: &Lighting, u: &ScalarSpan, v: &ScalarSpan, footprint: f32, see
         }
         Gobo::Ripples => {
             let patch = TexCoords { x: *u, y: *v, footprint: [footprint.max(0.002); 2] };
-            let (across, down) = (patch.fbm([2.2; 2], seed ^ 0x61, 2, 0.5), patch.fbm([2.2; 2], seed ^ 0x62, 2, 0.5));
-            let moved = patch.warped(&across, &down, 0.16);
+            let moved = patch.swirled([2.2; 2], [seed ^ 0x61, seed ^ 0x62], 2, 0.5, 0.16);
             let (net, fine) = (moved.fbm([3.4; 2], seed ^ 0x63, 2, 0.5), moved.fbm([5.2; 2], seed ^ 0x64, 2, 0.5));
             per_pixel(|i| 0.66 + 0.4 * exp_falloff(net[i].abs() / 0.055) + 0.26 * exp_falloff(fine[i].abs() / 0.06))
         }

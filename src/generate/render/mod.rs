@@ -99,7 +99,7 @@ fn encode_srgb8(light: Rgb, x: usize, y: usize) -> [u8; 4] {
 impl<'a> Renderer<'a> {
     fn new(scene: &'a Scene, aspect: f32, pixel: f32) -> Self {
         let camera = Camera { horizon: scene.horizon, blur: scene.blur, pixel };
-        let (plate, mut sprites) = match &scene.background {
+        let paint = |blur| match &scene.background {
             Background::View(view) => view::paint(&view::ViewContext {
                 view,
                 aspect,
@@ -107,31 +107,16 @@ impl<'a> Renderer<'a> {
                 horizon: scene.horizon.max(scene.edge - 0.14),
                 seed: scene.seed,
                 side: scene.lighting.side,
-                blur: 0.0025 + 0.016 * scene.blur,
+                blur,
             }),
             Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
                 (Plate::paint(aspect, |at| shade_background(scene, at)), Vec::new())
             }
         };
+        let (plate, mut sprites) = paint(0.0025 + 0.016 * scene.blur);
         let gloss = scene.ground.map_or((0.0, 1.0), |ground| ground.gloss());
         let mirrored = (gloss.0 > 0.0).then(|| {
-            let mut mirrored = match &scene.background {
-                Background::View(view) => {
-                    view::paint(&view::ViewContext {
-                        view,
-                        aspect,
-                        edge: scene.edge,
-                        horizon: scene.horizon.max(scene.edge - 0.14),
-                        seed: scene.seed,
-                        side: scene.lighting.side,
-                        blur: 0.004,
-                    })
-                    .0
-                }
-                Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
-                    Plate::paint(aspect, |at| shade_background(scene, at))
-                }
-            };
+            let (mut mirrored, _) = paint(0.004);
             for sprite in &sprites {
                 mirrored.add_glow(
                     sprite.at,
@@ -181,7 +166,7 @@ impl<'a> Renderer<'a> {
                 && ground_coverage > 0.0
             {
                 let lit = self.ground(ground, &screen, mirrored.as_ref(), far);
-                light.mix_uniform(&lit, ground_coverage);
+                light.mix(&lit, |_| ground_coverage);
             }
             let end = (first + SPAN).min(width);
             for (row, plane) in rows.iter_mut().zip(&light.0) {
@@ -229,7 +214,7 @@ impl<'a> Renderer<'a> {
             // Ambient occlusion and colour bounce in the corner with the wall.
             let bounce = mix([1.0; 3], super::linear_rgb::as_tint(wall.color.unwrap_or([0.5; 3])), 0.2);
             irradiance.multiply(&RgbSpan::uniform(mix([1.0; 3], bounce, exp_falloff(away / 0.08))));
-            irradiance.scale(&[1.0 - 0.42 * exp_falloff(away / 0.035); SPAN]);
+            irradiance.scale(|_| 1.0 - 0.42 * exp_falloff(away / 0.035));
         }
         color.multiply(&irradiance);
         let (gloss, rough) = ground.gloss();
@@ -244,20 +229,19 @@ impl<'a> Renderer<'a> {
             let moved = per_pixel(|at| screen.x[at] + 0.05 * waves[at]);
             let mut reflection = near.sample(&moved);
             if rough < 0.5 {
-                reflection.mix(
-                    &further.sample(&moved),
-                    &per_pixel(|at| smoothstep(-0.3, 0.6, waves[at]) * if waves[at] == 0.0 { 0.0 } else { 1.0 }),
-                );
+                reflection.mix(&further.sample(&moved), |at| {
+                    smoothstep(-0.3, 0.6, waves[at]) * if waves[at] == 0.0 { 0.0 } else { 1.0 }
+                });
             }
             // Fresnel: reflection grows towards grazing angles.
             let share = gloss * (0.22 + 0.78 * exp_falloff(away / 0.17)) * (1.0 - 0.35 * rough);
-            color.mix_uniform(&reflection, share);
+            color.mix(&reflection, |_| share);
         }
         if matches!(scene.background, Background::View(_)) {
             // Aerial perspective on a ground that reaches the horizon; the ground of a room ends at a wall.
             let open = scene.edge - scene.horizon < 0.15;
             let haze = if open { 0.75 * exp_falloff(away / 0.05) } else { 0.12 * exp_falloff(away / 0.05) };
-            color.mix_color(far, &[haze; SPAN]);
+            color.mix_color(far, |_| haze);
         }
         color
     }
@@ -309,7 +293,7 @@ fn shade_background(scene: &Scene, at: &TexCoords) -> RgbSpan {
         Background::Wall(wall) => {
             let mut color = material::color(wall, at, [0.8 * lighting.side + 0.1, -0.7], at);
             if scene.ground.is_some() {
-                color.scale(&per_pixel(|i| 1.0 - 0.3 * exp_falloff((scene.edge - at.y[i]).max(0.0) / 0.06)));
+                color.scale(|i| 1.0 - 0.3 * exp_falloff((scene.edge - at.y[i]).max(0.0) / 0.06));
             }
             color
         }
@@ -318,7 +302,7 @@ fn shade_background(scene: &Scene, at: &TexCoords) -> RgbSpan {
     light.multiply(&illumination::on_wall(lighting, at, scene.seed));
     if lighting.pool > 0.75 {
         let beam = illumination::beam(lighting, at);
-        light.add(lighting.key, &beam);
+        light.add(lighting.key, |i| beam[i]);
     }
     light
 }
@@ -332,7 +316,7 @@ fn gradient(colors: &[Rgb], at: &TexCoords, scene: &Scene) -> RgbSpan {
     });
     let mut light = RgbSpan::uniform(colors.first().copied().unwrap_or([0.7; 3]));
     for (index, color) in colors.iter().enumerate().skip(1) {
-        light.mix_color(*color, &per_pixel(|i| smoothstep(index as f32 - 1.0, index as f32, along[i])));
+        light.mix_color(*color, |i| smoothstep(index as f32 - 1.0, index as f32, along[i]));
     }
     light
 }

@@ -39,16 +39,16 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
     let reach = per_pixel(|i| (1.0 - (at.x[i] / PODIUM_HALF_WIDTH).powi(2)).max(0.0).sqrt());
     // Shadow on the ground: a contact shadow all around, offset away from the light.
     let low = PODIUM_TOP + PODIUM_HEIGHT;
-    light.scale(&per_pixel(|i| {
+    light.scale(|i| {
         let (x, y) =
             ((at.x[i] + 0.09 * lighting.side) / (PODIUM_HALF_WIDTH * 1.22), (v - low) / (PODIUM_HALF_DEPTH * 1.8));
         1.0 - 0.6 * lighting.shadow.max(0.25) * smoothstep(1.25, 0.6, (x * x + y * y).sqrt())
-    }));
+    });
     let light_direction = [0.8 * lighting.side + 0.15, -0.45];
     let world = camera.ground(at);
     let mut top = material::color(surface, &world, light_direction, at);
     let mut irradiance = super::illumination::on_ground(lighting, at, &world, scene.seed);
-    irradiance.scale(&per_pixel(|i| 1.04 + 0.1 * lighting.side * at.x[i] / PODIUM_HALF_WIDTH));
+    irradiance.scale(|i| 1.04 + 0.1 * lighting.side * at.x[i] / PODIUM_HALF_WIDTH);
     top.multiply(&irradiance);
     // Texture coordinates wrapped around the side.
     let around = TexCoords {
@@ -59,25 +59,22 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
     let mut side = material::color(surface, &around, [lighting.side, -0.7], at);
     side.multiply(&RgbSpan::uniform(std::array::from_fn(|c| lighting.ambient[c] + 0.8 * lighting.key[c])));
     if let Some([left, right]) = lighting.neon {
-        side.add(left, &per_pixel(|i| 0.35 * smoothstep(0.2, -1.0, at.x[i] / PODIUM_HALF_WIDTH)));
-        side.add(right, &per_pixel(|i| 0.35 * smoothstep(-0.2, 1.0, at.x[i] / PODIUM_HALF_WIDTH)));
+        side.add(left, |i| 0.35 * smoothstep(0.2, -1.0, at.x[i] / PODIUM_HALF_WIDTH));
+        side.add(right, |i| 0.35 * smoothstep(-0.2, 1.0, at.x[i] / PODIUM_HALF_WIDTH));
     }
-    side.scale(&per_pixel(|i| {
+    side.scale(|i| {
         let turn = (at.x[i] / PODIUM_HALF_WIDTH).clamp(-1.0, 1.0);
         let facing = 0.74 * reach[i] + 0.5 * lighting.side * turn;
         let down = ((v - PODIUM_TOP - PODIUM_HALF_DEPTH * reach[i]) / PODIUM_HEIGHT).clamp(0.0, 1.0);
         (0.26 + 0.5 * facing.max(0.0)) * (1.0 - 0.28 * down)
-    }));
+    });
     let coverage = |value: f32| (value / pixel + 0.5).clamp(0.0, 1.0);
-    light.mix(
-        &side,
-        &per_pixel(|i| {
-            let (upper, lower) = (PODIUM_TOP, PODIUM_TOP + PODIUM_HEIGHT + PODIUM_HALF_DEPTH * reach[i]);
-            coverage(v - upper) * coverage(lower - v) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs())
-        }),
-    );
+    light.mix(&side, |i| {
+        let (upper, lower) = (PODIUM_TOP, PODIUM_TOP + PODIUM_HEIGHT + PODIUM_HALF_DEPTH * reach[i]);
+        coverage(v - upper) * coverage(lower - v) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs())
+    });
     let half = |i: usize| PODIUM_HALF_DEPTH * reach[i] - (v - PODIUM_TOP).abs();
-    light.mix(&top, &per_pixel(|i| coverage(half(i)) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs())));
+    light.mix(&top, |i| coverage(half(i)) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs()));
     // Specular highlight on the rim.
     let rim = per_pixel(|i| {
         if v > PODIUM_TOP {
@@ -86,7 +83,7 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
             0.0
         }
     });
-    light.add(lighting.key, &rim);
+    light.add(lighting.key, |i| rim[i]);
 }
 
 fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, light: &mut RgbSpan) {
@@ -96,9 +93,9 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
     let base = SHELF_FRONT + SHELF_THICKNESS;
     // Ambient occlusion on the wall above the board; its shadow below.
     if v < SHELF_BACK + 0.01 {
-        light.scale(&[1.0 - 0.25 * exp_falloff((SHELF_BACK - v).max(0.0) / 0.03); SPAN]);
+        light.scale(|_| 1.0 - 0.25 * exp_falloff((SHELF_BACK - v).max(0.0) / 0.03));
     } else if v > base - 0.01 {
-        light.scale(&[1.0 - 0.62 * lighting.shadow.max(0.3) * exp_falloff((v - base).max(0.0) / 0.07); SPAN]);
+        light.scale(|_| 1.0 - 0.62 * lighting.shadow.max(0.3) * exp_falloff((v - base).max(0.0) / 0.07));
     }
     let top_share = coverage(v - SHELF_BACK) * coverage(SHELF_FRONT - v);
     if top_share > 0.0 {
@@ -111,8 +108,8 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
         };
         let mut top = material::color(surface, &board, [0.8 * lighting.side + 0.15, -0.45], at);
         top.multiply(&on_wall(lighting, at, scene.seed));
-        top.scale(&[(0.82 + 0.25 * down) * 1.08; SPAN]);
-        light.mix_uniform(&top, top_share);
+        top.scale(|_| (0.82 + 0.25 * down) * 1.08);
+        light.mix(&top, |_| top_share);
     }
     let front_share = coverage(v - SHELF_FRONT) * coverage(base - v);
     if front_share > 0.0 {
@@ -120,8 +117,8 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
         let mut front = material::color(surface, &board, [lighting.side, -0.7], at);
         front.multiply(&on_wall(lighting, at, scene.seed));
         let down = (v - SHELF_FRONT) / SHELF_THICKNESS;
-        front.scale(&[0.72 - 0.2 * down; SPAN]);
-        front.add(scaled(lighting.key, 0.12), &[exp_falloff(down * 14.0); SPAN]);
-        light.mix_uniform(&front, front_share);
+        front.scale(|_| 0.72 - 0.2 * down);
+        front.add(scaled(lighting.key, 0.12), |_| exp_falloff(down * 14.0));
+        light.mix(&front, |_| front_share);
     }
 }

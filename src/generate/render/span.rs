@@ -17,22 +17,26 @@ impl RgbSpan {
         Self(color.map(|value| [value; SPAN]))
     }
 
+    /// `color` with this brightness.
+    pub(super) fn shaded(color: Rgb, brightness: impl Fn(usize) -> f32) -> Self {
+        let mut light = Self::uniform(color);
+        light.scale(brightness);
+        light
+    }
+
     /// `first` to `second` by `share`.
-    pub(super) fn blend(first: Rgb, second: Rgb, share: &ScalarSpan) -> Self {
+    pub(super) fn blend(first: Rgb, second: Rgb, share: impl Fn(usize) -> f32) -> Self {
         let mut light = Self::uniform(first);
         light.mix_color(second, share);
         light
     }
 
-    pub(super) fn mix_color(&mut self, color: Rgb, share: &ScalarSpan) {
-        for (plane, color) in self.0.iter_mut().zip(color) {
-            for at in 0..SPAN {
-                plane[at] += share[at] * (color - plane[at]);
-            }
-        }
+    pub(super) fn mix_color(&mut self, color: Rgb, share: impl Fn(usize) -> f32) {
+        self.mix(&Self::uniform(color), share);
     }
 
-    pub(super) fn mix(&mut self, other: &Self, share: &ScalarSpan) {
+    pub(super) fn mix(&mut self, other: &Self, share: impl Fn(usize) -> f32) {
+        let share = per_pixel(share);
         for (plane, other) in self.0.iter_mut().zip(&other.0) {
             for at in 0..SPAN {
                 plane[at] += share[at] * (other[at] - plane[at]);
@@ -40,11 +44,8 @@ impl RgbSpan {
         }
     }
 
-    pub(super) fn mix_uniform(&mut self, other: &Self, share: f32) {
-        self.mix(other, &[share; SPAN]);
-    }
-
-    pub(super) fn scale(&mut self, factor: &ScalarSpan) {
+    pub(super) fn scale(&mut self, factor: impl Fn(usize) -> f32) {
+        let factor = per_pixel(factor);
         for plane in &mut self.0 {
             for at in 0..SPAN {
                 plane[at] *= factor[at];
@@ -60,7 +61,8 @@ impl RgbSpan {
         }
     }
 
-    pub(super) fn add(&mut self, color: Rgb, amount: &ScalarSpan) {
+    pub(super) fn add(&mut self, color: Rgb, amount: impl Fn(usize) -> f32) {
+        let amount = per_pixel(amount);
         for (plane, color) in self.0.iter_mut().zip(color) {
             for at in 0..SPAN {
                 plane[at] += color * amount[at];
@@ -158,6 +160,12 @@ impl TexCoords {
             y: per_pixel(|at| self.y[at] + amount * dy[at]),
             footprint: self.footprint,
         }
+    }
+
+    /// The coordinates warped by two noises of the same kind, one along each axis.
+    pub(super) fn swirled(&self, scale: [f32; 2], seeds: [u32; 2], octaves: u32, gain: f32, amount: f32) -> Self {
+        let [dx, dy] = seeds.map(|seed| self.fbm(scale, seed, octaves, gain));
+        self.warped(&dx, &dy, amount)
     }
 
     /// The coordinates rotated by the angle with this sine and cosine.

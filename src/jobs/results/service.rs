@@ -61,7 +61,7 @@ impl Place {
             return Ok(Self::Store { objects, signer });
         }
         let folder = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-        let folder = folder.ok_or_else(|| StorageError::Folder { url: url.to_owned() })?;
+        let folder = folder.ok_or_else(|| StorageError::Folder(url.to_owned()))?;
         Ok(Self::Folder { folder, paths: PathSigner::new(secret) })
     }
 }

@@ -4,7 +4,6 @@ use super::error::FetchError;
 use crate::source::address_range::AddressRange;
 use crate::source::config::FetchConfig;
 use crate::source::global_address::{embedded_v4, is_global};
-use crate::source::local_addresses;
 use crate::source::resolve::Resolve;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -33,7 +32,7 @@ impl AddressPolicy {
         Self {
             private_origins: config.origins().into_iter().collect(),
             denied: config.deny.clone(),
-            local_addresses: local_addresses::addresses,
+            local_addresses,
             resolver,
         }
     }
@@ -82,13 +81,18 @@ impl AddressPolicy {
             .any(|range| range.contains(ip) || embedded_v4(ip).any(|embedded| range.contains(embedded.into())))
     }
 
-    /// Refuses this machine's addresses. They are listed for each connection, because they change.
+    /// Refuses this machine's addresses.
     async fn refuse_local(&self, found: &[IpAddr]) -> Result<(), FetchError> {
         let listed = spawn_blocking(self.local_addresses).await.map_err(io::Error::other);
         let local = listed.flatten().map_err(FetchError::Interfaces)?;
         let is_local = |ip: &&IpAddr| local.contains(ip) || embedded_v4(**ip).any(|ip| local.contains(&ip.into()));
         found.iter().find(is_local).map_or(Ok(()), |ip| Err(FetchError::OwnAddress(*ip)))
     }
+}
+
+/// The addresses of this machine's network interfaces, not cached because interfaces change. Blocks.
+fn local_addresses() -> io::Result<Vec<IpAddr>> {
+    Ok(if_addrs::get_if_addrs()?.iter().map(if_addrs::Interface::ip).collect())
 }
 
 #[cfg(test)]
@@ -118,6 +122,12 @@ mod tests {
         let url = SourceUrl::parse(text).expect("a URL");
         let host = url.as_url().host().expect("a host");
         policy.resolve(host, 443).await.map(|addresses| addresses.len())
+    }
+
+    #[test]
+    fn the_loopback_address_is_a_local_one() {
+        let addresses = local_addresses().expect("the system lists its interfaces");
+        assert!(addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
     }
 
     #[tokio::test]

@@ -1,12 +1,26 @@
 //! Reads response bodies within a size limit: pictures into memory, checked by their first bytes; clips into a channel.
 
 use super::error::FetchError;
-use super::memory_budget::{MemoryBudget, OutOfMemory};
 use crate::codec;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::sync::mpsc;
+
+/// Memory for a body that is being received.
+pub trait MemoryBudget: Send + Sync {
+    /// Reserves `bytes` more; may wait.
+    ///
+    /// # Errors
+    /// When there is no memory; the fetch is then aborted.
+    fn reserve(&self, bytes: usize) -> BoxFuture<'_, Result<(), OutOfMemory>>;
+}
+
+/// The budget is exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the memory budget is exhausted")]
+pub struct OutOfMemory;
 
 /// Declared length of a body in bytes; 0 without one.
 fn declared_length(body: &Incoming, limit: usize) -> Result<usize, FetchError> {

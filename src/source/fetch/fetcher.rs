@@ -3,22 +3,19 @@
 //! Only `https` is allowed, and only public addresses ([`is_global`]) other than this machine's, including IP literals.
 //! A name is resolved once, every address is checked, and the connection goes to the checked addresses, so DNS
 //! rebinding has no effect; after resolution only TLS uses the name. Proxy variables of the environment are ignored;
-//! there are no cookies or sessions. One redirect is followed, after the same checks. One deadline covers the whole
-//! fetch. A body is counted while it is read, must not be encoded (so there is no decompression bomb), and is aborted
-//! when its first bytes are no picture's. The response header is bounded too. Clips are fetched into a channel under
-//! these rules; webhook messages are posted under them, without following redirects.
+//! there are no cookies or sessions. One redirect is followed, after equal checks. One deadline covers the whole
+//! fetch. The size of the response header and of the body is bounded. A body must not be encoded (so there is no decompression bomb),
+//! and is aborted when its first bytes are not the beginning of a picture. Clips are fetched into a channel, and webhook messages are
+//! posted without following redirects, under the other rules.
 //!
 //! No task is spawned: dropping the future closes the connection. Lookups are the exception, see `resolve`.
 //!
 //! [`is_global`]: crate::source::global_address::is_global
 
 use super::address_policy::AddressPolicy;
-use super::body::{read_clip, read_picture};
-use super::connect::connect;
+use super::body::{MemoryBudget, read_clip, read_picture};
 use super::error::{FetchConfigError, FetchError};
-use super::memory_budget::MemoryBudget;
 use super::response::{Checked, check_response};
-use super::tls::tls_config;
 use crate::codec;
 use crate::image::SourceUrl;
 use crate::source::config::FetchConfig;
@@ -32,12 +29,13 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, future};
+use std::{fmt, future, io};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use url::{Host, Position};
 
@@ -45,6 +43,9 @@ use url::{Host, Position};
 const MAX_HEADER_BYTES: usize = 32 << 10;
 
 const MAX_HEADER_FIELDS: usize = 100;
+
+/// Minimum time for an address; above it, addresses share the remaining time equally, as in Go's dialer.
+const MIN_ATTEMPT: Duration = Duration::from_secs(2);
 
 /// Time limit for clips, which may be twenty times as large as pictures.
 const CLIP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -95,7 +96,7 @@ impl Fetcher {
         let inner = Inner {
             timeout: config.timeout,
             addresses: AddressPolicy::new(config, resolver),
-            tls: Arc::new(tls_config(config.extra_ca.as_deref())?).into(),
+            tls: Arc::new(config.tls()?).into(),
         };
         Ok(Self { inner: Arc::new(inner), max_bytes: codec::Limits::default().max_bytes })
     }
@@ -105,6 +106,12 @@ impl Fetcher {
     pub const fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
         self
+    }
+
+    /// Maximum size of a picture in bytes.
+    #[must_use]
+    pub const fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// Fetches a picture, recognised by its first bytes, of 1 to `max_bytes` bytes. Dropping the future disconnects.
@@ -177,7 +184,22 @@ impl Fetcher {
     }
 }
 
-/// Builds a request for `url` with our standard headers.
+/// Connects to the first of `addresses` that accepts, in their order.
+async fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
+        let time = deadline.saturating_duration_since(Instant::now());
+        let share = time / u32::try_from(left).unwrap_or(u32::MAX);
+        match timeout(share.max(MIN_ATTEMPT), TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failure = error,
+            Err(_) => failure = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failure)
+}
+
+/// Builds a request for `url` with `host` and `user-agent`.
 fn request(url: &SourceUrl, method: Method, body: Full<Bytes>) -> Result<Request<Full<Bytes>>, FetchError> {
     let address = url.as_url();
     Request::builder()

@@ -2,14 +2,12 @@
 
 mod address_policy;
 mod body;
-mod connect;
 mod error;
 mod fetcher;
-mod memory_budget;
 mod response;
 mod tls;
 
+pub use body::{MemoryBudget, OutOfMemory};
 pub use error::{FetchConfigError, FetchError, FetchFailure};
 pub use fetcher::Fetcher;
-pub use memory_budget::{MemoryBudget, OutOfMemory};
 pub use response::is_coded;

@@ -6,12 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use backdrop::account::Keys;
-use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, PublishedEndpoint, StorePlace};
-use backdrop::cli::accounts::AccountsArgs;
-use backdrop::cli::keys::KeysArgs;
+use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, PublishedEndpoint};
+use backdrop::cli::Cli;
 use backdrop::recipe::InferenceMode;
 use bytes::Bytes;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -24,29 +23,13 @@ use tokio::net::TcpListener;
 use crate::store::support::{InMemory, bootstrapped, open};
 use crate::support::child_process::{child, child_input};
 
-#[derive(Parser)]
-struct Line {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Keys(KeysArgs),
-    Accounts(AccountsArgs),
-}
-
 #[test]
 #[ignore = "run by the other tests of this file as the process of a command"]
 fn command() {
     let input = child_input();
     let (data_dir, words) = input.split_once('\n').expect("two lines");
-    let line = Line::parse_from(std::iter::once("backdrop").chain(words.split(' ')));
-    let place = StorePlace { data_dir: data_dir.into(), server: None };
-    let code = match line.command {
-        Command::Keys(args) => args.execute(&place),
-        Command::Accounts(args) => args.execute(&place),
-    };
+    let words = ["backdrop"].into_iter().chain(words.split(' ')).chain(["--data-dir", data_dir]);
+    let code = Cli::parse_from(words).run();
     let number = (0..=2).find(|&number| ExitCode::from(number) == code).expect("0, 1 or 2");
     std::process::exit(number.into());
 }

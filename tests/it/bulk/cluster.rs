@@ -2,13 +2,10 @@
 
 #![cfg(unix)]
 
-use crate::bulk::support::{assert_exit, bulk, fill, picture, rows, tree, url, without_times};
+use crate::bulk::support::{assert_exit, bulk, cutout, fill, picture, rows_below, tree, url, without_times};
 use crate::support::command::{backdrop, http_client, json, stderr};
-use crate::support::pictures::png;
 use crate::support::postgres::{PASSWORD, Server, name_of, results_in, stable_port};
 use crate::support::tier::rounds;
-use backdrop::image::Size;
-use backdrop::source::StorageLocation;
 use backdrop::store::{
     BulkQueue, BulkRun, BulkRunState, ChunkClaim, ChunkEnd, ChunkProgress, NewChunk, PostgresServer, StoreConfig,
 };
@@ -80,6 +77,11 @@ impl Scene {
         Process(child)
     }
 
+    /// Ends a worker, which drains.
+    pub(super) fn drain(&self, mut worker: Process) {
+        assert_eq!(worker.terminate(), Some(0), "{}", self.log());
+    }
+
     pub(super) fn log(&self) -> String {
         fs::read_to_string(self.path("worker.log")).unwrap_or_default()
     }
@@ -146,8 +148,7 @@ impl Scene {
     }
 
     pub(super) fn rows(&self, to: &str) -> BTreeMap<String, Value> {
-        let prefix = StorageLocation::open(&url(&self.path("in")), false).unwrap().address_prefix();
-        without_times(rows(&self.path(to).with_extension("jsonl"), &prefix))
+        without_times(rows_below(&self.path(to).with_extension("jsonl"), &self.path("in")))
     }
 
     /// Checks results and report of a run into `to` against those of a run on one machine.
@@ -204,12 +205,7 @@ pub(super) fn fill_with_failures(folder: &Path, pictures: u32) {
     for seed in 0..pictures {
         let below = folder.join(format!("set {}", seed % 3));
         fs::create_dir_all(&below).unwrap();
-        let shade = |factor: u32, x: u32, y: u32| ((x * factor + y * 5 + seed * 7) % 256) as u8;
-        let file = png(Size::new(192, 192), |x, y| {
-            let alpha = if (48..144).contains(&x) && (48..144).contains(&y) { 255 } else { 0 };
-            [shade(3, x, y), shade(7, x, y), (seed % 256) as u8, alpha]
-        });
-        fs::write(below.join(format!("{seed:04}.png")), file).unwrap();
+        fs::write(below.join(format!("{seed:04}.png")), cutout(192, seed)).unwrap();
     }
     fs::write(folder.join("broken.jpg"), b"\xff\xd8\xff\xe0 not a picture").unwrap();
     fs::write(folder.join("film.png"), b"GIF89a........").unwrap();
@@ -262,9 +258,7 @@ fn a_run_on_three_workers_of_which_two_are_killed_has_the_report_of_one_machine(
     scene.until("SELECT count(*) FROM bulk_chunks WHERE state <> 'done'", "0");
     assert_eq!(scene.sql("SELECT sum(lost) FROM bulk_chunks"), "2", "{}", scene.log());
     assert_eq!(scene.runs()[0]["finished"], json!(objects));
-    for worker in &mut workers {
-        assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    }
+    workers.into_iter().for_each(|worker| scene.drain(worker));
 
     // The same command follows the run and writes its report.
     let followed = scene.bulk("out", &["--json"]).output().unwrap();
@@ -291,7 +285,7 @@ fn a_run_is_paused_resumed_and_followed_by_its_command() {
     let follower = start(&mut scene.bulk("out", &[]));
     let id = scene.run_id();
     scene.until("SELECT is_listed FROM bulk_runs", "t");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
     assert_exit(&scene.run(&["bulk", "pause", &id]), 0);
     // What is in progress is finished, and the rest goes back to the queue with the rows so far.
@@ -308,7 +302,7 @@ fn a_run_is_paused_resumed_and_followed_by_its_command() {
     assert_exit(&ended, 1);
     assert!(stderr(&ended).contains("the run is paused"), "{}", stderr(&ended));
     scene.assert_same_as_on_one_machine("out", 1);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
     let unknown = scene.run(&["bulk", "resume", &id]);
     assert_exit(&unknown, 2);
     assert!(stderr(&unknown).contains("there is no run"), "{}", stderr(&unknown));
@@ -318,7 +312,7 @@ fn a_run_is_paused_resumed_and_followed_by_its_command() {
 fn a_cancelled_run_reports_what_is_done_and_the_next_one_does_the_rest() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 300);
-    let (follower, mut worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
+    let (follower, worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
     let id = scene.run_id();
     scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
     assert_exit(&scene.run(&["bulk", "cancel", &id]), 0);
@@ -331,7 +325,7 @@ fn a_cancelled_run_reports_what_is_done_and_the_next_one_does_the_rest() {
     scene.until("SELECT count(*) FROM bulk_runs", "0");
     assert_exit(&scene.bulk("out", &[]).output().unwrap(), 1);
     scene.assert_same_as_on_one_machine("out", 1);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
 }
 
 #[test]
@@ -340,19 +334,17 @@ fn several_runs_are_worked_on_at_once_and_a_stopped_worker_gives_its_chunk_back(
     fill(&scene.path("in"), 250);
     let followers: Vec<_> = ["first", "second"].map(|to| start(&mut scene.bulk(to, &[]))).into();
     scene.until("SELECT count(*) FROM bulk_runs WHERE is_listed", "2");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE attempt > 0", "t");
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
     assert_eq!(scene.sql("SELECT count(*), coalesce(sum(lost), 0) FROM bulk_chunks WHERE state = 'claimed'"), "0|0");
-    let mut workers = [scene.worker(), scene.worker()];
+    let workers = [scene.worker(), scene.worker()];
     for follower in followers {
         assert_exit(&finish(follower), 0);
     }
     scene.assert_same_as_on_one_machine("first", 0);
     assert_eq!(scene.rows("second"), scene.rows("first"));
-    for worker in &mut workers {
-        assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    }
+    workers.into_iter().for_each(|worker| scene.drain(worker));
 }
 
 #[test]
@@ -361,7 +353,7 @@ fn a_run_goes_on_after_a_crash_of_the_database() {
     fill_with_failures(&scene.path("in"), 300);
     let follower = start(&mut scene.bulk("out", &[]));
     scene.until("SELECT count(*) FROM bulk_runs WHERE is_listed", "1");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
     scene.server.crash();
     std::thread::sleep(Duration::from_secs(2));
@@ -370,7 +362,7 @@ fn a_run_goes_on_after_a_crash_of_the_database() {
     assert_exit(&ended, 1);
     assert!(stderr(&ended).contains("waiting for the database"), "{}", stderr(&ended));
     scene.assert_same_as_on_one_machine("out", 1);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
 }
 
 #[test]
@@ -384,10 +376,10 @@ fn an_interrupted_listing_goes_on_with_what_is_not_queued() {
     scene.sql("UPDATE bulk_runs SET is_listed = false; DELETE FROM bulk_chunks WHERE number = 1");
     assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
     assert_eq!(scene.sql(objects), "254|1");
-    let (follower, mut worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
+    let (follower, worker) = (start(&mut scene.bulk("out", &[])), scene.worker());
     assert_exit(&finish(follower), 1);
     scene.assert_same_as_on_one_machine("out", 1);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
 }
 
 #[test]
@@ -396,17 +388,17 @@ fn a_run_with_other_weights_is_left_to_others_and_a_chunk_that_ends_its_workers_
     fill(&scene.path("in"), 3);
     assert_exit(&scene.bulk("out", &["--detach"]).output().unwrap(), 0);
     scene.sql("UPDATE bulk_runs SET spec = replace(spec, '\"parameters\":\"', '\"parameters\":\"0')");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.until("SELECT attempt, state FROM bulk_chunks", "1|queued");
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
     assert!(scene.log().contains("begun with other weights"), "{}", scene.log());
     scene.sql("UPDATE bulk_runs SET spec = replace(spec, '\"parameters\":\"0', '\"parameters\":\"')");
     scene.sql("UPDATE bulk_chunks SET lost = 5");
-    let (follower, mut worker) = (start(&mut scene.bulk("out", &["--json"])), scene.worker());
+    let (follower, worker) = (start(&mut scene.bulk("out", &["--json"])), scene.worker());
     let ended = finish(follower);
     assert_exit(&ended, 1);
     assert_eq!(json(&ended)["failures"], json!({"internal_error": 3}));
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
 }
 
 #[test]

@@ -4,43 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use backdrop::codec::Limits;
-use backdrop::source::StorageLocation;
 use serde_json::{Value, json};
 
-use crate::bulk::support::{assert_exit, bulk, fill, picture, rows, tree, url, without_times};
+use crate::bulk::support::{Folders, assert_exit, bulk, picture, tree, url, without_times};
 use crate::support::command::{backdrop, json, photo, stderr};
-
-struct Folders {
-    folder: tempfile::TempDir,
-}
-
-impl Folders {
-    fn new(pictures: u32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("in")).unwrap();
-        fill(&folder.path().join("in"), pictures);
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, arguments: &[&str]) -> std::process::Output {
-        bulk(&self.path("in"), &self.path("out"), &self.path("report.jsonl"), arguments)
-    }
-
-    fn rows(&self) -> std::collections::BTreeMap<String, Value> {
-        rows(
-            &self.path("report.jsonl"),
-            &StorageLocation::open(&url(&self.path("in")), false).unwrap().address_prefix(),
-        )
-    }
-
-    fn outputs(&self) -> Vec<String> {
-        tree(&self.path("out")).into_keys().collect()
-    }
-}
 
 /// A sparse file above the size limit of pictures.
 fn huge(folders: &Folders) {
@@ -69,7 +36,7 @@ fn every_picture_is_processed_once_and_reported() {
     );
     assert!(summary["report"]["path"].as_str().unwrap().ends_with("report.jsonl"));
     assert_eq!(folders.outputs().len(), 6);
-    let rows = folders.rows();
+    let rows = folders.rows("report.jsonl");
     assert_eq!(rows.len(), 10);
     let cup = &rows["cup ü.jpg"];
     assert_eq!((&cup["status"], &cup["width"], &cup["height"]), (&json!("done"), &json!(600), &json!(400)), "{cup:#}");
@@ -83,7 +50,7 @@ fn every_picture_is_processed_once_and_reported() {
     fs::write(folders.path("in/empty.png"), picture(99)).unwrap();
     let second = json(&folders.run(&["--json"]));
     assert_eq!((&second["done"], &second["skipped"], &second["failed"]), (&json!(1), &json!(6), &json!(3)));
-    assert_eq!(folders.rows().len(), 10);
+    assert_eq!(folders.rows("report.jsonl").len(), 10);
 
     // A changed source or changed parameters are processed again.
     fs::write(folders.path("in/cup ü.jpg"), fs::read(photo("astronaut.jpg")).unwrap()).unwrap();
@@ -91,7 +58,7 @@ fn every_picture_is_processed_once_and_reported() {
     assert_eq!((&third["done"], &third["skipped"]), (&json!(1), &json!(6)), "{third:#}");
     let fourth = json(&folders.run(&["--json", "--set", "edge=hard"]));
     assert_eq!((&fourth["done"], &fourth["skipped"]), (&json!(7), &json!(0)), "{fourth:#}");
-    assert_eq!(folders.rows().len(), 10);
+    assert_eq!(folders.rows("report.jsonl").len(), 10);
 }
 
 #[test]
@@ -139,7 +106,7 @@ fn two_pictures_with_the_same_result_key_are_a_conflict() {
     }
     for _ in 0..2 {
         assert_exit(&folders.run(&[]), 1);
-        let rows = folders.rows();
+        let rows = folders.rows("report.jsonl");
         assert_eq!(rows["a.jpg"]["status"], "done", "the first in order gets the key");
         for name in ["a.png", "a.webp"] {
             assert_eq!(rows[name]["code"], "conflict");
@@ -205,8 +172,8 @@ fn shards_share_the_work_and_their_reports_are_merged() {
     let mut failed = 0;
     for k in 0..3 {
         let mut command = backdrop();
-        command.arg("bulk").args([url(&folders.path("in")), url(&folders.path("out"))]).arg("--report");
-        command.arg(folders.path("shard.jsonl")).arg("--json");
+        command.args(["bulk", &url(&folders.path("in")), &url(&folders.path("out")), "--json", "--report"]);
+        command.arg(folders.path("shard.jsonl"));
         // The last one by the variables of Kubernetes.
         let output = if k == 2 {
             command.env("JOB_COMPLETION_INDEX", "2").env("JOB_COMPLETIONS", "3").output().unwrap()
@@ -223,49 +190,23 @@ fn shards_share_the_work_and_their_reports_are_merged() {
     }
     assert_eq!((made.len(), failed), (41, 1));
     assert_eq!(tree(&folders.path("out")), tree(&folders.path("alone")));
-    let reports = (0..3).map(|k| folders.path(&format!("shard.{k}-of-3.jsonl")));
-    let merged = backdrop()
-        .args(["bulk", "report"])
-        .args(reports)
-        .arg("-o")
-        .arg(folders.path("report.jsonl"))
-        .arg("--json")
-        .output();
-    let merged = merged.unwrap();
+    let merge = |to: &str| {
+        let reports = (0..3).map(|k| folders.path(&format!("shard.{k}-of-3.jsonl")));
+        let mut command = backdrop();
+        command.args(["bulk", "report", "--json"]).args(reports).arg("-o").arg(folders.path(to)).output().unwrap()
+    };
+    let merged = merge("report.csv");
+    assert_exit(&merged, 2);
+    assert!(stderr(&merged).contains("the report is JSON Lines"), "{}", stderr(&merged));
+    let merged = merge("report.jsonl");
     assert_exit(&merged, 1);
     assert_eq!((&json(&merged)["done"], &json(&merged)["failed"]), (&json!(40), &json!(1)));
-    let prefix = StorageLocation::open(&url(&folders.path("in")), false).unwrap().address_prefix();
-    assert_eq!(without_times(folders.rows()), without_times(rows(&folders.path("alone.jsonl"), &prefix)));
+    assert_eq!(without_times(folders.rows("report.jsonl")), without_times(folders.rows("alone.jsonl")));
     assert_eq!(fs::read_to_string(folders.path("report.csv")).unwrap().lines().count(), 42);
 
-    let mut lost = backdrop();
-    lost.arg("bulk").args([url(&folders.path("in")), url(&folders.path("out"))]);
-    let lost = lost.env("AWS_BATCH_JOB_ARRAY_INDEX", "1").output().unwrap();
+    let lost = folders.command().env("AWS_BATCH_JOB_ARRAY_INDEX", "1").output().unwrap();
     assert_exit(&lost, 2);
     assert!(stderr(&lost).contains("set AWS_BATCH_JOB_ARRAY_SIZE, or pass --shard K/N"), "{}", stderr(&lost));
-}
-
-#[test]
-fn a_merged_report_takes_the_place_of_no_other_file() {
-    let folders = Folders::new(2);
-    assert_exit(&folders.run(&[]), 0);
-    fs::write(folders.path("notes.txt"), "one\ntwo\n").unwrap();
-    let merge = |to: &str| {
-        let mut command = backdrop();
-        command.args(["bulk", "report"]).arg(folders.path("report.jsonl")).arg("-o").arg(folders.path(to));
-        command.output().unwrap()
-    };
-    for (to, why) in [("merged.csv", "the report is JSON Lines"), ("notes.txt", "is not a report")] {
-        let refused = merge(to);
-        assert_exit(&refused, 2);
-        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
-    }
-    assert!(!folders.path("merged.csv").exists() && !folders.path("notes.csv").exists());
-    assert_eq!(fs::read_to_string(folders.path("notes.txt")).unwrap(), "one\ntwo\n");
-    for _ in 0..2 {
-        assert_exit(&merge("merged.jsonl"), 0);
-    }
-    assert_eq!(fs::read_to_string(folders.path("merged.csv")).unwrap().lines().count(), 3);
 }
 
 #[test]
@@ -335,11 +276,4 @@ fn a_run_that_cannot_start_is_refused_with_the_reason() {
         assert_exit(&output, 2);
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
-    let foreign = folders.path("photo.jpg");
-    fs::copy(photo("coffee.jpg"), &foreign).unwrap();
-    fill(&folders.path("in"), 1);
-    let output = bulk(&folders.path("in"), &folders.path("out"), &foreign, &[]);
-    assert_exit(&output, 2);
-    assert!(stderr(&output).contains("is not a report"), "{}", stderr(&output));
-    assert_eq!(fs::read(&foreign).unwrap(), fs::read(photo("coffee.jpg")).unwrap());
 }

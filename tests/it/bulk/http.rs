@@ -4,6 +4,7 @@
 
 use super::cluster::{Process, Scene, empty_queue, fill_with_failures, wait};
 use super::support::{assert_exit, bulk, fill, rows, tree, url};
+use crate::cli::serve::KEY;
 use crate::support::command::{http_client, json};
 use crate::support::moto::Moto;
 use crate::support::postgres::name_of;
@@ -17,8 +18,6 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// A place in the bucket of moto.
 const S3_PLACE: &str = "s3://results/bulk";
@@ -52,6 +51,17 @@ impl<'a> Daemons<'a> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let client = http_client().build().unwrap();
         Self { scene, addresses, processes, runtime, client }
+    }
+
+    /// Ends them, which drain.
+    fn drain(mut self) {
+        assert!(self.processes.iter_mut().all(|daemon| daemon.terminate() == Some(0)));
+    }
+
+    /// Ends a worker before them.
+    fn drain_after(self, worker: Process) {
+        self.scene.drain(worker);
+        self.drain();
     }
 
     /// Status, `Location` and body of an answer.
@@ -91,8 +101,11 @@ impl<'a> Daemons<'a> {
         })
     }
 
-    fn post(&self, number: usize, body: &Value) -> (u16, String, Value) {
-        self.send_as(KEY, number, Method::POST, "/bulk", Some(body))
+    /// `Location` and body of the answer to a request for a run.
+    fn begin(&self, number: usize, body: &Value) -> (String, Value) {
+        let (status, location, created) = self.send_as(KEY, number, Method::POST, "/bulk", Some(body));
+        assert_eq!(status, 202, "{created}");
+        (location, created)
     }
 
     fn get(&self, number: usize, path: &str) -> Value {
@@ -124,14 +137,12 @@ fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report
     fill_with_failures(&scene.path("in"), 300);
     let mut daemons = Daemons::start(&scene, 2);
     let body = daemons.run("out");
-    let (status, location, created) = daemons.post(0, &body);
-    assert_eq!(status, 202, "{created}");
+    let (location, created) = daemons.begin(0, &body);
     assert_eq!((&created["status_url"], &created["progress"]), (&json!(location), &json!(0)));
     let id = created["job_id"].as_str().unwrap().to_owned();
     assert_eq!(location, format!("/jobs/{id}"));
     // The same run, at any daemon.
-    let (status, _, again) = daemons.post(1, &body);
-    assert_eq!((status, &again["job_id"]), (202, &json!(id)));
+    assert_eq!(daemons.begin(1, &body).1["job_id"], json!(id));
 
     // Without workers it is listed, and nothing is processed.
     scene.until("SELECT is_listed FROM bulk_runs", "t");
@@ -140,7 +151,7 @@ fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report
     assert!(!scene.log_of(other).contains(LEADS), "one at a time");
     daemons.processes[leader].kill();
 
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
     let change = |state: &str| daemons.send_as(KEY, other, Method::PATCH, &location, Some(&json!({ "state": state })));
     assert_eq!(change("paused").0, 200);
@@ -166,7 +177,7 @@ fn a_run_whose_leading_daemon_is_killed_is_led_by_another_one_and_has_the_report
     assert_eq!(run["report"], body["report"]);
     scene.assert_same_as_on_one_machine("out", 1);
     assert!(scene.runs().is_empty(), "the database keeps no run whose report is written");
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
 
     assert_eq!(change("paused").0, 409, "it is over");
     assert_eq!(daemons.get(other, "/jobs")["jobs"][0]["job_id"], json!(id));
@@ -182,7 +193,7 @@ fn a_daemon_without_a_temporary_folder_processes_runs_once_there_is_one() {
     fill_with_failures(&scene.path("in"), 20);
     let temporary = scene.path("temporary");
     let number = Cell::new(0);
-    let mut daemons = Daemons::start_with(&scene, 2, |command| {
+    let daemons = Daemons::start_with(&scene, 2, |command| {
         // The first one leads, the second one processes and lacks the folder.
         if number.replace(number.get() + 1) == 1 {
             command.env("BACKDROP_JOBS_BULK_PICTURES", "1").env("TMPDIR", &temporary);
@@ -190,8 +201,7 @@ fn a_daemon_without_a_temporary_folder_processes_runs_once_there_is_one() {
     });
     let body = daemons.run("out");
     let location = loop {
-        let (status, location, created) = daemons.post(0, &body);
-        assert_eq!(status, 202, "{created}");
+        let (location, _) = daemons.begin(0, &body);
         let mut has_failed = false;
         scene.wait("the worker fails, or the second daemon led the run, which needs the folder", || {
             has_failed = daemons.get(0, &location)["status"] == "error";
@@ -206,17 +216,17 @@ fn a_daemon_without_a_temporary_folder_processes_runs_once_there_is_one() {
     let done = daemons.ended(0, &location);
     assert_eq!((&done["status"], &done["bulk"]["objects"]), (&json!("done"), &json!(24)), "{done}");
     scene.assert_same_as_on_one_machine("out", 1);
-    assert!(daemons.processes.iter_mut().all(|daemon| daemon.terminate() == Some(0)));
+    daemons.drain();
 }
 
 #[test]
 fn a_run_is_cancelled_with_the_report_of_what_is_done_and_the_same_request_does_the_rest() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 300);
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let body = daemons.run("out");
-    let (_, location, created) = daemons.post(0, &body);
-    let mut worker = scene.worker();
+    let (location, created) = daemons.begin(0, &body);
+    let worker = scene.worker();
     scene.until("SELECT count(*) > 0 FROM bulk_chunks WHERE state = 'claimed'", "t");
     let (status, _, cancelled) = daemons.send_as(KEY, 0, Method::DELETE, &location, None);
     assert_eq!((status, &cancelled["bulk"]["state"]), (200, &json!("cancelled")), "{cancelled}");
@@ -227,20 +237,18 @@ fn a_run_is_cancelled_with_the_report_of_what_is_done_and_the_same_request_does_
     assert_eq!(tree(&scene.path("out")).len(), done);
     scene.until("SELECT count(*) FROM bulk_runs", "0");
 
-    let (status, _, again) = daemons.post(0, &body);
-    assert_eq!((status, &again["job_id"]), (202, &created["job_id"]), "{again}");
+    assert_eq!(daemons.begin(0, &body).1["job_id"], created["job_id"]);
     let ended = daemons.ended(0, &location);
     assert_eq!(ended["status"], "done", "{ended}");
     scene.assert_same_as_on_one_machine("out", 1);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain_after(worker);
 }
 
 #[test]
 fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     let Some(scene) = Scene::new() else { return };
     fill_with_failures(&scene.path("in"), 1);
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let run = daemons.run("out");
     let refused = |key: &str, body: &Value, status: u16, code: &str, param: &str| {
         let (found, _, answer) = daemons.send_as(key, 0, Method::POST, "/bulk", Some(body));
@@ -283,8 +291,7 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     assert_eq!(scene.sql("SELECT count(*) FROM bulk_runs"), "0", "a refused request begins no run");
 
     // The permission is gone once the run is created.
-    let (status, location, created) = daemons.post(0, &with("to", &url(&scene.path("denied"))));
-    assert_eq!(status, 202, "{created}");
+    let (location, created) = daemons.begin(0, &with("to", &url(&scene.path("denied"))));
     // Until it is over, no other run may write its report.
     refused(KEY, &run, 409, "conflict", "report");
     let id = created["job_id"].as_str().unwrap();
@@ -304,7 +311,7 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
     }
     assert_eq!(daemons.send_as(other, 0, Method::DELETE, &location, None).0, 404);
     assert_eq!(daemons.send_as(KEY, 0, Method::GET, "/jobs/bulk_%00", None).0, 404, "no id has U+0000");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     let ended = daemons.ended(0, &location);
     assert_eq!(ended["status"], "done", "{ended}");
     // The same request under its name is answered with the job, which has ended, and another one is refused.
@@ -315,11 +322,10 @@ fn a_run_needs_the_operators_permission_and_is_visible_to_its_key_only() {
 
     // A place without pictures is an error, as of the command.
     fs::create_dir(scene.path("empty")).unwrap();
-    let (_, location, _) = daemons.post(0, &with("from", &url(&scene.path("empty"))));
+    let (location, _) = daemons.begin(0, &with("from", &url(&scene.path("empty"))));
     let ended = daemons.ended(0, &location);
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("not_found")), "{ended}");
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain_after(worker);
 }
 
 #[test]
@@ -331,12 +337,11 @@ fn a_run_is_confined_to_its_places_where_links_lead_out_of_them() {
     let outside = tree(&scene.path("outside"));
     let link = |target: &str, name: &str| std::os::unix::fs::symlink(scene.path(target), scene.path(name)).unwrap();
     link("outside/set 0/0000.png", "in/linked.png");
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let begin = |to: &str, output: &str| {
         let mut body = daemons.run(to);
         body["output"] = output.into();
-        let (status, location, created) = daemons.post(0, &body);
-        assert_eq!(status, 202, "{created}");
+        let (location, _) = daemons.begin(0, &body);
         location
     };
     // The destination becomes a link once the run is created.
@@ -344,7 +349,7 @@ fn a_run_is_confined_to_its_places_where_links_lead_out_of_them() {
     scene.until("SELECT is_listed FROM bulk_runs", "t");
     fs::rename(scene.path("exchanged"), scene.path("moved")).unwrap();
     link("outside", "exchanged");
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.wait("the worker refuses the link", || scene.log().contains("leaves the run to others"));
     assert_eq!(daemons.send_as(KEY, 0, Method::DELETE, &location, None).0, 200);
     assert_eq!(daemons.ended(0, &location)["error"]["code"], "cancelled");
@@ -365,18 +370,16 @@ fn a_run_is_confined_to_its_places_where_links_lead_out_of_them() {
     let rows = scene.rows("into-link");
     assert!(rows.values().all(|row| row["code"] == "forbidden"), "{rows:?}");
     assert!(tree(&scene.path("outside")) == outside, "something was written outside of the places");
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain_after(worker);
 }
 
 #[test]
 fn runs_are_listed_in_pages() {
     let Some(scene) = Scene::new() else { return };
     fill(&scene.path("in"), 1);
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let begin = |number: u32| {
-        let (status, _, created) = daemons.post(0, &daemons.run(&format!("out-{number}")));
-        assert_eq!(status, 202, "{created}");
+        let (_, created) = daemons.begin(0, &daemons.run(&format!("out-{number}")));
         created["job_id"].as_str().unwrap().to_owned()
     };
     let made: BTreeSet<String> = (0..5).map(begin).collect();
@@ -390,14 +393,14 @@ fn runs_are_listed_in_pages() {
         path = format!("/jobs?limit=2&cursor={next}");
     }
     assert_eq!((listed.len(), listed.into_iter().collect::<BTreeSet<_>>()), (5, made));
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain();
 }
 
 #[test]
 fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are_allowed() {
     let Some(scene) = Scene::new() else { return };
     fill(&scene.path("in"), 3);
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let created = |arguments: &[&str]| json(&scene.run(&[&["keys", "create", "--json"][..], arguments].concat()));
     assert_exit(&scene.run(&["accounts", "create", "other"]), 0);
     let [own, unscoped, other] = [
@@ -447,35 +450,32 @@ fn keys_without_the_scope_start_no_run_and_a_run_is_resumed_while_its_places_are
         set(&allowed);
     }
     assert_eq!(change(&own, "running").0, 200);
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     scene.until("SELECT state FROM bulk_jobs", "done");
     assert_eq!(tree(&scene.path("out")).len(), 3);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain_after(worker);
 }
 
 #[test]
 fn a_report_of_more_than_4_gib_ends_its_run_which_continues_once_it_is_gone() {
     let Some(scene) = Scene::new() else { return };
     fill(&scene.path("in"), 3);
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let report = scene.path("out.jsonl");
     // Without blocks on the disk.
     File::create(&report).unwrap().set_len((4 << 30) + 1).unwrap();
     let body = daemons.run("out");
-    let (_, location, created) = daemons.post(0, &body);
+    let (location, created) = daemons.begin(0, &body);
     let ended = daemons.ended(0, &location);
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("payload_too_large")), "{ended}");
     assert_eq!(scene.sql("SELECT state, is_listed FROM bulk_runs"), "paused|f", "it is kept");
     fs::remove_file(&report).unwrap();
-    let (status, _, again) = daemons.post(0, &body);
-    assert_eq!((status, &again["job_id"]), (202, &created["job_id"]), "{again}");
-    let mut worker = scene.worker();
+    assert_eq!(daemons.begin(0, &body).1["job_id"], created["job_id"]);
+    let worker = scene.worker();
     let ended = daemons.ended(0, &location);
     assert_eq!((&ended["status"], &ended["bulk"]["done"]), (&json!("done"), &json!(3)), "{ended}");
     scene.assert_same_as_on_one_machine("out", 0);
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain_after(worker);
 }
 
 #[test]
@@ -487,17 +487,16 @@ fn a_run_between_places_in_s3_stores_each_result_once_and_the_same_request_skips
     };
     let Some(scene) = Scene::with(moto.variables()) else { return };
     fill_with_failures(&scene.path("in"), 10);
-    let mut daemons = Daemons::start(&scene, 1);
+    let daemons = Daemons::start(&scene, 1);
     let (runtime, client) = (&daemons.runtime, &daemons.client);
     for (name, bytes) in tree(&scene.path("in")) {
         runtime.block_on(moto.put(client, &format!("bulk/in/{name}"), bytes));
     }
     let place = |name: &str| format!("{S3_PLACE}/{name}");
     let body = json!({ "from": place("in"), "to": place("out"), "report": place("report.jsonl") });
-    let mut worker = scene.worker();
+    let worker = scene.worker();
     for (done, skipped) in [(11, 0), (0, 11)] {
-        let (status, location, created) = daemons.post(0, &body);
-        assert_eq!(status, 202, "{created}");
+        let (location, _) = daemons.begin(0, &body);
         let ended = daemons.ended(0, &location);
         let (run, summary) = (&ended["bulk"], &ended["bulk"]["summary"]);
         assert_eq!((&ended["status"], &run["report"], &run["failed"]), (&json!("done"), &body["report"], &json!(3)));
@@ -508,7 +507,7 @@ fn a_run_between_places_in_s3_stores_each_result_once_and_the_same_request_skips
             "{ended}"
         );
     }
-    assert_eq!(worker.terminate(), Some(0), "{}", scene.log());
+    scene.drain(worker);
 
     assert_exit(&bulk(&scene.path("in"), &scene.path("alone"), &scene.path("alone.jsonl"), &[]), 1);
     let results = runtime.block_on(moto.objects(client, "bulk/out/"));
@@ -521,7 +520,7 @@ fn a_run_between_places_in_s3_stores_each_result_once_and_the_same_request_skips
     };
     let in_s3 = rows(&scene.path("s3.jsonl"), &format!("{}/", place("in")));
     assert_eq!(outcomes(in_s3), outcomes(scene.rows("alone")));
-    assert_eq!(daemons.processes[0].terminate(), Some(0));
+    daemons.drain();
 }
 
 /// The end of a run whose report is written.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backdrop::bulk::{
-    Counters, KeyFilter, ListingTotal, Locations, Observer, ProcessError, Processed, Processor, ReportLog, ReportRow,
-    Run, RunOptions, StageTimes, StopSignal, Summary, dry_run,
+    KeyFilter, ListingTotal, Locations, Observer, ProcessError, Processed, Processor, ReportLog, Run, RunOptions,
+    StageTimes, StopSignal, Summary, dry_run,
 };
 use backdrop::source::StorageLocation;
 use bytes::Bytes;
@@ -210,12 +210,6 @@ impl Observer for TotalObserver {
     fn total(&mut self, total: ListingTotal) {
         assert_eq!(self.total.replace(total.objects), None);
     }
-
-    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
-
-    fn tick(&mut self, _: &Counters) {}
-
-    fn notice(&mut self, _: &str) {}
 }
 
 struct Scene {

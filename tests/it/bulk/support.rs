@@ -2,29 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
+use backdrop::image::Size;
+use backdrop::source::StorageLocation;
 use serde_json::Value;
 
 use crate::support::command::{backdrop, stderr};
+use crate::support::pictures::png;
 
 /// A small PNG that is a cutout already, so that the network is not run. Each `seed` has other colours.
 pub(crate) fn picture(seed: u32) -> Vec<u8> {
-    const SIDE: u32 = 24;
-    let pixels: Vec<u8> = (0..SIDE * SIDE)
-        .flat_map(|at| {
-            let (x, y) = (at % SIDE, at / SIDE);
-            let inside = (6..18).contains(&x) && (6..18).contains(&y);
-            let shade = |factor: u32| ((x * factor + y + seed * 7) % 256) as u8;
-            [shade(3), shade(5), (seed % 256) as u8, if inside { 255 } else { 0 }]
-        })
-        .collect();
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, SIDE, SIDE);
-    encoder.set_color(png::ColorType::Rgba);
-    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
-    bytes
+    cutout(24, seed)
+}
+
+/// A PNG whose middle, a quarter of it, is opaque.
+pub(crate) fn cutout(side: u32, seed: u32) -> Vec<u8> {
+    let middle = side / 4..side * 3 / 4;
+    let file = png(Size::new(side, side), |x, y| {
+        let shade = |factor: u32| ((x * factor + y * 5 + seed * 7) % 256) as u8;
+        let alpha = if middle.contains(&x) && middle.contains(&y) { 255 } else { 0 };
+        [shade(3), shade(7), (seed % 256) as u8, alpha]
+    });
+    file.into()
 }
 
 /// Writes so many pictures into subfolders of `folder`.
@@ -43,14 +44,53 @@ pub(crate) fn url(folder: &Path) -> String {
 
 /// `backdrop bulk` from one folder to another.
 pub(crate) fn bulk(from: &Path, to: &Path, report: &Path, arguments: &[&str]) -> Output {
-    backdrop()
-        .arg("bulk")
-        .args([url(from), url(to)])
-        .arg("--report")
-        .arg(report)
-        .args(arguments)
-        .output()
-        .expect("the binary runs")
+    bulk_command(from, to, report).args(arguments).output().expect("the binary runs")
+}
+
+fn bulk_command(from: &Path, to: &Path, report: &Path) -> Command {
+    let mut command = backdrop();
+    command.arg("bulk").args([url(from), url(to)]).arg("--report").arg(report);
+    command
+}
+
+/// Folders with pictures in `in`, and runs from it to `out` with `report.jsonl`.
+pub(crate) struct Folders {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Folders {
+    pub(crate) fn new(pictures: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("in")).unwrap();
+        fill(&folder.path().join("in"), pictures);
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        bulk_command(&self.path("in"), &self.path("out"), &self.path("report.jsonl"))
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().expect("the binary runs")
+    }
+
+    /// The rows of a report by their sources below `in`.
+    pub(crate) fn rows(&self, report: &str) -> BTreeMap<String, Value> {
+        rows_below(&self.path(report), &self.path("in"))
+    }
+
+    pub(crate) fn outputs(&self) -> Vec<String> {
+        tree(&self.path("out")).into_keys().collect()
+    }
+}
+
+/// The rows of a report by their sources below a folder.
+pub(crate) fn rows_below(report: &Path, folder: &Path) -> BTreeMap<String, Value> {
+    rows(report, &StorageLocation::open(&url(folder), false).unwrap().address_prefix())
 }
 
 /// Every file below a folder, hidden ones too, but for those of writes that a kill interrupted.

@@ -85,13 +85,11 @@ fn options_that_the_scenario_does_not_have_are_refused() {
 #[cfg(unix)]
 #[test]
 fn an_open_loop_against_a_daemon_is_recorded_reported_and_compared() {
-    use crate::cli::serve::Daemon;
-    const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+    use crate::cli::serve::{KEY, Running};
     let folder = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start_with(folder.path(), &[("BACKDROP_BOOTSTRAP_KEY", KEY)]);
-    let url = format!("http://{}", daemon.address());
+    let running = Running::start(folder.path(), &[]);
     let files = ["a.json", "a.html"].map(|name| folder.path().join(name).display().to_string());
-    let run = |more: &[&str]| bench(&[&["--url", &url, "--seconds", "2"], more].concat());
+    let run = |more: &[&str]| bench(&[&["--url", &running.url, "--seconds", "2"], more].concat());
 
     let output = run(&["--key", KEY, "--scenario", "server", "--rate", "6", "--out", &files[0], "--html", &files[1]]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

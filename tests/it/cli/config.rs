@@ -4,27 +4,6 @@ use crate::support::command::{backdrop, json, stderr, stdout};
 use std::fs;
 
 #[test]
-fn flags_override_variables_which_override_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("backdrop.toml");
-    fs::write(&file, "data_dir = 'file'\n[server]\nmax_connections = 7\n[limits]\nrate_per_minute = 5\n").unwrap();
-    let output = backdrop()
-        .args(["config", "--json", "--data-dir", "flag", "--config"])
-        .arg(&file)
-        .env("BACKDROP_DATA_DIR", "variable")
-        .env("BACKDROP_LIMITS_RATE_PER_MINUTE", "6")
-        .env("BACKDROP_LISTEN", "127.0.0.1:1")
-        .output()
-        .unwrap();
-    let config = json(&output);
-    assert_eq!(config["data_dir"], "flag");
-    assert_eq!(config["limits"]["rate_per_minute"], 6);
-    assert_eq!(config["server"]["max_connections"], 7);
-    assert_eq!(config["server"]["listen"], "127.0.0.1:1");
-    assert_eq!(output.status.code(), Some(0));
-}
-
-#[test]
 fn the_printed_configuration_is_a_valid_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backdrop.toml");
@@ -32,13 +11,6 @@ fn the_printed_configuration_is_a_valid_file() {
     fs::write(&file, &first).unwrap();
     let second = backdrop().args(["config", "--config"]).arg(&file).output().unwrap();
     assert_eq!(stdout(&second), first, "{}", stderr(&second));
-}
-
-#[test]
-fn secrets_are_masked() {
-    let output = backdrop().arg("config").env("BACKDROP_BOOTSTRAP_KEY", "bd_live_verysecret").output().unwrap();
-    assert!(stdout(&output).contains("bootstrap_key = \"***\""));
-    assert!(!stdout(&output).contains("verysecret") && !stderr(&output).contains("verysecret"));
 }
 
 #[test]
@@ -63,15 +35,8 @@ fn all_errors_are_listed_together_and_the_command_does_not_run() {
 }
 
 #[test]
-fn a_misspelt_variable_is_refused_and_localhost_is_an_address() {
+fn localhost_is_an_address() {
     let run = |name: &str, value: &str| backdrop().args(["config", "--json"]).env(name, value).output().unwrap();
-    let output = run("BACKDROP_LIMITS_MAX_SIDES", "3");
-    assert_eq!(output.status.code(), Some(2));
-    let printed = stderr(&output);
-    assert!(
-        printed.contains("BACKDROP_LIMITS_MAX_SIDES: there is no such setting; did you mean BACKDROP_LIMITS_MAX_SIDE?"),
-        "{printed}"
-    );
     assert_eq!(json(&run("BACKDROP_LISTEN", "localhost:8099"))["server"]["listen"], "127.0.0.1:8099");
     let printed = stderr(&run("BACKDROP_LISTEN", "localhost"));
     assert!(printed.contains("\"localhost\" is not an address with a port, such as 127.0.0.1:8080"), "{printed}");

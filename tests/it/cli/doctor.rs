@@ -44,19 +44,6 @@ fn a_machine_that_cuts_out_passes_and_each_fault_is_named() {
 }
 
 #[test]
-fn what_the_daemon_cannot_start_with_fails() {
-    let (checks, code) = statuses(&[
-        ("BACKDROP_SERVER_TLS_CERT", "/nowhere/certificate.pem"),
-        ("BACKDROP_SERVER_TLS_KEY", "/nowhere/key.pem"),
-        ("BACKDROP_STORE_URL", "postgres://127.0.0.1:1/backdrop"),
-        ("BACKDROP_JOBS_RESULTS", "file:///nowhere"),
-        ("BACKDROP_SERVER_IDLE_EXIT", "10m"),
-    ]);
-    assert_eq!((checks["tls"].as_str(), checks["store"].as_str(), code), ("failed", "failed", Some(1)));
-    assert_eq!(checks["idle exit"], "warning", "a socket of the service manager is not passed to this command");
-}
-
-#[test]
 fn an_empty_database_is_reached_and_not_changed() {
     let Some(server) = Server::start() else { return };
     let url = server.database();

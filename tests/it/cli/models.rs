@@ -2,9 +2,10 @@
 
 #![cfg(unix)]
 
-use super::serve::Daemon;
+use super::serve::Running;
 use crate::http::video_process::clip;
-use crate::support::command::{backdrop, http_client, json, photo, stderr, stdout};
+use crate::support::command::{backdrop, json, photo, stderr, stdout};
+use crate::support::hang_guard::until;
 use crate::support::onnxruntime::{library, network};
 use reqwest::multipart::{Form, Part};
 use serde_json::Value;
@@ -12,8 +13,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
-
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// A command on a data folder.
 fn command(data: &Path, library: &Path, arguments: &[&str]) -> Command {
@@ -29,21 +28,9 @@ fn run(data: &Path, library: &Path, arguments: &[&str]) -> Output {
 /// Adds `first` as a network with small masks.
 fn add(data: &Path, library: &Path, name: &str) -> String {
     let file = network("first");
-    let arguments = [
-        "models",
-        "add",
-        file.to_str().unwrap(),
-        "--name",
-        name,
-        "--type",
-        "isnet",
-        "--set",
-        "size=64",
-        "--set",
-        "deviation=[0.25,0.25,0.25]",
-        "--json",
-    ];
-    let output = run(data, library, &arguments);
+    let mut command = command(data, library, &["models", "add", file.to_str().unwrap(), "--name", name]);
+    command.args(["--type", "isnet", "--set", "size=64", "--set", "deviation=[0.25,0.25,0.25]", "--json"]);
+    let output = command.output().expect("the binary starts");
     assert!(output.status.success(), "{}", stderr(&output));
     let version = json(&output)[0]["version"].as_str().expect("a version").to_owned();
     format!("{name}/{version}")
@@ -61,8 +48,8 @@ fn a_model_is_added_listed_checked_used_and_removed() {
     let listed = json(&run(&data, &library, &["models", "list", "--json"]));
     let of = |name: &str| listed.as_array().unwrap().iter().find(|row| row["name"] == name).cloned().expect(name);
     assert_eq!((&of("mine")["architecture"], &of("mine")["parameters"]), (&"isnet".into(), &5.into()));
-    assert_eq!(of("fgnet-384")["file"], "built in");
-    let built_in = listed.as_array().unwrap().iter().find(|model| model["name"] == "fgnet-384").unwrap();
+    let built_in = of("fgnet-384");
+    assert_eq!(built_in["file"], "built in");
     let sources = built_in["training_data"].as_array().unwrap();
     assert!(sources.iter().any(|data| data["source"] == "ECSSD, training share" && data["commercial"].is_null()));
     assert!(sources.iter().any(|data| data["commercial"] == false));
@@ -131,200 +118,160 @@ fn without_a_library_a_model_is_added_untried_and_its_use_fails_with_what_to_do(
         "{}",
         stderr(&used)
     );
-    let doctor = command(data.path(), missing, &["doctor", "--json"]).output().unwrap();
-    let checks = json(&doctor);
-    let check = checks["checks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|check| check["name"] == "models")
-        .cloned()
-        .expect("it is there");
+    let report = json(&run(data.path(), missing, &["doctor", "--json"]));
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "models").expect("it is there");
     assert!(
         check["status"] == "failed" && check["remedy"].as_str().unwrap().contains("pip install onnxruntime"),
         "{check}"
     );
 }
 
-#[test]
-fn requests_select_added_models_by_header_field_and_rembgs_name() {
+#[tokio::test]
+async fn requests_select_added_models_by_header_field_and_rembgs_name() {
     let Some(library) = library() else { return };
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let mine = add(data, &library, "isnet-general-use");
-    let variables = [
-        ("ORT_DYLIB_PATH", library.to_str().unwrap()),
-        ("BACKDROP_BOOTSTRAP_KEY", KEY),
-        ("BACKDROP_COMPAT_REMBG", "true"),
-    ];
-    let mut daemon = Daemon::start_with(data, &variables);
-    let (address, admin) = daemon.addresses();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = http_client().build().expect("a client");
-        let form = |fields: &[(&'static str, &str)]| {
-            let file = Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
-            fields
-                .iter()
-                .fold(Form::new().part("file", file), |form, (name, value)| form.text(*name, (*value).to_owned()))
-        };
-        let send = async |path: &str, header: Option<&str>, fields: &[(&'static str, &str)]| {
-            let request =
-                client.post(format!("http://{address}{path}")).bearer_auth(KEY).timeout(Duration::from_secs(120));
-            let request = header.iter().fold(request, |request, model| request.header("x-service-model", *model));
-            let response = request.multipart(form(fields)).send().await.unwrap();
-            let model = response.headers().get("x-service-model").map(|model| model.to_str().unwrap().to_owned());
-            (response.status().as_u16(), model, response.bytes().await.unwrap())
-        };
-        let models = async || {
-            let response = client.get(format!("http://{address}/models")).bearer_auth(KEY).send().await.unwrap();
-            response.json::<Value>().await.unwrap()["models"].as_array().unwrap().clone()
-        };
-        let listed = models().await;
-        let names: Vec<_> = listed.iter().map(|model| model["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["fgnet-384/10", "fgnet-384-quality/10", "fgnet-384-fast/10", &mine]);
-        assert_eq!(
-            (&listed[0]["is_default"], &listed[3]["type"], &listed[3]["loaded"]),
-            (&true.into(), &"isnet".into(), &false.into())
-        );
-        assert_eq!((&listed[3]["parameters"], &listed[3]["commercial_use"]), (&5.into(), &Value::Null));
-        assert!(listed[0]["parameters"].as_u64() > Some(1_000_000));
+    let variables = [("ORT_DYLIB_PATH", library.to_str().unwrap()), ("BACKDROP_COMPAT_REMBG", "true")];
+    let running = Running::start(data, &variables);
+    let post = |path: &str, header: Option<&str>, file: Part, fields: &[(&'static str, &str)]| {
+        let form = fields
+            .iter()
+            .fold(Form::new().part("file", file), |form, (name, value)| form.text(*name, (*value).to_owned()));
+        let request = running.post(path).multipart(form);
+        header.iter().fold(request, |request, model| request.header("x-service-model", *model)).send()
+    };
+    let send = async |path: &str, header: Option<&str>, fields: &[(&'static str, &str)]| {
+        let file = Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
+        let response = post(path, header, file, fields).await.unwrap();
+        let model = response.headers().get("x-service-model").map(|model| model.to_str().unwrap().to_owned());
+        (response.status().as_u16(), model, response.bytes().await.unwrap())
+    };
+    let models = async || running.get("/models").await["models"].as_array().unwrap().clone();
+    let listed = models().await;
+    let names: Vec<_> = listed.iter().map(|model| model["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fgnet-384/10", "fgnet-384-quality/10", "fgnet-384-fast/10", &mine]);
+    assert_eq!(
+        (&listed[0]["is_default"], &listed[3]["type"], &listed[3]["loaded"]),
+        (&true.into(), &"isnet".into(), &false.into())
+    );
+    assert_eq!((&listed[3]["parameters"], &listed[3]["commercial_use"]), (&5.into(), &Value::Null));
+    assert!(listed[0]["parameters"].as_u64() > Some(1_000_000));
 
-        let by_header = send("/remove", Some("isnet-general-use"), &[]).await;
-        assert_eq!((by_header.0, by_header.1.as_deref()), (200, Some(mine.as_str())));
-        let built_in = send("/remove", None, &[]).await;
-        assert_eq!(built_in.1.as_deref(), Some("fgnet-384/10"));
-        assert_ne!(by_header.2, built_in.2);
-        for (header, field) in [(None, mine.as_str()), (Some(mine.as_str()), "isnet-general-use")] {
-            let by_field = send("/remove", header, &[("segmentation_model", field)]).await;
-            assert_eq!(by_field, by_header, "{header:?} {field}");
-        }
-        for path in ["/mask", "/studio-shot", "/shadow", "/sticker", "/smart-crop"] {
-            let answered = send(path, Some(&mine), &[]).await;
-            assert_eq!((answered.0, answered.1.as_deref()), (200, Some(mine.as_str())), "{path}");
-        }
-        let refused = async |header: Option<&str>, fields: &[(&'static str, &str)]| {
-            let (status, _, body) = send("/remove", header, fields).await;
-            assert_eq!(status, 400);
-            let body: Value = serde_json::from_slice(&body).unwrap();
-            (body["error"]["param"].as_str().unwrap().to_owned(), body["error"]["message"].as_str().unwrap().to_owned())
-        };
-        let (param, message) = refused(Some("fgnet-384"), &[("segmentation_model", "isnet-general-use")]).await;
-        assert_eq!(param, "segmentation_model");
-        assert!(message.contains("the model of the header"), "{message}");
-        for (header, fields, param) in [
-            (Some("isnet-general-use/00000000"), &[][..], "x-service-model"),
-            (Some("../isnet-general-use"), &[], "x-service-model"),
-            (None, &[("segmentation_model", "other")], "segmentation_model"),
-        ] {
-            let (refused, message) = refused(header, fields).await;
-            assert_eq!(refused, param);
-            assert!(message.contains(&format!("isnet-general-use or {mine}, once")), "{message}");
-        }
-        assert_eq!(models().await[3]["loaded"], true);
-
-        // All frames of a clip.
-        let images = async || {
-            let metrics = client.get(format!("http://{admin}/metrics")).send().await.unwrap().text().await.unwrap();
-            let line = format!("backdrop_model_images_total{{model=\"{mine}\"}} ");
-            metrics.lines().find_map(|text| text.strip_prefix(&line)?.parse::<u32>().ok()).expect("the model was used")
-        };
-        let clip = clip(data);
-        let by_clip = async |header: Option<&str>, field: Option<&str>| {
-            let request = client.post(format!("http://{address}/video/remove")).bearer_auth(KEY);
-            let request = header.iter().fold(request, |request, model| request.header("x-service-model", *model));
-            let form = Form::new().part("file", Part::bytes(clip.clone()).file_name("clip.mp4"));
-            let form = field.iter().fold(form, |form, model| form.text("segmentation_model", (*model).to_owned()));
-            let response = request.multipart(form).send().await.unwrap();
-            (response.status().as_u16(), response.json::<Value>().await.unwrap())
-        };
-        for (header, field, param) in [
-            (Some("other"), None, "x-service-model"),
-            (None, Some("other"), "segmentation_model"),
-            (None, Some("fgnet-384-quality"), "segmentation_model"),
-            (Some("fgnet-384"), Some("isnet-general-use"), "segmentation_model"),
-        ] {
-            let (status, body) = by_clip(header, field).await;
-            assert_eq!((status, body["error"]["param"].as_str()), (400, Some(param)), "{body}");
-        }
-        for (header, field) in [(Some("isnet-general-use"), None), (None, Some(mine.as_str()))] {
-            let before = images().await;
-            let (status, mut job) = by_clip(header, field).await;
-            assert_eq!(status, 202, "{job}");
-            let path = format!("http://{address}/jobs/{}", job["job_id"].as_str().unwrap());
-            while ["queued", "processing"].contains(&job["status"].as_str().unwrap()) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                job = client.get(&path).bearer_auth(KEY).send().await.unwrap().json().await.unwrap();
-            }
-            assert_eq!((job["status"].as_str(), images().await), (Some("done"), before + 30), "{job}");
-        }
-
-        // On rembg's route by its own names.
-        let rembg = async |name: &str| send("/api/remove", None, &[("model", name)]).await;
-        assert_eq!(rembg("isnet-general-use").await.0, 200);
-        assert_eq!(rembg("u2net").await.0, 200);
-        let (status, _, body) = rembg("birefnet-general").await;
+    let by_header = send("/remove", Some("isnet-general-use"), &[]).await;
+    assert_eq!((by_header.0, by_header.1.as_deref()), (200, Some(mine.as_str())));
+    let built_in = send("/remove", None, &[]).await;
+    assert_eq!(built_in.1.as_deref(), Some("fgnet-384/10"));
+    assert_ne!(by_header.2, built_in.2);
+    for (header, field) in [(None, mine.as_str()), (Some(mine.as_str()), "isnet-general-use")] {
+        let by_field = send("/remove", header, &[("segmentation_model", field)]).await;
+        assert_eq!(by_field, by_header, "{header:?} {field}");
+    }
+    for path in ["/mask", "/studio-shot", "/shadow", "/sticker", "/smart-crop"] {
+        let answered = send(path, Some(&mine), &[]).await;
+        assert_eq!((answered.0, answered.1.as_deref()), (200, Some(mine.as_str())), "{path}");
+    }
+    let refused = async |header: Option<&str>, fields: &[(&'static str, &str)]| {
+        let (status, _, body) = send("/remove", header, fields).await;
         assert_eq!(status, 400);
-        assert!(String::from_utf8_lossy(&body).contains("backdrop models add"), "{}", String::from_utf8_lossy(&body));
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        (body["error"]["param"].as_str().unwrap().to_owned(), body["error"]["message"].as_str().unwrap().to_owned())
+    };
+    let (param, message) = refused(Some("fgnet-384"), &[("segmentation_model", "isnet-general-use")]).await;
+    assert_eq!(param, "segmentation_model");
+    assert!(message.contains("the model of the header"), "{message}");
+    for (header, fields, param) in [
+        (Some("isnet-general-use/00000000"), &[][..], "x-service-model"),
+        (Some("../isnet-general-use"), &[], "x-service-model"),
+        (None, &[("segmentation_model", "other")], "segmentation_model"),
+    ] {
+        let (refused, message) = refused(header, fields).await;
+        assert_eq!(refused, param);
+        assert!(message.contains(&format!("isnet-general-use or {mine}, once")), "{message}");
+    }
+    assert_eq!(models().await[3]["loaded"], true);
 
-        // One that is added while the daemon runs, as the account's default.
-        let unknown = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
-        assert!(
-            unknown.status.code() == Some(2) && stderr(&unknown).contains("unknown model later"),
-            "{}",
-            stderr(&unknown)
-        );
-        let later = add(data, &library, "later");
-        let set = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
-        assert!(set.status.success(), "{}", stderr(&set));
-        assert_eq!(send("/remove", None, &[]).await.1.as_deref(), Some(later.as_str()));
-        assert_eq!(models().await[0]["name"], later.as_str());
-        let metrics = client.get(format!("http://{admin}/metrics")).send().await.unwrap().text().await.unwrap();
-        assert!(metrics.contains(&format!("backdrop_model_images_total{{model=\"{later}\"}} 1")), "{metrics}");
-        assert!(run(data, &library, &["models", "remove", "later"]).status.success());
-        let (status, _, body) = send("/remove", None, &[]).await;
-        assert_eq!(status, 400);
-        assert!(String::from_utf8_lossy(&body).contains("the default model of this account cannot be used"));
-        assert_eq!(send("/remove", Some("fgnet-384"), &[]).await.0, 200);
-        assert_eq!(by_clip(None, None).await.0, 400);
-        assert_eq!(by_clip(None, Some("fgnet-384")).await.0, 202);
-    });
-    daemon.signal("TERM");
-    daemon.0.stdout = None;
-    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+    // All frames of a clip.
+    let images = async || {
+        let metrics = running.page("/metrics").await;
+        let line = format!("backdrop_model_images_total{{model=\"{mine}\"}} ");
+        metrics.lines().find_map(|text| text.strip_prefix(&line)?.parse::<u32>().ok()).expect("the model was used")
+    };
+    let clip = clip(data);
+    let by_clip = async |header: Option<&str>, field: Option<&str>| {
+        let fields = field.map(|model| ("segmentation_model", model));
+        let file = Part::bytes(clip.clone()).file_name("clip.mp4");
+        let response = post("/video/remove", header, file, fields.as_slice()).await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    for (header, field, param) in [
+        (Some("other"), None, "x-service-model"),
+        (None, Some("other"), "segmentation_model"),
+        (None, Some("fgnet-384-quality"), "segmentation_model"),
+        (Some("fgnet-384"), Some("isnet-general-use"), "segmentation_model"),
+    ] {
+        let (status, body) = by_clip(header, field).await;
+        assert_eq!((status, body["error"]["param"].as_str()), (400, Some(param)), "{body}");
+    }
+    for (header, field) in [(Some("isnet-general-use"), None), (None, Some(mine.as_str()))] {
+        let before = images().await;
+        let (status, mut job) = by_clip(header, field).await;
+        assert_eq!(status, 202, "{job}");
+        let path = format!("/jobs/{}", job["job_id"].as_str().unwrap());
+        while ["queued", "processing"].contains(&job["status"].as_str().unwrap()) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            job = running.get(&path).await;
+        }
+        assert_eq!((job["status"].as_str(), images().await), (Some("done"), before + 30), "{job}");
+    }
+
+    // On rembg's route by its own names.
+    let rembg = async |name: &str| send("/api/remove", None, &[("model", name)]).await;
+    assert_eq!(rembg("isnet-general-use").await.0, 200);
+    assert_eq!(rembg("u2net").await.0, 200);
+    let (status, _, body) = rembg("birefnet-general").await;
+    assert_eq!(status, 400);
+    assert!(String::from_utf8_lossy(&body).contains("backdrop models add"), "{}", String::from_utf8_lossy(&body));
+
+    // One that is added while the daemon runs, as the account's default.
+    let unknown = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
+    assert!(
+        unknown.status.code() == Some(2) && stderr(&unknown).contains("unknown model later"),
+        "{}",
+        stderr(&unknown)
+    );
+    let later = add(data, &library, "later");
+    let set = run(data, &library, &["accounts", "set", "default", "--model", "later"]);
+    assert!(set.status.success(), "{}", stderr(&set));
+    assert_eq!(send("/remove", None, &[]).await.1.as_deref(), Some(later.as_str()));
+    assert_eq!(models().await[0]["name"], later.as_str());
+    let metrics = running.page("/metrics").await;
+    assert!(metrics.contains(&format!("backdrop_model_images_total{{model=\"{later}\"}} 1")), "{metrics}");
+    assert!(run(data, &library, &["models", "remove", "later"]).status.success());
+    let (status, _, body) = send("/remove", None, &[]).await;
+    assert_eq!(status, 400);
+    assert!(String::from_utf8_lossy(&body).contains("the default model of this account cannot be used"));
+    assert_eq!(send("/remove", Some("fgnet-384"), &[]).await.0, 200);
+    assert_eq!(by_clip(None, None).await.0, 400);
+    assert_eq!(by_clip(None, Some("fgnet-384")).await.0, 202);
+    running.daemon.drain();
 }
 
-#[test]
-fn a_daemon_whose_default_is_an_added_model_loads_it_at_the_start() {
+#[tokio::test]
+async fn a_daemon_whose_default_is_an_added_model_loads_it_at_the_start() {
     let Some(library) = library() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mine = add(folder.path(), &library, "mine");
-    let variables = [
-        ("ORT_DYLIB_PATH", library.to_str().unwrap()),
-        ("BACKDROP_BOOTSTRAP_KEY", KEY),
-        ("BACKDROP_ENGINE_MODEL", "mine"),
-    ];
-    let mut daemon = Daemon::start_with(folder.path(), &variables);
-    let address = daemon.address();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = http_client().build().expect("a client");
-        let mut tries = 0;
-        loop {
-            let response = client.get(format!("http://{address}/models")).bearer_auth(KEY).send().await.unwrap();
-            let first = response.json::<Value>().await.unwrap()["models"][0].clone();
-            assert_eq!((&first["name"], &first["is_default"]), (&mine.as_str().into(), &true.into()));
-            if first["loaded"] == true {
-                break;
-            }
-            tries += 1;
-            assert!(tries < 600, "it was never loaded");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    });
-    daemon.signal("TERM");
-    daemon.0.stdout = None;
-    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+    let variables = [("ORT_DYLIB_PATH", library.to_str().unwrap()), ("BACKDROP_ENGINE_MODEL", "mine")];
+    let running = Running::start(folder.path(), &variables);
+    let is_loaded = async || {
+        let first = &running.get("/models").await["models"][0];
+        assert_eq!((&first["name"], &first["is_default"]), (&mine.as_str().into(), &true.into()));
+        first["loaded"] == true
+    };
+    until("it is loaded", is_loaded).await;
+    running.daemon.drain();
     let unknown = [("BACKDROP_ENGINE_MODEL", "other")];
     let refused = backdrop().args(["serve", "--data-dir"]).arg(folder.path()).envs(unknown).output().unwrap();
     assert!(

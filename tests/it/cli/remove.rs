@@ -5,9 +5,21 @@ use crate::support::pictures::decoded;
 use backdrop::image::Size;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::SystemTime;
+
+/// `remove` of these inputs into `output`.
+fn remove(inputs: &[&Path], output: &Path, arguments: &[&str]) -> Output {
+    backdrop().arg("remove").args(inputs).arg("-o").arg(output).args(arguments).output().unwrap()
+}
+
+/// The result of a bundled photo, which is made.
+fn made(output: &Path, arguments: &[&str]) -> Vec<u8> {
+    let run = remove(&[&photo("coffee.jpg")], output, arguments);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    fs::read(output).unwrap()
+}
 
 fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).unwrap().modified().unwrap()
@@ -33,7 +45,7 @@ fn a_folder_keeps_its_tree_and_a_broken_file_fails_alone() {
     fs::write(input.join("broken.jpg"), b"\xff\xd8\xff\xe0 not a picture").unwrap();
     fs::write(input.join("empty.png"), b"").unwrap();
 
-    let run = || backdrop().arg("remove").arg(&input).arg("-o").arg(&output).arg("--json").output().unwrap();
+    let run = || remove(&[&input], &output, &["--json"]);
     let first = run();
     let report = json(&first);
     assert_eq!(first.status.code(), Some(1), "{}", stderr(&first));
@@ -58,9 +70,7 @@ fn existing_results_are_replaced_by_force_and_where_the_file_is_named() {
     let result = folder.path().join("coffee.png");
     let run = |output: &Path, arguments: &[&str]| {
         fs::write(&result, b"old").unwrap();
-        let mut remove = backdrop();
-        remove.arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(output).args(["--set", "max_dim=64"]);
-        let run = remove.args(arguments).output().unwrap();
+        let run = remove(&[&photo("coffee.jpg")], output, &[&["--set", "max_dim=64"], arguments].concat());
         assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
         fs::read(&result).unwrap()
     };
@@ -75,13 +85,7 @@ fn existing_results_are_replaced_by_force_and_where_the_file_is_named() {
 #[test]
 fn a_background_and_a_size_choose_the_endpoint() {
     let folder = tempfile::tempdir().unwrap();
-    let cut = |name: &str, arguments: &[&str]| {
-        let output = folder.path().join(name);
-        let run = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(arguments).output();
-        let run = run.unwrap();
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-        decoded(&fs::read(output).unwrap())
-    };
+    let cut = |name: &str, arguments: &[&str]| decoded(&made(&folder.path().join(name), arguments));
     let square = cut("square.png", &["--background", "white", "--size", "96"]);
     assert_eq!((square.size(), &square.pixels()[..4]), (Size::new(96, 96), &[255; 4][..]));
     assert_eq!(square.pixels(), cut("same.png", &["--size", "96"]).pixels(), "white by default");
@@ -117,36 +121,9 @@ fn what_is_asked_in_the_wrong_place_says_where_it_is() {
 }
 
 #[test]
-fn an_older_picture_that_was_moved_over_an_input_is_processed() {
-    let folder = tempfile::tempdir().unwrap();
-    let [input, output, older] = ["in", "out", "older.jpg"].map(|name| folder.path().join(name));
-    fs::create_dir(&input).unwrap();
-    fs::create_dir(&output).unwrap();
-    let (picture, result) = (input.join("a.jpg"), output.join("a.png"));
-    fs::write(&picture, b"replaced below").unwrap();
-    fs::copy(photo("coffee.jpg"), &older).unwrap();
-    fs::write(&result, b"of the picture before").unwrap();
-    let set = |path: &Path, age: Duration| {
-        fs::File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - age).unwrap();
-    };
-    set(&older, Duration::from_secs(86_400));
-    set(&result, Duration::from_secs(60));
-    fs::rename(&older, &picture).unwrap();
-    let run = backdrop().arg("remove").arg(&input).arg("-o").arg(&output).args(["--set", "max_dim=64"]).output();
-    assert_eq!(run.as_ref().unwrap().status.code(), Some(0), "{}", stderr(&run.unwrap()));
-    assert!(is_png(&fs::read(&result).unwrap()));
-}
-
-#[test]
 fn each_mode_is_selected_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
-    let cut = |name: &str, model: &[&str]| {
-        let output = folder.path().join(name);
-        let run =
-            backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(model).output().unwrap();
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-        fs::read(output).unwrap()
-    };
+    let cut = |name: &str, model: &[&str]| made(&folder.path().join(name), model);
     let standard = cut("a.png", &[]);
     assert!(cut("b.png", &["--model", "standard"]) == standard);
     let [quality, fast] = ["quality", "fast"].map(|mode| cut(&format!("{mode}.png"), &["--model", mode]));
@@ -190,42 +167,20 @@ fn a_pipe_that_is_named_is_one_picture() {
 fn the_output_name_selects_the_format_and_set_takes_the_fields_of_the_api() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("cup.webp");
-    let run = |arguments: &[&str]| {
-        backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(arguments).output().unwrap()
-    };
+    let run = |arguments: &[&str]| remove(&[&photo("coffee.jpg")], &output, arguments);
     let wrong = run(&["--set", "egde=hard"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("unknown field `egde`"), "{}", stderr(&wrong));
     let wrong = run(&["--set", "format=png"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
     assert!(!output.exists());
-    let right = run(&["--set", "edge=hard", "--set", "quality=80"]);
-    assert_eq!(right.status.code(), Some(0), "{}", stderr(&right));
-    assert_eq!(&fs::read(&output).unwrap()[8..12], b"WEBP");
-}
-
-#[test]
-fn results_beside_their_inputs_do_not_replace_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let cat = folder.path().join("cat.png");
-    fs::copy(photo("chelsea.png"), &cat).unwrap();
-    let original = fs::read(&cat).unwrap();
-    for expected in ["done", "skipped"] {
-        let output =
-            backdrop().arg("remove").arg(folder.path()).arg("-o").arg(folder.path()).arg("--json").output().unwrap();
-        let report = json(&output);
-        assert_eq!((&report["inputs"], &report[expected]), (&1.into(), &1.into()), "{report:#}");
-    }
-    assert_eq!(fs::read(&cat).unwrap(), original);
-    assert!(folder.path().join("cat-cutout.png").exists());
+    assert_eq!(&made(&output, &["--set", "edge=hard", "--set", "quality=80"])[8..12], b"WEBP");
 }
 
 #[test]
 fn a_pattern_without_matches_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        backdrop().arg("remove").arg(folder.path().join("*.jpg")).arg("-o").arg(folder.path().join("out")).output();
-    let output = output.unwrap();
+    let output = remove(&[&folder.path().join("*.jpg")], &folder.path().join("out"), &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("matches no file"), "{}", stderr(&output));
 }
@@ -234,15 +189,8 @@ fn a_pattern_without_matches_is_an_error() {
 fn the_contact_sheet_shows_every_picture() {
     let folder = tempfile::tempdir().unwrap();
     let sheet = folder.path().join("sheet.png");
-    let output = backdrop()
-        .arg("remove")
-        .args([photo("coffee.jpg"), photo("chelsea.png")])
-        .arg("-o")
-        .arg(folder.path().join("out"))
-        .arg("--contact-sheet")
-        .arg(&sheet)
-        .output()
-        .unwrap();
+    let (inputs, option) = ([photo("coffee.jpg"), photo("chelsea.png")], ["--contact-sheet", sheet.to_str().unwrap()]);
+    let output = remove(&inputs.each_ref().map(PathBuf::as_path), &folder.path().join("out"), &option);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(png_header(&fs::read(&sheet).unwrap()), (12 + 3 * 412, 12 + 2 * 312, 2));
 }
@@ -253,9 +201,7 @@ fn a_contact_sheet_never_replaces_an_input_or_a_result() {
     let [input, output] = ["a.jpg", "out"].map(|name| folder.path().join(name));
     fs::copy(photo("coffee.jpg"), &input).unwrap();
     for sheet in [&input, &output.join("a.png")] {
-        let mut remove = backdrop();
-        let run = remove.arg("remove").arg(&input).arg("-o").arg(&output).arg("--contact-sheet").arg(sheet).output();
-        let run = run.unwrap();
+        let run = remove(&[&input], &output, &["--contact-sheet", sheet.to_str().unwrap()]);
         assert_eq!(run.status.code(), Some(2), "{}", stderr(&run));
         assert!(stderr(&run).contains("is an input or a result"), "{}", stderr(&run));
     }
@@ -277,9 +223,7 @@ fn a_contact_sheet_has_pictures_whose_names_are_not_text_and_names_those_it_cann
     }
     let sheet = folder.path().join("sheet.png");
     let run = || {
-        let mut remove = backdrop();
-        remove.arg("remove").arg(&input).arg("-o").arg(&output).arg("--json").arg("--contact-sheet").arg(&sheet);
-        let run = remove.output().unwrap();
+        let run = remove(&[&input], &output, &["--json", "--contact-sheet", sheet.to_str().unwrap()]);
         assert_eq!(json(&run)["skipped"], 1, "{}", stderr(&run));
         run
     };
@@ -297,9 +241,7 @@ fn where_all_inputs_fail_the_report_is_printed_without_a_contact_sheet() {
     let folder = tempfile::tempdir().unwrap();
     let [input, sheet] = ["broken.jpg", "sheet.png"].map(|name| folder.path().join(name));
     fs::write(&input, b"\xff\xd8\xff\xe0 not a picture").unwrap();
-    let mut remove = backdrop();
-    remove.arg("remove").arg(&input).arg("-o").arg(folder.path().join("out")).arg("--json");
-    let run = remove.arg("--contact-sheet").arg(&sheet).output().unwrap();
+    let run = remove(&[&input], &folder.path().join("out"), &["--json", "--contact-sheet", sheet.to_str().unwrap()]);
     assert_eq!((run.status.code(), &json(&run)["failed"]), (Some(1), &1.into()), "{}", stderr(&run));
     assert!(!sheet.exists());
 }
@@ -309,18 +251,14 @@ fn the_subject_is_shown_by_a_box_and_by_a_mask_that_the_mask_endpoint_made() {
     let folder = tempfile::tempdir().unwrap();
     let run = |name: &str, arguments: &[&str]| {
         let output = folder.path().join(name);
-        let run = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(arguments).output();
-        (run.unwrap(), output)
+        (remove(&[&photo("coffee.jpg")], &output, arguments), output)
     };
-    let (made, mask) = run("mask.png", &["--endpoint", "mask", "--set", "stage=mask"]);
-    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
-    assert_eq!(png_header(&fs::read(&mask).unwrap()), (600, 400, 0));
+    let mask = folder.path().join("mask.png");
+    assert_eq!(png_header(&made(&mask, &["--endpoint", "mask", "--set", "stage=mask"])), (600, 400, 0));
     let mask = format!("mask_file={}", mask.display());
-    let (guided, _) = run("cup.png", &["--set", &mask, "--set", "mask_mode=replace"]);
-    assert_eq!(guided.status.code(), Some(0), "{}", stderr(&guided));
-    let (boxed, _) =
-        run("box.png", &["--set", "box=25%,0,75%,100%", "--set", "point=300,100", "--set", "point=310,110"]);
-    assert_eq!(boxed.status.code(), Some(0), "{}", stderr(&boxed));
+    made(&folder.path().join("cup.png"), &["--set", &mask, "--set", "mask_mode=replace"]);
+    let area = ["--set", "box=25%,0,75%,100%", "--set", "point=300,100", "--set", "point=310,110"];
+    made(&folder.path().join("box.png"), &area);
     let (outside, path) = run("outside.png", &["--set", "box=0,0,601,400"]);
     assert_eq!((outside.status.code(), path.exists()), (Some(1), false));
     assert!(stderr(&outside).contains("corners inside the picture of 600×400"), "{}", stderr(&outside));

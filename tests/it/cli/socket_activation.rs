@@ -1,7 +1,7 @@
 //! Socket activation: a daemon with a listening socket as descriptor 3, as systemd starts it, and its end when it is idle.
 
-use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, end_after, longest_run, photo, stderr};
+use crate::cli::serve::{Daemon, KEY, serve};
+use crate::support::command::{backdrop, end_after, longest_run, photo, stderr, with_variables};
 use crate::support::hang_guard::within_a_minute;
 use std::fs;
 use std::io::{Read, Write};
@@ -11,8 +11,6 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// The daemon's command as a service manager starts it: `descriptor`, in the shell's words, is descriptor 3, and LISTEN_PID
 /// is the process.
@@ -24,12 +22,7 @@ pub(crate) fn activated(descriptor: &str, data_dir: &Path) -> Command {
         .args(["-c", &format!("exec 3<{descriptor}; export LISTEN_PID=$$; exec \"$0\" \"$@\"")])
         .arg(program.get_program());
     command.args(["serve", "--admin-listen", "127.0.0.1:0", "--device", "cpu", "--data-dir"]).arg(data_dir);
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let mut command = with_variables(command, &program);
     command
         .env("LISTEN_FDS", "1")
         .env("BACKDROP_LOG_FORMAT", "json")
@@ -74,15 +67,13 @@ fn a_daemon_takes_over_the_socket_and_ends_when_idle_without_losing_a_connection
     // The request comes before the daemon: it waits in the socket's backlog.
     let request = send(address);
     let daemon = || {
+        let mut command = activated("&0", &data);
         // Standard input is the one that a child can be given.
-        activated("&0", &data)
-            .stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())))
-            .env("BACKDROP_SERVER_IDLE_EXIT", "200ms")
-            .env("NOTIFY_SOCKET", folder.path().join("notify"))
-            .spawn()
-            .unwrap()
+        command.stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())));
+        command.env("BACKDROP_SERVER_IDLE_EXIT", "200ms").env("NOTIFY_SOCKET", folder.path().join("notify"));
+        Daemon::spawn(&mut command)
     };
-    let mut first = Daemon(daemon());
+    let mut first = daemon();
     assert_eq!(first.address(), address.to_string());
     assert_eq!(status(request), "HTTP/1.1 200 OK");
     let mut message = [0; 64];
@@ -94,7 +85,7 @@ fn a_daemon_takes_over_the_socket_and_ends_when_idle_without_losing_a_connection
 
     // The socket is still open here, as it is in the service manager: the next request starts the next daemon.
     let request = send(address);
-    let mut second = Daemon(daemon());
+    let mut second = daemon();
     second.address();
     assert_eq!(status(request), "HTTP/1.1 200 OK");
     let code = within_a_minute("an idle daemon", move || second.0.wait().unwrap().code());
@@ -106,13 +97,10 @@ fn a_route_without_keys_is_refused_on_an_inherited_socket_of_the_network() {
     let folder = tempfile::tempdir().unwrap();
     for (listen, starts) in [("0.0.0.0:0", false), ("127.0.0.1:0", true)] {
         let socket = TcpListener::bind(listen).unwrap();
-        let mut daemon = Daemon(
+        let mut daemon = Daemon::spawn(
             activated("&0", folder.path())
                 .stdin(Stdio::from(OwnedFd::from(socket)))
-                .env("BACKDROP_COMPAT_REMBG", "true")
-                .env("BACKDROP_SERVER_IDLE_EXIT", "200ms")
-                .spawn()
-                .unwrap(),
+                .envs([("BACKDROP_COMPAT_REMBG", "true"), ("BACKDROP_SERVER_IDLE_EXIT", "200ms")]),
         );
         let code = within_a_minute("a daemon", move || daemon.0.wait().unwrap().code());
         assert_eq!(code, Some(if starts { 0 } else { 2 }), "{listen}");
@@ -122,17 +110,12 @@ fn a_route_without_keys_is_refused_on_an_inherited_socket_of_the_network() {
 #[test]
 fn sockets_for_another_process_are_ignored_and_idle_exit_needs_one() {
     let folder = tempfile::tempdir().unwrap();
-    let start = || {
-        let mut command = backdrop();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(folder.path()).env("LISTEN_FDS", "1").env("LISTEN_PID", "1").env("BACKDROP_LOG_FORMAT", "json");
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    };
-    let mut daemon = Daemon(start().spawn().unwrap());
+    let mut command = serve(backdrop(), folder.path());
+    command.envs([("LISTEN_FDS", "1"), ("LISTEN_PID", "1")]);
+    let mut daemon = Daemon::spawn(&mut command);
     assert!(daemon.address().starts_with("127.0.0.1:"));
     drop(daemon);
-    let output = start().env("BACKDROP_SERVER_IDLE_EXIT", "10m").output().unwrap();
+    let output = command.env("BACKDROP_SERVER_IDLE_EXIT", "10m").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("server.idle_exit"), "{}", stderr(&output));
 }

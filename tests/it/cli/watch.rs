@@ -134,29 +134,6 @@ fn pictures_are_processed_as_they_appear_and_once() {
 }
 
 #[test]
-fn of_two_pictures_with_one_result_the_second_is_processed_once_the_first_is_removed() {
-    let root = tempfile::tempdir().unwrap();
-    let at = |path: &str| root.path().join("in").join(path);
-    fs::create_dir_all(at("")).unwrap();
-    fs::copy(photo("coffee.jpg"), at("x.jpeg")).unwrap();
-    fs::copy(photo("chelsea.png"), at("x.jpg")).unwrap();
-    let mut watch = Watch::start(root.path());
-    let mut outcomes = [watch.next(), watch.next()].map(|(status, input, _)| (input, status));
-    outcomes.sort();
-    let names = outcomes.each_ref().map(|(input, status)| (input.file_name().unwrap().to_str().unwrap(), &**status));
-    assert_eq!(names, [("x.jpeg", "done"), ("x.jpg", "failed")]);
-    let first = fs::read(at("out/x.webp")).unwrap();
-
-    fs::remove_file(at("x.jpeg")).unwrap();
-    let (status, input, error) = watch.next();
-    assert_eq!((status.as_str(), input.file_name().unwrap().to_str()), ("done", Some("x.jpg")), "{error}");
-    assert!(is_webp(&at("out/x.webp")) && fs::read(at("out/x.webp")).unwrap() != first);
-    let (messages, code) = watch.end();
-    assert_eq!(code, Some(0), "{messages}");
-    assert!(messages.contains("2 done, 0 already done, 0 failed"), "{messages}");
-}
-
-#[test]
 fn results_in_the_watched_folder_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let output = backdrop().arg("watch").args([root.path(), root.path()]).output().unwrap();

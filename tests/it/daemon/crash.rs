@@ -2,39 +2,24 @@
 
 #![cfg(unix)]
 
-use crate::cli::serve::Daemon;
-use crate::support::command::http_client;
+use crate::cli::serve::{KEY, Running};
 use crate::support::pictures::png;
 use crate::support::tier::rounds;
 use backdrop::image::Size;
 use bytes::Bytes;
 use reqwest::Client;
 use reqwest::multipart::{Form, Part};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 const CLIENTS: usize = 6;
 
 /// A picture that is a cutout already, so that the network is not run.
 fn cutout() -> Bytes {
     png(Size::new(16, 16), |x, _| [200, 90, 30, if x < 8 { 255 } else { 0 }])
-}
-
-fn start(folder: &Path) -> (Daemon, String) {
-    let settings = [("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "1000000")];
-    let mut daemon = Daemon::start_with(folder, &settings);
-    let url = format!("http://{}", daemon.address());
-    (daemon, url)
-}
-
-async fn get(client: &Client, url: &str, path: &str) -> Value {
-    let response = client.get(format!("{url}{path}")).bearer_auth(KEY).send().await.expect("a response");
-    response.json().await.expect("JSON")
 }
 
 /// What the clients sent and received.
@@ -75,9 +60,8 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
     let mut billed = 0;
     let kills = rounds(8, 100);
     for run in 0..=kills {
-        let (mut daemon, url) = start(folder.path());
-        let client = http_client().build().expect("a client");
-        let used = get(&client, &url, "/account").await["used"].as_u64().expect("a number");
+        let mut running = Running::start(folder.path(), &[("BACKDROP_LIMITS_RATE_PER_MINUTE", "1000000")]);
+        let used = running.get("/account").await["used"].as_u64().expect("a number");
         let (answered, sent) = (progress.answered.load(Ordering::SeqCst), progress.sent.load(Ordering::SeqCst));
         assert!((answered..=sent).contains(&used), "{answered} answered, {sent} sent, {used} billed in run {run}");
         billed = used;
@@ -88,7 +72,7 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
             let mut stored = BTreeSet::new();
             let mut path = "/presets".to_owned();
             loop {
-                let page = get(&client, &url, &path).await;
+                let page = running.get(&path).await;
                 let names = page["presets"].as_array().expect("a list").iter();
                 stored.extend(names.map(|preset| preset["name"].as_str().expect("a name").to_owned()));
                 let Some(cursor) = page["next_cursor"].as_str() else { break };
@@ -102,7 +86,8 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let name = format!("{run} {number}");
-                tokio::spawn(load(client.clone(), url.clone(), file.clone(), Arc::clone(&progress), name))
+                let (client, url) = (running.client.clone(), running.url.clone());
+                tokio::spawn(load(client, url, file.clone(), Arc::clone(&progress), name))
             })
             .collect();
         // A loaded machine may need longer than the pause below.
@@ -114,8 +99,8 @@ async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
         tokio::time::timeout(Duration::from_secs(60), is_loaded).await.expect("the daemon answers the clients");
         // Runs of different lengths, so that kills happen at different moments.
         tokio::time::sleep(Duration::from_millis(20 + (run as u64 * 37) % 90)).await;
-        daemon.0.kill().expect("it runs");
-        daemon.0.wait().expect("it ends");
+        running.daemon.0.kill().expect("it runs");
+        running.daemon.0.wait().expect("it ends");
         for number in clients {
             number.await.expect("no response but 200");
         }

@@ -7,16 +7,15 @@
 
 #![cfg(all(target_os = "linux", feature = "heic"))]
 
-use super::memory::KEY;
-use crate::cli::serve::Daemon;
+use crate::cli::serve::{Daemon, KEY, Running, serve};
 use crate::support::child_process::{child_command, child_input, spawn};
-use crate::support::command::{backdrop, end_after, golden_picture, http_client, longest_run, photo, stderr};
+use crate::support::command::{backdrop, end_after, golden_picture, longest_run, photo, stderr, with_variables};
 use crate::support::hang_guard::until;
 use backdrop::cli::Cli;
 use backdrop::codec::sandbox::{self, Program, SandboxMode};
 use clap::Parser;
+use reqwest::Response;
 use reqwest::multipart::{Form, Part};
-use reqwest::{Client, Response};
 use rustix::process::{Pid, Signal, kill_process};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use serde_json::Value;
@@ -27,7 +26,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 const FAULTY_DAEMON: &str = concat!(module_path!(), "::daemon_with_faulty_decoders");
@@ -40,43 +39,17 @@ fn heic() -> PathBuf {
     golden_picture("heic-shoe.heic")
 }
 
-struct Running {
-    daemon: Daemon,
-    url: String,
-    admin: String,
-    client: Client,
-}
-
 impl Running {
-    fn start(folder: &Path, variables: &[(&str, &str)]) -> Self {
-        let variables = [&[("BACKDROP_BOOTSTRAP_KEY", KEY)], variables].concat();
-        Self::of(Daemon::start_with(folder, &variables))
-    }
-
-    /// Starts the daemon of `command`, the program without its arguments.
-    fn start_as(mut command: Command, data: &Path) -> Self {
-        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
-        command.envs([("BACKDROP_LOG_FORMAT", "json"), ("BACKDROP_BOOTSTRAP_KEY", KEY)]);
-        Self::of(Daemon(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")))
+    /// Starts the daemon of `program`.
+    fn of_program(program: Command, data: &Path) -> Self {
+        Self::of(Daemon::spawn(serve(program, data).env("BACKDROP_BOOTSTRAP_KEY", KEY).stdout(Stdio::null())))
     }
 
     /// Starts the daemon [`daemon_with_faulty_decoders`].
     fn with_faulty_decoders(data: &Path) -> Self {
-        let (program, mut command) = (backdrop(), child_command(FAULTY_DAEMON));
-        for (name, value) in program.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
+        let mut command = with_variables(child_command(FAULTY_DAEMON), &backdrop());
         command.envs([("BACKDROP_LOG_FORMAT", "json"), ("BACKDROP_BOOTSTRAP_KEY", KEY)]).stdout(Stdio::null());
         Self::of(Daemon(spawn(&mut command, data.to_str().expect("a plain path"))))
-    }
-
-    fn of(mut daemon: Daemon) -> Self {
-        let (address, admin) = daemon.addresses();
-        let (url, admin) = (format!("http://{address}"), format!("http://{admin}"));
-        Self { daemon, url, admin, client: http_client().build().expect("a client") }
     }
 
     /// Sends a picture; the response arrives later.
@@ -86,17 +59,12 @@ impl Running {
 
     fn send_bytes(&self, bytes: Vec<u8>) -> JoinHandle<Response> {
         let form = Form::new().part("file", Part::bytes(bytes));
-        let request = self.client.post(format!("{}/remove", self.url)).bearer_auth(KEY).multipart(form);
+        let request = self.post("/remove").multipart(form);
         tokio::spawn(async move { request.send().await.expect("a response") })
     }
 
     async fn remove(&self, file: &Path) -> u16 {
         self.send(file).await.expect("no panic").status().as_u16()
-    }
-
-    async fn page(&self, path: &str) -> String {
-        let response = self.client.get(format!("{}{path}", self.admin)).send().await.expect("a response");
-        response.text().await.expect("text")
     }
 
     async fn readiness(&self) -> Value {
@@ -113,6 +81,25 @@ impl Running {
             kill_process(*worker, Signal::STOP).expect("it runs");
         }
         workers
+    }
+
+    /// Checks that the picture of `unlucky` is refused for `reason`, and the next one of `good` is not.
+    async fn assert_refused(&self, unlucky: JoinHandle<Response>, reason: &str, good: &Path) {
+        let response = unlucky.await.expect("no panic");
+        assert_eq!(response.status(), 400);
+        let error = response.json::<Value>().await.expect("JSON")["error"].take();
+        assert_eq!(error["code"], "invalid_image", "{error}");
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(reason)), "{error}");
+        assert_eq!(self.remove(good).await, 200, "the request after it");
+    }
+
+    /// Checks that one worker crashed and one took too long.
+    async fn assert_one_of_each_ended(&self) {
+        let metrics = self.page("/metrics").await;
+        for ended in ["crashed", "deadline"] {
+            let line = format!("backdrop_decode_workers_ended_total{{reason=\"{ended}\"}} 1");
+            assert!(metrics.contains(&line), "{line} is not in {metrics}");
+        }
     }
 
     /// Waits until a stopped worker was sent a picture.
@@ -137,11 +124,6 @@ fn workers_of(daemon: u32) -> Vec<Pid> {
     ids.filter(is_worker).filter_map(Pid::from_raw).collect()
 }
 
-async fn refusal(response: JoinHandle<Response>) -> (u16, Value) {
-    let response = response.await.expect("no panic");
-    (response.status().as_u16(), response.json::<Value>().await.expect("JSON")["error"].clone())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,10 +143,7 @@ async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
     let daemon = running.daemon.0.id();
     let have_ended = async || !workers_of(daemon).iter().any(|worker| workers.contains(worker));
     until("the aborted workers have ended", have_ended).await;
-    let (status, error) = refusal(unlucky).await;
-    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("HEIC decoder failed")), "{error}");
-    assert_eq!(running.remove(&heic()).await, 200, "the request after it");
+    running.assert_refused(unlucky, "HEIC decoder failed", &heic()).await;
 
     // One that hangs.
     let workers = running.stopped_workers().await;
@@ -172,19 +151,13 @@ async fn a_worker_that_crashes_or_hangs_costs_its_request_only() {
     running.until_busy().await;
     assert_eq!(running.remove(&photo("coffee.jpg")).await, 200, "a request beside it");
     assert!(!unlucky.is_finished(), "it still hangs");
-    let (status, error) = refusal(unlucky).await;
-    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("takes more than 20s")), "{error}");
+    running.assert_refused(unlucky, "takes more than 20s", &photo("coffee.jpg")).await;
     for worker in workers {
         // The other one; the late one is gone.
         let _gone = kill_process(worker, Signal::CONT);
     }
-    assert_eq!(running.remove(&heic()).await, 200, "the request after it");
-    let metrics = running.page("/metrics").await;
-    for ended in ["crashed", "deadline"] {
-        let line = format!("backdrop_decode_workers_ended_total{{reason=\"{ended}\"}} 1");
-        assert!(metrics.contains(&line), "{line} is not in {metrics}");
-    }
+    assert_eq!(running.remove(&heic()).await, 200, "the next of its format");
+    running.assert_one_of_each_ended().await;
 }
 
 #[test]
@@ -226,24 +199,14 @@ async fn a_decoder_that_crashes_or_loops_costs_its_request_only() {
 
     let unlucky = running.send_bytes(faulty(CRASH));
     assert_eq!(running.remove(&good).await, 200, "a request beside it");
-    let (status, error) = refusal(unlucky).await;
-    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("JPEG decoder failed")), "{error}");
-    assert_eq!(running.remove(&good).await, 200, "the request after it");
+    running.assert_refused(unlucky, "JPEG decoder failed", &good).await;
 
     let unlucky = running.send_bytes(faulty(LOOP));
     running.until_busy().await;
     assert_eq!(running.remove(&good).await, 200, "a request beside it, of the same format");
     assert!(!unlucky.is_finished(), "it still loops");
-    let (status, error) = refusal(unlucky).await;
-    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_image")), "{error}");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("takes more than 20s")), "{error}");
-    assert_eq!(running.remove(&good).await, 200, "the request after it");
-    let metrics = running.page("/metrics").await;
-    for ended in ["crashed", "deadline"] {
-        let line = format!("backdrop_decode_workers_ended_total{{reason=\"{ended}\"}} 1");
-        assert!(metrics.contains(&line), "{line} is not in {metrics}");
-    }
+    running.assert_refused(unlucky, "takes more than 20s", &good).await;
+    running.assert_one_of_each_ended().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -259,15 +222,11 @@ async fn the_admin_interface_says_what_is_decoded_by_workers_and_they_end_with_t
     assert!(!workers.is_empty());
     running.daemon.0.kill().expect("it runs");
     running.daemon.0.wait().expect("it ends");
-    let killed = Instant::now();
-    for worker in workers {
-        // One that has ended has no command line, also where its new parent never waits for it.
-        let command_line = format!("/proc/{}/cmdline", worker.as_raw_nonzero());
-        while fs::read(&command_line).is_ok_and(|line| !line.is_empty()) {
-            assert!(killed.elapsed() < Duration::from_secs(60), "a worker outlives its daemon");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
+    // One that has ended has no command line, also where its new parent never waits for it.
+    let is_over = |worker: &Pid| {
+        fs::read(format!("/proc/{}/cmdline", worker.as_raw_nonzero())).map_or(true, |line| line.is_empty())
+    };
+    until("the workers end with their daemon", async || workers.iter().all(is_over)).await;
 
     let running = Running::start(folder.path(), &[("BACKDROP_DECODE_SANDBOX", "off")]);
     assert_eq!(running.remove(&heic()).await, 200);
@@ -292,7 +251,7 @@ async fn readiness_names_what_the_system_lacks_to_confine_decoders_and_ffmpeg() 
     let folder = tempfile::tempdir().unwrap();
     let mut command = backdrop();
     without_confinement(&mut command);
-    let running = Running::start_as(command, folder.path());
+    let running = Running::of_program(command, folder.path());
     assert_eq!(running.remove(&heic()).await, 200, "a worker runs with the rest");
     let ready = running.readiness().await;
     assert_eq!(ready["decode_sandbox"], "heic, without seccomp and landlock");
@@ -347,7 +306,7 @@ fn unprivileged(folder: &Path) -> Command {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_memory_of_the_daemon_and_its_workers_is_closed_to_other_processes_of_its_user() {
     let folder = tempfile::tempdir().unwrap();
-    let running = Running::start_as(unprivileged(folder.path()), &folder.path().join("data"));
+    let running = Running::of_program(unprivileged(folder.path()), &folder.path().join("data"));
     let daemon = running.daemon.0.id();
     let is_closed = |process: u32| {
         let owner = |name: &str| fs::metadata(format!("/proc/{process}/{name}")).map(|metadata| metadata.uid()).ok();

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
+pub(crate) use crate::cli::serve::KEY;
 use crate::codec::hostile::metadata_bombs;
 use crate::support::command::{http_client, photo};
 use crate::support::pictures::{decoded, encoded};
@@ -14,8 +15,6 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-pub(crate) const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// A daemon with a client.
 pub(crate) struct Running {
@@ -29,14 +28,18 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let settings = [
-            ("BACKDROP_BOOTSTRAP_KEY", KEY),
-            ("BACKDROP_DEVICE", "cpu"),
-            ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"),
-        ];
+        let settings = [("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")];
         let mut daemon = Daemon::start_with(folder.path(), &settings);
         let url = format!("http://{}/remove", daemon.address());
         Self { daemon, client: http_client().build().expect("a client"), url, _folder: folder }
+    }
+
+    /// One that has processed a picture and is at rest, and its memory then.
+    async fn idle() -> (Self, u64) {
+        let running = Self::start();
+        assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
+        let memory = running.at_rest().await;
+        (running, memory)
     }
 
     /// Sends a batch and discards its rows as they arrive; returns the number of successes.
@@ -111,18 +114,15 @@ pub(crate) fn enlarged_to(size: Size) -> Frame {
 
 #[tokio::test]
 async fn the_idle_daemon_takes_less_than_90_mb_beside_its_program() {
-    let running = Running::start();
-    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
-    let (all, anonymous) = (running.at_rest().await, running.memory("RssAnon"));
+    let (running, all) = Running::idle().await;
+    let anonymous = running.memory("RssAnon");
     println!("idle: {all} MB, {anonymous} MB of them anonymous");
     assert!(anonymous < 90, "{anonymous} MB of anonymous memory, {all} MB in all");
 }
 
 #[tokio::test]
 async fn the_largest_photo_takes_less_than_700_mb_above_the_idle_daemon() {
-    let running = Running::start();
-    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
-    let idle = running.at_rest().await;
+    let (running, idle) = Running::idle().await;
     assert_eq!(running.remove(largest()).await, 200);
     let peak = running.memory("VmHWM");
     println!("one of 4096×4096: {idle} MB idle, {peak} MB at the peak");
@@ -133,9 +133,7 @@ async fn the_largest_photo_takes_less_than_700_mb_above_the_idle_daemon() {
 
 #[tokio::test]
 async fn a_batch_of_the_largest_photos_does_not_accumulate_its_results() {
-    let running = Running::start();
-    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
-    let idle = running.at_rest().await;
+    let (running, idle) = Running::idle().await;
     let file = largest();
     let uploaded = 10 * file.len() as u64 / 1_000_000;
     assert_eq!(running.batch(vec![file; 10]).await, 10);
@@ -165,9 +163,7 @@ async fn compression_bombs_in_a_png_take_no_memory() {
 #[tokio::test]
 async fn a_clip_of_199_mb_is_stored_on_disk_and_not_in_memory() {
     const MEGABYTE: usize = 1 << 20;
-    let running = Running::start();
-    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
-    let idle = running.at_rest().await;
+    let (running, idle) = Running::idle().await;
     running.reset_peak();
     let zeros = Bytes::from(vec![0; MEGABYTE]);
     let pieces = std::iter::repeat_n(zeros, 199_000_000 / MEGABYTE).map(Ok::<_, std::io::Error>);

@@ -2,14 +2,14 @@
 
 #![cfg(target_os = "linux")]
 
-use super::memory::{KEY, largest};
-use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, http_client, json, photo, stderr};
+use super::memory::largest;
+use crate::cli::serve::{self, KEY};
+use crate::support::command::{backdrop, json, photo, stderr};
 use crate::support::hang_guard::until;
 use bytes::Bytes;
 use futures_util::future::join_all;
+use reqwest::Response;
 use reqwest::multipart::{Form, Part};
-use reqwest::{Client, Response};
 use serde_json::Value;
 use std::fs;
 use std::sync::Arc;
@@ -22,10 +22,7 @@ use tokio::task::JoinHandle;
 const PLACES: usize = 2;
 
 struct Running {
-    _daemon: Daemon,
-    client: Client,
-    url: String,
-    admin: String,
+    serving: serve::Running,
     folder: TempDir,
 }
 
@@ -34,14 +31,10 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         let places = PLACES.to_string();
         let settings = [
-            ("BACKDROP_BOOTSTRAP_KEY", KEY),
             ("BACKDROP_ENGINE_MAX_REQUESTS_IN_FLIGHT", places.as_str()),
             ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"),
         ];
-        let mut daemon = Daemon::start_with(folder.path(), &settings);
-        let (address, admin) = daemon.addresses();
-        let (url, admin) = (format!("http://{address}/remove"), format!("http://{admin}"));
-        Self { _daemon: daemon, client: http_client().build().expect("a client"), url, admin, folder }
+        Self { serving: serve::Running::start(folder.path(), &settings), folder }
     }
 
     /// The key of a new account.
@@ -60,7 +53,8 @@ impl Running {
     /// Sends a picture; the response arrives later.
     fn send(&self, key: &str, file: &Bytes) -> JoinHandle<Response> {
         let form = Form::new().part("file", Part::stream(file.clone()));
-        let request = self.client.post(&self.url).bearer_auth(key).multipart(form);
+        let url = format!("{}/remove", self.serving.url);
+        let request = self.serving.client.post(url).bearer_auth(key).multipart(form);
         tokio::spawn(async move { request.send().await.expect("a response") })
     }
 
@@ -74,11 +68,8 @@ impl Running {
     /// Waits until all places are taken.
     async fn until_full(&self) {
         let full = format!("backdrop_requests_in_flight {PLACES}");
-        let is_full = async || {
-            let response = self.client.get(format!("{}/metrics", self.admin)).send().await.expect("a response");
-            response.text().await.expect("text").lines().any(|line| line == full)
-        };
-        until("all places are taken", is_full).await;
+        let metrics = async || self.serving.page("/metrics").await;
+        until("all places are taken", async || metrics().await.lines().any(|line| line == full)).await;
     }
 }
 

@@ -2,40 +2,30 @@
 
 #![cfg(unix)]
 
-use crate::cli::serve::Daemon;
+use crate::cli::serve::{self, KEY, serve};
 use crate::generate::images_api::{ImagesApi, Reply, picture};
-use crate::support::command::{backdrop, http_client, stderr, stdout};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::command::{backdrop, stderr, stdout};
+use crate::support::pictures::{decoded, png};
+use backdrop::image::{Frame, Size};
 use bytes::Bytes;
 use reqwest::Response;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
 
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 const SECRET: &str = "sk-very-secret";
 const FLARE: &str = "famA-image-2.5-flare";
 const SIZE: Size = Size::new(200, 120);
 const RED: [u8; 3] = [200, 20, 20];
 
-struct Running {
-    daemon: Daemon,
-    address: String,
-    data_dir: PathBuf,
-}
+struct Running(serve::Running);
 
 impl Running {
     fn start(data_dir: &Path, more: &[(&str, &str)]) -> Self {
-        let settings =
-            [("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"), ("IMAGES_KEY", SECRET)];
-        let settings: Vec<_> = settings.iter().chain(more).copied().collect();
-        let mut daemon = Daemon::start_with(data_dir, &settings);
-        let address = daemon.address();
-        Self { daemon, address, data_dir: data_dir.to_owned() }
+        let settings = [("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"), ("IMAGES_KEY", SECRET)];
+        Self(serve::Running::start(data_dir, &[&settings, more].concat()))
     }
 
     async fn request(&self, fields: &[(&str, &str)]) -> Response {
@@ -46,9 +36,7 @@ impl Running {
         let form =
             fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
         let form = form.part("file", Part::stream(file).file_name("photo.png"));
-        let url = format!("http://{}/replace-bg-ai", self.address);
-        let client = http_client().build().expect("a client");
-        client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer")
+        self.0.post("/replace-bg-ai").multipart(form).send().await.expect("an answer")
     }
 }
 
@@ -65,23 +53,10 @@ fn color(x: u32, y: u32) -> [u8; 3] {
 
 /// A disc that is already cut out, so that nothing depends on the segmentation network.
 fn photo() -> Bytes {
-    let pixel = |x, y| {
+    png(SIZE, |x, y| {
         let [red, green, blue] = color(x, y);
         if coverage(x, y) > 0 { [red, green, blue, coverage(x, y)] } else { [0; 4] }
-    };
-    let pixels: Vec<u8> = (0..SIZE.height).flat_map(|y| (0..SIZE.width).flat_map(move |x| pixel(x, y))).collect();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
-}
-
-fn decoded(bytes: &[u8]) -> Frame {
-    let header = codec::probe(bytes, &Limits::default()).expect("a picture");
-    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
+    })
 }
 
 /// Decodes a response and checks its size and that the subject's pixels are unchanged.
@@ -125,7 +100,8 @@ fn configured(api: &ImagesApi) -> (TempDir, String) {
 async fn the_subject_is_unchanged_on_drawn_and_on_model_backdrops() {
     let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
     let (folder, config) = configured(&api);
-    let running = Running::start(&folder.path().join("data"), &[("BACKDROP_CONFIG", &config)]);
+    let data_dir = folder.path().join("data");
+    let running = Running::start(&data_dir, &[("BACKDROP_CONFIG", &config)]);
 
     let made = running.request(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
     assert_eq!([header(&made, "x-service-engine"), header(&made, "x-service-backdrop-model")], ["standard", FLARE]);
@@ -137,17 +113,13 @@ async fn the_subject_is_unchanged_on_drawn_and_on_model_backdrops() {
     assert_eq!(header(&auto, "x-service-backdrop-model"), FLARE);
     checked(auto).await;
     assert_eq!(api.count(), 1, "cached");
-    assert!(running.data_dir.join("backdrops").is_dir());
+    assert!(data_dir.join("backdrops").is_dir());
 
     let missing = running.request(&[("prompt", "a beach"), ("model", "famA-image-2")]).await;
     assert_eq!(missing.status(), 403);
     // An unusable source requests no picture.
-    let url = format!("http://{}/replace-bg-ai", running.address);
-    let broken =
-        Form::new().text("prompt", "a new one").part("file", Part::bytes(photo()[..200].to_vec()).file_name("x"));
-    let client = http_client().build().expect("a client");
-    let answer = client.post(url).bearer_auth(KEY).multipart(broken).send().await.expect("an answer");
-    assert!(answer.status().is_client_error());
+    let broken = running.request_with(photo().slice(..200), &[("prompt", "a new one")]).await;
+    assert!(broken.status().is_client_error());
     let too_large = running.request(&[("prompt", "a third one"), ("height", "8192")]).await;
     assert_eq!((too_large.status().as_u16(), api.count()), (413, 1));
 
@@ -180,11 +152,9 @@ async fn an_error_about_the_picture_names_its_field_with_a_model_as_without() {
     for settings in [&[][..], &[("BACKDROP_CONFIG", config.as_str())]] {
         let data_dir = tempfile::tempdir_in(folder.path()).expect("a folder");
         let running = Running::start(data_dir.path(), settings);
-        let client = http_client().build().expect("a client");
-        let request = client.post(format!("http://{}/replace-bg-ai", running.address)).bearer_auth(KEY);
         // The signature of a PNG, and no more.
         let body = json!({ "prompt": "a beach", "image_base64": "iVBORw0KGgo=" });
-        let refused = request.json(&body).send().await.expect("an answer");
+        let refused = running.0.post("/replace-bg-ai").json(&body).send().await.expect("an answer");
         assert_eq!(refused.status(), 400);
         let refused: Value = refused.json().await.expect("JSON");
         assert_eq!(refused["error"]["param"], "image_base64", "{refused}");
@@ -209,9 +179,7 @@ async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
         let refused: Value = refused.json().await.expect("JSON");
         assert_eq!(refused["error"]["code"], "rate_limit_exceeded");
     }
-    let Running { mut daemon, .. } = running;
-    daemon.signal("TERM");
-    daemon.0.wait().expect("it ends");
+    running.0.daemon.drain();
     let again = Running::start(folder.path(), &cap);
     assert_eq!(again.request(&[("prompt", "a beach")]).await.status(), 429);
     drop(again);
@@ -235,15 +203,7 @@ async fn the_daily_limit_counts_calls_of_an_image_api_whose_pictures_fail() {
 
 /// Transparent except for one nearly transparent corner: no subject.
 fn picture_without_subject() -> Bytes {
-    let mut pixels = vec![0; SIZE.area() * 4];
-    pixels[3] = 1;
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
+    png(SIZE, |x, y| [0, 0, 0, u8::from((x, y) == (0, 0))])
 }
 
 #[tokio::test]
@@ -254,51 +214,23 @@ async fn the_api_key_is_neither_logged_nor_printed_with_the_configuration() {
     assert!(shown.status.success(), "{}", stderr(&shown));
     assert!(stdout(&shown).contains("IMAGES_KEY") && !stdout(&shown).contains(SECRET), "{}", stdout(&shown));
 
-    let log = folder.path().join("log");
-    let mut child = backdrop();
-    child.args([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--admin-listen",
-        "127.0.0.1:0",
-        "--config",
-        &config,
-        "--data-dir",
-    ]);
-    child.arg(folder.path().join("data")).env("BACKDROP_LOG_FORMAT", "json").env("BACKDROP_LOG_FILTER", "trace");
-    child.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("IMAGES_KEY", SECRET);
-    child.stderr(fs::File::create(&log).expect("writable")).stdout(std::process::Stdio::null());
-    let mut daemon = Daemon(child.spawn().expect("the binary starts"));
-    let logged = || {
-        let mut text = String::new();
-        fs::File::open(&log).expect("the log").read_to_string(&mut text).expect("text");
-        text
-    };
-    let address = loop {
-        let listening = logged().lines().find(|line| line.contains("\"listening\"")).map(str::to_owned);
-        if let Some(line) = listening.and_then(|line| serde_json::from_str::<Value>(&line).ok()) {
-            break line["fields"]["address"].as_str().expect("an address").to_owned();
-        }
-        assert!(daemon.0.try_wait().expect("it is a child").is_none(), "it ended: {}", logged());
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
-    let data_dir = folder.path().join("data");
-    let running = Running { daemon: Daemon(ended()), address, data_dir };
+    let variables = [
+        ("BACKDROP_BOOTSTRAP_KEY", KEY),
+        ("BACKDROP_CONFIG", &config),
+        ("BACKDROP_LOG_FILTER", "trace"),
+        ("IMAGES_KEY", SECRET),
+    ];
+    let daemon = serve::Daemon::start_with(&folder.path().join("data"), &variables);
+    let (running, log) = serve::Running::of_logged(daemon);
+    let running = Running(running);
     let failed = running.request(&[("prompt", "a beach"), ("model", FLARE)]).await;
     assert_eq!(failed.status(), 502);
     let body = failed.text().await.expect("text");
-    daemon.signal("TERM");
-    daemon.0.wait().expect("it ends");
+    running.0.daemon.drain();
     assert_eq!(api.received()[0].authorization.as_deref(), Some("Bearer sk-very-secret"), "the key was sent");
-    let log = logged();
+    let log = log.join().expect("no panic").concat();
     assert!(log.contains("no such key"), "the API's error message is logged");
     assert!(!log.contains(SECRET) && !body.contains(SECRET));
-}
-
-/// A process that has ended, for a [`Running`] whose daemon the test owns.
-fn ended() -> std::process::Child {
-    std::process::Command::new("true").spawn().expect("it runs")
 }
 
 #[test]
@@ -307,16 +239,13 @@ fn a_missing_api_key_is_reported_at_startup() {
     let config = folder.path().join("backdrop.toml");
     let model = format!("[generate.models.\"{FLARE}\"]\nbase_url = \"https://api.example.org\"\nmodel = \"x\"\n");
     fs::write(&config, format!("{model}api_key_env = \"NOT_THERE\"\n")).expect("writable");
-    let serve = |config: &Path| {
-        let mut command = backdrop();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config"]).arg(config);
-        command.arg("--data-dir").arg(folder.path().join("data")).output().expect("it runs")
-    };
-    let output = serve(&config);
+    let mut serve = serve(backdrop(), &folder.path().join("data"));
+    serve.arg("--config").arg(&config);
+    let output = serve.output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("the environment variable NOT_THERE holds no key"), "{}", stderr(&output));
     fs::write(&config, format!("{model}api_key_env = \"sk-secret\"\nsizes = []\n")).expect("writable");
-    let output = serve(&config);
+    let output = serve.output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     let errors = stderr(&output);
     assert!(errors.contains("api_key_env: expected the name") && errors.contains("sizes: expected"), "{errors}");

@@ -1,7 +1,7 @@
 //! Fake image API: a loopback server of the OpenAI images protocol with scripted replies, errors and malformed responses.
 
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::png;
+use backdrop::image::Size;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -155,15 +155,6 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
 }
 
 /// A PNG of one colour.
-pub(crate) fn picture(width: u32, height: u32, color: [u8; 3]) -> Bytes {
-    let size = Size::new(width, height);
-    let [red, green, blue] = color;
-    let pixels = [red, green, blue, 255].repeat(size.area());
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+pub(crate) fn picture(width: u32, height: u32, [red, green, blue]: [u8; 3]) -> Bytes {
+    png(Size::new(width, height), |_, _| [red, green, blue, 255])
 }

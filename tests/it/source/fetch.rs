@@ -43,6 +43,11 @@ impl<F: Fn(usize, &str) -> Vec<IpAddr> + Send + Sync> Resolve for FakeResolver<F
     }
 }
 
+/// A fetcher for which every name is one of the loopback.
+fn local_names(config: &FetchConfig) -> Fetcher {
+    Fetcher::with_resolver(config, FakeResolver::new(|_, _| vec![LOOPBACK])).expect("plain settings")
+}
+
 /// `size` bytes that begin like a PNG file.
 fn png(size: usize) -> Bytes {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
@@ -110,7 +115,7 @@ async fn a_name_is_sent_as_host_and_verified_in_the_certificate() {
     let elsewhere = format!("other.test:{}", origin.port());
     let mut config = origin.config();
     config.private_origins.push(elsewhere.clone());
-    let fetcher = Fetcher::with_resolver(&config, FakeResolver::new(|_, _| vec![LOOPBACK])).expect("plain settings");
+    let fetcher = local_names(&config);
     fetcher.fetch(&url(&origin.url_by_name("origin.test", ""))).await.expect("a picture");
     assert!(origin.requests()[0].head.contains(&format!("host: origin.test:{}\r\n", origin.port())));
     let fetched = fetcher.fetch(&url(&format!("https://{elsewhere}/"))).await;
@@ -144,8 +149,7 @@ async fn a_denied_address_is_not_connected_to_even_if_listed() {
     let origin = Origin::start([("/", Answer::Bytes(png(64))), ("/there", Answer::Redirect(302, "/".into()))]);
     for (deny, refused) in [("127.0.0.0/8", true), ("127.0.0.1", true), ("127.0.0.2", false), ("::1", false)] {
         let config = FetchConfig { deny: vec![deny.parse().expect("a range")], ..origin.config() };
-        let fetcher =
-            Fetcher::with_resolver(&config, FakeResolver::new(|_, _| vec![LOOPBACK])).expect("plain settings");
+        let fetcher = local_names(&config);
         for target in [origin.url("/there"), origin.url_by_name("origin.test", "/")] {
             let before = origin.connections();
             let fetched = fetcher.fetch(&url(&target)).await;
@@ -299,8 +303,7 @@ async fn a_redirect_to_a_forbidden_address_is_refused() {
         // The same host, another port than the one that is listed.
         (private.url_by_name("origin.test", "/"), "127.0.0.1"),
     ];
-    let names = FakeResolver::new(|_, _| vec![LOOPBACK]);
-    let fetcher = Fetcher::with_resolver(&origin.config(), names).expect("its settings");
+    let fetcher = local_names(&origin.config());
     let at = url(&origin.url_by_name("origin.test", "/a"));
     for (location, ip) in cases {
         origin.set("/a", Answer::Redirect(302, location.clone()));
@@ -589,8 +592,7 @@ fn proxies_of_the_environment_are_ignored() {
 async fn fetch_with_proxy_variables() {
     child_input();
     let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
-    let fetcher =
-        Fetcher::with_resolver(&origin.config(), FakeResolver::new(|_, _| vec![LOOPBACK])).expect("its settings");
+    let fetcher = local_names(&origin.config());
     fetcher.fetch(&url(&origin.url_by_name("origin.test", "/"))).await.expect("a picture, straight from the origin");
     fetcher.fetch(&url(&origin.url("/"))).await.expect("by address too");
     // A client that uses the proxy reaches it: the environment is set as intended.
@@ -688,8 +690,7 @@ async fn a_message_is_posted_unchanged_and_only_the_status_is_read() {
 async fn clips_and_messages_to_private_addresses_are_refused() {
     let origin = Origin::start([("/", Answer::Bytes(png(9)))]);
     let config = FetchConfig { private_origins: Vec::new(), ..origin.config() };
-    let names = FakeResolver::new(|_, _| vec![LOOPBACK]);
-    let fetcher = Fetcher::with_resolver(&config, names).expect("good settings");
+    let fetcher = local_names(&config);
     for target in [origin.url("/"), origin.url_by_name("origin.test", "/")] {
         let (pieces, _coming) = mpsc::channel(1);
         let fetched = fetcher.fetch_clip(&url(&target), 9, &pieces).await;

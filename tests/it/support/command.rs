@@ -19,6 +19,18 @@ pub(crate) fn backdrop() -> Command {
     command
 }
 
+/// `command` with the variables of `program`.
+#[cfg(target_os = "linux")]
+pub(crate) fn with_variables(mut command: Command, program: &Command) -> Command {
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
 /// The binary of this build. Cargo builds a binary for the tests of the same package only, so that `make build` has to precede the
 /// tests.
 fn binary() -> &'static Path {

@@ -20,7 +20,7 @@ pub(crate) fn within_a_minute<T: Send + 'static>(what: &str, work: impl FnOnce()
 }
 
 /// Polls until `holds`, and panics when that is not so after a minute.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let polls = async {
         while !holds().await {

@@ -51,14 +51,12 @@ pub(super) fn brick(input: &ShadingInput<'_>) -> RgbSpan {
     let pale = luminance(base) > 0.4;
     let (low, high) =
         if pale { (scaled(base, 0.86), base) } else { (scaled(base, 0.42), mix(base, srgb(0xB4_78_60), 0.6)) };
-    let mut light =
-        RgbSpan::blend(low, high, &per_pixel(|i| (bricks.own[i] * 0.85 + 0.2 + 0.35 * clouds[i]).clamp(0.0, 1.0)));
-    let burnt = per_pixel(|i| if bricks.own[i] > 0.9 && !pale { 0.45 } else { 0.0 });
-    light.mix_color(scaled(base, 0.22), &burnt);
-    light.scale(&per_pixel(|i| (1.0 + 0.3 * relief[i] + 0.1 * grain[i]).max(0.2)));
+    let mut light = RgbSpan::blend(low, high, |i| (bricks.own[i] * 0.85 + 0.2 + 0.35 * clouds[i]).clamp(0.0, 1.0));
+    light.mix_color(scaled(base, 0.22), |i| if bricks.own[i] > 0.9 && !pale { 0.45 } else { 0.0 });
+    light.scale(|i| (1.0 + 0.3 * relief[i] + 0.1 * grain[i]).max(0.2));
     let mut joint = RgbSpan::uniform(if pale { scaled(base, 0.74) } else { srgb(0xB6_AE_A4) });
-    joint.scale(&per_pixel(|i| 0.8 + 0.22 * clouds[i] + 0.2 * grain[i] - 0.42 * mortar[i] * (1.0 - shaded[i])));
-    light.mix(&joint, &mortar);
+    joint.scale(|i| 0.8 + 0.22 * clouds[i] + 0.2 * grain[i] - 0.42 * mortar[i] * (1.0 - shaded[i]));
+    light.mix(&joint, |i| mortar[i]);
     light
 }
 
@@ -80,16 +78,15 @@ pub(super) fn tiles(input: &ShadingInput<'_>, scale: [f32; 2], bond: f32) -> Rgb
     let clouds = at.fbm([2.6; 2], input.seed(2), 3, 0.5);
     let glaze = at.fbm([11.0; 2], input.seed(3), 2, 0.5);
     let rim = 0.016;
-    let mut light = RgbSpan::uniform(base);
-    light.scale(&per_pixel(|i| {
+    let mut light = RgbSpan::shaded(base, |i| {
         let tilt = (tiles.own[i] - 0.5) * (0.1 + 0.12 * tiles.x[i]) + 0.05 * tiles.y[i];
         let near = |away: f32| 1.0 - smoothstep(0.0, rim, away);
         let bevel = near(tiles.down[i] / scale[1]) * if tiles.y[i] * input.light[1] > 0.0 { 0.12 } else { -0.1 };
         let side = near(tiles.across[i] / scale[0]) * if tiles.x[i] * input.light[0] > 0.0 { 0.08 } else { -0.06 };
         1.0 + tilt + bevel + side + 0.03 * clouds[i] + 0.025 * glaze[i]
-    }));
+    });
     let dark = luminance(base) < 0.25;
-    light.mix_color(if dark { mix(base, [0.4; 3], 0.35) } else { scaled(base, 0.62) }, &grout);
+    light.mix_color(if dark { mix(base, [0.4; 3], 0.35) } else { scaled(base, 0.62) }, |i| grout[i]);
     light
 }
 
@@ -102,11 +99,11 @@ pub(super) fn mosaic(input: &ShadingInput<'_>) -> RgbSpan {
     let stones = course(&moved.x, &moved.y, scale, 0.0, input.seed(2));
     let grout = joints(&stones, scale, 0.0026, at.footprint);
     let visibility = at.visibility(22.0);
-    let share = per_pixel(|i| 0.5 + visibility * (stones.own[i] - 0.5));
-    let mut light = RgbSpan::blend(scaled(base, 0.45), mix(base, [0.9, 0.93, 0.92], 0.45), &share);
-    light
-        .scale(&per_pixel(|i| 1.0 + visibility * 0.12 * (stones.x[i] * input.light[0] + stones.y[i] * input.light[1])));
-    light.mix_color(mix(srgb(0xD8_D5_CE), base, 0.15), &grout);
+    let mut light = RgbSpan::blend(scaled(base, 0.45), mix(base, [0.9, 0.93, 0.92], 0.45), |i| {
+        0.5 + visibility * (stones.own[i] - 0.5)
+    });
+    light.scale(|i| 1.0 + visibility * 0.12 * (stones.x[i] * input.light[0] + stones.y[i] * input.light[1]));
+    light.mix_color(mix(srgb(0xD8_D5_CE), base, 0.15), |i| grout[i]);
     light
 }
 
@@ -123,16 +120,15 @@ pub(super) fn checker(input: &ShadingInput<'_>) -> RgbSpan {
         sum - 2.0 * fast_floor(0.5 * sum)
     });
     // Antialiasing across edges; far away, the mean of both colours.
-    let share = per_pixel(|i| {
+    let mut light = RgbSpan::blend(base, other, |i| {
         let to_edge =
             (squares.across[i] / scale[0] / at.footprint[0]).min(squares.down[i] / scale[1] / at.footprint[1]);
         let own = (0.5 + to_edge).min(1.0);
         0.5 + (odd[i] * 2.0 - 1.0) * (own - 0.5)
     });
-    let mut light = RgbSpan::blend(base, other, &share);
-    light.scale(&per_pixel(|i| 1.0 + 0.05 * veins[i] + 0.05 * (squares.own[i] - 0.5)));
+    light.scale(|i| 1.0 + 0.05 * veins[i] + 0.05 * (squares.own[i] - 0.5));
     let gap = joints(&squares, scale, 0.0012, at.footprint);
-    light.mix_color(srgb(0x77_75_70), &per_pixel(|i| 0.6 * gap[i]));
+    light.mix_color(srgb(0x77_75_70), |i| 0.6 * gap[i]);
     light
 }
 
@@ -148,13 +144,12 @@ pub(super) fn stones(input: &ShadingInput<'_>, scale: f32, own: u32, mixed: f32)
     let grain = at.fbm([scale * 5.0; 2], input.seed(3), 3, 0.6);
     let visibility = at.visibility(scale);
     let warm = mix(scaled(base, 1.25).map(|value| value.min(1.0)), srgb(0xB9_A0_82), 0.35 * mixed);
-    let mut light =
-        RgbSpan::blend(scaled(base, 1.0 - 0.45 * mixed), warm, &per_pixel(|i| 0.5 + visibility * (cells.own[i] - 0.5)));
-    light.scale(&per_pixel(|i| {
+    let mut light = RgbSpan::blend(scaled(base, 1.0 - 0.45 * mixed), warm, |i| 0.5 + visibility * (cells.own[i] - 0.5));
+    light.scale(|i| {
         let slope = (cells.nearest[i] - lit.nearest[i]) * 3.6;
         let gap = smoothstep(0.02, 0.26, cells.second[i] - cells.nearest[i]);
         (1.0 + visibility * (0.5 * slope + 0.6 * (gap - 0.8)) + 0.12 * grain[i]).max(0.04)
-    }));
+    });
     light
 }
 
@@ -168,15 +163,11 @@ pub(super) fn stripes(input: &ShadingInput<'_>) -> RgbSpan {
     let (base, ground) = pair(input);
     let at = input.at;
     let footprint = (at.footprint[0] * 8.0).max(0.01);
-    let mut light = RgbSpan::blend(
-        ground,
-        base,
-        &per_pixel(|i| {
-            let away = distance_to_integer(at.x[i] * 8.0);
-            let own = ((0.25 - away) / footprint + 0.5).clamp(0.0, 1.0);
-            own + (0.5 - own) * smoothstep(0.5, 1.0, footprint)
-        }),
-    );
+    let mut light = RgbSpan::blend(ground, base, |i| {
+        let away = distance_to_integer(at.x[i] * 8.0);
+        let own = ((0.25 - away) / footprint + 0.5).clamp(0.0, 1.0);
+        own + (0.5 - own) * smoothstep(0.5, 1.0, footprint)
+    });
     paper_grain(input, &mut light);
     light
 }
@@ -187,16 +178,12 @@ pub(super) fn dots(input: &ShadingInput<'_>) -> RgbSpan {
     let at = input.at;
     let row = per_pixel(|i| fast_floor(at.y[i] * 11.0));
     let footprint = (at.footprint[0].max(at.footprint[1]) * 11.0).max(0.02);
-    let mut light = RgbSpan::blend(
-        base,
-        ground,
-        &per_pixel(|i| {
-            let along = at.x[i] * 11.0 + 0.5 * (row[i] - 2.0 * fast_floor(0.5 * row[i]));
-            let (x, y) = (along - fast_floor(along) - 0.5, at.y[i] * 11.0 - row[i] - 0.5);
-            let own = ((0.26 - (x * x + y * y).sqrt()) / footprint + 0.5).clamp(0.0, 1.0);
-            own + (0.21 - own) * smoothstep(0.5, 1.0, footprint)
-        }),
-    );
+    let mut light = RgbSpan::blend(base, ground, |i| {
+        let along = at.x[i] * 11.0 + 0.5 * (row[i] - 2.0 * fast_floor(0.5 * row[i]));
+        let (x, y) = (along - fast_floor(along) - 0.5, at.y[i] * 11.0 - row[i] - 0.5);
+        let own = ((0.26 - (x * x + y * y).sqrt()) / footprint + 0.5).clamp(0.0, 1.0);
+        own + (0.21 - own) * smoothstep(0.5, 1.0, footprint)
+    });
     paper_grain(input, &mut light);
     light
 }
@@ -210,15 +197,15 @@ pub(super) fn checks(input: &ShadingInput<'_>) -> RgbSpan {
         own + (0.5 - own) * smoothstep(0.5, 1.0, footprint)
     };
     let threads = at.visibility(130.0);
-    let share =
-        per_pixel(|i| 0.5 * (band(at.x[i] * 7.0, at.footprint[0] * 7.0) + band(at.y[i] * 7.0, at.footprint[1] * 7.0)));
-    let mut light = RgbSpan::blend(ground, base, &share);
-    light.scale(&per_pixel(|i| 1.0 + 0.06 * threads * sin_turns(at.x[i] * 130.0) * sin_turns(at.y[i] * 130.0)));
+    let mut light = RgbSpan::blend(ground, base, |i| {
+        0.5 * (band(at.x[i] * 7.0, at.footprint[0] * 7.0) + band(at.y[i] * 7.0, at.footprint[1] * 7.0))
+    });
+    light.scale(|i| 1.0 + 0.06 * threads * sin_turns(at.x[i] * 130.0) * sin_turns(at.y[i] * 130.0));
     paper_grain(input, &mut light);
     light
 }
 
 fn paper_grain(input: &ShadingInput<'_>, light: &mut RgbSpan) {
     let grain = input.at.grain(180.0, input.seed(9));
-    light.scale(&per_pixel(|i| 1.0 + 0.025 * grain[i]));
+    light.scale(|i| 1.0 + 0.025 * grain[i]);
 }

@@ -43,7 +43,7 @@ impl ShadingInput<'_> {
             let relief = self.at.relief([even.bump_scale; 2], self.seed(3), 4, 0.5, self.light);
             factor = per_pixel(|at| factor[at] + even.bumps * relief[at]);
         }
-        light.scale(&per_pixel(|at| factor[at].max(0.05)));
+        light.scale(|at| factor[at].max(0.05));
         light
     }
 }
@@ -56,6 +56,10 @@ struct Even {
     grain_scale: f32,
     bumps: f32,
     bump_scale: f32,
+}
+
+const fn even(clouds: f32, cloud_scale: f32, grain: f32, grain_scale: f32, bumps: f32, bump_scale: f32) -> Even {
+    Even { clouds, cloud_scale, grain, grain_scale, bumps, bump_scale }
 }
 
 /// Darkens or lightens `color` by `tone`, -1..1.
@@ -72,14 +76,6 @@ pub(super) fn toned(color: Rgb, tone: f32) -> Rgb {
 /// Shades `surface` along a span whose picture coordinates are `screen`.
 pub(super) fn color(surface: &Surface, at: &TexCoords, light: [f32; 2], screen: &TexCoords) -> RgbSpan {
     let input = ShadingInput { surface, at, light, row: screen.y[0], step: screen.x[1] - screen.x[0] };
-    let even = |clouds, cloud_scale, grain, grain_scale, bumps, bump_scale| Even {
-        clouds,
-        cloud_scale,
-        grain,
-        grain_scale,
-        bumps,
-        bump_scale,
-    };
     match surface.material {
         Material::Plain => input.even(0xD9_D7_D3, &even(0.012, 0.8, 0.012, 260.0, 0.012, 60.0)),
         Material::Marble => stone::marble(&input),

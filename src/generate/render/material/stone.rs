@@ -1,6 +1,6 @@
 //! Procedural stone and composites: marble, onyx, granite, travertine, sandstone, concrete, terrazzo, cork.
 
-use super::{Even, ShadingInput};
+use super::{ShadingInput, even};
 use crate::generate::falloff::{exp_falloff, smoothstep};
 use crate::generate::linear_rgb::{luminance, mix, saturated, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, line_coverage, per_pixel};
@@ -10,8 +10,7 @@ pub(super) fn marble(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xF0_EE_EA);
     let dark = luminance(base) < 0.18;
     let at = input.at.rotated(0.53, 0.848);
-    let (across, down) = (at.fbm([1.1, 1.5], input.seed(1), 5, 0.55), at.fbm([1.1, 1.5], input.seed(2), 5, 0.55));
-    let carried = at.warped(&across, &down, 0.42);
+    let carried = at.swirled([1.1, 1.5], [input.seed(1), input.seed(2)], 5, 0.55, 0.42);
     let strong = carried.fbm([0.55, 1.25], input.seed(3), 3, 0.45);
     let fine = carried.fbm([0.9, 3.8], input.seed(4), 3, 0.4);
     let clouds = carried.fbm([1.4, 1.4], input.seed(5), 4, 0.5);
@@ -34,8 +33,8 @@ pub(super) fn marble(input: &ShadingInput<'_>) -> RgbSpan {
     } else {
         (mix(scaled(base, 0.7), srgb(0xA9_AA_AE), 0.4), mix(scaled(base, 0.3), srgb(0x77_74_70), 0.55))
     };
-    let mut light = RgbSpan::blend(base, cloud, &per_pixel(|i| smoothstep(-0.15, 0.95, clouds[i]) * 0.55));
-    light.mix_color(veins, &vein);
+    let mut light = RgbSpan::blend(base, cloud, |i| smoothstep(-0.15, 0.95, clouds[i]) * 0.55);
+    light.mix_color(veins, |i| vein[i]);
     light
 }
 
@@ -49,15 +48,12 @@ fn strong_halo(strong: f32, shown: f32) -> f32 {
 pub(super) fn onyx(input: &ShadingInput<'_>) -> RgbSpan {
     let base = input.base(0xC9_8F_4E);
     let at = input.at;
-    let (across, down) = (at.fbm([0.9; 2], input.seed(1), 4, 0.5), at.fbm([0.9; 2], input.seed(2), 4, 0.5));
-    let bands = at.warped(&across, &down, 0.5).fbm([0.5, 3.2], input.seed(3), 5, 0.6);
-    let seams = at.warped(&across, &down, 0.5).fbm([0.8, 5.0], input.seed(4), 3, 0.5);
-    let mut light = RgbSpan::blend(
-        scaled(base, 0.45),
-        mix(base, srgb(0xF6_E8_CF), 0.6),
-        &per_pixel(|i| smoothstep(-0.7, 0.7, bands[i])),
-    );
-    light.mix_color(srgb(0xFB_F4_E6), &per_pixel(|i| 0.55 * exp_falloff(seams[i].abs() / 0.03)));
+    let carried = at.swirled([0.9; 2], [input.seed(1), input.seed(2)], 4, 0.5, 0.5);
+    let bands = carried.fbm([0.5, 3.2], input.seed(3), 5, 0.6);
+    let seams = carried.fbm([0.8, 5.0], input.seed(4), 3, 0.5);
+    let mut light =
+        RgbSpan::blend(scaled(base, 0.45), mix(base, srgb(0xF6_E8_CF), 0.6), |i| smoothstep(-0.7, 0.7, bands[i]));
+    light.mix_color(srgb(0xFB_F4_E6), |i| 0.55 * exp_falloff(seams[i].abs() / 0.03));
     light
 }
 
@@ -70,13 +66,12 @@ pub(super) fn granite(input: &ShadingInput<'_>) -> RgbSpan {
     let small = moved.cells([120.0; 2], input.seed(3), 1.0);
     let clouds = at.fbm([3.0; 2], input.seed(4), 3, 0.5);
     let visibility = at.visibility(55.0);
-    let mut light = RgbSpan::uniform(base);
-    light.scale(&per_pixel(|i| 1.0 + 0.1 * clouds[i]));
+    let mut light = RgbSpan::shaded(base, |i| 1.0 + 0.1 * clouds[i]);
     let own =
         |own: f32, from: f32, to: f32| smoothstep(from, from + 0.03, own) * (1.0 - smoothstep(to, to + 0.03, own));
-    light.mix_color(scaled(base, 0.12), &per_pixel(|i| visibility * 0.85 * own(large.own[i], 0.0, 0.2)));
-    light.mix_color(mix(base, [0.85; 3], 0.6), &per_pixel(|i| visibility * 0.7 * own(large.own[i], 0.7, 1.1)));
-    light.mix_color(scaled(base, 0.3), &per_pixel(|i| visibility * 0.6 * own(small.own[i], 0.8, 1.1)));
+    light.mix_color(scaled(base, 0.12), |i| visibility * 0.85 * own(large.own[i], 0.0, 0.2));
+    light.mix_color(mix(base, [0.85; 3], 0.6), |i| visibility * 0.7 * own(large.own[i], 0.7, 1.1));
+    light.mix_color(scaled(base, 0.3), |i| visibility * 0.6 * own(small.own[i], 0.8, 1.1));
     light
 }
 
@@ -89,15 +84,11 @@ pub(super) fn travertine(input: &ShadingInput<'_>) -> RgbSpan {
     let layers = carried.fbm([0.7, 14.0], input.seed(2), 4, 0.6);
     let pores = carried.fbm([14.0, 70.0], input.seed(3), 2, 0.6);
     let where_pores = at.fbm([2.0, 9.0], input.seed(4), 2, 0.5);
-    let mut light = RgbSpan::blend(
-        scaled(base, 0.78),
-        mix(base, srgb(0xF5_EC_DC), 0.5),
-        &per_pixel(|i| smoothstep(-0.7, 0.7, layers[i])),
-    );
-    light.mix_color(
-        scaled(base, 0.32),
-        &per_pixel(|i| 0.75 * smoothstep(0.42, 0.62, pores[i]) * smoothstep(-0.1, 0.3, where_pores[i])),
-    );
+    let mut light =
+        RgbSpan::blend(scaled(base, 0.78), mix(base, srgb(0xF5_EC_DC), 0.5), |i| smoothstep(-0.7, 0.7, layers[i]));
+    light.mix_color(scaled(base, 0.32), |i| {
+        0.75 * smoothstep(0.42, 0.62, pores[i]) * smoothstep(-0.1, 0.3, where_pores[i])
+    });
     light
 }
 
@@ -106,7 +97,7 @@ pub(super) fn sandstone(input: &ShadingInput<'_>) -> RgbSpan {
     let carried = input.at.warped(&sway, &sway, 0.18);
     let layers = carried.fbm([0.5, 7.0], input.seed(9), 4, 0.6);
     let mut light = input.even(0xC9_9A_6B, &even(0.06, 3.0, 0.12, 150.0, 0.12, 10.0));
-    light.scale(&per_pixel(|i| 1.0 + 0.28 * layers[i]));
+    light.scale(|i| 1.0 + 0.28 * layers[i]);
     light
 }
 
@@ -120,7 +111,7 @@ pub(super) fn concrete(input: &ShadingInput<'_>) -> RgbSpan {
     let hole = per_pixel(|i| {
         visibility * 0.55 * smoothstep(0.14, 0.06, pits.nearest[i] + 0.12 * (1.0 - smoothstep(0.75, 0.8, pits.own[i])))
     });
-    light.scale(&per_pixel(|i| (1.0 + 0.1 * stains[i]) * (1.0 - hole[i])));
+    light.scale(|i| (1.0 + 0.1 * stains[i]) * (1.0 - hole[i]));
     light
 }
 
@@ -148,8 +139,9 @@ pub(super) fn terrazzo(input: &ShadingInput<'_>) -> RgbSpan {
         };
         for hue in 0..hues.len() {
             let (low, high) = (share * hue as f32 / 6.0, share * (hue + 1) as f32 / 6.0);
-            let covers = per_pixel(|i| if cells.own[i] >= low && cells.own[i] < high { 0.92 * inside(i) } else { 0.0 });
-            light.mix_color(chip(hue + size), &covers);
+            light.mix_color(chip(hue + size), |i| {
+                if cells.own[i] >= low && cells.own[i] < high { 0.92 * inside(i) } else { 0.0 }
+            });
         }
     }
     light
@@ -162,17 +154,12 @@ pub(super) fn cork(input: &ShadingInput<'_>) -> RgbSpan {
     let wobble = at.fbm([40.0; 2], input.seed(1), 2, 0.5);
     let cells = at.warped(&wobble, &wobble, 0.008).cells([38.0; 2], input.seed(2), 1.0);
     let visibility = at.visibility(38.0);
-    let mut light = RgbSpan::blend(scaled(base, 0.72), mix(base, srgb(0xE3_BE_90), 0.5), &cells.own);
+    let mut light = RgbSpan::blend(scaled(base, 0.72), mix(base, srgb(0xE3_BE_90), 0.5), |i| cells.own[i]);
     let footprint = at.footprint[0].max(at.footprint[1]) * 38.0;
-    light.mix_color(
-        scaled(base, 0.25),
-        &per_pixel(|i| visibility * 0.5 * line_coverage(cells.second[i] - cells.nearest[i], 0.07, footprint.max(0.08))),
-    );
+    light.mix_color(scaled(base, 0.25), |i| {
+        visibility * 0.5 * line_coverage(cells.second[i] - cells.nearest[i], 0.07, footprint.max(0.08))
+    });
     let grain = at.grain(150.0, input.seed(3));
-    light.scale(&per_pixel(|i| 1.0 + 0.14 * grain[i]));
+    light.scale(|i| 1.0 + 0.14 * grain[i]);
     light
-}
-
-fn even(clouds: f32, cloud_scale: f32, grain: f32, grain_scale: f32, bumps: f32, bump_scale: f32) -> Even {
-    Even { clouds, cloud_scale, grain, grain_scale, bumps, bump_scale }
 }

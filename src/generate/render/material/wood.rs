@@ -26,88 +26,19 @@ struct SpeciesParams {
 }
 
 const fn params(species: Species) -> SpeciesParams {
+    const fn of(light: u32, dark: u32, rings: f32, density: f32, pores: f32, boards: f32, mixed: f32) -> SpeciesParams {
+        SpeciesParams { light, dark, rings, density, pores, boards, mixed }
+    }
     match species {
-        Species::Oak => SpeciesParams {
-            light: 0xD3_AE_7E,
-            dark: 0x9C_73_48,
-            rings: 0.6,
-            density: 62.0,
-            pores: 0.5,
-            boards: 5.2,
-            mixed: 0.14,
-        },
-        Species::Walnut => SpeciesParams {
-            light: 0x8A_60_42,
-            dark: 0x46_2C_1C,
-            rings: 0.75,
-            density: 54.0,
-            pores: 0.45,
-            boards: 5.2,
-            mixed: 0.2,
-        },
-        Species::Pine => SpeciesParams {
-            light: 0xE6_C5_90,
-            dark: 0xC2_8E_52,
-            rings: 0.8,
-            density: 40.0,
-            pores: 0.1,
-            boards: 4.8,
-            mixed: 0.1,
-        },
-        Species::Birch => SpeciesParams {
-            light: 0xEB_D7_B6,
-            dark: 0xD2_B4_88,
-            rings: 0.45,
-            density: 48.0,
-            pores: 0.15,
-            boards: 4.8,
-            mixed: 0.07,
-        },
-        Species::Cherry => SpeciesParams {
-            light: 0xB8_76_4C,
-            dark: 0x86_48_2A,
-            rings: 0.5,
-            density: 56.0,
-            pores: 0.2,
-            boards: 5.0,
-            mixed: 0.12,
-        },
-        Species::Mahogany => SpeciesParams {
-            light: 0x7E_3D_25,
-            dark: 0x48_1D_12,
-            rings: 0.5,
-            density: 60.0,
-            pores: 0.55,
-            boards: 5.0,
-            mixed: 0.12,
-        },
-        Species::Ebony => SpeciesParams {
-            light: 0x32_2A_26,
-            dark: 0x12_0E_0C,
-            rings: 0.6,
-            density: 60.0,
-            pores: 0.3,
-            boards: 5.0,
-            mixed: 0.1,
-        },
-        Species::Bamboo => SpeciesParams {
-            light: 0xDD_BF_86,
-            dark: 0xBE_97_58,
-            rings: 0.2,
-            density: 60.0,
-            pores: 0.35,
-            boards: 16.0,
-            mixed: 0.14,
-        },
-        Species::Barn => SpeciesParams {
-            light: 0xA2_9A_8F,
-            dark: 0x5C_54_4C,
-            rings: 0.8,
-            density: 60.0,
-            pores: 0.7,
-            boards: 6.2,
-            mixed: 0.22,
-        },
+        Species::Oak => of(0xD3_AE_7E, 0x9C_73_48, 0.6, 62.0, 0.5, 5.2, 0.14),
+        Species::Walnut => of(0x8A_60_42, 0x46_2C_1C, 0.75, 54.0, 0.45, 5.2, 0.2),
+        Species::Pine => of(0xE6_C5_90, 0xC2_8E_52, 0.8, 40.0, 0.1, 4.8, 0.1),
+        Species::Birch => of(0xEB_D7_B6, 0xD2_B4_88, 0.45, 48.0, 0.15, 4.8, 0.07),
+        Species::Cherry => of(0xB8_76_4C, 0x86_48_2A, 0.5, 56.0, 0.2, 5.0, 0.12),
+        Species::Mahogany => of(0x7E_3D_25, 0x48_1D_12, 0.5, 60.0, 0.55, 5.0, 0.12),
+        Species::Ebony => of(0x32_2A_26, 0x12_0E_0C, 0.6, 60.0, 0.3, 5.0, 0.1),
+        Species::Bamboo => of(0xDD_BF_86, 0xBE_97_58, 0.2, 60.0, 0.35, 16.0, 0.14),
+        Species::Barn => of(0xA2_9A_8F, 0x5C_54_4C, 0.8, 60.0, 0.7, 6.2, 0.22),
     }
 }
 
@@ -145,20 +76,19 @@ pub(super) fn wood(input: &ShadingInput<'_>, species: Species) -> RgbSpan {
         let profile = year * (t * t * (1.0 - smoothstep(0.82, 1.0, t)) * 0.9 + 0.2 * t) + 0.12 * ripple[i];
         0.26 + clear * (profile - 0.26)
     });
-    let mut light = RgbSpan::blend(early, late, &late_share);
+    let mut light = RgbSpan::blend(early, late, |i| late_share[i]);
     // Fibres and pores, ten times finer.
     let fibres = stem.fbm([5.0, 130.0], input.seed(3), 3, 0.6);
     let pores = stem.fbm([9.0, 260.0], input.seed(4), 2, 0.6);
     let clouds = stem.fbm([0.9, 3.0], input.seed(5), 3, 0.5);
-    light.mix_color(
-        scaled(late, 0.45),
-        &per_pixel(|i| params.pores * 0.75 * smoothstep(0.22, 0.6, pores[i]) * (0.45 + 0.55 * late_share[i])),
-    );
+    light.mix_color(scaled(late, 0.45), |i| {
+        params.pores * 0.75 * smoothstep(0.22, 0.6, pores[i]) * (0.45 + 0.55 * late_share[i])
+    });
     let gap = |i: usize| line_coverage(0.5 * board - aside[i].abs(), 0.0022, at.footprint[1].max(0.0012));
-    light.scale(&per_pixel(|i| {
+    light.scale(|i| {
         let tone = 1.0 + params.mixed * 2.0 * (own[i] - 0.5) + 0.1 * fibres[i] + 0.12 * clouds[i];
         tone.max(0.1) * (1.0 - 0.72 * gap(i))
-    }));
+    });
     light
 }
 

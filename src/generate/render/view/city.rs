@@ -37,7 +37,7 @@ pub(super) fn skyline(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             let mut house = RgbSpan::blend(
                 mix(colors.low, wall, 0.35 + 0.5 * share),
                 mix(colors.low, scaled(wall, 1.5), 0.3 + 0.5 * share),
-                &own,
+                |i| own[i],
             );
             let (columns, rows) = (many * 6.0, 46.0);
             let windows = per_pixel(|i| {
@@ -52,8 +52,8 @@ pub(super) fn skyline(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
                 within(x) * within(y) * on * (0.4 + 0.6 * lit)
             });
             let glass = if dark { scaled(srgb(0xFF_CE_86), 1.1) } else { mix(colors.middle, [1.0; 3], 0.3) };
-            house.mix_color(glass, &per_pixel(|i| windows[i] * (0.25 + 0.55 * share)));
-            light.mix(&house, &cover);
+            house.mix_color(glass, |i| windows[i] * (0.25 + 0.55 * share));
+            light.mix(&house, |i| cover[i]);
         }
         light
     });
@@ -80,21 +80,16 @@ pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             y: per_pixel(|i| (at.y[i] - horizon) * depth[i]),
             footprint: [at.footprint[0] * 8.0, at.footprint[1] * 8.0],
         };
-        let cover =
-            per_pixel(|i| smoothstep(-0.01, 0.01, at.x[i].abs() - 0.1 - 0.16 * smoothstep(0.0, 0.0001, at.x[i]) * 0.4));
-        let own = per_pixel(|i| {
+        let walls = if dark { [srgb(0x1C_1C_24), srgb(0x2E_28_2A)] } else { [srgb(0xB8_A0_86), srgb(0x86_7C_76)] };
+        let mut house = RgbSpan::blend(walls[0], walls[1], |i| {
             scatter_random(
                 (fast_floor(facade.x[i] * 1.4) as i32 + if at.x[i] > 0.0 { 99 } else { 0 }) as usize,
                 3,
                 context.seed(5),
             )
         });
-        let walls = if dark { [srgb(0x1C_1C_24), srgb(0x2E_28_2A)] } else { [srgb(0xB8_A0_86), srgb(0x86_7C_76)] };
-        let mut house = RgbSpan::blend(walls[0], walls[1], &own);
         let grime = facade.fbm([1.5, 1.5], context.seed(6), 4, 0.5);
-        house.scale(&per_pixel(|i| {
-            (0.72 + 0.2 * grime[i] + if at.x[i] * context.side < 0.0 { 0.25 } else { -0.1 }).max(0.05)
-        }));
+        house.scale(|i| (0.72 + 0.2 * grime[i] + if at.x[i] * context.side < 0.0 { 0.25 } else { -0.1 }).max(0.05));
         let windows = per_pixel(|i| {
             let (x, y) = (facade.x[i] * 5.0, facade.y[i] * 3.2);
             let within =
@@ -106,15 +101,16 @@ pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             );
             within(x, 0.26) * within(y, 0.32) * if lit > 0.35 || !dark { 1.0 } else { 0.2 }
         });
-        house.mix_color(if dark { srgb(0xF2_B4_62) } else { srgb(0x3E_48_54) }, &per_pixel(|i| 0.75 * windows[i]));
+        house.mix_color(if dark { srgb(0xF2_B4_62) } else { srgb(0x3E_48_54) }, |i| 0.75 * windows[i]);
         let shop = per_pixel(|i| smoothstep(-0.16, -0.1, facade.y[i] * 0.5) * smoothstep(0.3, 0.1, facade.y[i]));
-        house.mix_color(if dark { srgb(0xFF_C6_7C) } else { srgb(0xD8_C4_A4) }, &per_pixel(|i| 0.4 * shop[i]));
-        house.mix_color(colors.low, &per_pixel(|i| 0.55 * smoothstep(3.0, 9.0, facade.x[i])));
-        light.mix(&house, &cover);
-        light.mix_color(
-            if dark { srgb(0x16_16_1C) } else { srgb(0x84_80_7C) },
-            &per_pixel(|i| smoothstep(-0.02, 0.03, at.y[i] - horizon - 0.01)),
-        );
+        house.mix_color(if dark { srgb(0xFF_C6_7C) } else { srgb(0xD8_C4_A4) }, |i| 0.4 * shop[i]);
+        house.mix_color(colors.low, |i| 0.55 * smoothstep(3.0, 9.0, facade.x[i]));
+        light.mix(&house, |i| {
+            smoothstep(-0.01, 0.01, at.x[i].abs() - 0.1 - 0.16 * smoothstep(0.0, 0.0001, at.x[i]) * 0.4)
+        });
+        light.mix_color(if dark { srgb(0x16_16_1C) } else { srgb(0x84_80_7C) }, |i| {
+            smoothstep(-0.02, 0.03, at.y[i] - horizon - 0.01)
+        });
         light
     });
     let lamps = context.colors_or(&LAMPS);
@@ -127,16 +123,12 @@ pub(super) fn bokeh(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let lamps = context.colors_or(&LAMPS);
     let glow = mix(lamps[0], lamps[lamps.len() / 2], 0.5);
     let plate = Plate::paint(context.aspect, |at| {
-        let mut light =
-            RgbSpan::blend(srgb(0x0A_0E_1C), srgb(0x1A_1A_2C), &per_pixel(|i| smoothstep(0.0, 0.6, at.y[i])));
+        let mut light = RgbSpan::blend(srgb(0x0A_0E_1C), srgb(0x1A_1A_2C), |i| smoothstep(0.0, 0.6, at.y[i]));
         let blocks = at.fbm([2.6, 1.2], context.seed(1), 3, 0.5);
-        light.scale(&per_pixel(|i| 1.0 + 0.6 * blocks[i]));
-        light.add(
-            glow,
-            &per_pixel(|i| {
-                0.12 * exp_falloff(((at.y[i] - context.edge + 0.1) * 4.5).powi(2)) * (1.0 + 0.6 * blocks[i])
-            }),
-        );
+        light.scale(|i| 1.0 + 0.6 * blocks[i]);
+        light.add(glow, |i| {
+            0.12 * exp_falloff(((at.y[i] - context.edge + 0.1) * 4.5).powi(2)) * (1.0 + 0.6 * blocks[i])
+        });
         light
     });
     let mut sprites = super::bokeh(context, 38.0, [0.02, context.edge + 0.02], [0.02, 0.085], &lamps, 0.42);
@@ -159,10 +151,9 @@ pub(super) fn neon(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let mut plate = Plate::paint(context.aspect, |at| {
         let wall = at.fbm([3.0, 3.0], context.seed(1), 5, 0.55);
         let mut light = RgbSpan::uniform(srgb(0x12_10_1C));
-        light.add(first, &per_pixel(|i| 0.2 * exp_falloff(((at.x[i] + 0.5).powi(2) + (at.y[i] - 0.35).powi(2)) * 3.0)));
-        light
-            .add(second, &per_pixel(|i| 0.2 * exp_falloff(((at.x[i] - 0.5).powi(2) + (at.y[i] - 0.35).powi(2)) * 3.0)));
-        light.scale(&per_pixel(|i| 1.0 + 0.35 * wall[i]));
+        light.add(first, |i| 0.2 * exp_falloff(((at.x[i] + 0.5).powi(2) + (at.y[i] - 0.35).powi(2)) * 3.0));
+        light.add(second, |i| 0.2 * exp_falloff(((at.x[i] - 0.5).powi(2) + (at.y[i] - 0.35).powi(2)) * 3.0));
+        light.scale(|i| 1.0 + 0.35 * wall[i]);
         light
     });
     for (index, side) in [-0.62_f32, -0.48, 0.5, 0.66].into_iter().enumerate() {
@@ -195,16 +186,13 @@ pub(super) fn stage(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             let from = (index as f32 + 0.5) / beams as f32 - 0.5;
             let (start, lean) = (from * context.aspect.min(2.4), (context.random(index, 2) - 0.5) * 0.5 - from * 0.5);
             let hue = hues[index % hues.len()];
-            light.add(
-                hue,
-                &per_pixel(|i| {
-                    let wide = 0.025 + 0.16 * at.y[i];
-                    let x = (at.x[i] - start - lean * at.y[i]) / wide;
-                    0.5 * exp_falloff(x * x * 2.5) * exp_falloff(at.y[i] * 1.3) * (1.0 + 0.5 * haze[i])
-                }),
-            );
+            light.add(hue, |i| {
+                let wide = 0.025 + 0.16 * at.y[i];
+                let x = (at.x[i] - start - lean * at.y[i]) / wide;
+                0.5 * exp_falloff(x * x * 2.5) * exp_falloff(at.y[i] * 1.3) * (1.0 + 0.5 * haze[i])
+            });
         }
-        light.add(mix(hues[0], [1.0; 3], 0.2), &per_pixel(|i| 0.06 * (1.0 + haze[i]) * smoothstep(0.2, 1.0, at.y[i])));
+        light.add(mix(hues[0], [1.0; 3], 0.2), |i| 0.06 * (1.0 + haze[i]) * smoothstep(0.2, 1.0, at.y[i]));
         light
     });
     let mut sprites = Vec::new();

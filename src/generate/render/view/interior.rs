@@ -4,7 +4,7 @@ use super::{ViewContext, bokeh};
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{Rgb, mix, product, scaled, srgb};
 use crate::generate::render::plate::Plate;
-use crate::generate::render::span::{RgbSpan, per_pixel};
+use crate::generate::render::span::RgbSpan;
 use crate::generate::render::sprite::Sprite;
 use crate::generate::scene::Hour;
 
@@ -30,12 +30,10 @@ impl<'a> Room<'a> {
         let wall = product(context.view.colors.first().copied().unwrap_or_else(|| srgb(wall)), day);
         let side = if context.side < 0.0 { -1.0 } else { 1.0 };
         let plate = Plate::paint(context.aspect, |at| {
-            let mut light = RgbSpan::uniform(wall);
-            light.scale(&per_pixel(|i| {
+            RgbSpan::shaded(wall, |i| {
                 let away = (0.55 - side * at.x[i]).max(0.0);
                 (1.08 - falloff * away * 0.55) * (1.0 - 0.25 * smoothstep(0.25, 0.0, at.y[i]))
-            }));
-            light
+            })
         });
         Self { context, plate, day, sprites: Vec::new() }
     }

@@ -3,8 +3,9 @@
 use super::ViewContext;
 use crate::generate::falloff::{exp_falloff, smoothstep};
 use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
+use crate::generate::render::illumination::scatter_random;
 use crate::generate::render::plate::Plate;
-use crate::generate::render::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
+use crate::generate::render::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, fast_floor, per_pixel, sin_turns};
 use crate::generate::render::sprite::{Sprite, SpriteShape};
 use crate::generate::scene::{Hour, Place};
 
@@ -56,20 +57,18 @@ pub(super) fn sky(context: &ViewContext<'_>, at: &TexCoords) -> RgbSpan {
         *color = mix(*color, mix([grey * 0.9, grey * 0.95, grey], *color, 0.25), overcast);
     }
     let up = per_pixel(|i| ((context.horizon - at.y[i]) / context.horizon.max(0.2)).clamp(0.0, 1.0));
-    let mut light = RgbSpan::blend(colors.low, colors.middle, &per_pixel(|i| smoothstep(0.0, 0.42, up[i])));
-    light.mix_color(colors.top, &per_pixel(|i| smoothstep(0.25, 1.1, up[i])));
+    let mut light = RgbSpan::blend(colors.low, colors.middle, |i| smoothstep(0.0, 0.42, up[i]));
+    light.mix_color(colors.top, |i| smoothstep(0.25, 1.1, up[i]));
     let (su, sv) = (0.42 * context.side, context.horizon - colors.sun);
     let near = per_pixel(|i| ((at.x[i] - su).powi(2) * 0.55 + (at.y[i] - sv).powi(2)).sqrt());
-    light.mix_color(
-        colors.glow,
-        &per_pixel(|i| (1.0 - 0.8 * overcast) * 0.75 * exp_falloff(near[i] * near[i] * 9.0 + near[i] * 1.5)),
-    );
+    light.mix_color(colors.glow, |i| {
+        (1.0 - 0.8 * overcast) * 0.75 * exp_falloff(near[i] * near[i] * 9.0 + near[i] * 1.5)
+    });
     clouds(context, at, &colors, &near, &mut light);
     let disc = if matches!(context.view.hour, Hour::Golden | Hour::Sunset | Hour::Dawn) { 1.0 - overcast } else { 0.0 };
-    light.add(
-        scaled(colors.glow, 2.2),
-        &per_pixel(|i| disc * (0.5 * exp_falloff(near[i] * 24.0) + smoothstep(0.035, 0.024, near[i]))),
-    );
+    light.add(scaled(colors.glow, 2.2), |i| {
+        disc * (0.5 * exp_falloff(near[i] * 24.0) + smoothstep(0.035, 0.024, near[i]))
+    });
     light
 }
 
@@ -84,23 +83,25 @@ fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &Sca
         y: [0.85 / height; SPAN],
         footprint: [0.55 * at.footprint[0] / height, 0.85 * at.footprint[1] / (height * height)],
     };
-    let (across, down) =
-        (ceiling.fbm([1.2; 2], context.seed(1), 3, 0.5), ceiling.fbm([1.2; 2], context.seed(2), 3, 0.5));
-    let carried = ceiling.warped(&across, &down, 0.16);
+    let carried = ceiling.swirled([1.2; 2], [context.seed(1), context.seed(2)], 3, 0.5, 0.16);
     let body = carried.fbm([0.85, 1.0], context.seed(3), 6, 0.52);
     let towards = carried.translated([0.16 * (context.side + 0.2), -0.2]).fbm([0.85, 1.0], context.seed(3), 4, 0.5);
     let threshold = 0.5 - 1.0 * context.view.clouds;
     let fade = smoothstep(0.0, 0.1, context.horizon - at.y[0]);
-    let cover = per_pixel(|i| fade * smoothstep(threshold - 0.12, threshold + 0.42, body[i]) * 0.94);
-    let thick = per_pixel(|i| smoothstep(-0.5, 0.5, (body[i] - threshold) * 0.55 - 0.75 * (body[i] - towards[i])));
-    let mut cloud = RgbSpan::blend(colors.cloud, colors.shade, &thick);
-    cloud.mix_color(colors.glow, &per_pixel(|i| 0.4 * exp_falloff(near[i] * 3.2)));
-    light.mix(&cloud, &cover);
+    let mut cloud = RgbSpan::blend(colors.cloud, colors.shade, |i| {
+        smoothstep(-0.5, 0.5, (body[i] - threshold) * 0.55 - 0.75 * (body[i] - towards[i]))
+    });
+    cloud.mix_color(colors.glow, |i| 0.4 * exp_falloff(near[i] * 3.2));
+    light.mix(&cloud, |i| fade * smoothstep(threshold - 0.12, threshold + 0.42, body[i]) * 0.94);
 }
 
 pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| sky(context, at));
-    (plate, if context.view.hour == Hour::Night { stars(context, 0.6) } else { Vec::new() })
+    (plate, stars_at_night(context, 0.6))
+}
+
+fn stars_at_night(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
+    if context.view.hour == Hour::Night { stars(context, bright) } else { Vec::new() }
 }
 
 fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
@@ -125,21 +126,18 @@ fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
 pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0x5A_2E_8C, 0x1E_5A_A8, 0xC8_4A_6A]);
     let plate = Plate::paint(context.aspect, |at| {
-        let (across, down) = (at.fbm([1.3; 2], context.seed(1), 4, 0.5), at.fbm([1.3; 2], context.seed(2), 4, 0.5));
-        let carried = at.warped(&across, &down, 0.35);
+        let carried = at.swirled([1.3; 2], [context.seed(1), context.seed(2)], 4, 0.5, 0.35);
         let mut light = RgbSpan::uniform(srgb(0x05_06_10));
         for (index, hue) in hues.iter().enumerate() {
             let gas = carried.fbm([1.1, 1.6], context.seed(3 + index as u32), 6, 0.58);
             let band = per_pixel(|i| exp_falloff(((at.y[i] - 0.45 + 0.35 * at.x[i]) * 2.4).powi(2)));
-            light.add(*hue, &per_pixel(|i| 0.75 * smoothstep(-0.25, 0.9, gas[i]).powi(2) * (0.2 + 0.8 * band[i])));
+            light.add(*hue, |i| 0.75 * smoothstep(-0.25, 0.9, gas[i]).powi(2) * (0.2 + 0.8 * band[i]));
         }
         let dust = carried.fbm([2.0, 2.6], context.seed(9), 6, 0.6);
-        light.scale(&per_pixel(|i| 1.0 - 0.75 * smoothstep(0.05, 0.6, dust[i])));
+        light.scale(|i| 1.0 - 0.75 * smoothstep(0.05, 0.6, dust[i]));
         light
     });
-    let mut sprites = stars(&ViewContext { horizon: 1.0, ..*context }, 1.0);
-    sprites.truncate(400);
-    (plate, sprites)
+    (plate, stars(&ViewContext { horizon: 1.0, ..*context }, 1.0))
 }
 
 /// Sky over water. A beach has a strip of water, with surf at the sand; a lake has hills beyond.
@@ -162,10 +160,7 @@ pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
                 let hill =
                     mix(colors.low, scaled(srgb(0x3C_55_4A), if day { 1.0 } else { 0.2 }), 0.35 + 0.35 * layer as f32);
                 let line = 0.075 - 0.03 * layer as f32;
-                light.mix_color(
-                    hill,
-                    &per_pixel(|i| smoothstep(-0.006, 0.006, at.y[i] - (horizon - line - 0.06 * ridge[i]))),
-                );
+                light.mix_color(hill, |i| smoothstep(-0.006, 0.006, at.y[i] - (horizon - line - 0.06 * ridge[i])));
             }
         }
         let below = (at.y[0] - horizon).max(0.0);
@@ -177,30 +172,26 @@ pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         };
         let waves = surface.fbm([1.0, 1.0], context.seed(20), 4, 0.6);
         let reach = (context.edge - horizon).max(0.05);
-        let mut water =
-            RgbSpan::blend(deep, shallow, &per_pixel(|i| smoothstep(0.1, 1.0, below / reach + 0.1 * waves[i])));
-        water.mix_color(colors.low, &per_pixel(|_| 0.4 * exp_falloff(below / 0.025)));
-        water.scale(&per_pixel(|i| 1.0 + 0.22 * waves[i]));
+        let mut water = RgbSpan::blend(deep, shallow, |i| smoothstep(0.1, 1.0, below / reach + 0.1 * waves[i]));
+        water.mix_color(colors.low, |_| 0.4 * exp_falloff(below / 0.025));
+        water.scale(|i| 1.0 + 0.22 * waves[i]);
         // The sun's glitter path on the water.
         let road = per_pixel(|i| exp_falloff(((at.x[i] - 0.42 * context.side) / (0.06 + 0.5 * below)).powi(2)));
         let bright = if matches!(context.view.hour, Hour::Night | Hour::Day) { 0.3 } else { 1.2 };
-        water.add(colors.glow, &per_pixel(|i| bright * road[i] * (0.35 + 1.2 * smoothstep(0.1, 0.7, waves[i]))));
+        water.add(colors.glow, |i| bright * road[i] * (0.35 + 1.2 * smoothstep(0.1, 0.7, waves[i])));
         if beach {
             let surf = at.fbm([2.5, 0.6], context.seed(21), 4, 0.55);
             for (back, strength) in [(0.006, 0.95), (0.035, 0.7), (0.058, 0.4)] {
                 let away = per_pixel(|i| at.y[i] - (context.edge - back - 0.014 * surf[i]));
-                water.mix_color(
-                    [0.93; 3],
-                    &per_pixel(|i| {
-                        strength * exp_falloff((away[i] / 0.006).powi(2)) * smoothstep(-0.5, 0.2, surf[i] + waves[i])
-                    }),
-                );
+                water.mix_color([0.93; 3], |i| {
+                    strength * exp_falloff((away[i] / 0.006).powi(2)) * smoothstep(-0.5, 0.2, surf[i] + waves[i])
+                });
             }
         }
-        light.mix(&water, &per_pixel(|i| smoothstep(-0.002, 0.002, at.y[i] - horizon)));
+        light.mix(&water, |i| smoothstep(-0.002, 0.002, at.y[i] - horizon));
         light
     });
-    (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
+    (plate, stars_at_night(context, 0.5))
 }
 
 /// Mountain ridges in layers with aerial perspective.
@@ -226,19 +217,18 @@ pub(super) fn mountains(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             let mut slope = RgbSpan::uniform(hazy);
             if layer == 0 || layer == 1 {
                 let snow = mix(colors.low, [0.95; 3], if dark { 0.1 } else { 0.6 });
-                slope.mix_color(snow, &per_pixel(|i| 0.85 * smoothstep(0.1, -0.02, at.y[i] - top[i] - 0.05 * rock[i])));
+                slope.mix_color(snow, |i| 0.85 * smoothstep(0.1, -0.02, at.y[i] - top[i] - 0.05 * rock[i]));
             }
-            slope.scale(&per_pixel(|i| 1.0 + 0.3 * rock[i] * (0.4 + 0.6 * share)));
+            slope.scale(|i| 1.0 + 0.3 * rock[i] * (0.4 + 0.6 * share));
             // Mist in the valleys.
-            slope.mix_color(
-                mix(colors.low, colors.middle, 0.3),
-                &per_pixel(|i| 0.5 * (1.0 - share) * smoothstep(0.02, 0.2, at.y[i] - top[i])),
-            );
-            light.mix(&slope, &per_pixel(|i| smoothstep(-0.003, 0.003, at.y[i] - top[i])));
+            slope.mix_color(mix(colors.low, colors.middle, 0.3), |i| {
+                0.5 * (1.0 - share) * smoothstep(0.02, 0.2, at.y[i] - top[i])
+            });
+            light.mix(&slope, |i| smoothstep(-0.003, 0.003, at.y[i] - top[i]));
         }
         light
     });
-    (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
+    (plate, stars_at_night(context, 0.5))
 }
 
 /// Soft hills of sand or snow.
@@ -257,10 +247,10 @@ pub(super) fn dunes(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             let mut hill = RgbSpan::blend(
                 scaled(mix(mix(lit, colors.low, 0.35), lit, share), day),
                 scaled(mix(mix(shade, colors.low, 0.4), shade, share), day),
-                &per_pixel(|i| smoothstep(-0.35, 0.55, slope[i] + 1.2 * (at.y[i] - top[i]) * context.side)),
+                |i| smoothstep(-0.35, 0.55, slope[i] + 1.2 * (at.y[i] - top[i]) * context.side),
             );
-            hill.mix_color(scaled(colors.low, day), &per_pixel(|_| 0.25 * (1.0 - share)));
-            light.mix(&hill, &per_pixel(|i| smoothstep(-0.003, 0.003, at.y[i] - top[i])));
+            hill.mix_color(scaled(colors.low, day), |_| 0.25 * (1.0 - share));
+            light.mix(&hill, |i| smoothstep(-0.003, 0.003, at.y[i] - top[i]));
             if snow && layer < 2 {
                 trees(
                     context,
@@ -274,29 +264,20 @@ pub(super) fn dunes(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         }
         light
     });
-    (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
+    (plate, stars_at_night(context, 0.5))
 }
 
 fn trees(context: &ViewContext<'_>, at: &TexCoords, ridge: &ScalarSpan, layer: u32, color: Rgb, light: &mut RgbSpan) {
     let many = 15.0 - 4.0 * layer as f32;
     let tall = 0.085 + 0.05 * layer as f32;
-    light.mix_color(
-        color,
-        &per_pixel(|i| {
-            let place = at.x[i] * many;
-            let column = crate::generate::render::span::fast_floor(place);
-            let own = |which| {
-                crate::generate::render::illumination::scatter_random(
-                    column as i32 as usize,
-                    which,
-                    context.seed(70 + layer),
-                )
-            };
-            let height = tall * (0.45 + 0.55 * own(1)) * if own(2) < 0.75 { 1.0 } else { 0.0 };
-            let up = (ridge[i] + 0.006 - at.y[i]) / height.max(1e-3);
-            let half = 0.32 * (1.0 - up) * (0.85 + 0.15 * crate::generate::render::span::sin_turns(up * 6.0));
-            let away = (place - column - 0.5 - 0.25 * (own(3) - 0.5)).abs();
-            if (0.0..1.0).contains(&up) { ((half - away) * 12.0 + 0.5).clamp(0.0, 1.0) } else { 0.0 }
-        }),
-    );
+    light.mix_color(color, |i| {
+        let place = at.x[i] * many;
+        let column = fast_floor(place);
+        let own = |which| scatter_random(column as i32 as usize, which, context.seed(70 + layer));
+        let height = tall * (0.45 + 0.55 * own(1)) * if own(2) < 0.75 { 1.0 } else { 0.0 };
+        let up = (ridge[i] + 0.006 - at.y[i]) / height.max(1e-3);
+        let half = 0.32 * (1.0 - up) * (0.85 + 0.15 * sin_turns(up * 6.0));
+        let away = (place - column - 0.5 - 0.25 * (own(3) - 0.5)).abs();
+        if (0.0..1.0).contains(&up) { ((half - away) * 12.0 + 0.5).clamp(0.0, 1.0) } else { 0.0 }
+    });
 }

@@ -47,22 +47,22 @@ pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
                 per_pixel(|i| context.edge - 0.075 - 0.05 * share + 0.02 - (0.07 + 0.05 * share) * (1.0 - crown[i]));
             let leaf = at.fbm([16.0, 16.0], context.seed(34 + layer), 4, 0.6);
             let mut tree = RgbSpan::uniform(lit(mix(srgb(0x8F_A8_9A), srgb(0x35_52_28), 0.35 + 0.45 * share), hour));
-            tree.mix_color(sky.low, &per_pixel(|_| 0.35 * (1.0 - share)));
-            tree.scale(&per_pixel(|i| 1.0 + 0.4 * leaf[i]));
-            light.mix(&tree, &per_pixel(|i| smoothstep(-0.006, 0.006, at.y[i] - top[i])));
+            tree.mix_color(sky.low, |_| 0.35 * (1.0 - share));
+            tree.scale(|i| 1.0 + 0.4 * leaf[i]);
+            light.mix(&tree, |i| smoothstep(-0.006, 0.006, at.y[i] - top[i]));
         }
         let far = (at.y[0] - (context.edge - 0.085)).max(0.0);
         let patches = at.fbm([2.0, 40.0], context.seed(40), 4, 0.6);
         let mut grass = RgbSpan::uniform(green);
-        grass.scale(&per_pixel(|i| 0.92 + 0.22 * patches[i]));
+        grass.scale(|i| 0.92 + 0.22 * patches[i]);
         if place != Place::Meadow {
             let rows = at.fbm([7.0, 70.0], context.seed(41), 3, 0.6);
             let share = if place == Place::Field { 0.85 } else { 0.7 };
             let color = lit(crate::generate::render::illumination::pick_color(&flowers, 0.2), hour);
-            grass.mix_color(color, &per_pixel(|i| share * smoothstep(-0.6, 0.4, rows[i])));
+            grass.mix_color(color, |i| share * smoothstep(-0.6, 0.4, rows[i]));
         }
-        grass.mix_color(sky.low, &per_pixel(|_| 0.3 * exp_falloff(far / 0.03)));
-        light.mix(&grass, &per_pixel(|i| smoothstep(-0.004, 0.004, at.y[i] - (context.edge - 0.07))));
+        grass.mix_color(sky.low, |_| 0.3 * exp_falloff(far / 0.03));
+        light.mix(&grass, |i| smoothstep(-0.004, 0.004, at.y[i] - (context.edge - 0.07)));
         light
     });
     let mut sprites = Vec::new();
@@ -90,8 +90,8 @@ pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         let sun = per_pixel(|i| {
             exp_falloff(((at.x[i] - 0.35 * context.side).powi(2) * 1.6 + (at.y[i] - 0.22).powi(2) * 3.0) * 2.4)
         });
-        let mut light = RgbSpan::blend(mix(haze, leaf, 0.62), mix(haze, [1.0; 3], 0.25), &sun);
-        light.mix_color(mix(leaf, dark, 0.5), &per_pixel(|i| 0.55 * smoothstep(0.3, 0.75, at.y[i])));
+        let mut light = RgbSpan::blend(mix(haze, leaf, 0.62), mix(haze, [1.0; 3], 0.25), |i| sun[i]);
+        light.mix_color(mix(leaf, dark, 0.5), |i| 0.55 * smoothstep(0.3, 0.75, at.y[i]));
         for layer in 0..4_u32 {
             let share = (layer as f32 + 0.6) / 4.0;
             if !jungle {
@@ -107,17 +107,16 @@ pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             });
             let tone = mix(mix(haze, leaf, 0.55 + 0.3 * share), mix(leaf, dark, 0.6), share * share);
             let mut leaves = RgbSpan::uniform(tone);
-            leaves.mix_color(
-                mix(saturated(leaf, 1.1), haze, 0.45),
-                &per_pixel(|i| 0.7 * smoothstep(0.0, 0.8, fine[i]) * (0.25 + sun[i])),
-            );
+            leaves.mix_color(mix(saturated(leaf, 1.1), haze, 0.45), |i| {
+                0.7 * smoothstep(0.0, 0.8, fine[i]) * (0.25 + sun[i])
+            });
             let soft = 0.16 + 0.25 * (1.0 - share);
-            light.mix(&leaves, &per_pixel(|i| 0.9 * smoothstep(-soft, soft, clumps[i] + low[i] + 0.22 * fine[i])));
+            light.mix(&leaves, |i| 0.9 * smoothstep(-soft, soft, clumps[i] + low[i] + 0.22 * fine[i]));
         }
         if jungle {
             fronds(context, at, leaf, dark, &mut light);
         }
-        light.add(haze, &per_pixel(|i| 0.3 * sun[i]));
+        light.add(haze, |i| 0.3 * sun[i]);
         light
     });
     let highlights = [mix(haze, [1.0; 3], 0.3), haze, mix(haze, leaf, 0.4)];
@@ -132,22 +131,18 @@ fn trunks(context: &ViewContext<'_>, at: &TexCoords, layer: u32, color: Rgb, lig
     let bend = at.fbm([0.5, 0.8], context.seed(55 + layer), 2, 0.5);
     let soft = 0.004 + 0.002 * layer as f32;
     let mut trunk = RgbSpan::uniform(color);
-    trunk.scale(&per_pixel(|i| 1.0 + 0.3 * bark[i]));
-    light.mix(
-        &trunk,
-        &per_pixel(|i| {
-            let place = (at.x[i] + 0.03 * bend[i]) * many;
-            let column = fast_floor(place);
-            let own = |which| scatter_random(column as i32 as usize, which, context.seed(60 + layer));
-            let middle = 0.5 + 0.5 * (own(1) - 0.5);
-            let lean = 0.09 * (own(2) - 0.5) * (0.6 - at.y[i]) * many;
-            let half =
-                (0.1 + 0.09 * own(3)) * (1.0 + 0.5 * smoothstep(context.edge - 0.12, context.edge + 0.05, at.y[i]));
-            let present = if own(4) < 0.72 { 1.0 } else { 0.0 };
-            let ends = smoothstep(context.edge + 0.03, context.edge - 0.02 + 0.02 * layer as f32, at.y[i]);
-            present * ends * (((half - (place - column - middle - lean).abs()) / many) / soft + 0.5).clamp(0.0, 1.0)
-        }),
-    );
+    trunk.scale(|i| 1.0 + 0.3 * bark[i]);
+    light.mix(&trunk, |i| {
+        let place = (at.x[i] + 0.03 * bend[i]) * many;
+        let column = fast_floor(place);
+        let own = |which| scatter_random(column as i32 as usize, which, context.seed(60 + layer));
+        let middle = 0.5 + 0.5 * (own(1) - 0.5);
+        let lean = 0.09 * (own(2) - 0.5) * (0.6 - at.y[i]) * many;
+        let half = (0.1 + 0.09 * own(3)) * (1.0 + 0.5 * smoothstep(context.edge - 0.12, context.edge + 0.05, at.y[i]));
+        let present = if own(4) < 0.72 { 1.0 } else { 0.0 };
+        let ends = smoothstep(context.edge + 0.03, context.edge - 0.02 + 0.02 * layer as f32, at.y[i]);
+        present * ends * (((half - (place - column - middle - lean).abs()) / many) / soft + 0.5).clamp(0.0, 1.0)
+    });
 }
 
 /// Large leaves that enter from the sides.
@@ -159,18 +154,15 @@ fn fronds(context: &ViewContext<'_>, at: &TexCoords, leaf: Rgb, dark: Rgb, light
         let (sine, cosine) = (sin_turns(angle), sin_turns(angle + 0.25));
         let (long, wide) = (0.2 + 0.16 * number(3), 0.035 + 0.04 * number(4));
         let color = mix(mix(leaf, dark, number(5) * 0.9), [0.6, 0.75, 0.4], 0.12 * number(6));
-        light.mix_color(
-            color,
-            &per_pixel(|i| {
-                let (dx, dy) = (at.x[i] - u, at.y[i] - v);
-                let (x, y) = ((cosine * dx + sine * dy) / long, (cosine * dy - sine * dx) / wide);
-                // Lens shape: two arcs that meet at the tips.
-                let half = (1.0 - x * x).max(0.0);
-                let rib = 0.25 * exp_falloff(y.abs() * 14.0);
-                (((half - y.abs()) * wide / 0.012 + 0.5).clamp(0.0, 1.0) * if x.abs() < 1.0 { 0.85 } else { 0.0 })
-                    * (1.0 - rib)
-            }),
-        );
+        light.mix_color(color, |i| {
+            let (dx, dy) = (at.x[i] - u, at.y[i] - v);
+            let (x, y) = ((cosine * dx + sine * dy) / long, (cosine * dy - sine * dx) / wide);
+            // Lens shape: two arcs that meet at the tips.
+            let half = (1.0 - x * x).max(0.0);
+            let rib = 0.25 * exp_falloff(y.abs() * 14.0);
+            (((half - y.abs()) * wide / 0.012 + 0.5).clamp(0.0, 1.0) * if x.abs() < 1.0 { 0.85 } else { 0.0 })
+                * (1.0 - rib)
+        });
     }
 }
 
@@ -190,16 +182,11 @@ pub(super) fn garden(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         let large = at.fbm([1.3, 1.5], context.seed(1), 4, 0.5);
         let middle = at.fbm([4.0, 4.4], context.seed(2), 4, 0.55);
         let sun = per_pixel(|i| exp_falloff(((at.x[i] - 0.4 * context.side).powi(2) + (at.y[i] - 0.1).powi(2)) * 2.2));
-        let mut light =
-            RgbSpan::blend(dark, green, &per_pixel(|i| smoothstep(-0.7, 0.55, large[i] + 0.55 * middle[i] + 0.15)));
-        light.mix_color(
-            pale,
-            &per_pixel(|i| (0.8 * smoothstep(-0.1, 0.9, large[i] + 0.35 * middle[i] + 0.9 * sun[i] - 0.2)).min(0.9)),
-        );
-        light.mix_color(
-            mix(green, dark, 0.4),
-            &per_pixel(|i| 0.6 * smoothstep(context.edge - 0.2, context.edge + 0.05, at.y[i])),
-        );
+        let mut light = RgbSpan::blend(dark, green, |i| smoothstep(-0.7, 0.55, large[i] + 0.55 * middle[i] + 0.15));
+        light.mix_color(pale, |i| {
+            (0.8 * smoothstep(-0.1, 0.9, large[i] + 0.35 * middle[i] + 0.9 * sun[i] - 0.2)).min(0.9)
+        });
+        light.mix_color(mix(green, dark, 0.4), |i| 0.6 * smoothstep(context.edge - 0.2, context.edge + 0.05, at.y[i]));
         light
     });
     let shine = [pale, mix(pale, [1.0; 3], 0.4), mix(pale, green, 0.3)];
