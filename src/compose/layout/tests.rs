@@ -167,7 +167,7 @@ fn centred_scenes() -> Vec<Scene> {
         for (width, padding) in [(0.0, 0), (16.0, 32), (0.3, 0), (1e30, 1), (100.0, u32::MAX)] {
             scenes.push(trimmed(width, padding, resize));
         }
-        for head in [Head::anywhere(PORTRAIT), Head { bottom: 9e9, face: f32::NAN, ..HEAD }, HEAD] {
+        for head in [Head::anywhere(PORTRAIT), Head { bottom: 9e9, face: f64::NAN, ..HEAD }, HEAD] {
             for aspect in [None, Aspect::new(4, 5), Aspect::new(1, 100), Aspect::new(u32::MAX, 1)] {
                 scenes.push(scene(Framing::Portrait { aspect, head }, resize));
             }
