@@ -1,8 +1,8 @@
 //! Throughput of a bulk run on 1, 2 and 3 workers, with a network that sleeps: `cargo bench --profile release --bench bulk_cluster`.
 //!
-//! All workers are in this process, each with a connection of its own to a PostgreSQL server on this machine, whose programs have to
-//! be installed (`make cluster-bench`). The sleep takes no processor time, so what is lost between one worker and three is
-//! lost to claims, heartbeats, the report, and the file system.
+//! All workers run in this process, each with one connection to a PostgreSQL server on this machine, whose programs must
+//! be installed (`make cluster-bench`). The sleep takes no processor time: the loss between one worker and three is the
+//! cost of claims, heartbeats, the report and the file system.
 
 #[path = "../tests/it/support/postgres.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -21,9 +21,9 @@ use bytes::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// As many chunks as 1, 2 and 3 workers divide evenly.
+/// Pictures of a run. Its number of chunks is divisible by 2 and 3.
 const OBJECTS: usize = 1200;
-/// The time of one picture.
+/// Time of one picture.
 const PICTURE: Duration = Duration::from_millis(20);
 const ROUNDS: usize = 3;
 
@@ -63,7 +63,7 @@ async fn queue(config: &StoreConfig) -> BulkQueue {
     server.bulk_queue().await.expect("a database")
 }
 
-/// Images per second of a run on so many workers.
+/// Pictures per second of a run on `workers`.
 async fn run(config: &StoreConfig, locations: &Locations, folder: &Path, name: &str, workers: usize) -> f64 {
     let options = RunOptions {
         filter: KeyFilter::new(&[], &[]).expect("no globs"),

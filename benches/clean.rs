@@ -1,4 +1,4 @@
-//! The clean-up of the mask: of a disc with a sharp edge, and of a mask that is uncertain everywhere but in a frame and a core.
+//! Clean-up of two masks: a disc with a sharp edge, and a mask that is uncertain except for a frame and a core.
 
 use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting::clean::clean;
@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 const SIDE: u32 = 384;
 
-/// How far the centre of a cell is from that of the grid, from 0 to about 0.7.
+/// Distance between the centres of a cell and of the grid, 0 to about 0.7.
 fn distance(at: u32) -> f32 {
     let [x, y] = [at % SIDE, at / SIDE].map(|cell| (cell as f32 + 0.5) / SIDE as f32 - 0.5);
     f32::hypot(x, y)

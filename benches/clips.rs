@@ -19,7 +19,7 @@ const SMOOTHINGS: [u8; 3] = [0, 50, 100];
 const BOUNDARY_SHARE: f64 = 0.02;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo's own flag (`--bench`) comes along.
+    // Cargo adds `--bench`.
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
     let Some(folder) = arguments.next().map(PathBuf::from) else {
         println!("clips: NOT RUN, no folder of clips given");
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// IoU, boundary IoU, change of the error between frames, each of 1.
+/// IoU, boundary IoU, and change of the error between frames, each 0 to 1.
 type Measured = [f64; 3];
 
 fn line(name: &str, row: &[Measured; 3]) -> String {
@@ -70,7 +70,7 @@ fn line(name: &str, row: &[Measured; 3]) -> String {
 
 struct Clip {
     frames: Vec<Frame>,
-    /// Whether each pixel of a frame is the subject's, where there is a mask.
+    /// For each frame with a mask, whether each pixel belongs to the subject.
     truth: Vec<Option<Vec<bool>>>,
 }
 
@@ -105,7 +105,7 @@ impl Clip {
                 [iou(&matte, truth), iou(&of_matte, &of_truth)]
             })
             .collect();
-        // A sum of nothing would be -0.0.
+        // An empty sum would be -0.0.
         let mean = |values: &[f64]| values.iter().fold(0.0, |sum, value| sum + value) / values.len().max(1) as f64;
         let error = |at: usize, truth: &[bool]| -> Vec<i32> {
             mattes[at]
@@ -134,7 +134,7 @@ fn iou(one: &[bool], other: &[bool]) -> f64 {
     if either == 0 { 1.0 } else { count(|one, other| one && other) as f64 / either as f64 }
 }
 
-/// The cells of `mask` with a cell outside it, or the picture's border, at most `depth` rows and columns away.
+/// The cells of `mask` at most `depth` rows and columns from a cell outside it or from the picture's border.
 fn inner_band(mask: &[bool], [width, height]: [usize; 2], depth: usize) -> Vec<bool> {
     let inside =
         |near: &mut dyn Iterator<Item = bool>| near.take(2 * depth + 1).filter(|&near| near).count() == 2 * depth + 1;

@@ -7,7 +7,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 const PHOTO: Size = Size::new(4000, 3000);
 const WEB: Size = Size::new(512, 512);
 
-/// A gradient with edges and noise, about as compressible as a photo; in a cutout only a soft disc is opaque.
+/// A gradient with edges and noise, about as compressible as a photo. In a cutout only a soft disc is opaque.
 fn picture(size: Size, cutout: bool) -> Frame {
     let (width, height) = (size.width as f32, size.height as f32);
     let mut seed = 1_u32;

@@ -7,7 +7,7 @@ use backdrop::image::color::Color;
 use backdrop::image::{Buffer, Frame, Size, Subject};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
-/// A wavy disc with a soft edge that fills most of the picture, as a cutout or on its own background.
+/// A wavy disc with a soft edge that fills most of the picture, as a cutout or with its background.
 fn picture(size: Size, cutout: bool) -> Frame {
     let (width, height) = (size.width as f32, size.height as f32);
     let mut pixels = vec![0; size.area() * 4];

@@ -1,13 +1,13 @@
-//! One GPU beside the CPU of the same machine: `cargo bench --bench gpu -- [--device NAME] [MEGAPIXELS...]`.
+//! One GPU compared with the machine's CPU: `cargo bench --bench gpu -- [--device NAME] [MEGAPIXELS...]`.
 //!
-//! Four tables: the network in batches; matting alone and with four pictures in flight; a clip of 1920×1080 with its codecs, where
-//! there is ffmpeg; and whole pictures through the engine, as `/remove` and `/studio-shot` have them, with 1, 8 and 32 clients, with the
-//! bytes of each picture that were moved up and down. The device is the best one, or the first whose name contains `NAME`. The least
-//! time of several runs is printed. Rows that would begin after nine minutes are left out, so that the command ends within ten.
+//! Four tables: the network in batches; matting of one picture and of four in flight; a clip of 1920×1080 with its codecs, if
+//! ffmpeg is installed; and pictures through the engine with the recipes of `/remove` and `/studio-shot` for 1, 8 and 32 clients,
+//! with the bytes of each picture that were uploaded and downloaded. The device is the best one, or the first whose name contains
+//! `NAME`. The least time of several runs is printed. No row begins after nine minutes, so that the command ends within ten.
 //!
-//! Matting is timed from the clean-up of the mask, which is the host's, to the cutout in the host's memory; the upload of the
-//! picture, which is the network's, is timed beside it. With several pictures in flight each has a thread, as it has a worker in
-//! the daemon. On a software adapter the network's side is 64: such times say nothing of a GPU's.
+//! Matting is timed from the clean-up of the mask on the host to the cutout in host memory. The upload of the picture belongs to
+//! the network and is timed separately. Each picture in flight has one thread, as in the daemon. On a software adapter the
+//! network's side is 64 cells: its times say nothing about a GPU.
 
 mod support;
 
@@ -37,18 +37,18 @@ use tokio::runtime::{Builder, Runtime};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RUNS: usize = 5;
-/// No further run of a row is begun after this time.
+/// No further run of a row begins after this time.
 const ROW: Duration = Duration::from_secs(4);
-/// No further row is begun after this time.
+/// No further row begins after this time.
 const ALL: Duration = Duration::from_secs(540);
-/// Pictures in flight, in the table of matting.
+/// Pictures in flight in the table of matting.
 const TOGETHER: usize = 4;
 const BATCHES: [usize; 5] = [1, 4, 8, 16, 32];
 const CLIENTS: [usize; 3] = [1, 8, 32];
-/// Cells along a side of the network's grid, of a software adapter's.
+/// Cells along a side of the network's grid on a software adapter.
 const GRID: u32 = 384;
 const SOFTWARE_SIDE: usize = 64;
-/// Frames of a clip, and of a software adapter's.
+/// Frames of a clip on a GPU and on a software adapter.
 const FRAMES: u32 = 120;
 const SOFTWARE_FRAMES: u32 = 2;
 
@@ -142,7 +142,7 @@ impl Bench<'_> {
                 row("CPU", Duration::ZERO, alone(&frame, &mask, None), together(&frame, &mask, None));
             }
             if self.has_time() {
-                // Over when the device has the pixels: then one of them can be read.
+                // Reading one pixel waits until the device has all of them.
                 let first = |copy: DeviceCopy| download(copy.words().slice([0..1_usize, 0..1]));
                 let upload = least(|| drop(first(frame.copied_to(&session)).expect("the device computes")));
                 let alone = alone(&frame, &mask, Some(&session));
@@ -152,7 +152,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How the network is loaded on the CPU and on the GPU.
+    /// The options that load the network on the CPU and on the GPU.
     fn devices(&self) -> [(String, SegmenterFactory); 2] {
         let (weights, most) = (Arc::clone(&self.weights), EngineConfig::default().max_batch);
         let on_cpu: SegmenterFactory =
@@ -224,7 +224,7 @@ impl Bench<'_> {
     }
 }
 
-/// The time of a request from each of `clients` at once, and the bytes that crossed the border for the last one.
+/// Time of one request by each of `clients` at once, and the bytes uploaded and downloaded for the last one.
 fn in_flight(
     runtime: &Runtime,
     engine: &Engine,
@@ -247,12 +247,12 @@ fn in_flight(
     (took, moved.unwrap_or_default())
 }
 
-/// Of a square picture.
+/// Side of a square picture.
 fn side(megapixels: f64) -> u32 {
     (megapixels * 1e6).sqrt().min(4096.0) as u32
 }
 
-/// A copy of `frame`, on `device` too where there is one.
+/// A copy of `frame`, also on `device` if it is present.
 fn prepared(frame: &Frame, device: Option<&DeviceSession>) -> Frame {
     let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
     if let Some(device) = device {
@@ -266,7 +266,7 @@ fn alone(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Durat
     least(|| cut_out(frames.pop().expect("one for each run"), mask))
 }
 
-/// The time of each of several pictures in flight: that of all of them, divided.
+/// Time of one of several pictures in flight: the time of all, divided by their number.
 fn together(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Duration {
     let mut runs: Vec<Vec<Frame>> =
         (0..RUNS).map(|_| (0..TOGETHER).map(|_| prepared(frame, device)).collect()).collect();
@@ -282,11 +282,11 @@ fn together(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Du
 }
 
 fn cut_out(frame: Frame, mask: &RawMask) {
-    // On the CPU where the frame has no copy on a device.
+    // Runs on the CPU unless the frame has a copy on a device.
     matting::gpu::cut_out(frame, mask, &Options::default()).expect("a subject");
 }
 
-/// The least time of `work`, of several runs but for long ones.
+/// The least time of several runs of `work`; of fewer if they are long.
 fn least(mut work: impl FnMut()) -> Duration {
     let began = Instant::now();
     let mut least = Duration::MAX;
@@ -301,7 +301,7 @@ fn least(mut work: impl FnMut()) -> Duration {
     least
 }
 
-/// A fringed disc, how much of (`x`, `y`) in 0..=1 it covers with an edge this wide.
+/// Coverage (0 to 1) of a fringed disc at (`x`, `y`), with an edge `edge` wide.
 fn covered(x: f32, y: f32, edge: f32) -> f32 {
     let (x, y) = (x - 0.5, y - 0.5);
     let fringe = 0.01 * (60.0 * y.atan2(x)).sin();

@@ -1,7 +1,7 @@
 //! Cuts out given pictures with given masks: our side of `benches/peers/halo`, which compares halos.
 //!
 //! `cargo bench --bench halo -- DIR` takes each `DIR/image/NAME.png` with `DIR/mask/NAME.png` (8-bit grey on any grid,
-//! stretched over the picture, as a network answers it) and writes the cutout, soft, as `DIR/ours/NAME.png`, RGBA with
+//! stretched over the picture, like a network's answer) and writes the soft cutout as `DIR/ours/NAME.png`, RGBA with
 //! straight alpha. Without a folder it does nothing: `make bench` runs every bench.
 
 mod support;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use support::picture;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo's own flag (`--bench`) comes along.
+    // Cargo adds `--bench`.
     let Some(folder) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).map(PathBuf::from) else {
         println!("halo: NOT RUN, no folder given; see benches/peers/halo/README.md");
         return Ok(());

@@ -1,8 +1,8 @@
 //! The stages of matting on real photos: `cargo bench --bench matte_stages -- [--scale N] PHOTO...`.
 //!
-//! Each photo is segmented once, then every stage is run several times; the least time of each is printed, with the share of
-//! the band. `--scale MP` enlarges the photos to so many megapixels first. Without a photo it does nothing: `make bench` runs
-//! every bench.
+//! Each photo is segmented once, then every stage runs several times. The least time of each is printed, and the share of the
+//! band in the picture. `--scale MP` first enlarges the photos to MP megapixels. Without a photo it does nothing: `make bench`
+//! runs every bench.
 
 mod support;
 
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Bytes read and written a second by a parallel copy: what a stage that streams the picture cannot beat.
+/// Bytes per second read and written by a parallel copy: the limit of a stage that streams the picture.
 fn bandwidth() -> f64 {
     const LEN: usize = 128 << 20;
     const PART: usize = 1 << 20;
@@ -117,7 +117,7 @@ async fn mask(engine: &Engine, photo: Frame) -> Result<RawMask, Box<dyn Error>> 
     Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
 }
 
-/// The photo with about so many pixels, bilinear.
+/// The photo, resampled bilinearly to about `pixels`.
 fn enlarged(photo: &Frame, pixels: f64) -> Frame {
     let from = photo.size();
     let factor = (pixels / from.area() as f64).sqrt();

@@ -1,7 +1,7 @@
-//! Times single stages on request: our side of `benches/peers`, which runs them in turn with other programs.
+//! Times single stages on request: our side of `benches/peers`, which alternates them with other programs.
 //!
-//! With `--requests` reads one JSON request per line from standard input and answers each with one line of JSON, so that
-//! the caller decides the order. Inputs are decoded before the clock starts and results are written after it stops.
+//! With `--requests` it reads one JSON request per line from standard input and answers each with one line of JSON, so
+//! that the caller decides the order. Inputs are decoded before the clock starts and results are written after it stops.
 //! Without the flag it does nothing: `make bench` runs every bench.
 
 #[path = "support/machine_limits.rs"]
@@ -27,13 +27,13 @@ use std::time::Instant;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const LARGEST_BATCH: usize = 8;
-/// Between requests the buffers of a daemon stay; so do these.
+/// Stays between requests, like the buffers of a daemon.
 const KEPT_BYTES: usize = 256 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "stage", rename_all = "kebab-case", deny_unknown_fields)]
 enum Request {
-    /// The network on a batch of the same picture. `output`: the mask, as little-endian f32.
+    /// The network on a batch of copies of one picture. `output`: the mask, little-endian f32.
     Network { image: PathBuf, batch: usize, output: Option<PathBuf> },
     /// Alpha from a trimap (grey; 0, 128, 255). `output`: an 8-bit grey PNG.
     Alpha { image: PathBuf, trimap: PathBuf, output: Option<PathBuf> },
@@ -52,7 +52,7 @@ enum Request {
 #[derive(Debug, Default, Serialize)]
 struct Answer {
     seconds: f64,
-    /// Of the encoded file.
+    /// Bytes of the encoded file.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<usize>,
     /// Bytes or operations per second.

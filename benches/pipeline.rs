@@ -1,4 +1,4 @@
-//! The whole pipeline of one picture, from the bytes of a JPEG to those of a PNG, on the CPU.
+//! The pipeline of one picture on the CPU, from a JPEG file to a PNG file.
 
 mod support;
 

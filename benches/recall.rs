@@ -1,10 +1,9 @@
-//! Recall and precision of low-contrast subjects: `detect=standard` beside `detect=high_recall`.
+//! Recall and precision of low-contrast subjects with `detect=standard` and `detect=high_recall`.
 //!
-//! `cargo bench --bench recall -- DIR` takes sets as `backdrop eval` does (`DIR/SET/image/NAME.*` with
-//! `DIR/SET/mask/NAME.png`), reduces the contrast of every photo (each channel is moved towards its mean, rounded to
-//! eight bits as a file would be), and compares both masks, at one half, with the true ones on the network's grid. Recall and
-//! precision are of all pixels of a set, each photo weighing the same. Without a folder it does nothing: `make
-//! bench` runs every bench.
+//! `cargo bench --bench recall -- DIR` takes sets in the layout of `backdrop eval` (`DIR/SET/image/NAME.*` with
+//! `DIR/SET/mask/NAME.png`) and reduces the contrast of every photo: each channel is moved towards its mean and rounded to
+//! eight bits. It compares both masks, at one half, with the true mask on the network's grid. Recall and precision are of
+//! all pixels of a set; every photo has the weight 1. Without a folder it does nothing: `make bench` runs every bench.
 
 mod support;
 
@@ -21,12 +20,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::{picture, sorted};
 
-/// Shares of the contrast that are kept.
+/// Kept shares of the contrast.
 const STRENGTHS: [f64; 4] = [1.0, 0.4, 0.2, 0.1];
 const MODES: [Detect; 2] = [Detect::Standard, Detect::HighRecall];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo's own flag (`--bench`) comes along.
+    // Cargo adds `--bench`.
     let Some(folder) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).map(PathBuf::from) else {
         println!("recall: NOT RUN, no folder of sets given");
         return Ok(());

@@ -7,7 +7,7 @@ use backdrop::model::{CpuRetoucher, FACE_SIDE, FaceCrop, FaceSearch, Factor, Ret
 use backdrop_kernels::conv::Isa;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// A ball on a shaded background; with a soft edge to transparency unless `opaque`.
+/// A ball on a shaded background. Unless `opaque`, its soft edge ends in transparency.
 fn frame(width: u32, height: u32, opaque: bool) -> Frame {
     let pixel = |x: u32, y: u32| {
         let (u, v) = (x as f32 / width as f32 - 0.5, y as f32 / height as f32 - 0.5);

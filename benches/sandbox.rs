@@ -1,7 +1,7 @@
-//! Cost of decode workers: the same pictures in this process and in a worker, probed and decoded:
-//! `cargo bench --bench sandbox`. The pixels are read, or read and written in place as a cutout's are (`written`).
+//! Cost of decode workers: pictures are probed and decoded in this process and in a worker: `cargo bench --bench sandbox`.
+//! The pixels are read, or read and written in place like a cutout (`written`).
 //!
-//! Also the start of a worker to its first answer, which a picture waits for only where none is ready.
+//! Also the time from the start of a worker to its first answer, for which a picture waits only if no worker is ready.
 
 #[cfg(target_os = "linux")]
 #[path = "support/heic_grid.rs"]
@@ -30,7 +30,7 @@ mod linux {
     /// Bytes of a page.
     const PAGE: usize = 4096;
 
-    /// As the program has it.
+    /// The program's allocator.
     #[global_allocator]
     static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -75,7 +75,7 @@ mod linux {
             ("jpeg/12mp", jpeg(Size::new(4000, 3000))),
         ];
         if cfg!(feature = "heic") {
-            // 280×200 pixels, also as 2520×1600 and 3920×3000.
+            // 280×200 pixels, repeated to 2520×1600 and to 3920×3000.
             let coded = include_bytes!("../tests/golden/pictures/heic-shoe.heic");
             pictures.push(("heic/0.06mp", coded.to_vec()));
             pictures.push(("heic/4mp", heic_grid(coded, 9, 8)));
@@ -107,12 +107,12 @@ mod linux {
         group.finish();
     }
 
-    /// Reads every cache line of the pixels, as the next stage does: memory of another process is mapped at its first use.
+    /// Reads every cache line of the pixels, like the next stage: memory of another process is mapped at its first use.
     fn read(frame: &Frame) -> u64 {
         frame.pixels().iter().step_by(64).map(|&byte| u64::from(byte)).sum()
     }
 
-    /// Also writes a byte of every page: those of another process are copied by the system then.
+    /// Also writes a byte of every page: the system then copies the pages of another process.
     fn written(mut frame: Frame) -> Frame {
         black_box(read(&frame));
         frame.pixels_mut().iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);

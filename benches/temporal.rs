@@ -2,13 +2,13 @@
 //!
 //! `cargo bench --bench temporal -- DATA [SHEETS [CLIP…]]` renders the clips from the photos and mattes of `DATA/eval`
 //! and the backgrounds of `DATA/train`: a cutout moves, rotates and scales by fractions of pixels over a panning photo,
-//! with a camera's noise and flickering exposure; in one clip only the subject moves, in one it crosses the picture in
-//! a second, one has three scenes. Every frame is segmented by the embedded network.
+//! with a camera's noise and flickering exposure. In one clip only the subject moves, in one it crosses the picture in
+//! a second, and one has three scenes. Every frame is segmented by the embedded network.
 //!
-//! The error of a pixel is its coverage minus the true one, of 1. Reported are its mean absolute value (MAE), the mean
-//! absolute change from frame to frame at the same pixel (flicker), the same along the true motion (disoccluded pixels
-//! are excluded), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder,
-//! frames on magenta are written there. The time is measured last, and alone without `DATA`.
+//! The error of a pixel is its coverage (0 to 1) minus the true coverage. Reported are its mean absolute value (MAE), its
+//! mean absolute change from frame to frame at a pixel (flicker) and along the true motion (without disoccluded pixels),
+//! and for the clip of three scenes the MAE of the first frames after each cut. Frames on magenta are written to the
+//! folder `SHEETS`. The time is measured last; without `DATA` nothing else is.
 
 mod support;
 
@@ -34,7 +34,7 @@ const AFTER_CUT: usize = 3;
 const SHOWN: [usize; 6] = [1, 6, 9, 13, 17, 22];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo's own flag (`--bench`) comes along.
+    // Cargo adds `--bench`.
     let mut folders = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).map(PathBuf::from);
     let Some(data) = folders.next() else {
         println!("temporal: no folder of data given, so only the time is measured");
@@ -143,7 +143,7 @@ fn cost() {
     }
 }
 
-/// CPU time of this process, to a hundredth of a second; zero where `/proc` is not available.
+/// CPU time of this process, to a hundredth of a second. Zero without `/proc`.
 fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
@@ -158,7 +158,7 @@ struct Layer {
 }
 
 impl Layer {
-    /// Bilinear interpolation; outside the border is replicated, or transparent.
+    /// Bilinear interpolation. Outside, the border is replicated, or the layer is transparent.
     fn at(&self, x: f32, y: f32, replicates: bool) -> [f32; 4] {
         let (left, top) = (x.floor(), y.floor());
         let read = |x: f32, y: f32| {
@@ -480,7 +480,7 @@ impl Clip {
         }
     }
 
-    /// The mean change of the error along the true motion.
+    /// Mean absolute change of the error along the true motion.
     fn along(&self, at: usize, errors: &[Vec<f32>]) -> f64 {
         let [width, height] = [SIZE.width as usize, SIZE.height as usize];
         let read = |plane: &[f32], (x, y): (f32, f32)| {

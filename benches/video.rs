@@ -1,9 +1,9 @@
 //! Throughput of a clip's pipeline and of each stage alone, and the pipeline's time relative to its slowest stage.
 //!
-//! `cargo bench --bench video -- [CLIP [RESULT]]`: without a clip, two seconds of 1920×1080 at 30 frames a second, a
-//! pan over a photo of a bright ball. Needs ffmpeg. The network runs on the CPU here and shares the cores with matting
-//! and both codecs: a stage alone has more cores than in the pipeline, whose time is at least the CPU time of all
-//! stages divided by the cores.
+//! `cargo bench --bench video -- [CLIP [RESULT]]`. The default clip is a pan of two seconds over a photo of a bright ball,
+//! 1920×1080 at 30 frames per second. Needs ffmpeg. The network runs on the CPU and shares the cores with matting and both
+//! codecs: a stage alone has more cores than in the pipeline, whose time is at least the CPU time of all stages divided by
+//! the number of cores.
 
 mod support;
 
@@ -72,7 +72,7 @@ fn main() {
     }
 }
 
-/// Each stage by itself, for the whole clip.
+/// Time of each stage alone for the whole clip.
 fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) -> [(&'static str, Duration); 4] {
     let scaled = |took: Duration, of: usize| took.mul_f64(frames as f64 / of as f64);
     let began = Instant::now();
@@ -90,7 +90,7 @@ fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) ->
     let began = Instant::now();
     let mut filter = TemporalFilter::new(SMOOTHING);
     for (frame, mask) in seen {
-        // On the engine's workers, as in the pipeline.
+        // On the engine's workers, like the pipeline.
         let work = move || {
             let matte = filter.next(&frame, mask);
             std::hint::black_box(matting::cut_out_frame(frame, &matte));
@@ -120,7 +120,7 @@ fn segmented(shop: &Harness, engine: &Engine, frames: &[Frame]) -> (Vec<RawMask>
 
 const EXACT: &str = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4";
 
-/// Decodes as the pipeline does, at most two seconds.
+/// Decodes like the pipeline, at most two seconds.
 fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
     let mut child = Command::new("ffmpeg")
         .args(["-v", "error", "-i"])
@@ -142,7 +142,7 @@ fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
     frames
 }
 
-/// Encodes as the pipeline does, with the options of its segments.
+/// Encodes like the pipeline, with the options of its segments.
 fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
     let codec: &[&str] = match result.extension().and_then(|extension| extension.to_str()) {
         Some("webm") => &[
@@ -202,7 +202,7 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let dimensions = format!("{}x{}", size.width, size.height);
-    // Composited frames, which are cheaper to encode than the source's.
+    // Composited frames are cheaper to encode than frames of the source.
     let composited = composited(result, size, frames.len());
     let began = Instant::now();
     let mut child = Command::new("ffmpeg")

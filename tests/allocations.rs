@@ -1,8 +1,8 @@
-//! In the steady state nothing of the size of a picture is allocated between decoding and encoding: the buffers of earlier
-//! pictures are used again.
+//! In the steady state no memory of the size of a picture is allocated between decoding and encoding: the buffers of earlier
+//! pictures are reused.
 //!
-//! Counts the bytes that all threads allocate while whole pictures run through the pipeline, from the end of their stage `decode`
-//! to the start of their stage `encode`, the network's run among them.
+//! Counts the bytes that all threads allocate while pictures run through the pipeline, from the end of the stage `decode` to the
+//! start of the stage `encode`, including the network.
 
 use backdrop::codec::{self, Limits};
 use backdrop::engine::{Engine, EngineConfig, Lane, Tenant};
@@ -22,19 +22,19 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Runs of each photo before any is counted, and those that are.
+/// Runs of each photo: first the uncounted, then the counted ones.
 const WARM_UP: usize = 5;
 const COUNTED: usize = 5;
-/// Bytes that may be allocated in the median run: two runs of the network are batches of some 40 KiB of small things, and a thread of
-/// the pool allocates its own memory with the first strip that it takes from another, which may be in any run.
+/// Bytes that may be allocated in the median run: two batches of the network allocate some 40 KiB of small objects, and a thread of
+/// the pool allocates its scratch memory at the first strip that it steals, in any run.
 const MOST_BYTES: u64 = 128 << 10;
 
-/// The system's allocator, with a count of the bytes that were ever requested.
+/// The system's allocator, with a count of all requested bytes.
 struct Counting;
 
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator as it is.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The count at the end of the last stage `decode`, and what was allocated from there to the start of `encode`.
+/// The count at the end of the last stage `decode`, and the bytes allocated from there to the start of `encode`.
 static DECODED: AtomicU64 = AtomicU64::new(0);
 static BETWEEN: AtomicU64 = AtomicU64::new(0);
 

@@ -1,13 +1,11 @@
-//! Imports between folders point down: the layers of `src/lib.rs` and of `src/http`, checked by reading the sources. Within a folder
-//! files import each other freely.
-//!
-//! The compiler keeps `kernels` (a crate of its own) free of everything above it; within the crate this test does.
+//! Imports between folders point to lower layers: the layers of `src/lib.rs` and of `src/http`, checked by reading the sources.
+//! Imports within a folder are free. `kernels` is a separate crate, which the compiler keeps independent.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lowest first. A module may use the modules of the lines above its own, and itself.
+/// Lowest first. A module may use itself and the modules of the lines above.
 const LAYERS: &[&[&str]] = &[
     &["fuzzing", "image", "telemetry"],
     &["codec", "compose", "matting", "model"],
@@ -35,7 +33,7 @@ fn used_modules(source: &str, root: &str) -> BTreeSet<String> {
     let code = without_comments(source);
     let mut used = BTreeSet::new();
     for (at, _) in code.match_indices(root) {
-        // `$crate::` in a macro means the same crate; `my_crate::` does not.
+        // `$crate::` in a macro means this crate; `my_crate::` does not.
         if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
             continue;
         }
@@ -73,19 +71,19 @@ fn names_in_group(group: &str) -> Vec<String> {
     names
 }
 
-/// Good enough for `crate::` paths: a string that holds `//` loses its tail, which names no module.
+/// Sufficient for `crate::` paths: a string that contains `//` loses its tail, which names no module.
 fn without_comments(source: &str) -> String {
     source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// The module that a file belongs to; nothing for the roots, which may name everything.
+/// The module of a file; `None` for the roots, which may import all modules.
 fn module_of(path: &Path) -> Option<String> {
     let first = path.components().next()?.as_os_str().to_str()?;
     let name = first.strip_suffix(".rs").unwrap_or(first);
     (!matches!(name, "lib" | "main")).then(|| name.to_owned())
 }
 
-/// What is wrong with one file.
+/// Forbidden imports of a file.
 fn violations(path: &Path, source: &str) -> Vec<String> {
     let Some(module) = module_of(path) else { return Vec::new() };
     let Some(own) = layer_of(LAYERS, &module) else {
@@ -101,7 +99,7 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
     wrong.into_iter().map(|used| format!("{}: uses {used}, which is not below it", path.display())).collect()
 }
 
-/// Whether a source text names a path outside of the repository: one that leaves it from its root, or the folder beside it.
+/// Whether a source text names a path outside of the repository.
 fn leaves_the_repository(source: &str) -> bool {
     ["\"/../", "join(\"../", "../shared"].iter().any(|path| source.contains(path))
 }

@@ -1,10 +1,10 @@
-//! `security.md` names the tests that show what SECURITY.md promises, threat by threat: each test exists and is not ignored.
+//! `security.md` names the tests of each threat in SECURITY.md. Each test exists and is not ignored.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The tests that a text names: words of three or more parts in backticks.
+/// Names of tests in a text: words of three or more parts in backticks.
 fn named(text: &str) -> BTreeSet<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.filter(|word| word.split('_').count() > 2 && word.bytes().all(is_part_of_a_name)).collect()
@@ -14,7 +14,7 @@ fn is_part_of_a_name(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'
 }
 
-/// The threats that SECURITY.md has: headings of the third level.
+/// The threats of SECURITY.md: headings of the third level.
 fn threats(document: &str) -> Vec<&str> {
     document.lines().filter_map(|line| line.strip_prefix("### ")).collect()
 }
@@ -24,7 +24,7 @@ fn items(list: &str) -> Vec<(&str, &str)> {
     list.split("\n- **").skip(1).map(|item| item.split_once("**:").expect("a threat, then its tests")).collect()
 }
 
-/// Collects the names of the functions behind `#[test]` and `#[tokio::test…]` that a usual run does not ignore.
+/// Collects the names of functions after `#[test]` or `#[tokio::test…]` without `#[ignore]`.
 fn tests_in(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder of the repository") {
         let path = entry.expect("it can be read").path();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the network in PyTorch, beside `cargo bench --bench gpu`: the same weights, channels last, in batches.
+"""Times the network in PyTorch, for comparison with `cargo bench --bench gpu`: equal weights, channels last, in batches.
 
     torch_network.py [weights/fgnet-384.safetensors]
 
@@ -19,7 +19,7 @@ from model import FGNet, load_weights  # noqa: E402
 SIDE = 384
 BATCHES = (1, 4, 8, 16, 32)
 RUNS = 5
-# No further run of a row is begun after so many seconds.
+# No further run of a row begins after this number of seconds.
 ROW = 4.0
 
 

@@ -13,11 +13,11 @@ pub(crate) struct Size {
     pub(crate) presets: usize,
 }
 
-/// What a store has.
+/// The contents of a store.
 pub(crate) struct Content {
-    /// Of the keys.
+    /// Hashes of the keys.
     pub(crate) tokens: Vec<String>,
-    /// Account and id.
+    /// Account and id of each preset.
     pub(crate) presets: Vec<(String, String)>,
 }
 

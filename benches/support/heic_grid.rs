@@ -1,8 +1,8 @@
 //! Writes HEIC files of any size without an encoder: grids (ISO/IEC 23008-12, 6.6.2.3) whose tiles repeat one coded picture.
 //!
-//! Each tile has a copy of the data, as a camera's have their own: a file whose items have more data than itself is refused.
+//! Each tile has a copy of the data, because a file whose items have more data than the file is refused.
 
-/// A grid of `columns` × `rows` tiles, each of them the picture of `coded`, a file of a single coded picture.
+/// A grid of `columns` × `rows` tiles. Each is the picture of `coded`, a file with one coded picture.
 pub(crate) fn heic_grid(coded: &[u8], columns: u8, rows: u8) -> Vec<u8> {
     let (configuration, tile_size, stream) =
         (content(coded, b"hvcC"), content(coded, b"ispe"), content(coded, b"mdat"));
@@ -21,7 +21,7 @@ pub(crate) fn heic_grid(coded: &[u8], columns: u8, rows: u8) -> Vec<u8> {
         let (kind, numbers, len): (&[u8; 4], &[u8], usize) =
             if item < grid { (b"hvc1", &[1, 2], stream.len()) } else { (b"grid", &[3], layout.len()) };
         entries.extend(boxed(b"infe", &[&[2, 0, 0, 0], &item.to_be_bytes(), &[0, 0], kind, &[0]]));
-        // In this file, one piece.
+        // In this file; one extent.
         places.extend([&item.to_be_bytes()[..], &[0, 0, 0, 1], &long(at), &long(len)].concat());
         properties.extend([&item.to_be_bytes()[..], &[numbers.len() as u8], numbers].concat());
         at += len;
@@ -50,7 +50,7 @@ pub(crate) fn heic_grid(coded: &[u8], columns: u8, rows: u8) -> Vec<u8> {
     [start, boxed(b"mdat", &[&data]), meta].concat()
 }
 
-/// The content of the first box of this name.
+/// The content of the first box `name`.
 fn content<'a>(file: &'a [u8], name: &[u8; 4]) -> &'a [u8] {
     let at = file.windows(4).position(|bytes| bytes == name).expect("a box of this name");
     let start = at - 4;
@@ -66,7 +66,7 @@ fn long(value: usize) -> [u8; 4] {
     u32::try_from(value).expect("a short file").to_be_bytes()
 }
 
-/// The big-endian number that `bytes` begin with.
+/// The big-endian number at the start of `bytes`.
 fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(*bytes.first_chunk().expect("four bytes"))
 }

@@ -6,7 +6,7 @@ use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_set1_ps, _mm512_fmadd_ps, _mm512
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Of each of the three arrays; all together many times the last-level cache.
+/// Values of each of the three arrays, together many times the last-level cache.
 const ARRAY_LEN: usize = 32 << 20;
 const RUNS: usize = 5;
 
@@ -30,10 +30,10 @@ pub(crate) fn memory_bandwidth() -> f64 {
     (3 * ARRAY_LEN * size_of::<f32>()) as f64 / best
 }
 
-/// Independent sums: latency times throughput of the fused multiply-add of current processors.
+/// Number of independent sums: latency times throughput of a fused multiply-add on current processors.
 const SUMS: usize = 12;
 const STEPS: usize = 4 << 20;
-/// Of the multiply-adds: the sums stay near one.
+/// Factor and summand of the multiply-adds: the sums stay near one.
 const FACTOR: f32 = 0.999_9;
 const ADDEND: f32 = 0.000_1;
 
@@ -49,7 +49,7 @@ pub(crate) fn peak_f32() -> f64 {
     std::iter::repeat_with(run).take(RUNS).fold(0.0, f64::max)
 }
 
-/// Runs them and returns the lanes of a vector.
+/// Runs the multiply-adds and returns the number of lanes of a vector.
 fn multiply_adds() -> usize {
     #[cfg(target_arch = "x86_64")]
     {
@@ -68,7 +68,7 @@ fn multiply_adds() -> usize {
     1
 }
 
-/// With intrinsics, because the compiler does not keep arrays of sums in registers.
+/// Uses intrinsics, because the compiler does not keep arrays of sums in registers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn with_avx512() {
@@ -95,7 +95,7 @@ fn with_avx2() {
     black_box(sums);
 }
 
-/// Elsewhere scalar, and a product and a sum, because a fused one may be a call.
+/// On other processors scalar, with a product and a sum, because a fused operation may be a call.
 fn portable() {
     let (factor, addend) = (black_box(FACTOR), black_box(ADDEND));
     let mut sums = [1.0_f32; SUMS];

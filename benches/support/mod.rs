@@ -1,4 +1,4 @@
-//! Fixtures of the benches of the whole pipeline: a photo, an engine, a recipe.
+//! Fixtures of benches of the pipeline: a photo, an engine, a recipe.
 
 #![allow(dead_code, reason = "not every bench uses all of it")]
 
@@ -41,7 +41,7 @@ pub(crate) fn photo(size: Size) -> Bytes {
     codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a JPEG").bytes
 }
 
-/// `frames` of a pan over a photo, 1920×1080 at 30 a second, in `folder`. Needs ffmpeg.
+/// A clip in `folder`: `frames` of a pan over a photo, 1920×1080 at 30 frames per second. Needs ffmpeg.
 pub(crate) fn panned(folder: &Path, frames: u32) -> PathBuf {
     let (picture, clip) = (folder.join("photo.jpg"), folder.join("clip.mp4"));
     std::fs::write(&picture, photo(Size::new(2400, 1350))).expect("a photo");
@@ -82,7 +82,7 @@ pub(crate) async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<d
     Ok(seen.masks.into_iter().next().ok_or("no mask")?)
 }
 
-/// The recipe of an endpoint with these fields.
+/// The recipe of an endpoint with the fields `pairs`.
 pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     let mut fields = Fields::default();
     for (name, value) in pairs {
@@ -123,7 +123,7 @@ impl Harness {
         self.runtime.block_on(future)
     }
 
-    /// One picture, from the bytes of a JPEG to those of the result.
+    /// Processes one JPEG file into the file of the result.
     pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
         let call = Call {
             lane: Lane::Interactive,

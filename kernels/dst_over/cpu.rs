@@ -195,13 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn linear_light_is_mixed_not_encoded_values() {
-        // Half white over black: half the light is 188, not 128.
-        let mixed = under([255, 255, 255, 128], Under::Color([0, 0, 0, 255]));
-        assert_eq!(mixed, [188, 188, 188, 255]);
-    }
-
-    #[test]
     fn every_stack_of_layers_matches_the_formula_to_the_nearest_step() {
         for at in 0..20_000 {
             let [pixel, stroke, shadow, behind] = [0, 1, 2, 3].map(|layer| noise(4 * at + layer));
@@ -227,14 +220,6 @@ mod tests {
                 let off = (f64::from(*actual) - expected).abs();
                 assert!(off < 0.53, "pixel {at}: {canvas:?}, off by {off}");
             }
-        }
-    }
-
-    #[test]
-    fn an_opaque_background_makes_every_pixel_opaque() {
-        for alpha in 0..=255 {
-            let pixel = under([200, 100, 50, alpha], Under::Color([20, 220, 120, 255]));
-            assert_eq!(pixel[3], 255);
         }
     }
 }

@@ -119,13 +119,4 @@ mod tests {
             assert!(first + count <= from, "{from} → {to}");
         }
     }
-
-    #[test]
-    fn equal_lengths_change_nothing() {
-        let axis = Axis::new(9, (0.0, 9.0), 9);
-        for (output, weights) in axis.weights.chunks(axis.taps).enumerate() {
-            let own = output - axis.first[output] as usize;
-            assert!((weights[own] - 1.0).abs() < 1e-6);
-        }
-    }
 }

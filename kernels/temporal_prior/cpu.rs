@@ -105,11 +105,6 @@ mod tests {
     }
 
     #[test]
-    fn only_similar_coverage_is_blended() {
-        assert_eq!([blended(100, 110, 255), blended(100, 100 + UNRELATED, 255), blended(10, 20, 0)], [109, 100, 10]);
-    }
-
-    #[test]
     fn a_start_moves_all_the_way_with_full_weight() {
         assert!((toward(0.25, 255, 255) - 1.0).abs() < 1e-6 && toward(0.25, 255, 0) == 0.25);
     }

@@ -33,6 +33,7 @@ pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedIm
 }
 
 /// As [`encode`], but the encoding of a PNG, which may take seconds, ends early when `is_cancelled`.
+///
 /// # Errors
 /// [`EncodeError`] when the encoder fails or the request was cancelled.
 pub fn encode_unless(
@@ -42,64 +43,47 @@ pub fn encode_unless(
 ) -> Result<EncodedImage, EncodeError> {
     let frame = composite.into_frame();
     let size = frame.size();
-    let opaque = options.channels == Channels::Alpha || !frame.has_transparency();
+    let packing = match options.channels {
+        Channels::Alpha => Packing::Grey,
+        Channels::Rgba if frame.has_transparency() => Packing::Rgba,
+        Channels::Rgba => Packing::Rgb,
+    };
     let mut pixels = frame.into_pixels();
-    let format = options.format;
+    let &EncodeOptions { format, quality, png: effort, .. } = options;
     let bytes = match format {
-        OutputFormat::Png => to_png(&mut pixels, size, opaque, options, is_cancelled),
-        OutputFormat::WebP => to_webp(&mut pixels, size, opaque, options),
-        OutputFormat::Jpeg => to_jpeg(&mut pixels, size, opaque, options),
+        OutputFormat::Png => png::encode(&mut pixels, size, packing, effort, is_cancelled),
+        OutputFormat::WebP => to_webp(pixels, size, packing, quality),
+        OutputFormat::Jpeg => to_jpeg(&mut pixels, size, packing, quality),
     };
     let bytes = bytes.map_err(|reason| EncodeError::Encoder { format, reason })?;
     Ok(EncodedImage { format, size, bytes: bytes.into() })
 }
 
-fn to_png(
-    pixels: &mut Buffer,
-    size: Size,
-    opaque: bool,
-    options: &EncodeOptions,
-    is_cancelled: IsCancelled<'_>,
-) -> Result<Vec<u8>, String> {
-    let packing = match (options.channels, opaque) {
-        (Channels::Alpha, _) => Packing::Grey,
-        (Channels::Rgba, true) => Packing::Rgb,
-        (Channels::Rgba, false) => Packing::Rgba,
-    };
-    png::encode(pixels, size, packing, options.png, is_cancelled)
-}
-
-fn to_webp(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {
+fn to_webp(mut pixels: Buffer, size: Size, packing: Packing, quality: Quality) -> Result<Vec<u8>, String> {
     if size.longest() > webp::MAX_SIDE {
         return Err(format!("{size} is more than WebP's {} pixels a side", webp::MAX_SIDE));
     }
-    if options.quality.get() < LOSSLESS {
-        match options.channels {
-            Channels::Alpha => pixel_format::alpha_as_rgba(pixels),
-            Channels::Rgba => pixel_format::zero_transparent(pixels),
+    if quality.get() < LOSSLESS {
+        match packing {
+            Packing::Grey => pixel_format::alpha_as_rgba(&mut pixels),
+            Packing::Rgba => pixel_format::zero_transparent(&mut pixels),
+            Packing::Rgb => {}
         }
-        return webp::encode_lossy(std::mem::take(pixels), size, options.quality);
+        return webp::encode_lossy(pixels, size, quality);
     }
-    let (len, color) = match (options.channels, opaque) {
-        (Channels::Alpha, _) => (pixel_format::rgba_to_alpha(pixels), ColorType::L8),
-        (Channels::Rgba, true) => (pixel_format::rgba_to_rgb(pixels), ColorType::Rgb8),
-        (Channels::Rgba, false) => {
-            pixel_format::zero_transparent(pixels);
-            (pixels.len(), ColorType::Rgba8)
-        }
+    let color = match packing {
+        Packing::Grey => ColorType::L8,
+        Packing::Rgb => ColorType::Rgb8,
+        Packing::Rgba => ColorType::Rgba8,
     };
-    webp::encode_lossless(&pixels[..len], size, color)
+    webp::encode_lossless(packing.pack_in_place(&mut pixels), size, color)
 }
 
-fn to_jpeg(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {
-    let quality: Quality = options.quality;
-    match options.channels {
-        Channels::Alpha => {
-            let len = pixel_format::rgba_to_alpha(pixels);
-            jpeg::encode(&pixels[..len], size, true, quality)
-        }
+fn to_jpeg(pixels: &mut [u8], size: Size, packing: Packing, quality: Quality) -> Result<Vec<u8>, String> {
+    match packing {
+        Packing::Grey => jpeg::encode(packing.pack_in_place(pixels), size, true, quality),
+        Packing::Rgb => jpeg::encode(pixels, size, false, quality),
         // The caller selects the background.
-        Channels::Rgba if !opaque => Err("JPEG has no alpha; put the picture on a background first".to_owned()),
-        Channels::Rgba => jpeg::encode(pixels, size, false, quality),
+        Packing::Rgba => Err("JPEG has no alpha; put the picture on a background first".to_owned()),
     }
 }

@@ -41,36 +41,3 @@ pub(super) fn zero_transparent(buffer: &mut [u8]) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packing_and_expanding_are_inverse() {
-        let rgb: Vec<u8> = (0..30).collect();
-        let mut buffer = rgb.clone();
-        buffer.resize(40, 0);
-        rgb_to_rgba(&mut buffer);
-        assert_eq!(buffer[..8], [0, 1, 2, 255, 3, 4, 5, 255]);
-        assert_eq!(rgba_to_rgb(&mut buffer), 30);
-        assert_eq!(buffer[..30], rgb);
-    }
-
-    #[test]
-    fn alpha_becomes_grey() {
-        let mut buffer = vec![1, 2, 3, 10, 4, 5, 6, 0, 7, 8, 9, 255];
-        let mut shown = buffer.clone();
-        assert_eq!(rgba_to_alpha(&mut buffer), 3);
-        assert_eq!(buffer[..3], [10, 0, 255]);
-        alpha_as_rgba(&mut shown);
-        assert_eq!(shown, [10, 10, 10, 255, 0, 0, 0, 255, 255, 255, 255, 255]);
-    }
-
-    #[test]
-    fn only_transparent_colour_is_zeroed() {
-        let mut buffer = vec![1, 2, 3, 0, 4, 5, 6, 1];
-        zero_transparent(&mut buffer);
-        assert_eq!(buffer, [0, 0, 0, 0, 4, 5, 6, 1]);
-    }
-}

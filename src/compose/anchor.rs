@@ -96,7 +96,7 @@ pub(super) fn relaxed(anchors: [AxisAnchor; 2], layout: &Layout) -> Option<[Axis
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::tests::drawn;
+    use crate::image::tests::drawn;
 
     #[test]
     fn only_an_auto_anchor_is_measured() {

@@ -53,8 +53,8 @@ impl BorderContact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::tests::drawn;
     use crate::image::Frame;
+    use crate::image::tests::drawn;
 
     fn cutout(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
         drawn(size.width, size.height, |x, y| [9, 9, 9, alpha(x, y)])

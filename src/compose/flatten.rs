@@ -233,18 +233,9 @@ pub(super) fn tint(grounding: &Grounding) -> [f32; 3] {
 mod tests {
     use super::*;
     use crate::compose::Resize;
-    use crate::image::{Buffer, BufferPool, Size};
-
-    fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-        let pixel = &pixel;
-        let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Frame::new(size, Buffer::from(bytes))
-    }
-
-    fn noise(x: u32, y: u32) -> [u8; 4] {
-        let hash = (x.wrapping_mul(0x9E37_79B9) ^ y.wrapping_mul(0x85EB_CA6B)).wrapping_mul(0xC2B2_AE35);
-        (hash ^ (hash >> 15)).to_le_bytes()
-    }
+    use crate::compose::tests::largest_difference;
+    use crate::image::tests::{drawn, noise};
+    use crate::image::{BufferPool, Size};
 
     fn flattened(cutout: Frame, width: u32, height: u32) -> Frame {
         let given = |value: u32| (value > 0).then_some(value);
@@ -253,24 +244,9 @@ mod tests {
         placed(cutout, &layout)
     }
 
-    fn largest_difference(a: &Frame, b: &Frame) -> u8 {
-        assert_eq!(a.size(), b.size());
-        a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
-    }
-
-    #[test]
-    fn the_comparison_detects_a_single_wrong_channel() {
-        let size = Size::new(5, 4);
-        let right = cutout(size, noise);
-        let mut wrong = right.clone();
-        wrong.pixels_mut()[37] ^= 8;
-        assert_eq!(largest_difference(&right, &right), 0);
-        assert_eq!(largest_difference(&right, &wrong), 8);
-    }
-
     #[test]
     fn an_unchanged_size_returns_the_same_buffer() {
-        let picture = cutout(Size::new(33, 17), noise);
+        let picture = drawn(33, 17, noise);
         let (before, address) = (picture.clone(), picture.pixels().as_ptr());
         let after = flattened(picture, 0, 0);
         assert_eq!(after.pixels(), before.pixels());
@@ -279,9 +255,8 @@ mod tests {
 
     #[test]
     fn padding_alone_keeps_every_pixel() {
-        let size = Size::new(5, 4);
-        let before = cutout(size, noise);
-        let after = flattened(cutout(size, noise), 9, 4);
+        let before = drawn(5, 4, noise);
+        let after = flattened(before.clone(), 9, 4);
         for y in 0..4 {
             for x in 0..9 {
                 let expected = if (2..7).contains(&x) { before.pixel(x - 2, y) } else { [0; 4] };
@@ -291,27 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn requested_sizes_are_exact() {
-        let sources = [(200, 300), (300, 200), (64, 64), (1, 50), (50, 1), (1, 1), (37, 91), (129, 65)];
-        for (width, height) in sources {
-            for (to_width, to_height) in [(64, 48), (1, 1), (7, 0), (0, 13), (301, 77), (1, 300)] {
-                let after = flattened(cutout(Size::new(width, height), noise), to_width, to_height);
-                if to_width > 0 {
-                    assert_eq!(after.size().width, to_width);
-                }
-                if to_height > 0 {
-                    assert_eq!(after.size().height, to_height);
-                }
-            }
-        }
-    }
-
-    #[test]
     fn a_flat_colour_stays_exactly_that_colour() {
         for colour in [[0, 0, 0, 255], [1, 2, 3, 255], [200, 100, 7, 255], [255, 255, 255, 255]] {
-            let after = flattened(cutout(Size::new(100, 80), |_, _| colour), 37, 0);
-            let flat = cutout(after.size(), |_, _| colour);
-            assert_eq!(largest_difference(&after, &flat), 0, "{colour:?} became {:?}", after.pixel(5, 5));
+            let after = flattened(drawn(100, 80, |_, _| colour), 37, 0);
+            assert!(
+                after.pixels().as_chunks::<4>().0.iter().all(|pixel| *pixel == colour),
+                "{colour:?} became {:?}",
+                after.pixel(5, 5)
+            );
         }
     }
 
@@ -324,7 +286,7 @@ mod tests {
             if coverage > 0.0 { [255, 255, 255, (coverage * 255.0) as u8] } else { [0; 4] }
         };
         for width in [31, 64, 250] {
-            let after = flattened(cutout(Size::new(101, 101), disc), width, 0);
+            let after = flattened(drawn(101, 101, disc), width, 0);
             let mut partly = 0;
             for pixel in after.pixels().as_chunks::<4>().0 {
                 match pixel {
@@ -342,7 +304,7 @@ mod tests {
     #[test]
     fn linear_light_is_averaged_and_not_encoded_values() {
         let stripes = |x: u32, _| if x.is_multiple_of(2) { [0, 0, 0, 255] } else { [255; 4] };
-        let after = flattened(cutout(Size::new(256, 256), stripes), 32, 0);
+        let after = flattened(drawn(256, 256, stripes), 32, 0);
         // Half the light is 188 encoded; an average of encoded values would give 128.
         let [grey, _, _, alpha] = after.pixel(16, 16);
         assert!(grey.abs_diff(188) <= 2, "{grey}");
@@ -350,16 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn colour_under_zero_alpha_does_not_bleed_into_the_subject() {
-        let half = |x: u32, _| if x < 50 { [255, 0, 0, 0] } else { [0, 0, 255, 255] };
-        let after = flattened(cutout(Size::new(100, 20), half), 25, 0);
-        assert!(after.pixels().as_chunks::<4>().0.iter().all(|[red, ..]| *red == 0));
-    }
-
-    #[test]
     fn a_ramp_stays_a_ramp() {
-        let after = flattened(cutout(Size::new(512, 512), |x, y| [(x / 2) as u8, (y / 2) as u8, 128, 255]), 256, 0);
-        let ideal = cutout(Size::new(256, 256), |x, y| [x as u8, y as u8, 128, 255]);
+        let after = flattened(drawn(512, 512, |x, y| [(x / 2) as u8, (y / 2) as u8, 128, 255]), 256, 0);
+        let ideal = drawn(256, 256, |x, y| [x as u8, y as u8, 128, 255]);
         assert!(largest_difference(&after, &ideal) <= 2);
         for x in 4..252 {
             assert!(after.pixel(x + 1, 9)[0] >= after.pixel(x, 9)[0]);

@@ -299,9 +299,10 @@ fn clamped(light: &Light) -> Light {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::{Background, Fit, Materials, SUBJECT_ALPHA, Scene, flatten};
+    use crate::compose::tests::{flattened, flattened_with};
+    use crate::compose::{Background, Fit, Materials, Resize, SUBJECT_ALPHA, Scene};
     use crate::image::color::Color;
-    use crate::image::{Buffer, Subject};
+    use crate::image::tests;
 
     const SIZE: Size = Size::new(240, 200);
 
@@ -314,14 +315,10 @@ mod tests {
     }
 
     fn drawn(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
-        let alpha = &alpha;
-        let bytes = (0..size.height).flat_map(|y| {
-            (0..size.width).flat_map(move |x| match alpha(x, y) {
-                0 => [0; 4],
-                alpha => [200, 60, 40, alpha],
-            })
-        });
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
+        tests::drawn(size.width, size.height, |x, y| match alpha(x, y) {
+            0 => [0; 4],
+            alpha => [200, 60, 40, alpha],
+        })
     }
 
     /// A block on two feet, its lowest row 149.
@@ -332,10 +329,7 @@ mod tests {
     }
 
     fn stood(picture: Frame, grounding: Option<Grounding>) -> Frame {
-        let scene = Scene { background: Background::Color(Color::WHITE), grounding, ..Scene::default() };
-        let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
-        let layout = scene.layout(picture.size(), subject).expect("a layout");
-        flatten(Subject::Source(picture), subject, &layout, &scene, Materials::default()).composite.into_frame()
+        flattened(picture, &Scene { background: Background::Color(Color::WHITE), grounding, ..Scene::default() })
     }
 
     fn darkness(frame: &Frame, x: u32, y: u32) -> u32 {
@@ -429,18 +423,13 @@ mod tests {
     #[test]
     fn a_bust_cropped_by_the_source_has_no_shadow_on_a_larger_canvas() {
         let bust = drawn(SIZE, |x, y| if (80..160).contains(&x) && y >= 80 { 255 } else { 0 });
-        let resize = crate::compose::Resize { width: Some(240), height: Some(400), max_dim: None };
-        let scene = Scene {
-            resize,
-            background: Background::Color(Color::WHITE),
-            grounding: on(light(0.0, 0.8), Some(0.1)),
-            ..Scene::default()
-        };
-        let subject = bust.covered(SUBJECT_ALPHA).expect("a subject");
-        let layout = scene.layout(SIZE, subject).expect("a layout");
-        assert!(layout.place.top + layout.place.height < 400);
-        let after =
-            flatten(Subject::Source(bust), subject, &layout, &scene, Materials::default()).composite.into_frame();
+        let resize = Resize { width: Some(240), height: Some(400), max_dim: None };
+        let background = Background::Color(Color::WHITE);
+        let after = flattened(
+            bust,
+            &Scene { resize, background, grounding: on(light(0.0, 0.8), Some(0.1)), ..Scene::default() },
+        );
+        assert_eq!(after.size(), Size::new(240, 400));
         assert!((300..400).all(|y| darkness(&after, 120, y) == 0));
     }
 
@@ -497,12 +486,12 @@ mod tests {
         let behind = drawn(SIZE, |_, _| 255);
         let cover = Background::Picture { fit: Fit::Cover, behind: Color::WHITE };
         let scene = Scene { background: cover, grounding: on(light(0.0, 0.6), Some(0.3)), ..Scene::default() };
-        let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
-        let layout = scene.layout(SIZE, subject).expect("a layout");
-        let given = || Materials { background: Some(behind.clone()), ..Materials::default() };
-        let after = flatten(Subject::Source(picture.clone()), subject, &layout, &scene, given()).composite.into_frame();
+        let composed = || {
+            let materials = Materials { background: Some(behind.clone()), ..Materials::default() };
+            flattened_with(picture.clone(), &scene, materials).composite.into_frame()
+        };
+        let after = composed();
         assert!(after.pixel(97, 151)[0] < 160 && after.pixel(20, 20) == [200, 60, 40, 255]);
-        let again = flatten(Subject::Source(picture), subject, &layout, &scene, given()).composite.into_frame();
-        assert_eq!(after.pixels(), again.pixels());
+        assert_eq!(after.pixels(), composed().pixels());
     }
 }

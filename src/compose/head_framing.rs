@@ -37,21 +37,21 @@ const MAX_LENGTH: f64 = 1e9;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
     /// Column of the face's centre.
-    pub middle: f32,
+    pub middle: f64,
     /// Row of the eyes.
-    pub eyes: f32,
+    pub eyes: f64,
     /// First row of the hair.
-    pub top: f32,
+    pub top: f64,
     /// First column of the head with its hair.
-    pub left: f32,
+    pub left: f64,
     /// The column after the last one of the head.
-    pub right: f32,
+    pub right: f64,
     /// The row below the chin.
-    pub chin: f32,
+    pub chin: f64,
     /// Height of the face.
-    pub face: f32,
+    pub face: f64,
     /// The row below the person's last row, in the columns around the head.
-    pub bottom: f32,
+    pub bottom: f64,
     /// Whether the picture's upper border crops the head.
     pub cut_above: bool,
     /// Whether the left border crops the person.
@@ -100,14 +100,14 @@ impl Head {
             reached as f32 > CROPPED_ROWS_SHARE * clipped_window.len() as f32
         };
         Self {
-            middle,
-            eyes,
-            top,
-            left,
-            right,
-            chin: face.bottom,
-            face: height,
-            bottom: bottom.map_or(face.bottom, |y| (y + 1) as f32),
+            middle: middle.into(),
+            eyes: eyes.into(),
+            top: top.into(),
+            left: left.into(),
+            right: right.into(),
+            chin: face.bottom.into(),
+            face: height.into(),
+            bottom: bottom.map_or(face.bottom, |y| (y + 1) as f32).into(),
             cut_above: is_covered(0, &over_face) && top < 1.0,
             cut_left: is_cut(0),
             cut_right: is_cut(size.width as usize - 1),
@@ -117,7 +117,7 @@ impl Head {
     /// A head that fills a picture of `size`: for memory bounds before the face is detected.
     #[must_use]
     pub fn anywhere(size: Size) -> Self {
-        let (width, height) = (size.width as f32, size.height as f32);
+        let (width, height) = (f64::from(size.width), f64::from(size.height));
         Self {
             middle: width / 2.0,
             eyes: height / 3.0,
@@ -151,7 +151,7 @@ pub(super) struct Window {
 
 /// The window of the aspect of `shape` around `head`, in a picture of size `source`.
 pub(super) fn window(head: &Head, shape: Size, source: Size) -> Window {
-    let head = Bounds::of(head, source);
+    let head = head.clamped(source);
     let aspect = f64::from(shape.width.max(1)) / f64::from(shape.height.max(1));
     let height = head.height(aspect, source).clamp(1.0, MAX_LENGTH).round();
     let size = Size::new(shape.width_at(height as u32), height as u32);
@@ -172,42 +172,25 @@ pub(super) fn clipped(first: i64, length: u32, side: u32) -> ((u32, u32), u32) {
     ((low as u32, (high - low) as u32), (low - first) as u32)
 }
 
-/// A head with values clamped to its picture and in order.
-struct Bounds {
-    middle: f64,
-    eyes: f64,
-    top: f64,
-    left: f64,
-    right: f64,
-    chin: f64,
-    face: f64,
-    bottom: f64,
-    cut_above: bool,
-    cut_left: bool,
-    cut_right: bool,
-}
-
-impl Bounds {
-    fn of(head: &Head, source: Size) -> Self {
+impl Head {
+    /// The head with values clamped to its picture and in order.
+    fn clamped(&self, source: Size) -> Self {
         let (width, height) = (f64::from(source.width), f64::from(source.height));
         // `max` before `min`: both turn a NaN into a bound.
-        let within = |value: f32, low: f64, high: f64| f64::from(value).max(low).min(high);
-        let top = within(head.top, 0.0, height - 1.0);
-        let chin = within(head.chin, top + 1.0, height);
-        let middle = within(head.middle, 0.0, width);
-        let (left, right) = (within(head.left, 0.0, middle), within(head.right, middle, width));
+        let within = |value: f64, low: f64, high: f64| value.max(low).min(high);
+        let top = within(self.top, 0.0, height - 1.0);
+        let chin = within(self.chin, top + 1.0, height);
+        let middle = within(self.middle, 0.0, width);
         Self {
             middle,
-            eyes: within(head.eyes, top, chin),
+            eyes: within(self.eyes, top, chin),
             top,
-            left,
-            right,
+            left: within(self.left, 0.0, middle),
+            right: within(self.right, middle, width),
             chin,
-            face: within(head.face, 1.0, height.max(1.0)),
-            bottom: within(head.bottom, chin, height),
-            cut_above: head.cut_above,
-            cut_left: head.cut_left,
-            cut_right: head.cut_right,
+            face: within(self.face, 1.0, height.max(1.0)),
+            bottom: within(self.bottom, chin, height),
+            ..*self
         }
     }
 
@@ -257,8 +240,8 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::tests::drawn;
     use crate::image::Frame;
+    use crate::image::tests::drawn;
     use proptest::prelude::*;
 
     const SOURCE: Size = Size::new(1000, 1200);
@@ -305,7 +288,7 @@ mod tests {
     fn a_window_ends_with_a_short_body() {
         for bottom in [1100.0, 700.0, 600.0, 530.0, 520.0] {
             let [left, top, right, end] = window_of(Head { bottom, ..TYPICAL });
-            assert!(end <= f64::from(bottom), "{bottom}: {end}");
+            assert!(end <= bottom, "{bottom}: {end}");
             assert!(top <= 300.0 && left <= 410.0 && right >= 590.0 && end >= 520.0, "{bottom}");
         }
         // A body of this length still allows the eye line.
@@ -402,20 +385,21 @@ mod tests {
     proptest! {
         #[test]
         fn a_typical_head_keeps_every_framing_rule(
-            (width, height) in (300..2000_u32, 300..2000_u32), (x, y) in (0.1..0.9_f32, 0.2..0.7_f32), size in 0.05..0.3_f32,
-            hair in 0.0..0.8_f32, (across, down) in (1..40_u32, 1..40_u32), cut in any::<[bool; 3]>(), below in 0.0..1.0_f32,
+            (width, height) in (300..2000_u32, 300..2000_u32), (x, y) in (0.1..0.9_f64, 0.2..0.7_f64), size in 0.05..0.3_f64,
+            hair in 0.0..0.8_f64, (across, down) in (1..40_u32, 1..40_u32), cut in any::<[bool; 3]>(), below in 0.0..1.0_f64,
         ) {
             let source = Size::new(width, height);
-            let face = size * height as f32;
-            let (middle, eyes) = (x * width as f32, y * height as f32);
+            let (width, height) = (f64::from(width), f64::from(height));
+            let face = size * height;
+            let (middle, eyes) = (x * width, y * height);
             let half = (0.4 + 0.3 * hair) * face;
             let top = if cut[0] { 0.0 } else { (eyes - (0.5 + hair) * face).max(0.0) };
-            let chin = (eyes + 0.6 * face).min(height as f32);
+            let chin = (eyes + 0.6 * face).min(height);
             let head = Head {
                 middle, eyes, top, chin, face,
                 left: (middle - half).max(0.0),
-                right: (middle + half).min(width as f32),
-                bottom: chin + below * (height as f32 - chin),
+                right: (middle + half).min(width),
+                bottom: chin + below * (height - chin),
                 cut_above: cut[0], cut_left: cut[1], cut_right: cut[2],
             };
             let shape = Size::new(across, down);
@@ -424,17 +408,17 @@ mod tests {
             // The aspect, within a pixel of rounding.
             prop_assert_eq!(window.size.width, shape.width_at(window.size.height));
             let pixel = 1.0 + f64::from(across) / f64::from(down);
-            prop_assert!(left <= f64::from(head.left) + pixel && right >= f64::from(head.right) - pixel, "{:?} {:?}", head, window);
-            prop_assert!(first <= f64::from(head.top) + pixel && last >= f64::from(head.chin) - pixel, "{:?} {:?}", head, window);
+            prop_assert!(left <= head.left + pixel && right >= head.right - pixel, "{:?} {:?}", head, window);
+            prop_assert!(first <= head.top + pixel && last >= head.chin - pixel, "{:?} {:?}", head, window);
             // The body ends at the window's end or below it.
-            prop_assert!(last <= f64::from(head.bottom) + pixel, "{:?} {:?}", head, window);
-            let eyes_at = (f64::from(eyes) - first) / (last - first);
-            let is_free = last < f64::from(head.bottom) - pixel && cut == [false; 3];
+            prop_assert!(last <= head.bottom + pixel, "{:?} {:?}", head, window);
+            let eyes_at = (eyes - first) / (last - first);
+            let is_free = last < head.bottom - pixel && cut == [false; 3];
             if is_free {
                 prop_assert!((eyes_at - EYE_LINE).abs() < 0.02 + 2.0 / (last - first), "{eyes_at} {:?} {:?}", head, window);
             }
             if !cut[1] && !cut[2] {
-                prop_assert!(((left + right) / 2.0 - f64::from(middle)).abs() <= 1.0);
+                prop_assert!(((left + right) / 2.0 - middle).abs() <= 1.0);
             }
         }
 
@@ -443,6 +427,7 @@ mod tests {
             numbers in proptest::collection::vec(any_float(), 8), cut in any::<[bool; 3]>(),
             (width, height) in (1..3000_u32, 1..3000_u32), (across, down) in (1..u32::MAX, 1..u32::MAX),
         ) {
+            let numbers: Vec<f64> = numbers.into_iter().map(f64::from).collect();
             let [middle, eyes, top, left, right, chin, face, bottom] = numbers[..] else { unreachable!() };
             let head = Head {
                 middle, eyes, top, left, right, chin, face, bottom,

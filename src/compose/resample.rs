@@ -30,11 +30,6 @@ pub(super) fn part(rect: Rect) -> Part {
     Part { left: left.into(), top: top.into(), width: width.into(), height: height.into() }
 }
 
-/// Resamples all of `source` onto `place` of `canvas`; the rest of the canvas is unchanged.
-pub(super) fn resample(source: &[u8], source_size: Size, canvas: &mut [u8], canvas_size: Size, place: Rect) {
-    resample_part(source, source_size, Rect::whole(source_size), canvas, canvas_size, place);
-}
-
 /// Resamples `from` of `source` onto `place` of `canvas`; the rest of the canvas is unchanged.
 ///
 /// The filter also reads pixels around `from`, so the result equals a crop of the resampled whole.
@@ -304,7 +299,7 @@ mod tests {
         let (source, target) = (Size::new(300, 200), Size::new(150, 100));
         let pixels = picture(source);
         let mut whole = vec![0; target.area() * 4];
-        resample(&pixels, source, &mut whole, target, Rect::whole(target));
+        resample_part(&pixels, source, Rect::whole(source), &mut whole, target, Rect::whole(target));
         let whole = Frame::new(target, Buffer::from(whole));
         for (left, top, width, height) in [(0, 0, 150, 100), (20, 33, 41, 9), (149, 99, 1, 1), (0, 50, 150, 50)] {
             let from = Rect { left: 2 * left, top: 2 * top, width: 2 * width, height: 2 * height };

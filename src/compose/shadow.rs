@@ -14,8 +14,8 @@ use backdrop_kernels::shadow_grid::{self, Cells, Placement};
 
 /// Smallest σ on a reduced grid; below it the grid would be visible.
 const MIN_REDUCED_SIGMA: f32 = 4.0;
-/// Maximum of lengths and σ in pixels, far beyond any canvas.
-const MAX_LENGTH: f32 = 1e6;
+/// Maximum of lengths and σ in pixels, far beyond any canvas, so that sums do not overflow.
+pub(super) const MAX_LENGTH: f32 = 1e6;
 
 /// Radius in pixels of the blur of this σ.
 pub(super) fn reach(sigma: f32) -> usize {
@@ -25,6 +25,12 @@ pub(super) fn reach(sigma: f32) -> usize {
 /// Side in pixels of a cell of the reduced grid for this σ.
 pub(super) fn reduction(sigma: f32) -> usize {
     ((sigma / MIN_REDUCED_SIGMA) as usize).max(1)
+}
+
+/// σ, in cells, of the blur of averaged coverage that equals a blur of `sigma` pixels.
+pub(super) fn reduced_sigma(sigma: f32, cell: usize) -> f32 {
+    let squared = (cell * cell) as f32;
+    (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32
 }
 
 /// Radius of `shadow` in canvas pixels at `scale`, without its offset.
@@ -59,9 +65,7 @@ impl GridPlan {
     }
 
     fn reduced(bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32, cell: usize) -> Self {
-        let sigma = (shadow.sigma * scale).clamp(0.0, MAX_LENGTH);
-        let squared = (cell * cell) as f32;
-        let sigma = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
+        let sigma = reduced_sigma((shadow.sigma * scale).clamp(0.0, MAX_LENGTH), cell);
         // One more cell for the interpolation.
         let border = reach(sigma) + 1;
         let Rect { left, top, width, height } = bounds;
@@ -127,7 +131,8 @@ impl ShadowGrid {
     }
 }
 
-fn finite(length: f32) -> f32 {
+/// `length` clamped to [`MAX_LENGTH`]; 0 for a NaN.
+pub(super) fn finite(length: f32) -> f32 {
     if length.is_nan() { 0.0 } else { length.clamp(-MAX_LENGTH, MAX_LENGTH) }
 }
 
@@ -147,6 +152,11 @@ mod tests {
     fn covers(x: u32, y: u32) -> u8 {
         let (dx, dy) = (x as f32 - 94.0, y as f32 - 80.0);
         if dx.hypot(dy) < 30.0 || (y < 80 && x.is_multiple_of(4)) { 255 } else { 0 }
+    }
+
+    /// Coverage of the shadow of [`covers`] at each pixel.
+    fn shaded(shadow: &Shadow) -> Vec<f32> {
+        shade(&ShadowGrid::new(SIZE, BOUNDS, Extension::default(), shadow, 1.0, covers))
     }
 
     fn shade(grid: &ShadowGrid) -> Vec<f32> {
@@ -176,19 +186,11 @@ mod tests {
 
     #[test]
     fn a_shadow_is_shifted_by_exactly_its_offset_and_keeps_its_sum() {
-        let unmoved = shade(&ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow(0.0, 0.0, 0.0), 1.0, covers));
-        let (sum, x, y) = moments(&unmoved);
+        let (sum, x, y) = moments(&shaded(&shadow(0.0, 0.0, 0.0)));
         let diagonal = 12.0 * std::f32::consts::FRAC_1_SQRT_2;
         for (dx, dy) in [(0.0, 0.0), (12.0, 0.0), (0.0, -12.0), (diagonal, diagonal), (-diagonal, diagonal)] {
             for sigma in [0.0, 0.5, 3.0, 8.0, 10.0, 13.5] {
-                let (moved_sum, moved_x, moved_y) = moments(&shade(&ShadowGrid::new(
-                    SIZE,
-                    BOUNDS,
-                    Extension::default(),
-                    &shadow(dx, dy, sigma),
-                    1.0,
-                    covers,
-                )));
+                let (moved_sum, moved_x, moved_y) = moments(&shaded(&shadow(dx, dy, sigma)));
                 assert!((moved_sum / sum - 1.0).abs() < 1e-3, "{sum} became {moved_sum} for {sigma}");
                 let off = (moved_x - x - f64::from(dx)).abs().max((moved_y - y - f64::from(dy)).abs());
                 // A comb in step with the reduced grid has its weight in the middle of the cells.
@@ -200,18 +202,7 @@ mod tests {
     #[test]
     fn lengths_are_scaled() {
         let half = ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow(20.0, -8.0, 12.0), 0.5, covers);
-        let own = ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow(10.0, -4.0, 6.0), 1.0, covers);
-        assert_eq!(shade(&half), shade(&own));
-    }
-
-    #[test]
-    fn a_hard_shadow_is_the_coverage_itself() {
-        let grid = ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow(3.0, 5.0, 0.0), 1.0, covers);
-        for (at, value) in shade(&grid).into_iter().enumerate() {
-            let (x, y) = ((at as u32 % SIZE.width).wrapping_sub(3), (at as u32 / SIZE.width).wrapping_sub(5));
-            let inside = x.wrapping_sub(BOUNDS.left) < BOUNDS.width && y.wrapping_sub(BOUNDS.top) < BOUNDS.height;
-            assert_eq!(value, if inside { f32::from(covers(x, y)) / 255.0 } else { 0.0 });
-        }
+        assert_eq!(shade(&half), shaded(&shadow(10.0, -4.0, 6.0)));
     }
 
     #[test]
@@ -220,7 +211,7 @@ mod tests {
             assert!(reduction(sigma) > 1);
             for offset in [0.0, 0.4, 7.7] {
                 let shadow = shadow(offset, -offset, sigma);
-                let reduced = shade(&ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow, 1.0, covers));
+                let reduced = shaded(&shadow);
                 let plan = GridPlan::reduced(BOUNDS, Extension::default(), &shadow, 1.0, 1);
                 let full = shade(&ShadowGrid::planned(&plan, covers));
                 let off = largest_difference(&reduced, &full) * 255.0;
@@ -231,8 +222,7 @@ mod tests {
 
     #[test]
     fn the_comparison_detects_a_shift_by_half_a_pixel() {
-        let [here, there] = [0.0, 0.5]
-            .map(|dx| shade(&ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow(dx, 0.0, 10.0), 1.0, covers)));
+        let [here, there] = [0.0, 0.5].map(|dx| shaded(&shadow(dx, 0.0, 10.0)));
         assert!(largest_difference(&here, &there) * 255.0 > 2.0);
     }
 
@@ -266,9 +256,7 @@ mod tests {
     #[test]
     fn non_finite_lengths_give_finite_coverage() {
         for length in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30] {
-            let grid =
-                ShadowGrid::new(SIZE, BOUNDS, Extension::default(), &shadow(length, length, length), 1.0, covers);
-            assert!(shade(&grid).iter().all(|value| value.is_finite()));
+            assert!(shaded(&shadow(length, length, length)).iter().all(|value| value.is_finite()));
         }
     }
 }

@@ -86,13 +86,7 @@ fn bilinear_in(frame: &Frame, at: [f64; 2]) -> [f32; 3] {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::image::{Buffer, Size};
-
-    pub(in super::super) fn frame(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-        let pixel = &pixel;
-        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y)));
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
-    }
+    use crate::image::tests::drawn;
 
     /// An upright face whose aligned crop has `scale` times the size of its region, which begins at `left`, `top`.
     pub(in super::super) fn face(left: f32, top: f32, scale: f32) -> Face {
@@ -109,7 +103,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_face_already_on_the_template_is_its_own_crop() {
-        let picture = frame(Size::new(256, 256), |x, y| [x as u8, y as u8, (x ^ y) as u8, 255]);
+        let picture = drawn(256, 256, |x, y| [x as u8, y as u8, (x ^ y) as u8, 255]);
         let crop = aligned(&picture, &to_template(&face(0.0, 0.0, 1.0)).unwrap());
         for (at, pixel) in crop.0.iter().enumerate() {
             let [red, green, blue, _] = picture.pixel((at % 256) as u32, (at / 256) as u32);
@@ -120,7 +114,7 @@ pub(super) mod tests {
 
     #[test]
     fn an_upside_down_face_is_turned_upright() {
-        let picture = frame(Size::new(300, 300), |_, y| if y < 150 { [255, 0, 0, 255] } else { [0, 0, 255, 255] });
+        let picture = drawn(300, 300, |_, y| if y < 150 { [255, 0, 0, 255] } else { [0, 0, 255, 255] });
         let mut face = face(22.0, 22.0, 1.0);
         face.landmarks = face.landmarks.map(|[x, y]| [300.0 - x, 300.0 - y]);
         let crop = aligned(&picture, &to_template(&face).unwrap());
@@ -132,7 +126,7 @@ pub(super) mod tests {
 
     #[test]
     fn fine_stripes_are_averaged_without_aliasing() {
-        let picture = frame(Size::new(1280, 1280), |x, _| if x % 2 == 0 { [0, 0, 0, 255] } else { [255; 4] });
+        let picture = drawn(1280, 1280, |x, _| if x % 2 == 0 { [0, 0, 0, 255] } else { [255; 4] });
         let crop = aligned(&picture, &to_template(&face(0.0, 0.0, 0.2)).unwrap());
         let inner = (8..248).flat_map(|v| (8..248).map(move |u| (u, v)));
         let values: Vec<f32> = inner.map(|(u, v)| crop.0[v * 256 + u][0]).collect();
@@ -143,10 +137,10 @@ pub(super) mod tests {
 
     #[test]
     fn the_border_is_replicated_and_transparent_pixels_are_grey() {
-        let picture = frame(Size::new(40, 40), |_, _| [200, 100, 50, 255]);
+        let picture = drawn(40, 40, |_, _| [200, 100, 50, 255]);
         let crop = aligned(&picture, &to_template(&face(-100.0, -100.0, 1.0)).unwrap());
         assert!(crop.0.iter().all(|pixel| (pixel[0] - 200.0 / 255.0).abs() < 1e-4));
-        let clear = frame(Size::new(40, 40), |_, _| [200, 100, 50, 0]);
+        let clear = drawn(40, 40, |_, _| [200, 100, 50, 0]);
         let crop = aligned(&clear, &to_template(&face(0.0, 0.0, 8.0)).unwrap());
         assert!(crop.0.iter().all(|pixel| pixel.iter().all(|value| (value - 0.5).abs() < 1e-4)));
     }

@@ -112,7 +112,8 @@ pub(super) fn shorter_side(face: &Face) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::face::align::tests::{face, frame};
+    use crate::face::align::tests::face;
+    use crate::image::tests::drawn;
 
     const SIZE: Size = Size::new(1000, 800);
 
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(share_of_mask(&half, &box_at(50.0, 50.0, 40.0), size), 0.5);
         assert_eq!(share_of_mask(&half, &box_at(20.0, 50.0, 40.0), size), 1.0);
         assert_eq!(share_of_mask(&half, &box_at(-500.0, 50.0, 40.0), size), 1.0, "the nearest cell");
-        let clear = frame(size, |x, _| [0, 0, 0, if x < 50 { 0 } else { 255 }]);
+        let clear = drawn(100, 100, |x, _| [0, 0, 0, if x < 50 { 0 } else { 255 }]);
         assert_eq!(share_of_alpha(&clear, &box_at(50.0, 50.0, 40.0)), 0.5);
         assert_eq!(share_of_alpha(&clear, &box_at(80.0, 50.0, 40.0)), 1.0);
     }

@@ -206,16 +206,14 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::tests::drawn;
 
     fn frame(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
-        let alpha = &alpha;
-        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [9, 9, 9, alpha(x, y)]));
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
+        drawn(size.width, size.height, |x, y| [9, 9, 9, alpha(x, y)])
     }
 
-    fn gradient(size: Size) -> Frame {
-        let pixels = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [x as u8, y as u8, 9, 255]));
-        Frame::new(size, pixels.collect::<Vec<u8>>().into())
+    fn gradient(width: u32, height: u32) -> Frame {
+        drawn(width, height, |x, y| [x as u8, y as u8, 9, 255])
     }
 
     fn buffer(len: usize) -> Buffer {
@@ -237,7 +235,7 @@ mod tests {
     #[test]
     fn a_crop_holds_the_pixels_of_its_part() {
         let part = Rect { left: 2, top: 1, width: 4, height: 3 };
-        let crop = gradient(Size::new(7, 5)).cropped(part, 1, buffer);
+        let crop = gradient(7, 5).cropped(part, 1, buffer);
         assert_eq!(crop.size(), part.size());
         for (x, y) in (0..3).flat_map(|y| (0..4).map(move |x| (x, y))) {
             assert_eq!(crop.pixel(x, y), [x as u8 + 2, y as u8 + 1, 9, 255]);
@@ -247,7 +245,7 @@ mod tests {
     #[test]
     fn a_reduced_crop_holds_the_means_of_whole_squares() {
         let part = Rect { left: 11, top: 6, width: 1089, height: 1024 };
-        let crop = gradient(Size::new(1100, 1030)).cropped(part, 2, buffer);
+        let crop = gradient(1100, 1030).cropped(part, 2, buffer);
         assert_eq!(crop.size(), Size::new(544, 512));
         assert_eq!(crop.pixel(0, 0), [12, 7, 9, 255]);
         assert_eq!(crop.pixel(100, 50), [212, 107, 9, 255]);

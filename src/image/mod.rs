@@ -24,6 +24,8 @@ mod matte;
 #[cfg(target_os = "linux")]
 pub mod shared_memory;
 mod source_url;
+#[cfg(test)]
+pub(crate) mod tests;
 mod transferred;
 mod trimap;
 

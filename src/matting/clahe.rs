@@ -114,16 +114,11 @@ fn curve(luminances: &[f32], side: usize, tile: usize) -> Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn frame(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-        let pixel = &pixel;
-        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y)));
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
-    }
+    use crate::image::tests::{drawn, noise, on_any_number_of_threads};
 
     #[test]
     fn faint_waves_gain_contrast_up_to_the_clip_limit() {
-        let faint = frame(Size::new(640, 480), |x, _| {
+        let faint = drawn(640, 480, |x, _| {
             let grey = 100 + ((x % 80).abs_diff(40) * 12 / 40) as u8;
             [grey, grey, grey, 255]
         });
@@ -139,7 +134,7 @@ mod tests {
     #[test]
     fn a_picture_of_one_colour_keeps_it_evenly() {
         for level in [0, 77, 255] {
-            let flat = equalized(&frame(Size::new(33, 7), |_, _| [level, level, level, 255]), 40);
+            let flat = equalized(&drawn(33, 7, |_, _| [level, level, level, 255]), 40);
             let first = flat.pixel(0, 0);
             assert!(flat.pixels().as_chunks::<4>().0.iter().all(|pixel| *pixel == first), "{level}");
         }
@@ -147,7 +142,7 @@ mod tests {
 
     #[test]
     fn hues_stay() {
-        let tinted = frame(Size::new(300, 200), |x, y| {
+        let tinted = drawn(300, 200, |x, y| {
             let grey = 100 + ((x + y) % 40) as u8;
             [grey + 20, grey, grey - 20, 255]
         });
@@ -162,23 +157,19 @@ mod tests {
 
     #[test]
     fn transparent_pixels_are_laid_over_white() {
-        let clear = frame(Size::new(64, 64), |_, _| [10, 20, 30, 0]);
-        let white = frame(Size::new(64, 64), |_, _| [255, 255, 255, 255]);
+        let clear = drawn(64, 64, |_, _| [10, 20, 30, 0]);
+        let white = drawn(64, 64, |_, _| [255, 255, 255, 255]);
         assert_eq!(equalized(&clear, 64).pixels(), equalized(&white, 64).pixels());
     }
 
     #[test]
     fn any_size_gives_the_same_bytes_on_any_number_of_threads() {
-        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        for (size, side) in
-            [(Size::new(1, 1), 1), (Size::new(1, 900), 384), (Size::new(700, 3), 5), (Size::new(513, 511), 383)]
-        {
-            let picture = frame(size, |x, y| {
-                let mixed = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes();
-                [mixed[0] / 4 + 90, mixed[1] / 4 + 90, mixed[2] / 4 + 90, 255]
+        for (width, height, side) in [(1, 1, 1), (1, 900, 384), (700, 3, 5), (513, 511, 383)] {
+            let picture = drawn(width, height, |x, y| {
+                let [red, green, blue, _] = noise(x, y).map(|value| value / 4 + 90);
+                [red, green, blue, 255]
             });
-            let alone = pool(1).install(|| equalized(&picture, side));
-            assert_eq!(alone.pixels(), pool(3).install(|| equalized(&picture, side)).pixels(), "{size}");
+            on_any_number_of_threads(picture.size(), || equalized(&picture, side).into_pixels());
         }
     }
 }

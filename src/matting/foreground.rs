@@ -21,7 +21,7 @@ const AREA: usize = TILE * TILE;
 /// Planes of a tile: three of the foreground's colour, three of the background's.
 const PLANES: usize = 6;
 
-/// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Returns the matte with
+/// Writes unmixed colours into the frame where coverage is partial, and zero where it is 0. Returns the matte with
 /// coverage in linear light, which requires the colours on both sides of the edge.
 ///
 /// # Panics

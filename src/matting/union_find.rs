@@ -31,19 +31,3 @@ impl Forest {
         self.parents[a.max(b)] = a.min(b) as u32;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Forest;
-
-    #[test]
-    fn joined_sets_have_the_earliest_member_as_root() {
-        let mut forest = Forest::default();
-        (0..6).for_each(|_| forest.push());
-        for (a, b) in [(4, 3), (5, 4), (1, 2), (2, 1), (5, 1)] {
-            forest.join(a, b);
-        }
-        let roots: Vec<usize> = (0..6).map(|index| forest.root(index)).collect();
-        assert_eq!(roots, [0, 1, 1, 1, 1, 1]);
-    }
-}

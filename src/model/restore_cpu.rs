@@ -187,6 +187,7 @@ fn shuffled(plane: &Plane) -> Vec<[f32; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::tests::on_any_number_of_threads;
     use crate::model::weights::BuiltIn;
 
     fn face() -> Vec<[f32; 3]> {
@@ -199,23 +200,10 @@ mod tests {
     fn results_do_not_depend_on_threads_or_reused_memory() {
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
             let net = CpuRestorer::new(&Weights::built_in(BuiltIn::Restore), isa).expect("the embedded weights");
-            let run = |threads: usize, face: &[[f32; 3]]| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-                pool.install(|| net.run(face))
-            };
-            let alone = run(1, &face());
-            assert!(run(2, &vec![[0.2; 3]; FACE_SIDE * FACE_SIDE]) != alone, "every face gives the same residual");
-            assert!([2, 5].into_iter().all(|threads| run(threads, &face()) == alone), "{isa}");
+            let alone = on_any_number_of_threads(isa, || net.run(&face()));
+            assert!(net.run(&vec![[0.2; 3]; FACE_SIDE * FACE_SIDE]) != alone, "every face gives the same residual");
+            assert!(net.run(&face()) == alone, "{isa}: after another face");
         }
-    }
-
-    #[test]
-    fn twelve_channels_are_four_pixels() {
-        let values: Vec<f32> = (0..2 * 12).map(|value| value as f32).collect();
-        let pixels = shuffled(&Plane::from_packed(Shape::new(1, 2, 12, 0), &values));
-        let expected =
-            [[0, 4, 8], [1, 5, 9], [12, 16, 20], [13, 17, 21], [2, 6, 10], [3, 7, 11], [14, 18, 22], [15, 19, 23]];
-        assert_eq!(pixels, expected.map(|pixel| pixel.map(|value| value as f32)));
     }
 
     #[test]

@@ -97,6 +97,7 @@ pub(super) const fn outside(bounds: Rect, window: Rect) -> Rect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::tests::drawn;
 
     const WINDOW: Rect = Rect { left: 3, top: 2, width: 4, height: 3 };
 
@@ -128,8 +129,7 @@ mod tests {
 
     #[test]
     fn a_cutout_is_pasted_back_at_its_window() {
-        let size = Size::new(10, 8);
-        let frame = Frame::new(size, (0..size.area()).flat_map(|at| [at as u8, 1, 2, 255]).collect::<Vec<u8>>().into());
+        let frame = drawn(10, 8, |x, y| [(y * 10 + x) as u8, 1, 2, 255]);
         let crop = cropped(&frame, WINDOW, &BufferPool::new(0));
         let cutout = matting::from_own_alpha(crop).expect("a subject");
         let whole = pasted(frame, &cutout, WINDOW).expect("a subject").into_frame();

@@ -58,7 +58,7 @@ pub use work::{Cut, Picture, Portrait, Recipe, RequiredInputs, Retouch, Source, 
 pub(crate) mod tests {
     use super::{ENDPOINTS, Fields, Recipe};
     use crate::codec::Limits;
-    use crate::compose::CanvasLimit;
+    use crate::compose::{Anchor, CanvasLimit};
     use crate::image::OutputFormat;
     use crate::model::Factor;
     use crate::model::weights::BuiltIn;
@@ -74,6 +74,18 @@ pub(crate) mod tests {
         assert_eq!(needs("headshot", &[("restore_face", "false")]), [BuiltIn::Face]);
         assert_eq!(needs("face-restore", &[]), [BuiltIn::Face, BuiltIn::Restore]);
         assert_eq!(needs("upscale", &[("scale", "4")]), [BuiltIn::Upscale(Factor::Four)]);
+    }
+
+    #[test]
+    fn the_anchor_is_the_centre_by_default() {
+        let anchored = ENDPOINTS.iter().filter(|endpoint| endpoint.field("anchor").is_some());
+        let names: Vec<_> = anchored.clone().map(|endpoint| endpoint.name).collect();
+        assert_eq!(names, ["studio-shot", "shadow", "sticker"]);
+        for endpoint in anchored {
+            let anchor = |pairs: &[(&str, &str)]| endpoint.recipe(&fields(pairs)).map(|recipe| recipe.scene.anchor);
+            assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
+            assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");
+        }
     }
 
     #[test]

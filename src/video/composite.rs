@@ -160,7 +160,7 @@ fn fill_chroma_blocks(frame: &mut Frame) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{AlphaMatte, Buffer, Size};
+    use crate::image::tests::drawn;
     use crate::recipe::Fields;
 
     fn recipe(format: VideoFormat) -> VideoRecipe {
@@ -169,19 +169,9 @@ mod tests {
 
     /// A frame whose left half is subject, with one column of partial coverage.
     fn halves() -> (Frame, FrameMatte) {
-        let size = Size::new(9, 5);
-        let pixels = (0..45).flat_map(|at| if at % 9 < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
-        let coverage: Vec<u8> = (0..45).map(|at| [255, 255, 255, 255, 255, 128, 0, 0, 0][at % 9]).collect();
-        (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), FrameMatte::Host(AlphaMatte::new(size, coverage)))
-    }
-
-    #[test]
-    fn a_cutout_keeps_only_the_subject() {
-        let (frame, matte) = halves();
-        let composite = FrameCompositor::of(&recipe(VideoFormat::Mov)).composite(frame, &matte);
-        assert_eq!(composite.pixel(2, 2), [200, 100, 50, 255]);
-        assert_eq!(composite.pixel(8, 4), [0; 4]);
-        assert!((1..=254).contains(&composite.pixel(5, 1)[3]));
+        let frame = drawn(9, 5, |x, _| if x < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
+        let matte = AlphaMatte::new(frame.size(), [255, 255, 255, 255, 255, 128, 0, 0, 0].repeat(5));
+        (frame, FrameMatte::Host(matte))
     }
 
     #[test]
@@ -196,14 +186,6 @@ mod tests {
         // Half of white's light is 188.
         on.background = Some(Color([0, 0, 0, 128]));
         assert_eq!(FrameCompositor::of(&on).composite(frame, &matte).pixel(8, 0), [187, 187, 187, 255]);
-    }
-
-    #[test]
-    fn the_matte_is_grey() {
-        let (frame, matte) = halves();
-        let alpha = VideoRecipe { channels: Channels::Alpha, ..recipe(VideoFormat::Mp4) };
-        let composite = FrameCompositor::of(&alpha).composite(frame, &matte);
-        assert_eq!((composite.pixel(0, 0), composite.pixel(8, 0)), ([255; 4], [0, 0, 0, 255]));
     }
 
     #[test]

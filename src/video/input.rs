@@ -73,13 +73,3 @@ pub(super) fn input_arguments(file: &Path, container: Container) -> Vec<OsString
     arguments.push(name);
     arguments
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_decoder_allowlist_has_no_whitespace() {
-        assert!(!DECODERS.contains(char::is_whitespace));
-    }
-}

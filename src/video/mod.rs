@@ -5,14 +5,14 @@
 //! decode                     ffmpeg → upright opaque RGBA at a constant rate
 //! temporal                   masks → mattes, smoothed over time along the optical flow
 //! composite                  frames and mattes → output frames
-//! encode · image_sequence    output frames → segments of two seconds, each a file of its own
+//! encode · image_sequence    output frames → segments of two seconds, one file each
 //! checkpoint · mux           the job's folder; finished segments → the result, with its sound
 //! stages · clip_pipeline     all of it concurrently, in bounded memory
 //! sandbox · confinement      resource limits, network and files of the ffmpeg processes
 //! ```
 //!
 //! The clip is untrusted: ffmpeg opens only that file, with the demuxer that its first bytes determine, under limits on
-//! processor time, memory and output, and on Linux without a network and with no files but those of its job.
+//! processor time, memory and output, and on Linux without a network and with access to its job's files only.
 
 mod checkpoint;
 mod clip;

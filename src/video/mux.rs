@@ -82,9 +82,9 @@ impl Mux<'_> {
         Ok((file, warnings))
     }
 
-    /// Writes the concat list: the segments with their exact durations, because errors of the containers' rounded
-    /// durations would accumulate.
-    async fn concat_list(&self) -> Result<OsString, VideoError> {
+    /// The arguments that open the segments as one input. Writes their list with exact durations, because errors of the
+    /// containers' rounded durations would accumulate.
+    async fn concat_input(&self) -> Result<Vec<OsString>, VideoError> {
         let mut list = "ffconcat version 1.0\n".to_owned();
         let mut before = 0;
         for (file, frames) in self.checkpoint.files.iter().zip(&self.checkpoint.frames) {
@@ -96,14 +96,14 @@ impl Mux<'_> {
         }
         let path = self.checkpoint.file("part-list");
         blocking(move || std::fs::write(path, list)).await?;
-        Ok("file:part-list".into())
+        let mut arguments = words(&["-nostdin", "-hide_banner", "-v", "error"]);
+        arguments.extend(words(&["-protocol_whitelist", PROTOCOLS, "-f", "concat", "-i", "file:part-list"]));
+        Ok(arguments)
     }
 
     /// Concatenates the segments without re-encoding, with the sound of `audio`.
     async fn concat(&self, to: &Path, audio: Option<&Source>) -> Result<Exit, VideoError> {
-        let mut arguments = words(&["-nostdin", "-hide_banner", "-v", "error"]);
-        arguments.extend(words(&["-protocol_whitelist", PROTOCOLS, "-f", "concat", "-i"]));
-        arguments.push(self.concat_list().await?);
+        let mut arguments = self.concat_input().await?;
         let length = format!("{:.6}", self.rate.length(self.checkpoint.finished_frames()));
         let audio = audio.and_then(|source| Some((source, source.audio_stream?)));
         if let Some((source, stream)) = audio {
@@ -143,21 +143,15 @@ impl Mux<'_> {
 
     async fn gif(&self, to: &Path) -> Result<(), VideoError> {
         let palette = self.checkpoint.file("part-palette.png");
-        let concat_input = |list: OsString| {
-            let mut arguments = words(&["-nostdin", "-hide_banner", "-v", "error"]);
-            arguments.extend(words(&["-protocol_whitelist", PROTOCOLS, "-f", "concat", "-i"]));
-            arguments.push(list);
-            arguments
-        };
         let transparent = u8::from(self.alpha);
-        let mut first = concat_input(self.concat_list().await?);
+        let mut first = self.concat_input().await?;
         first.extend(words(&["-vf", &format!("palettegen=stats_mode=full:reserve_transparent={transparent}")]));
         first.extend(words(&["-frames:v", "1"]));
         first.extend(words(&REPRODUCIBLE));
         first.extend(words(&["-f", "image2", "-update", "1"]));
         first.extend(output_to(&palette));
         written(&self.run(first).await?)?;
-        let mut second = concat_input(self.concat_list().await?);
+        let mut second = self.concat_input().await?;
         second.extend(words(&["-i", "file:part-palette.png"]));
         // Exact timestamps from frame numbers, because the containers' are rounded.
         let times = format!("setpts=N*{}/({}*TB)", self.rate.seconds, self.rate.frames);

@@ -270,9 +270,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_and_the_last_messages_are_kept() {
-        let tool = run("echo first >&2; seq 9999 >&2; echo last >&2", AMPLE).await;
-        assert!(tool.messages.starts_with("first\n1\n") && tool.messages.ends_with("9999\nlast\n"), "{tool:?}");
-        assert!(tool.messages.len() <= 2 * MAX_MESSAGE_BYTES);
+        // More than a pipe holds: the process is not blocked.
+        let tool = run("echo first >&2; seq 99999 >&2; echo last >&2", AMPLE).await;
+        assert!(tool.messages.starts_with("first\n1\n") && tool.messages.ends_with("99999\nlast\n"), "{tool:?}");
+        assert_eq!(tool.messages.len(), 2 * MAX_MESSAGE_BYTES);
     }
 
     #[tokio::test]
@@ -289,13 +290,6 @@ mod tests {
             matches!(&error, VideoError::Tool(message) if message.contains("first") && !message.contains("second")),
             "{error}"
         );
-    }
-
-    #[tokio::test]
-    async fn a_process_with_much_output_is_not_blocked() {
-        let tool = run("i=0; while [ $i -lt 20000 ]; do echo 0123456789 >&2; i=$((i+1)); done", AMPLE).await;
-        assert!(tool.status.success());
-        assert_eq!(tool.messages.len(), 2 * MAX_MESSAGE_BYTES);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
 use crate::compose;
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{Frame, RawMask};
+use crate::image::{Buffer, Frame, RawMask};
 use crate::matting::FrameMatte;
 use crate::recipe::VideoRecipe;
 use futures_util::stream::{FuturesOrdered, StreamExt};
@@ -70,13 +70,9 @@ pub(super) struct Matted {
     state: Option<Vec<u8>>,
 }
 
-enum EncoderInput {
-    Frame(Frame),
-    Record(Vec<u8>),
-}
-
 pub(super) struct Composited {
-    input: EncoderInput,
+    /// The input of [`Encoder::write`].
+    bytes: Buffer,
     _permit: BatchPermit,
     state: Option<Vec<u8>>,
 }
@@ -255,16 +251,13 @@ impl ClipJob<'_> {
         let expected = (seconds * rate.per_second()).round().max(1.0) as u64;
         let (mut index, mut done) = (checkpoint.files.len(), checkpoint.finished_frames());
         let mut current: Option<(Encoder, u64)> = None;
-        while let Some(Composited { input, state, .. }) = from.recv().await {
+        while let Some(Composited { bytes, state, .. }) = from.recv().await {
             let began = Instant::now();
             let (encoder, frames) = match current.take() {
                 Some(current) => current,
                 None => (Encoder::start(self.tools, codec, size, rate, most, &checkpoint.part(index)).await?, 0),
             };
-            let encoder = match &input {
-                EncoderInput::Frame(frame) => encoder.write(frame.pixels()).await?,
-                EncoderInput::Record(bytes) => encoder.write(bytes).await?,
-            };
+            let encoder = encoder.write(&bytes).await?;
             clock.encode.add(began.elapsed());
             let frames = frames + 1;
             done += 1;
@@ -314,13 +307,13 @@ fn composited(
         None => compositor.composite_cut_out(frame),
     };
     let matting = began.elapsed();
-    let input = if codec.is_builtin() {
-        image_sequence::record(frame, codec, rate, index).map(EncoderInput::Record)
+    let bytes = if codec.is_builtin() {
+        image_sequence::record(frame, codec, rate, index).map(Buffer::from)
     } else {
-        Ok(EncoderInput::Frame(frame))
+        Ok(frame.into_pixels())
     };
     let encoding = began.elapsed() - matting;
-    (input.map(|input| Composited { input, _permit: permit, state }), matting, encoding)
+    (bytes.map(|bytes| Composited { bytes, _permit: permit, state }), matting, encoding)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) fn picture(name: &str) -> Frame {
 /// The most bytes of `tests/golden`.
 const MOST_BYTES: u64 = 6_000_000;
 
-/// On instruction sets other than the fastest one here, one of so many expectations is compared.
+/// On instruction sets other than the fastest one here, one of this number of expectations is compared.
 const STRIDE: usize = 6;
 
 /// One expectation: a stage of a picture.
@@ -162,7 +162,7 @@ fn results_of_every_endpoint_agree_with_the_golden_set_on_every_instruction_set(
     assert_hold(&results());
 }
 
-/// Not on lavapipe, which takes minutes for the network at its full side; `model::gpu` tests it at a smaller one.
+/// Not on lavapipe, which takes minutes for the network at its full side; `model::gpu` tests lavapipe at a smaller side.
 #[cfg(feature = "gpu")]
 #[test]
 fn masks_of_a_gpu_agree_with_the_golden_set() {
@@ -181,7 +181,7 @@ fn masks_of_a_gpu_agree_with_the_golden_set() {
     assert_none(&masks.iter().filter_map(failed).collect::<Vec<_>>(), masks.len());
 }
 
-/// The matte of a drawn picture beside its exact alpha: mean absolute error, and the raggedness of both outlines.
+/// The matte of a drawn picture compared with its exact alpha: mean absolute error, and the raggedness of both outlines.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Errors {
     mae: f64,
@@ -214,8 +214,8 @@ fn truth_errors_file() -> PathBuf {
     set::folder().join("truth/errors.toml")
 }
 
-/// Of the recorded mattes; `mattes_agree_with_the_golden_set_on_every_instruction_set` holds the computed ones to them. So an update that makes a matte worse
-/// shows in this file as a number in the diff, and one by hand is detected.
+/// An update that makes a recorded matte worse shows as a number in the diff of `errors.toml`. Computed mattes are compared with
+/// the recorded ones by `mattes_agree_with_the_golden_set_on_every_instruction_set`.
 #[test]
 fn errors_of_recorded_mattes_against_the_exact_alpha_are_those_on_record() {
     let text = fs::read_to_string(truth_errors_file()).expect("make golden-update writes it");

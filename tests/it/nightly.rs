@@ -1,6 +1,6 @@
-//! The long tests of `make nightly` on the largest pictures, and how long the timed ones run.
+//! The long tests of `make nightly` on the largest pictures, and the end of timed tests.
 //!
-//! Ignored by default; each has a target of its own in the Makefile.
+//! Ignored by default; each has a target in the Makefile.
 
 #![cfg(target_os = "linux")]
 

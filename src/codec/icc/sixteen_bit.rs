@@ -71,31 +71,6 @@ mod tests {
         Colors::Profile(profile.encode().expect("a profile").into())
     }
 
-    /// Linear light to sRGB, both in 65535ths.
-    fn exact(level: u16) -> f64 {
-        let light = f64::from(level) / 65535.0;
-        let encoded = if light <= 0.003_130_8 { 12.92 * light } else { 1.055 * light.powf(1.0 / 2.4) - 0.055 };
-        encoded * 65535.0
-    }
-
-    #[test]
-    fn linear_light_keeps_its_shadows() {
-        let grey = ColorProfile::new_gray_with_gamma(1.0);
-        for (samples, profile) in [(Samples::Grey, encoded(&grey)), (Samples::Rgb, Colors::Linear)] {
-            let transform = SixteenBitTransform::of(samples, &profile).expect("it changes colours");
-            for level in (0..=u16::MAX).step_by(131) {
-                let mut seen = [0; 4];
-                transform.apply(&[level, level, level, 77], &mut seen);
-                // Tolerance: a twentieth of an 8-bit step.
-                assert!(
-                    seen[..3].iter().all(|&seen| (f64::from(seen) - exact(level)).abs() < 13.0),
-                    "{level}: {seen:?}"
-                );
-                assert_eq!(seen[3], 77);
-            }
-        }
-    }
-
     #[test]
     fn profiles_that_change_no_colour_or_do_not_fit_are_skipped() {
         let srgb = encoded(&ColorProfile::new_srgb());

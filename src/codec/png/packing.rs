@@ -50,7 +50,7 @@ impl Packing {
         }
     }
 
-    pub(super) fn pack_in_place(self, pixels: &mut [u8]) -> &[u8] {
+    pub(in crate::codec) fn pack_in_place(self, pixels: &mut [u8]) -> &[u8] {
         let len = match self {
             Self::Grey => pixel_format::rgba_to_alpha(pixels),
             Self::Rgb => pixel_format::rgba_to_rgb(pixels),
@@ -60,22 +60,5 @@ impl Packing {
             }
         };
         &pixels[..len]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packing_in_place_equals_packing_into_another_buffer() {
-        let mut pixels: Vec<u8> = (0..=255).chain(0..=255).collect();
-        pixels.as_chunks_mut::<4>().0.iter_mut().step_by(3).for_each(|pixel| pixel[3] = 0);
-        let mut samples = vec![7; 5];
-        for packing in [Packing::Rgba, Packing::Grey, Packing::Rgb] {
-            samples.truncate(5);
-            packing.pack(&pixels, &mut samples);
-            assert_eq!(samples[5..], *packing.pack_in_place(&mut pixels.clone()), "{packing:?}");
-        }
     }
 }

@@ -38,7 +38,7 @@ impl Default for Tuning {
     }
 }
 
-/// The number of workers for so many processors: at least two, so that one that hangs does not stop other pictures.
+/// The number of workers for this number of processors: at least two, so that one that hangs does not stop other pictures.
 fn workers_on(processors: usize) -> usize {
     processors.clamp(2, MAX_WORKERS)
 }

@@ -42,15 +42,9 @@ pub(super) enum Refusal {
 
 impl Request {
     pub(super) fn to_bytes(self) -> [u8; REQUEST_BYTES] {
-        let container = match self.container {
-            Container::Jpeg => 0,
-            Container::Png => 1,
-            Container::WebP => 2,
-            Container::Heic => 3,
-        };
         let size = self.decode.unwrap_or(Size::new(0, 0));
         let mut bytes = [0; REQUEST_BYTES];
-        bytes[0] = container;
+        bytes[0] = self.container as u8;
         bytes[1] = u8::from(self.decode.is_some()) | u8::from(!self.applies_profile) << 1;
         bytes[2..10].copy_from_slice(&(self.len as u64).to_le_bytes());
         bytes[10..18].copy_from_slice(&(self.limits.max_bytes as u64).to_le_bytes());
@@ -63,13 +57,8 @@ impl Request {
 
     /// Parses a request; `None` for bytes that [`Request::to_bytes`] never writes.
     pub(super) fn from_bytes(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
-        let container = match bytes[0] {
-            0 => Container::Jpeg,
-            1 => Container::Png,
-            2 => Container::WebP,
-            3 => Container::Heic,
-            _ => return None,
-        };
+        let containers = [Container::Jpeg, Container::Png, Container::WebP, Container::Heic];
+        let container = containers.into_iter().find(|&container| bytes[0] == container as u8)?;
         let long = |at: usize| usize::try_from(u64::from_le_bytes(*bytes[at..].first_chunk()?)).ok();
         let word = |at: usize| bytes[at..].first_chunk().map(|word| u32::from_le_bytes(*word));
         let limits = Limits { max_bytes: long(10)?, max_side: word(18)?, max_megapixels: word(22)? };

@@ -4,6 +4,7 @@
 //! surroundings *before* the blur (pull-push), so that no colour of the subject bleeds into the background. Beyond the
 //! source's border the background is mirrored.
 
+use crate::compose::shadow::reduced_sigma;
 use crate::compose::{Background, Layout, Scene};
 use crate::image::color::linear16_of_encoded8;
 use crate::image::{Frame, Size};
@@ -129,11 +130,8 @@ impl Plate {
             return None;
         }
         let shrunk = layout.from.width as f32 / layout.place.width as f32;
-        let sigma = sigma.max(MIN_CANVAS_SIGMA * shrunk);
-        // Subtracts the variance that averaging and bilinear sampling add, as in `shadow`.
-        let squared = (cell * cell) as f32;
-        let reduced = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
-        gaussian::cpu::blur(&mut samples, width, reduced, Border::Clamp);
+        let sigma = reduced_sigma(sigma.max(MIN_CANVAS_SIGMA * shrunk), cell as usize);
+        gaussian::cpu::blur(&mut samples, width, sigma, Border::Clamp);
         let Layout { canvas, from, place, .. } = *layout;
         let cell = cell as f32;
         let columns = (0..canvas.width)

@@ -28,17 +28,14 @@ const SAMPLE_BYTES: u64 = 16;
 
 /// Whether a GPU can compose the layers of `scene`, and a picture of `size` has any to compose.
 pub(crate) fn does(scene: &Scene, size: Size) -> bool {
-    let Scene { framing, resize, limit, max_pixels, background, shadow, grounding, outline, enhance, .. } = scene;
+    let Scene { framing, background, shadow, grounding, outline, enhance, .. } = scene;
     let is_clear = match background {
         Background::Clear | Background::EdgeColor => true,
         Background::Color(_) | Background::Picture { .. } | Background::Blurred { .. } => false,
     };
-    let is_unchanged = *framing == Framing::Whole
-        && max_pixels.is_none()
-        && resize.layout_within(size, *limit) == Ok(Layout::unchanged(size));
     let is_bare = is_clear && shadow.is_none() && grounding.is_none() && outline.is_none() && enhance.is_none();
     let is_source = matches!(framing, Framing::Cropped { .. });
-    !(is_source || is_unchanged && is_bare)
+    !(is_source || scene.keeps_canvas(size) && is_bare)
 }
 
 /// Whether the device has room to compose a source of `size` in `layout` when it holds no other picture.

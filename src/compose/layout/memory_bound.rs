@@ -24,13 +24,17 @@ impl Scene {
             Background::Blurred { intensity, .. } => Plate::most_pixels(source, intensity),
             Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => 0,
         };
-        let unchanged = self.framing == Framing::Whole
-            && self.max_pixels.is_none()
-            && self.resize.layout_within(source, self.limit) == Ok(Layout::unchanged(source));
         // A mark at its final size: a fifth of the width, and at most all of the height.
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
         let ground_shadow = if self.grounding.is_some() { ground_shadow::MAX_PIXELS } else { 0 };
-        outline + shadow + ground_shadow + plate + mark + if unchanged { 0 } else { canvas }
+        outline + shadow + ground_shadow + plate + mark + if self.keeps_canvas(source) { 0 } else { canvas }
+    }
+
+    /// Whether the layout of a picture of size `source` is the picture as it is.
+    pub(in crate::compose) fn keeps_canvas(&self, source: Size) -> bool {
+        self.framing == Framing::Whole
+            && self.max_pixels.is_none()
+            && self.resize.layout_within(source, self.limit) == Ok(Layout::unchanged(source))
     }
 
     /// Upper bound on the memory that [`flatten`](crate::compose::flatten) needs to stretch a `background` of this size

@@ -5,9 +5,6 @@ use crate::compose::head_framing::{self, Window};
 use crate::compose::{Aspect, Framing, Length, Margins, Padding, Placement, Scene, Shadow, shadow};
 use crate::image::{Rect, Size};
 
-/// Maximum of lengths in pixels, far beyond any canvas, so that sums do not overflow.
-pub(super) const MAX_LENGTH: f32 = 1e6;
-
 /// A canvas in pixels of the source, before it is resized.
 pub(super) struct NaturalCanvas {
     pub(super) size: Size,
@@ -32,7 +29,7 @@ impl Scene {
                 None => whole(source),
             },
             Framing::Trimmed { padding } => {
-                let width = self.outline.map_or(0.0, |outline| outline.width.min(MAX_LENGTH));
+                let width = self.outline.map_or(0.0, |outline| outline.width.min(shadow::MAX_LENGTH));
                 let room = (width.ceil() as u32).saturating_add(padding);
                 let size = Padding::Pixels(room).around(subject.size(), anchors);
                 let [left, top] = anchors.map(|anchor| if anchor.first > 0 { 0 } else { room });
@@ -118,10 +115,10 @@ fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> Na
 
 /// The picture expanded by its subject's shadow; an anchored side keeps the picture's border.
 fn expanded_for_shadow(source: Size, subject: Rect, shadow: &Shadow, anchors: [AxisAnchor; 2]) -> NaturalCanvas {
-    let reach = shadow::reach(shadow.sigma.clamp(0.0, MAX_LENGTH)) as i64;
+    let reach = shadow::reach(shadow.sigma.clamp(0.0, shadow::MAX_LENGTH)) as i64;
     // Pixels added before the picture, and the length of the expanded side.
     let side = |first: u32, length: u32, side: u32, offset: f32, anchor: AxisAnchor| {
-        let offset = if offset.is_nan() { 0.0 } else { offset.clamp(-MAX_LENGTH, MAX_LENGTH) };
+        let offset = shadow::finite(offset);
         let low = i64::from(first) + offset.floor() as i64 - reach;
         let high = i64::from(first + length) + offset.ceil() as i64 + reach;
         let before = if anchor.first > 0 { 0 } else { (-low).max(0) };

@@ -13,18 +13,12 @@ use super::{
     Padding, Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
-use crate::image::{Buffer, Frame, Rect, Size, Subject};
+use crate::image::tests::{drawn, noise};
+use crate::image::{Frame, Rect, Size, Subject};
 
 const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
 const WHITE: [u8; 3] = [255; 3];
-
-/// A picture with the colour `pixel(x, y)` at each pixel.
-pub(in crate::compose) fn drawn(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-    let pixel = &pixel;
-    let bytes: Vec<u8> = (0..height).flat_map(|y| (0..width).flat_map(move |x| pixel(x, y))).collect();
-    Frame::new(Size::new(width, height), Buffer::from(bytes))
-}
 
 fn with([red, green, blue]: [u8; 3], alpha: u8) -> [u8; 4] {
     if alpha == 0 { [0; 4] } else { [red, green, blue, alpha] }
@@ -40,7 +34,7 @@ fn rect(left: u32, top: u32, width: u32, height: u32) -> Rect {
     Rect { left, top, width, height }
 }
 
-fn flattened_with(picture: Frame, scene: &Scene, materials: Materials) -> Flattened {
+pub(in crate::compose) fn flattened_with(picture: Frame, scene: &Scene, materials: Materials) -> Flattened {
     let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
     let scene = scene.anchored(&picture);
     composed(picture, subject, &scene, materials)
@@ -54,7 +48,7 @@ fn composed(picture: Frame, subject: Rect, scene: &Scene, materials: Materials) 
     flattened
 }
 
-fn flattened(picture: Frame, scene: &Scene) -> Frame {
+pub(in crate::compose) fn flattened(picture: Frame, scene: &Scene) -> Frame {
     flattened_with(picture, scene, Materials::default()).composite.into_frame()
 }
 
@@ -74,7 +68,7 @@ fn shadow(dx: f32, dy: f32, sigma: f32, opacity: f32) -> Option<Shadow> {
     Some(Shadow { color: Color::BLACK, opacity, dx, dy, sigma })
 }
 
-fn largest_difference(a: &Frame, b: &Frame) -> u8 {
+pub(in crate::compose) fn largest_difference(a: &Frame, b: &Frame) -> u8 {
     assert_eq!(a.size(), b.size());
     a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
 }
@@ -122,10 +116,6 @@ fn only_the_subject_is_enhanced() {
 
 #[test]
 fn every_scene_composes_at_every_odd_size() {
-    let noise = |x: u32, y: u32| {
-        let hash = (x.wrapping_mul(0x9E37_79B9) ^ y.wrapping_mul(0x85EB_CA6B)).wrapping_mul(0xC2B2_AE35);
-        (hash ^ (hash >> 15)).to_le_bytes()
-    };
     let framings = [
         Framing::Whole,
         Framing::Padded { aspect: Aspect::new(4, 5), padding: Padding::Pixels(3) },

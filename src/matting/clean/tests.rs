@@ -1,7 +1,8 @@
 //! Tests of the clean-up on drawn pictures.
 
 use super::*;
-use crate::image::{Buffer, Trimap};
+use crate::image::tests::{drawn, on_any_number_of_threads};
+use crate::image::{self, Trimap};
 use std::ops::Range;
 
 const BLUE: [u8; 3] = [40, 60, 180];
@@ -20,14 +21,10 @@ fn is_in([across, down]: &[Range<f32>; 2], x: f32, y: f32) -> bool {
 
 fn picture(color: impl Fn(f32, f32) -> [u8; 3]) -> Frame {
     let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) % 9;
-    let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)));
-    let pixels: Vec<u8> = places
-        .flat_map(|(x, y)| {
-            let [r, g, b] = color(x as f32, y as f32).map(|channel| channel.saturating_add(grain(x, y) as u8));
-            [r, g, b, 255]
-        })
-        .collect();
-    Frame::new(PICTURE, Buffer::from(pixels))
+    drawn(PICTURE.width, PICTURE.height, |x, y| {
+        let [r, g, b] = color(x as f32, y as f32).map(|channel| channel.saturating_add(grain(x, y) as u8));
+        [r, g, b, 255]
+    })
 }
 
 /// A mask of `side` by `side` cells, with `value` at their centres in pixels.
@@ -338,11 +335,7 @@ fn the_number_of_threads_does_not_matter() {
     let frame = block_and_bar(BLUE, RED, RED);
     let noisy = |x: f32, y: f32| 0.3 + ((x * 7.0 + y * 3.0) as u32 % 5) as f32 / 10.0;
     let mask = mask(900, |x, y| if is_in(&BAR, x, y) { noisy(x, y) } else { certain(in_block(x, y)) });
-    let cells = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        pool.install(|| cleaned(&frame, &mask))
-    };
-    assert!(cells(1) == cells(5));
+    on_any_number_of_threads("cells", || cleaned(&frame, &mask));
 }
 
 #[test]
@@ -352,8 +345,7 @@ fn noise_does_not_panic_and_yields_probabilities() {
     {
         let size = Size::new(width, height);
         let noise = |at: u32| (at + 1).wrapping_mul(2_654_435_761) >> 24;
-        let bytes: Vec<u8> = (0..size.area() as u32 * 4).map(|at| noise(at) as u8).collect();
-        let frame = Frame::new(size, Buffer::from(bytes));
+        let frame = drawn(width, height, image::tests::noise);
         let values = (0..columns * rows).map(|at| noise(at / 7) as f32 / 255.0).collect::<Vec<f32>>();
         let mask = RawMask::new(Size::new(columns, rows), values).expect("probabilities");
         for both in [false, true] {

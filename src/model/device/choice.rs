@@ -99,15 +99,9 @@ mod tests {
             ("gpu", DeviceChoice::Gpu),
             ("Radeon 780M", DeviceChoice::Named("Radeon 780M".to_owned())),
         ] {
-            assert_eq!(text.parse(), Ok(expected));
+            assert_eq!(text.parse().as_ref(), Ok(&expected));
+            assert_eq!(expected.to_string().parse(), Ok(expected));
         }
         assert_eq!(DeviceChoice::default(), DeviceChoice::Auto);
-    }
-
-    #[test]
-    fn a_choice_round_trips_through_its_text() {
-        for choice in [DeviceChoice::Auto, DeviceChoice::Cpu, DeviceChoice::Gpu, DeviceChoice::Named("H200".into())] {
-            assert_eq!(choice.to_string().parse(), Ok(choice));
-        }
     }
 }

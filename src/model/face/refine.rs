@@ -110,6 +110,7 @@ impl Crop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::tests::drawn;
 
     fn face(left: f32, top: f32, width: f32, height: f32) -> Face {
         Face { left, top, right: left + width, bottom: top + height, landmarks: [[left, top]; 5], score: 0.5 }
@@ -134,8 +135,7 @@ mod tests {
 
     #[test]
     fn pixels_outside_the_frame_are_transparent_and_blocks_are_means() {
-        let pixels = (0..4_u8).flat_map(|at| [at * 10, 0, 200, 255]).collect::<Vec<u8>>();
-        let frame = Frame::new(Size::new(2, 2), Buffer::from(pixels));
+        let frame = drawn(2, 2, |x, y| [(2 * y + x) as u8 * 10, 0, 200, 255]);
         let copy = Crop { left: -1, top: 0, block: 1, side: 2 }.extracted(&frame);
         assert_eq!(copy.pixels(), [[0, 0, 0, 0], [0, 0, 200, 255], [0, 0, 0, 0], [20, 0, 200, 255]].as_flattened());
         let mean = Crop { left: 0, top: 0, block: 2, side: 1 }.extracted(&frame);

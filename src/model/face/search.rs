@@ -36,16 +36,3 @@ impl FaceSearch {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tiles_are_searched_for_all_faces_or_without_a_large_one() {
-        let includes = |search: FaceSearch| [false, true].map(|has_large| search.includes_tiles(has_large));
-        assert_eq!(includes(FaceSearch::Large), [false, false]);
-        assert_eq!(includes(FaceSearch::LargeElseSmall), [true, false]);
-        assert_eq!(includes(FaceSearch::All), [true, true]);
-    }
-}

@@ -5,13 +5,15 @@ use backdrop_kernels::model_input::cpu::{Target, stretched};
 
 use super::detector::BACKGROUND;
 use super::*;
+use crate::image::tests::{drawn, noise, on_any_number_of_threads};
 use crate::image::{Buffer, Rect, Size};
 use crate::model::weights::architecture::face::{CELL, STRIDES};
 use crate::model::weights::{BuiltIn, Weights};
 
-/// Detects one face: in a picture, in the given cell of the finest grid; in a crop, in the middle. Records its inputs.
+/// Detects one face: in a picture and in a crop, in the given cells of the finest grid. Records its inputs.
 struct FakeDetector {
     cell: [usize; 2],
+    cell_in_crop: [usize; 2],
     inputs: std::sync::Mutex<Vec<([usize; 2], Vec<f32>)>>,
 }
 
@@ -30,7 +32,7 @@ impl FaceDetector for FakeDetector {
         self.inputs.lock().expect("no test panics in here").push(([width, height], input));
         let nothing = |stride: usize| vec![[-9.0; CELL]; (width / stride) * (height / stride)];
         let mut cells = STRIDES.map(nothing);
-        let ([x, y], strides) = if [width, height] == [160; 2] { ([9, 9], 5_f32) } else { (self.cell, 2.0) };
+        let ([x, y], strides) = if [width, height] == [160; 2] { (self.cell_in_crop, 5_f32) } else { (self.cell, 2.0) };
         let mut face = [0.0; CELL];
         face[0] = 3.0;
         face[1..5].fill(strides.ln());
@@ -41,13 +43,8 @@ impl FaceDetector for FakeDetector {
 
 impl FakeDetector {
     fn at(x: usize, y: usize) -> Self {
-        Self { cell: [x, y], inputs: std::sync::Mutex::default() }
+        Self { cell: [x, y], cell_in_crop: [9, 9], inputs: std::sync::Mutex::default() }
     }
-}
-
-fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).flat_map(|(x, y)| pixel(x, y));
-    Frame::new(Size::new(width, height), Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
 #[test]
@@ -56,7 +53,7 @@ fn detections_are_mapped_to_pixels_of_the_picture() {
     // picture from (40, 24) to (104, 88). The crop begins at (8, -8), is 128 wide and resampled to 160. Its middle cell
     // is around (76, 76), and the face there extends by 40.
     let detector = FakeDetector::at(4, 3);
-    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &detector, FaceSearch::All).expect("a face");
+    let faces = detect(&drawn(640, 320, |_, _| [9, 9, 9, 255]), &detector, FaceSearch::All).expect("a face");
     let [face] = faces[..] else { panic!("{faces:?}") };
     let close = |found: f32, expected: f32| assert!((found - expected).abs() < 1e-3, "{found}, not {expected}");
     for (found, expected) in [face.left, face.top, face.right, face.bottom].into_iter().zip([36.8, 20.8, 100.8, 84.8]) {
@@ -72,33 +69,16 @@ fn detections_are_mapped_to_pixels_of_the_picture() {
 
 #[test]
 fn a_candidate_that_is_not_detected_in_its_crop_is_no_face() {
-    struct Elsewhere(FakeDetector);
-    impl FaceDetector for Elsewhere {
-        fn threshold(&self) -> f32 {
-            self.0.threshold()
-        }
-
-        fn cells(
-            &self,
-            extent: [usize; 2],
-            fill: &dyn Fn(&mut [f32], usize),
-        ) -> Result<[Vec<[f32; CELL]>; 3], SegmentError> {
-            let mut cells = self.0.cells(extent, fill)?;
-            if extent == [160; 2] {
-                cells[0].rotate_left(8);
-            }
-            Ok(cells)
-        }
-    }
-    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &Elsewhere(FakeDetector::at(4, 3)), FaceSearch::All)
-        .expect("the detector does not fail");
+    let elsewhere = FakeDetector { cell_in_crop: [1, 9], ..FakeDetector::at(4, 3) };
+    let picture = drawn(640, 320, |_, _| [9, 9, 9, 255]);
+    let faces = detect(&picture, &elsewhere, FaceSearch::All).expect("the detector does not fail");
     assert_eq!(faces, []);
 }
 
 #[test]
 fn the_input_is_the_undistorted_picture_in_the_upper_left_with_grey_around_it() {
     let detector = FakeDetector::at(0, 0);
-    let picture = frame(400, 250, |x, _| if x < 200 { [255, 0, 0, 255] } else { [255, 255, 255, 0] });
+    let picture = drawn(400, 250, |x, _| if x < 200 { [255, 0, 0, 255] } else { [255, 255, 255, 0] });
     detect(&picture, &detector, FaceSearch::All).expect("a face");
     let inputs = detector.inputs.into_inner().expect("no test panics in there");
     let ([width, height], input) = &inputs[0];
@@ -112,7 +92,7 @@ fn the_input_is_the_undistorted_picture_in_the_upper_left_with_grey_around_it() 
 
 #[test]
 fn candidates_up_to_the_limit_are_refined() {
-    let picture = frame(1000, 1000, |_, _| [9, 9, 9, 255]);
+    let picture = drawn(1000, 1000, |_, _| [9, 9, 9, 255]);
     let candidates: Vec<Face> = (0..100_u8)
         .map(|at| {
             let (left, top) = (f32::from(at % 10) * 100.0, f32::from(at / 10) * 100.0);
@@ -252,7 +232,7 @@ fn pictures_of_any_shape_are_processed() {
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let net = CpuFaceDetector::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
         for (width, height) in [(1, 1), (1, 5000), (4096, 3), (3, 5), (640, 480), (31, 33)] {
-            let picture = frame(width, height, |x, y| [(x % 256) as u8, (y % 256) as u8, 90, 255]);
+            let picture = drawn(width, height, |x, y| [(x % 256) as u8, (y % 256) as u8, 90, 255]);
             let faces = detect(&picture, &net, FaceSearch::All).expect("the CPU does not fail");
             assert!(faces.iter().all(|face| face.score >= net.threshold() && face.area() > 0.0), "{width}×{height}");
         }
@@ -263,8 +243,7 @@ fn pictures_of_any_shape_are_processed() {
 
 #[test]
 fn cells_do_not_depend_on_threads_or_reused_memory() {
-    let noise = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)) >> 16;
-    let picture = frame(200, 320, |x, y| [(x * 2 % 256) as u8, (noise(x / 9, y / 9) % 256) as u8, y as u8, 255]);
+    let picture = drawn(200, 320, |x, y| [(x * 2 % 256) as u8, noise(x / 9, y / 9)[0], y as u8, 255]);
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let net = CpuFaceDetector::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
         let cells = |[width, height]: [usize; 2]| {
@@ -272,16 +251,11 @@ fn cells_do_not_depend_on_threads_or_reused_memory() {
             let fill = |input: &mut [f32], _: usize| stretched(picture.pixels(), [200, 320], target, input);
             net.cells([width, height], &fill).expect("the CPU does not fail")
         };
-        let run = |threads: usize, extent: [usize; 2]| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-            pool.install(|| cells(extent))
-        };
-        let alone = run(1, [224, 320]);
+        let alone = on_any_number_of_threads(isa, || cells([224, 320]));
         assert_eq!(alone.each_ref().map(Vec::len), [28 * 40, 14 * 20, 7 * 10]);
         assert!(alone[0].iter().any(|cell| *cell != alone[0][0]), "constant cells prove nothing");
-        assert!(run(2, [224, 320]) == alone, "{isa}");
-        assert!(run(2, [320, 96]) != alone);
-        assert!(run(5, [224, 320]) == alone, "{isa}: after a picture of another shape");
+        assert!(cells([320, 96]) != alone);
+        assert!(cells([224, 320]) == alone, "{isa}: after a picture of another shape");
     }
 }
 

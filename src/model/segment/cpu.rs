@@ -80,17 +80,15 @@ impl Segmenter for CpuSegmenter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Buffer;
+    use crate::image::tests::drawn;
 
     fn picture() -> Frame {
         const SIDE: u32 = 500;
-        let pixels = (0..SIDE * SIDE).flat_map(|at| {
-            let (x, y) = (at % SIDE, at / SIDE);
+        drawn(SIDE, SIDE, |x, y| {
             let inside = x.abs_diff(SIDE / 2).pow(2) + y.abs_diff(SIDE / 2).pow(2) < (SIDE / 3).pow(2);
             let shade = (x * 60 / SIDE) as u8;
             if inside { [240, 180 - shade, 100, 255] } else { [20 + shade, 50, 75 - shade, 255] }
-        });
-        Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels.collect::<Vec<u8>>()))
+        })
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! refined. The last two doublings are pixel shuffles, so no wide activation is computed at full resolution.
 
 use backdrop_kernels::conv::{
-    Activation, Attention, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape,
+    Activation, Attention, Dense, Depthwise, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape,
     ShuffledPair, add_channels_relu, global_average,
 };
 
@@ -18,7 +18,8 @@ use crate::model::weights::{Weights, WeightsError};
 #[derive(Debug)]
 pub(super) struct FgNet {
     side: usize,
-    encoder: Vec<EncoderBlock>,
+    /// The stem is the expansion of the first block.
+    encoder: Vec<InvertedResidual>,
     in5: Dense,
     global: Dense,
     context: Vec<Separable>,
@@ -69,11 +70,7 @@ pub(super) struct Arena {
 /// Reads the convolutions, whose names end in `.conv` as in training.
 struct Convolutions<'a>(Packer<'a>);
 
-impl<'a> Convolutions<'a> {
-    fn filter(&self, name: &str) -> Result<(Filter<'a>, [usize; 2]), WeightsError> {
-        self.0.filter(name)
-    }
-
+impl Convolutions<'_> {
     fn dense(&self, module: &str, size: usize, stride: usize, activation: Activation) -> Result<Dense, WeightsError> {
         self.0.dense(&format!("{module}.conv"), size, stride, activation)
     }
@@ -87,9 +84,6 @@ impl<'a> Convolutions<'a> {
         self.0.refinement([&depthwise, &pointwise], dilation)
     }
 }
-
-/// An inverted residual; the first one has the stem as its expansion.
-type EncoderBlock = InvertedResidual;
 
 impl FgNet {
     /// Packs `weights` for `isa`.
@@ -119,9 +113,9 @@ impl FgNet {
         }
         let context = CONTEXT_DILATIONS.into_iter().enumerate();
         let context = context.map(|(index, dilation)| pack.refinement(&format!("ctx.{index}"), dilation));
-        let (coarse, [coarse_channels, _]) = pack.filter("up2.conv")?;
-        let (fine, [fine_channels, _]) = pack.filter("lat1.conv")?;
-        let (head, [head_channels, _]) = pack.filter("head")?;
+        let (coarse, [coarse_channels, _]) = pack.0.filter("up2.conv")?;
+        let (fine, [fine_channels, _]) = pack.0.filter("lat1.conv")?;
+        let (head, [head_channels, _]) = pack.0.filter("head")?;
         Ok(Self {
             side,
             encoder,

@@ -50,30 +50,3 @@ pub(super) fn blend(pixels: [[f32; 4]; 4], weights: [f32; 4]) -> [f32; 4] {
         (a[channel] * weights[0] + b[channel] * weights[1]) + (c[channel] * weights[2] + d[channel] * weights[3])
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_doubled_axis_has_the_weights_of_imresize() {
-        let [before, after] = phases(Factor::Two).try_into().expect("two samples for each pixel");
-        // imresize([…], 2, 'bicubic'): -0.0234375, 0.2265625, 0.8671875, -0.0703125.
-        assert_eq!(before, Phase { first: 0, weights: [-0.023_437_5, 0.226_562_5, 0.867_187_5, -0.070_312_5] });
-        assert_eq!(after, Phase { first: 1, weights: [-0.070_312_5, 0.867_187_5, 0.226_562_5, -0.023_437_5] });
-    }
-
-    #[test]
-    fn every_phase_preserves_a_constant_and_a_ramp() {
-        for factor in Factor::ALL {
-            for (index, Phase { first, weights }) in phases(factor).into_iter().enumerate() {
-                let sum: f32 = weights.iter().sum();
-                assert!((sum - 1.0).abs() < 1e-6, "{factor:?}, {index}: {sum}");
-                let position: f32 = weights.iter().zip(first..).map(|(weight, at)| weight * at as f32).sum();
-                let expected = (index as f32 + 0.5) / factor.get() as f32 - 0.5 + REACH as f32;
-                assert!((position - expected).abs() < 1e-6, "{factor:?}, {index}: {position}, not {expected}");
-                assert!(first + weights.len() <= ROWS);
-            }
-        }
-    }
-}

@@ -3,6 +3,7 @@
 use backdrop_kernels::conv::Isa;
 
 use super::*;
+use crate::image::tests::{drawn, on_any_number_of_threads};
 use crate::image::{Buffer, Frame};
 use crate::model::Factor;
 use crate::model::weights::{BuiltIn, Weights};
@@ -47,11 +48,6 @@ fn net(factor: Factor, isa: Isa) -> CpuUpscaler {
     CpuUpscaler::new(&Weights::built_in(BuiltIn::Upscale(factor)), isa).expect("the embedded weights")
 }
 
-fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).flat_map(|(x, y)| pixel(x, y));
-    Frame::new(Size::new(width, height), Buffer::from(pixels.collect::<Vec<u8>>()))
-}
-
 fn texture(x: u32, y: u32) -> [u8; 3] {
     let noise = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).wrapping_mul(2_246_822_519) >> 24;
     let edge = if (x / 7 + y / 5).is_multiple_of(2) { 180 } else { 30 };
@@ -59,7 +55,7 @@ fn texture(x: u32, y: u32) -> [u8; 3] {
 }
 
 fn opaque(width: u32, height: u32) -> Frame {
-    frame(width, height, |x, y| {
+    drawn(width, height, |x, y| {
         let [red, green, blue] = texture(x, y);
         [red, green, blue, 255]
     })
@@ -67,7 +63,7 @@ fn opaque(width: u32, height: u32) -> Frame {
 
 /// Transparent on the left, opaque on the right, a soft slope between, and a half transparent patch.
 fn transparent(width: u32, height: u32) -> Frame {
-    frame(width, height, |x, y| {
+    drawn(width, height, |x, y| {
         let [red, green, blue] = texture(x, y);
         let slope = (f64::from(x) - f64::from(width) / 3.0 - f64::from(y % 9)) * 40.0;
         let alpha = if x + 12 > width && y > height / 2 { 128 } else { slope.clamp(0.0, 255.0) as u8 };
@@ -214,12 +210,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     for isa in isas() {
         let net = net(Factor::Two, isa);
         for frame in [opaque(150, 90), transparent(150, 90)] {
-            let run = |threads: usize| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-                pool.install(|| enlarge(&frame, &net))
-            };
-            let alone = run(1);
-            assert!([2, 5].into_iter().all(|threads| run(threads).pixels() == alone.pixels()), "{isa}");
+            on_any_number_of_threads(isa, || enlarge(&frame, &net).into_pixels());
         }
     }
 }
@@ -246,28 +237,8 @@ fn a_constant_picture_stays_constant() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
         for [red, green, blue] in COLOURS {
-            let large = enlarge(&frame(40, 30, |_, _| [red, green, blue, 255]), &net);
+            let large = enlarge(&drawn(40, 30, |_, _| [red, green, blue, 255]), &net);
             assert!(large.pixels().as_chunks::<4>().0.iter().all(|pixel| *pixel == [red, green, blue, 255]));
-        }
-    }
-}
-
-#[test]
-fn the_residual_of_a_constant_picture_is_close_to_zero() {
-    for factor in Factor::ALL {
-        let net = net(factor, Isa::detect());
-        for colour in COLOURS {
-            let source = |_: isize, _: isize, to: &mut [f32]| {
-                let colour = colour.map(|value| f32::from(value) / 255.0);
-                to.as_chunks_mut::<3>().0.fill(colour);
-            };
-            let mut worst = 0.0_f32;
-            let tile = Tile { left: 0, top: 0, width: 20, height: 10 };
-            net.rows(tile, &source, &mut |_, row| {
-                worst = row.iter().fold(worst, |worst, value| worst.max(value.abs()))
-            })
-            .expect("the CPU does not fail");
-            assert!(worst <= 1.0 / 255.0, "{factor:?}, {colour:?}: {} levels", worst * 255.0);
         }
     }
 }
@@ -288,31 +259,9 @@ fn colours_under_alpha_0_have_no_effect_and_are_zero_in_the_result() {
     }
 }
 
-#[test]
-fn alpha_is_exact_where_it_is_constant_around() {
-    for factor in Factor::ALL {
-        let by = factor.get();
-        let net = net(factor, Isa::detect());
-        let picture = transparent(64, 48);
-        let large = enlarge(&picture, &net);
-        let mut exact = [0; 256];
-        for (x, y) in (2..46).flat_map(|y| (2..62).map(move |x| (x, y))) {
-            let alpha = picture.pixel(x, y)[3];
-            let around = (y - 2..=y + 2).flat_map(|y| (x - 2..=x + 2).map(move |x| (x, y)));
-            if around.into_iter().all(|(x, y)| picture.pixel(x, y)[3] == alpha) {
-                exact[usize::from(alpha)] += 1;
-                let all = (0..by).flat_map(|dy| (0..by).map(move |dx| (x * by + dx, y * by + dy)));
-                assert!(all.into_iter().all(|(x, y)| large.pixel(x, y)[3] == alpha), "{factor:?} at {x}, {y}");
-            }
-        }
-        assert!([0, 128, 255].into_iter().all(|alpha| exact[alpha] > 100), "too few pixels were compared");
-        assert!(large.pixels().as_chunks::<4>().0.iter().any(|pixel| ![0, 128, 255].contains(&pixel[3])), "no edge");
-    }
-}
-
 fn disc(side: u32, pixel: impl Fn(u32, u32, u8) -> [u8; 4]) -> Frame {
     let centre = f64::from(side) / 2.0 - 0.5;
-    frame(side, side, |x, y| {
+    drawn(side, side, |x, y| {
         let from_centre = (f64::from(x) - centre).hypot(f64::from(y) - centre);
         pixel(x, y, ((f64::from(side) * 0.375 - from_centre) * 80.0 + 127.5).clamp(0.0, 255.0) as u8)
     })
@@ -338,7 +287,7 @@ fn a_colour_stays_the_same_behind_a_soft_edge() {
 #[test]
 fn half_transparent_pictures_are_as_sharp_as_opaque_ones() {
     let net = net(Factor::Two, Isa::detect());
-    let half = frame(50, 40, |x, y| {
+    let half = drawn(50, 40, |x, y| {
         let [red, green, blue] = texture(x, y);
         [red, green, blue, 100]
     });
@@ -349,21 +298,8 @@ fn half_transparent_pictures_are_as_sharp_as_opaque_ones() {
 }
 
 #[test]
-fn alpha_has_no_rim_at_its_steps() {
-    let steps = frame(48, 20, |x, _| [200, 90, 40, [0, 128, 255][x as usize / 16]]);
-    for factor in Factor::ALL {
-        let (large, by) = (enlarge(&steps, &net(factor, Isa::detect())), factor.get());
-        for (x, y) in (0..20 * by).flat_map(|y| (0..48 * by).map(move |x| (x, y))) {
-            let [lowest, highest] = alpha_around(&steps, x / by, y / by);
-            let alpha = large.pixel(x, y)[3];
-            assert!((lowest..=highest).contains(&alpha), "{factor:?} at {x}, {y}: {alpha}");
-        }
-    }
-}
-
-#[test]
 fn a_shadow_next_to_its_subject_keeps_its_colour() {
-    let picture = frame(40, 40, |x, _| if x < 20 { [220, 30, 30, 255] } else { [0, 0, 0, 120] });
+    let picture = drawn(40, 40, |x, _| if x < 20 { [220, 30, 30, 255] } else { [0, 0, 0, 120] });
     let colours = OpaqueColours::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
     assert!((20..40).all(|x| colours.colour(20, x) == [0.0; 3]));
 }

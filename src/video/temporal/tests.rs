@@ -1,7 +1,8 @@
 //! Flicker, ghosts, cuts and restoration of the temporal filter, on synthetic clips.
 
 use super::TemporalFilter;
-use crate::image::{AlphaMatte, Buffer, Frame, RawMask, Size};
+use crate::image::tests::drawn;
+use crate::image::{AlphaMatte, Frame, RawMask, Size};
 use crate::matting;
 
 /// Deterministic pseudo-random numbers between 0 and 1.
@@ -27,8 +28,7 @@ fn frame(left: Option<i64>, seed: u64) -> Frame {
         };
         [value as u8, (value * 0.9) as u8, 60, 255]
     };
-    let pixels: Vec<u8> = (0..SIDE).flat_map(|y| (0..SIDE).flat_map(move |x| pixel(x, y))).collect();
-    Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels))
+    drawn(SIDE, SIDE, pixel)
 }
 
 /// The ideal mask.
@@ -93,21 +93,13 @@ fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> RawMask)
 #[test]
 fn filtering_halves_the_flicker_on_a_moving_subject_and_lowers_the_error() {
     let lefts: Vec<Option<i64>> = (0..16).map(|at| Some(10 + 3 * at)).collect();
-    let mask = |at: usize| flickering(lefts[at], at as u64);
-    let (error, change) = errors(&mattes(0, &lefts, mask), &lefts);
-    for smoothing in [50, 100] {
-        let (filtered_error, filtered_change) = errors(&mattes(smoothing, &lefts, mask), &lefts);
-        assert!(filtered_change < 0.5 * change, "at {smoothing} flicker is {filtered_change} of {change}");
-        assert!(filtered_error < error, "at {smoothing} the error is {filtered_error}, {error} before");
+    let of = |smoothing| errors(&mattes(smoothing, &lefts, |at| flickering(lefts[at], at as u64)), &lefts);
+    let all @ [(error, change), _, half, full] = [0, 20, 50, 100].map(of);
+    assert!(all.is_sorted_by(|(_, more), (_, less)| more > less), "flicker decreases with smoothing: {all:?}");
+    for (filtered_error, filtered_change) in [half, full] {
+        assert!(filtered_change < 0.5 * change, "flicker is {filtered_change} of {change}");
+        assert!(filtered_error < error, "the error is {filtered_error}, {error} before");
     }
-}
-
-#[test]
-fn flicker_decreases_with_smoothing() {
-    let lefts: Vec<Option<i64>> = (0..12).map(|at| Some(10 + 3 * at)).collect();
-    let changes = [0, 20, 50, 100]
-        .map(|smoothing| errors(&mattes(smoothing, &lefts, |at| flickering(lefts[at], at as u64)), &lefts).1);
-    assert!(changes.is_sorted_by(|more, less| more > less), "{changes:?}");
 }
 
 #[test]
@@ -223,11 +215,11 @@ fn any_size_works_and_another_size_restarts_the_filter() {
         [(1, 1), (1, 1), (1, 40), (1, 40), (37, 2), (37, 2), (33, 17), (33, 17), (8, 8), (101, 67), (101, 67)]
     {
         let size = Size::new(width, height);
-        let bytes: Vec<u8> = (0..size.area() as u64).flat_map(|at| [(chance(at) * 255.0) as u8, 90, 7, 255]).collect();
+        let frame = drawn(width, height, |x, y| [(chance((y * width + x).into()) * 255.0) as u8, 90, 7, 255]);
         for subject in [1.0, 0.6, 0.0] {
             let values = (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect::<Vec<f32>>();
             let mask = RawMask::new(grid, values).expect("probabilities");
-            let matte = next(&mut filter, &Frame::new(size, Buffer::from(bytes.clone())), mask);
+            let matte = next(&mut filter, &frame, mask);
             assert_eq!((matte.size(), matte.coverage().len()), (size, size.area()));
         }
     }

@@ -168,7 +168,7 @@ def encoded(light):
 
 
 def trace(distance, origins, directions, far, steps=110):
-    """Distance along each ray to the surface; `far` where there is none."""
+    """Distance along each ray to the surface; `far` without a surface."""
     t = np.full(len(origins), 0.05, F)
     alive = np.arange(len(origins))
     for _ in range(steps):
@@ -249,7 +249,7 @@ def render(parts, size, eye=(0, 1.6, 5.2), aim=(0, 0.9, 0), view=0.62, light=(-0
     half = normalised(towards - directions[at])
     shine = np.clip((n * half).sum(-1), 0, 1) ** (20 + 200 * gloss) * gloss * seen
     fresnel = (1 - np.clip(-(n * directions[at]).sum(-1), 0, 1)) ** 4
-    # A softbox beside the camera, as a bright stripe in what mirrors.
+    # A softbox next to the camera: a bright stripe in mirroring surfaces.
     mirrored = directions[at] - 2 * (n * directions[at]).sum(-1)[:, None] * n
     stripe = np.exp(-((mirrored[:, 0] + 0.75) / 0.12) ** 2) * (np.abs(mirrored[:, 1]) < 0.55) * gloss * F(0.35)
     ambient = (F(sky) * (0.6 + 0.4 * n[:, 1]) + bounce) * open_

@@ -50,7 +50,7 @@ fn grid_with(edit: impl FnOnce(&mut Vec<(Name, Vec<u8>)>)) -> Vec<u8> {
     [joined(&file), full(b"meta", 0, &joined(&children))].concat()
 }
 
-/// As [`grid_with`], with an edit of one box of the meta box.
+/// [`grid_with`] an edit of one box of the meta box.
 fn grid_with_body(name: &Name, edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     grid_with(|meta| edit(body(meta, name)))
 }
@@ -240,7 +240,7 @@ fn ispe(size: Size) -> Vec<u8> {
 }
 
 const TILE: Size = Size::new(64, 64);
-/// As many pixels as are free of the budget.
+/// The largest number of pixels outside of the budget.
 const LARGE: Size = Size::new(1024, 1024);
 
 /// A tile with `count` auxiliary pictures of a megapixel each.

@@ -1,4 +1,4 @@
-//! Hostile files: truncated, mutated, oversized, compression bombs. Each is refusal or decoded within its limits.
+//! Hostile files: truncated, mutated, oversized, compression bombs. Each is refused, or decoded within its limits.
 
 use crate::codec::support::{Picture, decode, fixture, names, reference};
 use crate::support::hang_guard::within_a_minute;
@@ -246,8 +246,7 @@ fn a_png_with_a_compression_bomb_after_its_last_row_is_decoded() {
 
 #[test]
 fn a_wrong_checksum_of_whole_pixels_is_a_flaw_and_of_others_corrupt() {
-    for name in ["rgb_8.png", "interlaced_rgb_8.png"].into_iter().filter(|name| readable().iter().any(|it| it == name))
-    {
+    for name in ["rgb_8.png", "rgb_8_interlaced.png"] {
         let whole = fixture(name);
         let right: Picture = decode(&whole).expect("a picture").into();
         let flaw = |bytes: &[u8]| codec::probe(bytes, &Limits::default()).expect("a header").flaw;

@@ -1,5 +1,5 @@
-//! JPEG layouts beside libjpeg-turbo: sampling factors, scans, restart intervals, progression, markers, sizes, written by its `cjpeg` and
-//! read by its `djpeg`.
+//! JPEG layouts compared with libjpeg-turbo: sampling factors, scans, restart intervals, progression, markers, sizes. `cjpeg` writes
+//! the files and `djpeg` reads them.
 
 use backdrop::codec::{self, Flaw, Limits};
 use backdrop::image::BufferPool;
@@ -24,7 +24,7 @@ fn ppm(width: u32, height: u32) -> Vec<u8> {
     format!("P6 {width} {height} 255\n").into_bytes().into_iter().chain(pixels).collect()
 }
 
-/// The output of a program of libjpeg-turbo; `None` where it refuses, as an interleaved scan of more than ten blocks.
+/// The output of a program of libjpeg-turbo; `None` when it refuses, for example an interleaved scan of more than ten blocks.
 fn run(program: &str, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -40,14 +40,14 @@ fn run(program: &str, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     output.status.success().then_some(output.stdout)
 }
 
-/// The RGB samples of a file, by libjpeg-turbo.
+/// The RGB samples of a file, decoded by libjpeg-turbo.
 fn reference(jpeg: &[u8]) -> Vec<u8> {
     let ppm = run("djpeg", &["-rgb", "-pnm"], jpeg).expect("a file of cjpeg");
     let head = ppm.iter().enumerate().filter(|(_, byte)| byte.is_ascii_whitespace()).nth(3).expect("a head").0;
     ppm[head + 1..].to_vec()
 }
 
-/// The RGB samples of a file, by this program.
+/// The RGB samples of a file, decoded by `codec`.
 fn ours(jpeg: &[u8]) -> Result<Vec<u8>, String> {
     let header = codec::probe(jpeg, &Limits::default()).map_err(|error| error.to_string())?;
     let frame = codec::decode(jpeg, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
@@ -55,7 +55,7 @@ fn ours(jpeg: &[u8]) -> Result<Vec<u8>, String> {
     Ok(frame.pixels().chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect())
 }
 
-/// The segments of a file: marker, start, end; up to the first scan.
+/// Marker, start and end of each segment of a file up to the first scan.
 fn segments(jpeg: &[u8]) -> Vec<(u8, usize, usize)> {
     let (mut at, mut found) = (2, Vec::new());
     while jpeg[at + 1] != 0xda {
@@ -66,7 +66,7 @@ fn segments(jpeg: &[u8]) -> Vec<(u8, usize, usize)> {
     found
 }
 
-/// Without the segments of this marker before the first scan.
+/// `jpeg` without the segments of this marker before the first scan.
 fn without(jpeg: &[u8], marker: u8) -> Vec<u8> {
     let mut left = jpeg.to_vec();
     for (found, start, end) in segments(jpeg).into_iter().rev() {
@@ -77,7 +77,7 @@ fn without(jpeg: &[u8], marker: u8) -> Vec<u8> {
     left
 }
 
-/// With Adobe's marker behind the JFIF one.
+/// `jpeg` with Adobe's marker after the JFIF segment.
 fn with_adobe(jpeg: &[u8], transform: u8) -> Vec<u8> {
     let at = segments(jpeg)[0].2;
     let marker = [b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0".as_slice(), &[transform]].concat();
@@ -201,8 +201,8 @@ fn a_progressive_scan_that_has_lost_restart_markers_is_refused() {
     }
 }
 
-/// On noise zune-jpeg interpolates the last column of a width that is no multiple of 16 with the chroma sample behind the picture,
-/// libjpeg-turbo repeats the last one in it. Both are right: T.81 leaves upsampling open.
+/// On noise zune-jpeg interpolates the last column of a width that is no multiple of 16 with the chroma sample beyond the picture;
+/// libjpeg-turbo repeats the last sample of the picture. T.81 leaves upsampling open.
 #[test]
 fn noise_differs_from_libjpeg_turbo_in_the_last_column_and_row_only() {
     let (width, height) = (150_usize, 118);

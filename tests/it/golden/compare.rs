@@ -34,7 +34,7 @@ const STEPS: [u8; 3] = [2, 16, 64];
 const GRACE: f64 = 100.0;
 
 impl Figures {
-    /// `None` where the sizes differ.
+    /// `None` when the sizes differ.
     pub(super) fn of(before: &Frame, after: &Frame) -> Option<Self> {
         if before.size() != after.size() {
             return None;

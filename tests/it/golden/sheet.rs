@@ -48,7 +48,7 @@ fn difference(before: &Frame, after: &Frame) -> Frame {
     Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
-/// Draws a picture into a cell, subsampled where it is too large.
+/// Draws a picture into a cell, subsampled if it is too large.
 fn draw(sheet: &mut Frame, left: u32, top: u32, picture: &Frame) {
     let Size { width, height } = picture.size();
     let step = f64::from(width.max(height).max(CELL)) / f64::from(CELL);

@@ -1,9 +1,9 @@
 //! The stages of the golden set: the network's masks, mattes, and results of the endpoints.
 
 use super::set::{self, Case};
+use crate::engine::pipeline::call;
 use crate::engine::support::config;
-use backdrop::codec::Limits;
-use backdrop::engine::{Engine, Lane, Tenant};
+use backdrop::engine::Engine;
 use backdrop::image::{Frame, Size};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuRetoucher, CpuSegmenter, SegmentError, Segmenter};
@@ -54,12 +54,7 @@ impl Stages {
             mask: None,
             fetch: Duration::ZERO,
         };
-        let call = Call {
-            lane: Lane::Interactive,
-            tenant: Tenant::default(),
-            deadline: Instant::now() + Duration::from_secs(600),
-            limits: Limits::default(),
-        };
+        let call = Call { deadline: Instant::now() + Duration::from_secs(600), ..call() };
         match self.runtime.block_on(pipeline::run(&self.engine, files, &recipe(case), &call)) {
             Ok(output) => set::decoded(&output.image.bytes),
             Err(PipelineError::NoSubject(_)) => {

@@ -72,7 +72,7 @@ fn photo() -> Frame {
     frame(alpha.iter().zip(colours).map(|(&alpha, colour)| (over(RED, alpha, colour), 1.0)))
 }
 
-/// A network's mask of the truth: on a coarser grid, blurred, and certain away from the edge. Blur and slope are those of
+/// A network's mask of the truth: on a coarser grid, blurred, and certain away from the edge. Blur and slope are measured on
 /// the bundled network (`benches/peers/halo`).
 fn mask() -> RawMask {
     let scale = [SIZE.width as f32 / GRID.width as f32, SIZE.height as f32 / GRID.height as f32];
@@ -100,7 +100,7 @@ fn on(cutout: &Frame, ground: [u8; 4]) -> Composite {
     compose::flatten(Subject::Source(cutout.clone()), subject, &layout, &scene, Materials::default()).composite
 }
 
-/// Largest and mean absolute error of the edge pixels: those partly covered, and two pixels to each side.
+/// Largest and mean absolute error of the edge pixels: partly covered pixels, and two pixels to each side.
 fn halo(cutout: &Frame) -> (f32, f32) {
     let (alpha, colours) = truth();
     let (width, height) = (SIZE.width as usize, SIZE.height as usize);

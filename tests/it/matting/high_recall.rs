@@ -1,8 +1,8 @@
 //! `detect=high_recall` with the real network: subjects of very low contrast are segmented.
 
 use crate::support::command::photo;
-use backdrop::codec::{self, Limits};
-use backdrop::image::{Buffer, BufferPool, Frame, RawMask};
+use crate::support::pictures::decoded;
+use backdrop::image::{Buffer, Frame, RawMask};
 use backdrop::matting::{clahe, mask_union};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
@@ -11,12 +11,6 @@ use std::fs;
 
 /// The remaining share of the contrast: 255 levels become 8.
 const STRENGTH: f32 = 0.03;
-
-fn decoded(name: &str) -> Frame {
-    let bytes = fs::read(photo(name)).unwrap();
-    let header = codec::probe(&bytes, &Limits::default()).unwrap();
-    codec::decode(&bytes, &header, &BufferPool::new(0)).unwrap()
-}
 
 /// The photo with reduced contrast.
 fn faded(photo: &Frame) -> Frame {
@@ -38,7 +32,7 @@ fn the_equalized_copy_recovers_a_third_of_the_subjects_that_low_contrast_loses()
     let photos = ["astronaut.jpg", "chelsea.png", "coffee.jpg"];
     let (mut without, mut with) = (0.0, 0.0);
     for name in photos {
-        let photo = decoded(name);
+        let photo = decoded(&fs::read(photo(name)).unwrap());
         let faint = faded(&photo);
         let [truth, mask, second]: [RawMask; 3] = network
             .segment(&[&photo, &faint, &clahe::equalized(&faint, clahe::DEFAULT_SIDE)])

@@ -1,4 +1,4 @@
-//! The same picture, fields and model give the same bytes, on any number of threads and in any batch.
+//! Equal pictures, fields and models give equal bytes, on any number of threads and in any batch.
 
 #![cfg(unix)]
 
@@ -75,7 +75,7 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
         ("detect", "standard", quality),
         ("detect", "high_recall", quality),
     ];
-    // In quality mode high recall adds something to the fourth alone.
+    // In quality mode high recall changes the fourth photo alone.
     let mut cases = ["coffee.jpg", "chelsea.png", "astronaut.jpg", "../golden/pictures/goods-camera.jpg"]
         .map(|photo| settings.map(|(field, value, model)| Case { photo, field, value, model }))
         .concat();
@@ -88,8 +88,7 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
     for case in &cases {
         expected.push(alone.cut(case, name).await);
     }
-    // Two settings may have the same result for one photo, but not for all. None of the photos has anything to
-    // `decontaminate`: that result equals the plain one.
+    // Two settings may have equal results for one photo, but not for all. `decontaminate` changes none of these photos.
     let setting = |case: &Case| (case.field, case.value, case.model);
     let differ = |one: usize, other: usize| {
         let answers =

@@ -1,14 +1,13 @@
 //! Very thin and small pictures: a cutout or no subject, and an unknown band of the usual width.
 
-use crate::engine::pipeline::png;
-use crate::engine::support::{config, soon};
+use crate::engine::pipeline::{call, png};
+use crate::engine::support::config;
 use crate::support::segmenter;
-use backdrop::codec::Limits;
-use backdrop::engine::{Engine, Lane, Tenant};
+use backdrop::engine::Engine;
 use backdrop::image::{Buffer, Frame, RawMask, Rect, Size, Trimap};
 use backdrop::matting::clean::clean_without_colors;
 use backdrop::matting::{self, Hair, NoSubject, Options, trimap};
-use backdrop::pipeline::{self, Call, PipelineError};
+use backdrop::pipeline::{self, PipelineError};
 use backdrop::recipe::Recipe;
 
 /// The network's grid.
@@ -67,9 +66,7 @@ async fn thin_pictures_pass_every_stage() {
         let size = Size::new(width, height);
         let picture = frame(size);
         let bytes = png(size, |x, y| picture.pixel(x, y));
-        let call =
-            Call { lane: Lane::Interactive, tenant: Tenant::default(), deadline: soon(), limits: Limits::default() };
-        match pipeline::run(&engine, bytes, &Recipe::default(), &call).await {
+        match pipeline::run(&engine, bytes, &Recipe::default(), &call()).await {
             Ok(output) => assert_eq!(output.image.size, size),
             Err(PipelineError::NoSubject(_)) => assert!(size.area() < 64, "{size}: half of it is subject"),
             Err(error) => panic!("{size}: {error}"),

@@ -1,4 +1,4 @@
-//! Added models: the conventions of each type, by networks that return a known function of their input; files that cannot be used; and
+//! Added models: the conventions of each type, tested with networks that return a known function of their input; unusable files;
 //! several models in an engine.
 
 use crate::engine::support::{config as engine_config, factory, slot, soon};
@@ -31,7 +31,7 @@ fn halves(size: Size, left: [u8; 3], right: [u8; 3]) -> Frame {
     Frame::new(size, pixels.collect::<Vec<_>>().into())
 }
 
-/// What the networks return for a normalised colour.
+/// The networks' output for a normalised colour.
 fn linear([red, green, blue]: [f32; 3]) -> f32 {
     0.5 + 0.1 * red + 0.05 * green + 0.025 * blue
 }
@@ -83,7 +83,7 @@ fn each_type_takes_pictures_as_its_authors_program_does() {
         let adding = Adding { name: Some(called.to_owned()), ..settings(kind, &[]) };
         let (model, untried) = models.add(&network(file), adding).expect(called);
         assert!(untried.is_none(), "{kind}");
-        // Where colours meet, resampling overshoots, and U²-Net's pictures are divided by the largest sample after it.
+        // Resampling overshoots where colours meet. U²-Net divides by the largest sample, which the overshoot would change.
         let right = if kind == ModelType::U2net { left } else { right };
         let picture = halves(Size::new(300, 150), left, right);
         let mask = mask_of(&models, &model.name, &picture).expect(called);
@@ -190,7 +190,7 @@ fn a_graphs_own_size_precision_and_files_of_weights_are_taken() {
     }
     let data = models.find(&name("data")).expect("it was added").card.data;
     assert_eq!(data.keys().collect::<Vec<_>>(), ["data.onnx_data"]);
-    // Weights that change are noticed as well.
+    // Changed weights are detected too.
     let weights = folder.path().join("models/data/data.onnx_data");
     fs::remove_file(&weights).unwrap();
     fs::write(&weights, [0; 16]).unwrap();
@@ -265,7 +265,7 @@ fn files_that_cannot_be_used_are_refused_with_the_reason() {
     }
     assert!(models.list().is_empty());
 
-    // These show only when they run.
+    // These errors show only in a run.
     let picture = halves(Size::new(40, 40), [9; 3], [200; 3]);
     for (file, reason) in [
         ("nan", "values that are no numbers"),
@@ -342,7 +342,7 @@ async fn a_model_that_fails_or_is_replaced_leaves_the_others_alone() {
         let error = segment(&bad).await.expect_err("no numbers");
         assert!(matches!(&error, EngineError::Device(reason) if reason.contains("no numbers")), "{error}");
     }
-    // Many at a time, each of which needs the other's memory.
+    // Many at once; the two models exclude each other in memory.
     let both = (0..6).map(|at| segment(if at % 2 == 0 { &one } else { &two }));
     for answer in futures_util::future::join_all(both).await {
         assert!(answer.is_ok(), "{answer:?}");

@@ -1,8 +1,8 @@
-//! The network on a GPU, or on Mesa's lavapipe where there is none: the same masks as on the CPU.
+//! The network on a GPU, or on Mesa's lavapipe without a GPU, gives the CPU's masks.
 //!
-//! lavapipe takes minutes for the network at its full side, so the tests run it at 128: it is fully convolutional, and at 96 it
-//! finds no subject in some pictures. Without an adapter they are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the
-//! environment.
+//! lavapipe takes minutes for the network at its full side. The tests run it at 128, because the network is fully convolutional; at
+//! 96 it finds no subject in some pictures. Without an adapter the tests are skipped with a notice, or fail with
+//! `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
 use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, RawMask, Size};
@@ -84,7 +84,7 @@ fn masks_on_the_gpu_agree_with_the_cpu_and_are_the_same_bits_in_any_batch_and_af
         assert_alike(expected, &mask, "alone");
         alone.push(mask);
     }
-    // Of the same device the same bits, whatever else is in the batch.
+    // A device gives equal bits in any batch.
     for size in [2, frames.len()] {
         for (batch, alone) in frames.chunks(size).zip(alone.chunks(size)) {
             let batch: Vec<&Frame> = batch.iter().collect();

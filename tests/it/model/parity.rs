@@ -22,12 +22,12 @@ fn frame(width: u32, height: u32, pixel: impl Fn(i64, i64) -> [i64; 3]) -> Frame
     Frame::new(Size::new(width, height), Buffer::from(pixels))
 }
 
-/// The same as `formula` in `record.py`.
+/// As `formula` in `record.py`.
 fn formula() -> Frame {
     frame(SIDE, SIDE, |x, y| [(x / 48 + y / 48) % 2 * 200 + 20, x / 32 * 20, y / 32 * 20])
 }
 
-/// The same as `scene` in `record.py`.
+/// As `scene` in `record.py`.
 fn scene() -> Frame {
     frame(SIDE, SIDE, |x, y| {
         let sky = [150 + y / 6, 180 + y / 8, 215 + y / 16];
@@ -56,7 +56,7 @@ fn cases() -> [(&'static str, Frame, Vec<f32>); 2] {
     ]
 }
 
-/// The same pictures with PyTorch's probabilities of the kinds of outline, which `record.py` prints.
+/// The pictures of [`cases`] with PyTorch's probabilities of the kinds of outline, which `record.py` prints.
 fn outlines() -> [(Frame, [f32; EdgeKinds::COUNT]); 2] {
     [(formula(), [0.03486, 0.75126, 0.09896, 0.11491]), (scene(), [0.35729, 0.27289, 0.24688, 0.12294])]
 }
@@ -74,33 +74,18 @@ fn segment(segmenter: &mut CpuSegmenter, frames: &[&Frame]) -> Vec<RawMask> {
     segmenter.segment(frames).expect("the CPU does not fail")
 }
 
-fn assert_matches_pytorch(isa: Isa) {
-    if !isa::has(isa) {
-        return;
+#[test]
+fn every_path_agrees_with_pytorch() {
+    for isa in [Isa::Avx512, Isa::Avx2, Isa::Portable].into_iter().filter(|isa| isa::has(*isa)) {
+        let mut segmenter = segmenter(isa);
+        for (name, frame, expected) in cases() {
+            let mask = segment(&mut segmenter, &[&frame]).remove(0);
+            assert_eq!(mask.size(), Size::new(SIDE, SIDE));
+            let difference = largest_difference(mask.values(), &expected);
+            eprintln!("{isa}, {name}: {difference:e}");
+            assert!(difference <= TOLERANCE, "{isa}, {name}: a value is {difference} off");
+        }
     }
-    let mut segmenter = segmenter(isa);
-    for (name, frame, expected) in cases() {
-        let mask = segment(&mut segmenter, &[&frame]).remove(0);
-        assert_eq!(mask.size(), Size::new(SIDE, SIDE));
-        let difference = largest_difference(mask.values(), &expected);
-        eprintln!("{isa}, {name}: {difference:e}");
-        assert!(difference <= TOLERANCE, "{isa}, {name}: a value is {difference} off");
-    }
-}
-
-#[test]
-fn the_avx512_path_agrees_with_pytorch() {
-    assert_matches_pytorch(Isa::Avx512);
-}
-
-#[test]
-fn the_avx2_path_agrees_with_pytorch() {
-    assert_matches_pytorch(Isa::Avx2);
-}
-
-#[test]
-fn the_portable_path_agrees_with_pytorch() {
-    assert_matches_pytorch(Isa::Portable);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use backdrop::image::{Buffer, Frame, Size};
 use backdrop::model::{FACE_SIDE, FaceCrop, Factor};
 
-/// The same as `wave` in `record.py`: one value of a picture.
+/// As `wave` in `record.py`: one value of a picture.
 fn wave(x: usize, y: usize, channel: usize) -> u8 {
     let slope = |t: usize| (t % 510).abs_diff(255);
     let slopes = (slope(9 * x + 5 * y + 60 * channel) + slope(4 * x + 11 * y + 90 * channel)) / 2;

@@ -23,11 +23,11 @@ impl Traffic {
         Some(job["status_url"].as_str().expect("an address").to_owned())
     }
 
-    /// Has a clip cut out, compares its result with that of the first one, and at times deletes the job.
+    /// Cuts a clip out, compares its result with the first clip's, and at times deletes the job.
     pub(super) async fn cut_clip(&self, name: &str, dice: &mut StdRng) {
         let began = Instant::now();
         let Some(path) = self.create_clip(name, dice).await else { return };
-        // In a queue behind those of the other clients.
+        // The job may wait behind the jobs of other clients.
         while began.elapsed() < 3 * PATIENCE {
             let Some(job) = self.get(&path).await else { return };
             match job["status"].as_str() {
@@ -56,7 +56,7 @@ impl Traffic {
         self.answered().unplanned.push(format!("{path}: not finished in six minutes"));
     }
 
-    /// Compares the result of a job that is done. False where it has expired since.
+    /// Compares the result of a finished job. False if the result has expired since.
     async fn compare_result(&self, path: &str, job: &Value) -> bool {
         // Results are kept for an hour, which has passed when the clock was set forward.
         if job["result_expired"] == true {
@@ -78,7 +78,7 @@ impl Traffic {
         true
     }
 
-    /// Cancels a job, wherever it is by then, and deletes it.
+    /// Cancels a job in any state and deletes it.
     pub(super) async fn cancel_clip(&self, name: &str, dice: &mut StdRng) {
         let began = Instant::now();
         let Some(path) = self.create_clip(name, dice).await else { return };
@@ -95,8 +95,8 @@ impl Traffic {
             self.answered().cancelled_clips += 1;
             return self.delete_job(&path).await;
         }
-        // It had ended and is deleted: finished and billed, unless it failed on a full disk, or was cancelled by an attempt whose
-        // answer was lost.
+        // The job had ended and is deleted. It was billed, unless it failed on a full disk or an attempt whose answer was lost had
+        // cancelled it.
         let mut answered = self.answered();
         let is_billed = status == 200 && attempts.get() == 1 && !self.was_disk_full_since(began);
         let seconds = if is_billed { &mut answered.seconds } else { &mut answered.uncertain_seconds };

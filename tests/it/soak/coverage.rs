@@ -1,16 +1,16 @@
-//! Reads the daemon's metrics: paths without a request, and 5xx answers, also those that no client has read.
+//! Reads the daemon's metrics: paths without a request, and 5xx answers, including answers that no client has read.
 
 use crate::soak::inputs::{DROP_INS, QUERIES};
 use backdrop::http::router::ROUTES;
 
-/// Paths that no request had.
+/// Paths without a request.
 pub(super) fn missing_paths(metrics: &str) -> Vec<&'static str> {
     let routes = ROUTES.iter().map(|route| route.path);
     let all = routes.chain(DROP_INS.map(|(path, ..)| path)).chain(QUERIES);
     all.filter(|path| !metrics.contains(&format!("{{endpoint=\"{path}\","))).collect()
 }
 
-/// Counts of answers of 5xx other than 503, which is what a full disk is answered with.
+/// Counts of 5xx answers except 503, which a full disk causes.
 pub(super) fn faults(metrics: &str) -> Vec<&str> {
     let counts = metrics.lines().filter(|line| line.starts_with("backdrop_requests_total{"));
     counts.filter(|line| line.contains("code=\"5") && !line.contains("code=\"503\"")).collect()

@@ -1,4 +1,4 @@
-//! The daemon of the soak, and what happens to it: kills, a replaced key, a full disk, a clock that is set.
+//! The daemon of the soak and its disturbances: kills, a replaced key, a full disk, a clock that is set.
 
 use crate::cli::serve::{Daemon, key_in};
 use crate::soak::traffic::Traffic;
@@ -10,26 +10,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// For how long the disk is full.
+/// Duration of a full disk.
 const FULL: Duration = Duration::from_secs(5);
-/// Offsets of the daemon's clock in seconds, one after the other: within the life of what an `Idempotency-Key` billed.
+/// Successive offsets of the daemon's clock in seconds, within the life of an `Idempotency-Key`.
 const CLOCKS: [i64; 4] = [7200, -5400, 1800, 0];
-/// Until the daemon has read the offset, and its answers show the time.
+/// Wait until the daemon has read the offset and its answers show the time.
 const CLOCK_READ: Duration = Duration::from_secs(3);
 
-/// A daemon that is started again on the same port and data.
+/// A daemon that is restarted on its port and data.
 pub(super) struct Machine {
     port: u16,
     /// The small disk.
     data: PathBuf,
-    /// The offset of its clock, in a file of libfaketime's.
+    /// The file from which libfaketime reads the offset of its clock.
     clock: PathBuf,
     settings: Vec<(String, String)>,
     daemon: Daemon,
     /// Address of its admin interface.
     admin: String,
     pub(super) key_id: Option<String>,
-    /// Secrets that are not valid any more.
+    /// Revoked secrets.
     pub(super) revoked: Vec<String>,
     pub(super) kills: usize,
     pub(super) full_disks: usize,
@@ -44,7 +44,7 @@ fn libfaketime() -> PathBuf {
 }
 
 impl Machine {
-    /// Starts a daemon that keeps its data in `data`, with these settings. What is no data of its own is in `beside`.
+    /// Starts a daemon with `settings` and its data in `data`. The test's files are in `beside`.
     pub(super) fn start(port: u16, data: &Path, beside: &Path, settings: &[(&str, &str)]) -> Self {
         let clock = beside.join("clock");
         fs::write(&clock, "+0").expect("a writable folder");
@@ -74,7 +74,7 @@ impl Machine {
         }
     }
 
-    /// A daemon that listens, and the address of its admin interface.
+    /// A listening daemon, and the address of its admin interface.
     fn daemon(port: u16, data: &Path, settings: &[(String, String)]) -> (Daemon, String) {
         let mut daemon = Daemon::start_at(&format!("127.0.0.1:{port}"), data, settings.iter().cloned());
         let (_, admin) = daemon.addresses();
@@ -93,7 +93,7 @@ impl Machine {
         self.administer(&["accounts", "set", account, "--generates", "on"]);
     }
 
-    /// The metrics of the daemon that runs now.
+    /// The metrics of the running daemon.
     pub(super) async fn metrics(&self, traffic: &Traffic) -> String {
         let page = traffic.client.get(format!("http://{}/metrics", self.admin)).send().await.expect("an answer");
         page.text().await.expect("text")
@@ -107,7 +107,7 @@ impl Machine {
         self.kills += 1;
     }
 
-    /// What happens in turn, `number` by `number`.
+    /// The disturbance of this number; the kinds take turns.
     pub(super) async fn disturb(&mut self, number: usize, traffic: &Traffic) {
         match number % 3 {
             0 => self.rotate_key(traffic, number.is_multiple_of(2)).await,
@@ -116,7 +116,7 @@ impl Machine {
         }
     }
 
-    /// Replaces the key's secret; the old one is valid for a minute more, or not at all.
+    /// Replaces the key's secret. The old secret stays valid for a minute if `keep`.
     async fn rotate_key(&mut self, traffic: &Traffic, keep: bool) {
         let id = self.key_id.as_deref().expect("the key is known");
         let kept = if keep { &["--keep-old-for", "1m"][..] } else { &[] };
@@ -130,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// Fills the disk and after a while makes room again.
+    /// Fills the disk, and makes room after [`FULL`].
     async fn fill_disk(&mut self, traffic: &Traffic) {
         let filler = self.data.join("filler");
         traffic.disk_is_full();
@@ -143,7 +143,7 @@ impl Machine {
         self.full_disks += 1;
     }
 
-    /// Sets the daemon's clock so many seconds before or after the true time.
+    /// Sets the daemon's clock to the true time plus `offset` seconds.
     pub(super) async fn set_clock(&mut self, traffic: &Traffic, offset: i64) {
         fs::write(&self.clock, format!("{offset:+}")).expect("a writable folder");
         tokio::time::sleep(CLOCK_READ).await;
@@ -155,7 +155,7 @@ impl Machine {
         self.set_clocks += 1;
     }
 
-    /// Bytes of memory, and the number of descriptors.
+    /// Resident memory in bytes, and the number of descriptors.
     pub(super) fn resources(&self) -> (f64, usize) {
         let process = format!("/proc/{}", self.daemon.0.id());
         let status = fs::read_to_string(format!("{process}/status")).expect("it runs");

@@ -3,23 +3,23 @@
 use crate::soak::LONG;
 use std::time::Duration;
 
-/// Requests before the first sample: they create threads and scratch memory, which are kept.
+/// Requests before the first sample, which create threads and scratch memory.
 pub(super) const WARM_UP: u64 = 1000;
 /// Bytes by which memory may grow with each request.
 const GROWTH: f64 = 1000.0;
-/// Requests after which high-water marks, of rare requests at once and of the allocator, hardly rise.
+/// Requests after which the high-water marks of rare simultaneous requests and of the allocator hardly rise.
 const SETTLED: f64 = 20_000.0;
-/// Requests beyond them over which the line of least squares distinguishes [`GROWTH`] from noise.
+/// Requests beyond [`SETTLED`] over which the line of least squares distinguishes [`GROWTH`] from noise.
 const ENOUGH: f64 = 50_000.0;
-/// Requests beyond them over which it distinguishes more growth, by its uncertainty.
+/// Requests beyond [`SETTLED`] over which the line, less its uncertainty, shows larger growth.
 const FEW: f64 = 20_000.0;
 /// A run of this length or more must have [`ENOUGH`].
 const HOUR: Duration = Duration::from_secs(3600);
-/// Parts of the samples, whose means give the uncertainty: single samples depend on those before them.
+/// Parts of the samples whose means give the uncertainty, because consecutive samples are not independent.
 const PARTS: usize = 8;
-/// Standard errors that 99.9 % of slopes of so many means remain below (Student's distribution).
+/// Standard errors below which 99.9 % of slopes of [`PARTS`] means remain (Student's distribution).
 const QUANTILE: f64 = 5.2;
-/// Bytes by which memory may differ in a shorter run beside its growth.
+/// Bytes by which memory may differ in a shorter run in addition to [`GROWTH`].
 const NOISE: f64 = 48e6;
 
 /// A moment of the last daemon.
@@ -44,7 +44,7 @@ pub(super) fn slope(samples: &[Sample]) -> f64 {
     if below > 0.0 { above / below } else { 0.0 }
 }
 
-/// By how much [`slope`] may exceed the true growth, from the residuals of the line.
+/// Bytes a request by which [`slope`] may exceed the true growth, from the residuals of the line.
 fn uncertainty(samples: &[Sample]) -> f64 {
     let parts = samples.chunks(samples.len().div_ceil(PARTS));
     let means = parts.map(|part| {
@@ -70,17 +70,17 @@ fn settled(samples: &[Sample]) -> (&[Sample], f64) {
     (settled, requests)
 }
 
-/// Bytes of memory by request, at least, after [`SETTLED`] requests: the slope of the line, less its uncertainty where fewer than
-/// [`ENOUGH`] follow; nothing where fewer than [`FEW`] do.
+/// Least bytes of memory a request after [`SETTLED`] requests: the slope of the line, less its uncertainty if fewer than
+/// [`ENOUGH`] requests follow; `None` if fewer than [`FEW`] follow.
 pub(super) fn settled_slope(samples: &[Sample]) -> Option<f64> {
     let (settled, requests) = settled(samples);
     let margin = || if requests >= ENOUGH { 0.0 } else { uncertainty(settled) };
     (requests >= FEW).then(|| slope(settled) - margin())
 }
 
-/// An error where memory grows by more than [`GROWTH`] with each request: by the line, else from the first to the last quarter of
-/// the samples, with [`NOISE`]; and where there are more than `most_more` descriptors more than at first. Also where a run of this
-/// `length` has too few samples.
+/// Fails when memory grows by more than [`GROWTH`] with each request, by the line of least squares or, in a short run, from the first
+/// to the last quarter of the samples, with [`NOISE`]; when there are more than `most_more` descriptors more than in the first
+/// sample; or when a run of this `length` has too few samples.
 pub(super) fn check(samples: &[Sample], most_more: usize, length: Duration) -> Result<(), String> {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
         let missing = format!("memory is not compared: fewer than {WARM_UP} requests after the last kill");

@@ -1,4 +1,4 @@
-//! Inputs of the soak's clients: pictures, hostile ones and paths of an origin with their planned statuses, a clip,
+//! Inputs of the soak's clients: pictures, hostile files and paths of an origin with their planned statuses, a clip,
 //! endpoints with fields.
 
 use crate::codec::hostile::{metadata_bombs, wide_webp};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Names and values of a form.
 type Fields = &'static [(&'static str, &'static str)];
 
-/// Endpoints with fields of a request each.
+/// Endpoints, each with the fields of a request.
 pub(super) const ENDPOINTS: [(&str, Fields); 12] = [
     ("/remove", &[]),
     ("/remove", &[("edge", "hard"), ("despill", "true"), ("format", "webp")]),
@@ -36,7 +36,7 @@ const PNG: &[u8] = b"\x89PNG";
 const JPEG: &[u8] = b"\xff\xd8";
 const ZIP: &[u8] = b"PK";
 
-/// Drop-in routes: path, name of the file, further fields, and what the answer begins with.
+/// Drop-in routes: path, name of the file's field, further fields, first bytes of the answer.
 pub(super) const DROP_INS: [(&str, &str, Fields, &[u8]); 7] = [
     ("/v1.0/removebg", "image_file", &[("size", "full")], PNG),
     ("/v1.0/removebg", "image_file", &[("bg_color", "red")], JPEG),
@@ -47,7 +47,7 @@ pub(super) const DROP_INS: [(&str, &str, Fields, &[u8]); 7] = [
     (REMBG, "file", &[("om", "true")], PNG),
 ];
 
-/// The route of rembg, which takes addresses too.
+/// The route of rembg, which also accepts addresses.
 pub(super) const REMBG: &str = "/api/remove";
 
 /// Pages and services without parameters.
@@ -67,7 +67,7 @@ pub(super) const QUERIES: [&str; 10] = [
 /// Prompts of generated backdrops.
 pub(super) const PROMPTS: [&str; 3] = ["a beach at sunset", "a marble table in window light", "a forest in fog"];
 
-/// Paths of the origin, and the statuses that a picture from there may have. The first one is good.
+/// Paths of the origin, and the planned statuses of a picture from each. The first is good.
 pub(super) const ORIGIN: [(&str, &[u16]); 9] = [
     ("/good", &[200]),
     ("/moved", &[200]),
@@ -80,24 +80,24 @@ pub(super) const ORIGIN: [(&str, &[u16]); 9] = [
     ("/silence", &[424]),
 ];
 
-/// Statuses of a hostile HEIC: too large, or of another cost than its size explains; a build without a decoder reads none.
+/// Statuses of a hostile HEIC: too large, or more expensive than its size explains; 415 in a build without a decoder.
 const HOSTILE_HEIC: &[u16] = if cfg!(feature = "heic") { &[400, 413] } else { &[415] };
 
-/// Bytes that a bomb in the metadata of a PNG has once it is inflated.
+/// Inflated bytes of a bomb in the metadata of a PNG.
 const INFLATED: usize = 60_000_000;
 
 /// Seconds of the clip.
 pub(super) const CLIP_SECONDS: u32 = 2;
 
-/// A file that has to be refused, and the statuses that its refusal may have.
+/// A file that must be refused, and the planned statuses.
 pub(super) struct Hostile {
     pub(super) file: Bytes,
     pub(super) planned: &'static [u16],
 }
 
-/// What the clients send.
+/// The files that the clients send.
 pub(super) struct Inputs {
-    /// Good pictures. The first is a JPEG, the third is cut out already.
+    /// Good pictures. The first is a JPEG, the third a cutout.
     pub(super) pictures: Vec<Bytes>,
     pub(super) hostile: Vec<Hostile>,
     /// A picture with a face.
@@ -107,14 +107,14 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// A clip is made in `folder`.
+    /// Makes the clip in `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         let read = |path: &Path| Bytes::from(fs::read(path).expect("a readable file"));
         let cutout = png(Size::new(64, 64), |x, _| [200, 90, 30, if x < 32 { 255 } else { 0 }]);
         let (jpeg, png_file) = (read(&photo("coffee.jpg")), read(&photo("chelsea.png")));
         let hostile = hostile(&jpeg, &png_file);
         let [bomb, ..] = metadata_bombs(&png_file, INFLATED);
-        // Half of them are small cutouts, which leave the processors to the others.
+        // Half of the pictures are small cutouts, to leave processor time to the others.
         let mut pictures = vec![jpeg, png_file, cutout.clone(), cutout.clone(), cutout.clone(), bomb.into()];
         if cfg!(feature = "heic") {
             pictures.extend([cutout.clone(), read(&golden_picture("heic-shoe.heic"))]);
@@ -125,7 +125,7 @@ impl Inputs {
     }
 }
 
-/// Files that are no pictures, cut off, larger than they may be, or of a size that their data do not have.
+/// Files that are no pictures, truncated, too large, or smaller than their headers declare.
 fn hostile(jpeg: &Bytes, png_file: &Bytes) -> Vec<Hostile> {
     let webp = fixture("lossy.webp");
     let wide_png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xff\xff\0\0\xff\xff\x08\x06\0\0\0";

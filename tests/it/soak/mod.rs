@@ -1,10 +1,10 @@
-//! A daemon under mixed load from 16 clients, to which everything happens that may, and a checker beside it (`make soak`).
+//! A daemon under mixed load from 16 clients and all disturbances, and a checker of its promises (`make soak`).
 //!
 //! Clients send pictures to every endpoint and drop-in route, files and URLs in batches, clips, hostile pictures, presets and
-//! queries; origins misbehave; clients disconnect, cancel and delete jobs, send and read slowly, and repeat what was not answered
-//! under the same `Idempotency-Key`. The daemon is killed, its key is replaced, its disk is full for a while, its clock is set. The
+//! queries; origins misbehave; clients disconnect, cancel and delete jobs, send and read slowly, and repeat unanswered requests
+//! under their `Idempotency-Key`. The daemon is killed, its key is replaced, its disk is full for a while, its clock is set. The
 //! checker counts: every acknowledged picture and clip is billed once, presets are stored with the acknowledged parameters,
-//! replaced keys are refused, every clip has the same bytes, no answer is unplanned, and the last daemon's memory and descriptors
+//! replaced keys are refused, all clips have equal bytes, no answer is unplanned, and the last daemon's memory and descriptors
 //! do not grow.
 
 #![cfg(target_os = "linux")]
@@ -34,21 +34,21 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 16;
-/// In the first half of the time a daemon lives for as long. The last one is not killed.
+/// Lifetime of a daemon in the first half of the run. The last daemon is not killed.
 const LIFE: Duration = Duration::from_secs(20);
-/// Between two disturbances of the last one.
+/// Time between two disturbances of the last daemon.
 const CALM: Duration = Duration::from_secs(30);
 /// A run of this length or more must have requests of every path and samples of memory after the last kill.
 const LONG: Duration = Duration::from_secs(300);
-/// Descriptors more than at first: a connection of each client, one more that it opens after a lost one, and the slow ones.
+/// Descriptors in addition to the first sample's: for each client a connection, its replacement, and a slow connection.
 const MORE_DESCRIPTORS: usize = 3 * CLIENTS;
-/// Milliseconds in which 99 of 100 pictures are answered after the last kill: they may meet a full disk, of five seconds.
+/// Milliseconds in which 99 of 100 pictures are answered after the last kill, including a full disk of five seconds.
 const P99: u64 = 10_000;
 /// Megabytes of the disk.
 const DISK: u32 = 512;
 
 const CHILD: &str = concat!(module_path!(), "::on_a_small_disk");
-/// What the child prints at its end.
+/// The last line of the child.
 const PASSED: &str = "nothing was lost and nothing leaks";
 
 #[test]
@@ -73,7 +73,7 @@ async fn disturb(machine: &mut Machine, traffic: &Traffic, began: Instant, end: 
         number += 1;
     }
     let first = traffic.answered().requests();
-    // Of the last daemon alone.
+    // Latencies of the last daemon alone.
     traffic.answered().latencies.clear();
     let (mut samples, mut calm) = (Vec::new(), Instant::now());
     while Instant::now() < end {
@@ -122,7 +122,7 @@ async fn on_a_small_disk() {
     let clients = join_all((0..CLIENTS).map(|number| traffic.client(number, end)));
     let (samples, _) = tokio::join!(disturb(&mut machine, &traffic, began, end), clients);
 
-    // What is stored and billed, after one more start.
+    // Stored and billed values, after one more start.
     machine.set_clock(&traffic, 0).await;
     let metrics = machine.metrics(&traffic).await;
     machine.kill();

@@ -20,7 +20,7 @@ impl Traffic {
         self.client.post(self.url(path)).multipart(form)
     }
 
-    /// Has a picture cut out under its own key, at times after a disconnect.
+    /// Cuts a picture out under its idempotency key, at times after a disconnect.
     pub(super) async fn cut_out(&self, name: &str, dice: &mut StdRng) {
         let (path, fields) = ENDPOINTS.choose(dice).expect("some");
         let file = self.inputs.pictures.choose(dice).expect("some");
@@ -50,7 +50,7 @@ impl Traffic {
         if dice.random_ratio(1, 6) {
             let hostile = self.inputs.hostile.choose(dice).expect("some");
             let request = || self.form(path, file_name, &hostile.file, fields);
-            // These services have one status for whatever is wrong with a picture.
+            // These services have one status for all errors of a picture.
             self.until_answered(path, &[400], request).await;
             return;
         }
@@ -65,7 +65,7 @@ impl Traffic {
         }
     }
 
-    /// An address on rembg's route.
+    /// Sends an address to rembg's route.
     async fn drop_in_url(&self, name: &str, dice: &mut StdRng) {
         let (path, planned) = ORIGIN.choose(dice).expect("some");
         let planned: &[u16] = if planned.contains(&200) { &[200] } else { &[400] };
@@ -85,7 +85,7 @@ impl Traffic {
         }
     }
 
-    /// Has a backdrop generated, which is not billed.
+    /// Generates a backdrop, which is not billed.
     pub(super) async fn generate_backdrop(&self, dice: &mut StdRng) {
         const PATH: &str = "/replace-bg-ai";
         let fields = [("prompt", *PROMPTS.choose(dice).expect("some"))];
@@ -96,7 +96,7 @@ impl Traffic {
         }
     }
 
-    /// Sends what has to be refused.
+    /// Sends a file that must be refused.
     pub(super) async fn send_hostile(&self, dice: &mut StdRng) {
         let hostile = self.inputs.hostile.choose(dice).expect("some");
         let request = || self.form("/remove", "file", &hostile.file, &[]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 impl Traffic {
-    /// Saves a preset, or overwrites or deletes the one that is there.
+    /// Saves a preset, or overwrites or deletes the stored one.
     pub(super) async fn change_preset(&self, name: String, dice: &mut StdRng) {
         let is_stored = self.answered().presets.contains_key(&name);
         if is_stored && dice.random_ratio(1, 3) {
@@ -17,7 +17,7 @@ impl Traffic {
         let mut body = json!({ "name": name, "endpoint": "/remove", "params": params });
         let mut applied: &[u16] = &[409];
         if is_stored {
-            // Overwrites the preset of this name, as often as it is sent.
+            // Overwrites the stored preset, however often it is sent.
             body["id"] = name.as_str().into();
             applied = &[];
         }

@@ -16,16 +16,16 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
-/// Bytes of a body that are sent at once.
+/// Bytes of a body sent at once.
 const PIECE: usize = 8 * 1024;
-/// Bytes that the system receives ahead of a slow reader. The daemon keeps 64 KB unsent in its own socket beside them, and waits
-/// with the rest of an answer.
+/// Bytes that the system receives ahead of a slow reader. The daemon keeps 64 KB more in its socket, and waits with the rest of an
+/// answer.
 const RECEIVE_BUFFER: u32 = 4 * 1024;
-/// Between two reads, each of a few kilobytes.
+/// Time between two reads, each of a few kilobytes.
 const READ_PAUSE: Duration = Duration::from_millis(3);
 
 impl Traffic {
-    /// Sends the beginning of a request and then waits.
+    /// Sends the beginning of a request and waits.
     pub(super) async fn send_head_slowly(&self, dice: &mut StdRng) {
         let Ok(mut stream) = TcpStream::connect(self.address()).await else { return };
         let head = b"POST /remove HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\nAuthorization: Bearer ";
@@ -54,7 +54,7 @@ impl Traffic {
         }
     }
 
-    /// Reads a picture of more than a megabyte slowly, at times not to its end; then it is read again as usual.
+    /// Reads a picture of more than a megabyte slowly. After an incomplete read it is requested again.
     pub(super) async fn read_slowly(&self, name: &str, dice: &mut StdRng) {
         const PATH: &str = "/upscale?scale=2";
         let picture = &self.inputs.pictures[0];
@@ -87,7 +87,7 @@ impl Traffic {
     }
 }
 
-/// Status and body of an answer that is read slowly; nothing where it has not ended after so many reads, or is cut off.
+/// Status and body of an answer that is read slowly; `None` if it is cut off or has not ended after `reads` reads.
 async fn slow_answer(address: &str, request: Request<Full<Bytes>>, reads: usize) -> Option<(u16, Bytes)> {
     let socket = TcpSocket::new_v4().ok()?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER).ok()?;

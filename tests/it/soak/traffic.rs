@@ -15,49 +15,49 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
-/// Until a request has to be answered with what is planned.
+/// Time limit for a planned answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
-/// After a full disk has room again, the daemon may answer 503 for as long.
+/// Time after a full disk in which the daemon may answer 503.
 const RECOVERY: Duration = Duration::from_secs(10);
-/// Between two attempts.
+/// Time between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the clients, the disturbances and the checker share.
+/// State shared by the clients, the disturbances and the checker.
 pub(super) struct Traffic {
     pub(super) client: Client,
     url: String,
     pub(super) inputs: Inputs,
-    /// The secret that is valid now.
+    /// The valid secret.
     key: Mutex<String>,
     /// The latest moment at which the disk was full.
     disk_was_full: Mutex<Option<Instant>>,
-    /// Queries so far.
+    /// Number of queries so far.
     queries: AtomicUsize,
     answered: Mutex<Answered>,
 }
 
-/// What was answered.
+/// Counts of answers.
 #[derive(Default)]
 pub(super) struct Answered {
     /// Distinct pictures that were acknowledged, and seconds of distinct clips.
     pub(super) pictures: u64,
     pub(super) seconds: u64,
-    /// Seconds of clips that were cancelled when they may have been finished, and billed, already.
+    /// Seconds of cancelled clips that may have been finished and billed before.
     pub(super) uncertain_seconds: u64,
     /// Pictures on generated backdrops, which are not billed.
     pub(super) backdrops: u64,
-    /// Parameters of the presets that are stored, by name.
+    /// Parameters of the stored presets, by name.
     pub(super) presets: BTreeMap<String, Value>,
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) unplanned: Vec<String>,
-    /// Of acknowledged single pictures, in milliseconds, with their repetitions.
+    /// Latencies of acknowledged single pictures in milliseconds, with repetitions.
     pub(super) latencies: Vec<u64>,
     pub(super) lost_connections: u64,
-    /// Clips whose result was compared, those that failed because the disk was full, and those that were cancelled before their end.
+    /// Clips whose result was compared, clips that failed on a full disk, and clips cancelled before their end.
     pub(super) clips: u64,
     pub(super) failed_clips: u64,
     pub(super) cancelled_clips: u64,
-    /// The result of every clip.
+    /// The result of the first clip.
     pub(super) cut_clip: Option<Bytes>,
 }
 
@@ -67,13 +67,13 @@ impl Answered {
     }
 }
 
-/// What became of one attempt.
+/// Outcome of an attempt.
 pub(super) enum Outcome {
     /// A planned status, and the body.
     Planned(u16, Bytes),
-    /// It is to be sent again.
+    /// The request must be sent again.
     Repeat,
-    /// Another status, which is noted.
+    /// Another status, which is recorded.
     Unplanned,
 }
 
@@ -108,7 +108,7 @@ impl Traffic {
         *lock(&self.key) = key;
     }
 
-    /// Notes that the disk is full at this moment.
+    /// Records that the disk is full at this moment.
     pub(super) fn disk_is_full(&self) {
         *lock(&self.disk_was_full) = Some(Instant::now());
     }
@@ -127,27 +127,27 @@ impl Traffic {
         format!("{}{path}", self.url)
     }
 
-    /// Notes an answer that is not planned.
+    /// Records an answer that is not planned.
     pub(super) fn unplanned(&self, what: &str, status: u16, body: &[u8]) {
         let text = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
         self.answered().unplanned.push(format!("{what}: {status} {text}"));
     }
 
-    /// Counts an acknowledged picture, which has to be one.
+    /// Counts an acknowledged answer, which must be a picture.
     pub(super) fn count_picture(&self, what: &str, body: &Bytes) {
         self.require_picture(what, body);
         self.answered().pictures += 1;
     }
 
-    /// Notes an answer that is no picture.
+    /// Records an answer that is no picture.
     pub(super) fn require_picture(&self, what: &str, body: &Bytes) {
         if codec::probe(body, &Limits::LOCAL).is_err() {
             self.unplanned(what, 200, body);
         }
     }
 
-    /// Classifies the answer to an attempt that began at a moment with a key. Planned too, and to be sent again: a lost connection,
-    /// 429, an invalid key that was replaced meanwhile, and 503 for a full disk.
+    /// Classifies the answer to an attempt that began at `began` with `key`. A request is repeated after a lost connection, 429,
+    /// an invalid key that was replaced meanwhile, and 503 on a full disk.
     pub(super) fn classified(
         &self,
         what: &str,
@@ -177,7 +177,7 @@ impl Traffic {
     async fn attempt(&self, what: &str, planned: &[u16], request: RequestBuilder) -> Outcome {
         let (began, key) = (Instant::now(), self.key());
         let sent = async {
-            // The second one is that of remove.bg's and Photoroom's clients.
+            // `x-api-key` is the header of remove.bg's and Photoroom's clients.
             let response = request.bearer_auth(&key).header("x-api-key", &key).send().await?;
             let status = response.status().as_u16();
             Ok::<_, reqwest::Error>((status, response.bytes().await?))
@@ -196,8 +196,8 @@ impl Traffic {
         self.until_applied(what, planned, &[], request).await
     }
 
-    /// The same for a change that cannot be made twice: once it is repeated, because its answer may have been lost, it may also
-    /// have one of the statuses of a change that is `applied`.
+    /// As [`Self::until_answered`], for a change that cannot be made twice: a repetition, after an answer that may have been lost, may
+    /// also have a status of `applied`.
     pub(super) async fn until_applied(
         &self,
         what: &str,
@@ -220,8 +220,8 @@ impl Traffic {
         None
     }
 
-    /// At times sends a request from whose answer the client disconnects within `most` milliseconds. What the daemon has done by
-    /// then is billed once at most, with what follows under the same `Idempotency-Key`.
+    /// At times sends a request and disconnects within `most` milliseconds. Together with later requests under its
+    /// `Idempotency-Key` it is billed once at most.
     pub(super) async fn disconnect_at_times(
         &self,
         what: &str,
@@ -251,7 +251,7 @@ impl Traffic {
         self.json(path, &[200], || self.client.get(self.url(path))).await
     }
 
-    /// The status of a query with any key. 429, for too many wrong keys of one address, ends after a minute.
+    /// The status of a query with `key`. 429, for too many wrong keys of an address, ends after a minute.
     pub(super) async fn status_of(&self, key: &str) -> u16 {
         let began = Instant::now();
         loop {
@@ -263,7 +263,7 @@ impl Traffic {
         }
     }
 
-    /// One client after another request until a moment.
+    /// Sends random requests as client `number` until `until`.
     pub(super) async fn client(&self, number: usize, until: Instant) {
         let mut dice = StdRng::seed_from_u64(number as u64);
         for turn in 0.. {
@@ -299,7 +299,7 @@ impl Traffic {
         self.until_answered("/estimate", &[200], request).await;
     }
 
-    /// Requests bulk runs, for which the daemon has no database: one that is invalid, and one that is valid.
+    /// Requests an invalid and a valid bulk run. The daemon has no database for the valid one.
     async fn request_bulk_run(&self) {
         for (from, planned) in [("photos", 400), ("s3://shop/photos", 503)] {
             let body = json!({ "from": from, "to": "s3://shop/cutouts" });

@@ -1,6 +1,6 @@
-//! Tests that run in a process of their own: to be killed, or with another environment.
+//! Tests that run in a child process: to be killed, or with another environment.
 //!
-//! Such a test is `#[ignore]`d, so that a usual run does not count it, and is started by the test that needs it.
+//! Such a test is `#[ignore]`d, so that a usual run does not count it. The test that needs it starts it.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,7 @@ pub(crate) fn child(test: &str, input: &str) -> Child {
     spawn(&mut child_command(test), input)
 }
 
-/// In the child: what its parent wrote. Panics when the ignored test was started without a parent.
+/// The text that the parent wrote, read in the child. Panics when the ignored test was started without a parent.
 pub(crate) fn child_input() -> String {
     let input = std::io::read_to_string(std::io::stdin()).expect("the parent writes text");
     assert!(!input.is_empty(), "this test runs in a child process of the test that its #[ignore] names");

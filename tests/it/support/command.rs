@@ -12,7 +12,7 @@ pub(crate) fn backdrop() -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BACKDROP_")) {
         command.env_remove(name);
     }
-    // What is tested here is the command line; the device has tests of its own.
+    // These tests are about the command line; `model` tests the device.
     command.env("BACKDROP_DEVICE", "cpu");
     #[cfg(unix)]
     end_after(&mut command, longest_run());
@@ -31,8 +31,7 @@ pub(crate) fn with_variables(mut command: Command, program: &Command) -> Command
     command
 }
 
-/// The binary of this build. Cargo builds a binary for the tests of the same package only, so that `make build` has to precede the
-/// tests.
+/// The binary of this build. Cargo builds binaries only for the tests of their package, so `make build` must precede the tests.
 fn binary() -> &'static Path {
     static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
         let test = std::env::current_exe().expect("the path of the tests");
@@ -54,9 +53,8 @@ pub(crate) fn longest_run() -> Duration {
     Duration::from_secs(rounds(600, 24 * 3600) as u64)
 }
 
-/// Has a signal end the process after `limit`. A program that hangs thus fails its own test: what a test waits for, the end of
-/// the process, a line or a response, comes then. A command that is made of another one's program and environment needs it
-/// too.
+/// Ends the process with a signal after `limit`, so that a program that hangs fails its test. Commands that are built from the
+/// program and environment of another command need a separate call.
 #[cfg(unix)]
 pub(crate) fn end_after(command: &mut Command, limit: Duration) {
     use std::os::unix::process::CommandExt;
@@ -97,10 +95,9 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
         .unwrap_or_else(|error| panic!("{error}: {} {}", stdout(output), stderr(output)))
 }
 
-/// A client of HTTP, with a time limit beyond the daemon's deadline of a request. The features that the product has in common
-/// with it leave the choice of cryptography open.
+/// An HTTP client, with a time limit beyond the daemon's deadline of a request.
 pub(crate) fn http_client() -> reqwest::ClientBuilder {
-    // Installed already is as good.
+    // The enabled features choose no provider. An error means that one is installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().timeout(Duration::from_secs(240))
 }

@@ -19,7 +19,7 @@ pub(crate) fn within_a_minute<T: Send + 'static>(what: &str, work: impl FnOnce()
     }
 }
 
-/// Polls until `holds`, and panics when that is not so after a minute.
+/// Polls until `holds`, and panics after a minute.
 #[cfg(unix)]
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let polls = async {

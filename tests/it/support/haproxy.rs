@@ -13,8 +13,8 @@ use super::postgres::stable_port;
 
 const PROGRAMS: [&str; 3] = ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy", "/usr/bin/haproxy"];
 
-/// The address that the balancer connects from: a daemon that expects the PROXY protocol from this one alone also answers tests
-/// directly.
+/// The address that the balancer connects from. A daemon that expects the PROXY protocol from this address alone also answers
+/// tests directly.
 pub(crate) const SOURCE: &str = "127.0.0.2";
 
 /// A running balancer. Stopped when it is dropped.
@@ -25,7 +25,7 @@ pub(crate) struct Balancer {
 }
 
 impl Balancer {
-    /// Starts one for daemons with these ports of the API and of the admin interface.
+    /// Starts a balancer for daemons with these ports of the API and of the admin interface.
     pub(crate) fn start(daemons: &[[u16; 2]]) -> Self {
         let program = PROGRAMS.iter().find(|program| Path::new(program).exists());
         let program = program.expect("HAProxy is missing; `make test-packages` installs it");
@@ -65,7 +65,7 @@ impl Drop for Balancer {
     }
 }
 
-/// The example with this port, and with these daemons in place of its own.
+/// The example with this port and these daemons.
 fn settings_for(port: u16, daemons: &[[u16; 2]]) -> String {
     let example = include_str!("../../../deploy/haproxy.cfg");
     let (settings, _) = example.split_once("\n  server ").expect("the example has servers");

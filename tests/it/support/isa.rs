@@ -3,7 +3,7 @@
 use crate::support::skipped;
 use backdrop_kernels::conv::Isa;
 
-/// Whether this CPU has `isa`; prints a notice where it does not.
+/// Whether this CPU has `isa`; prints a notice otherwise.
 pub(crate) fn has(isa: Isa) -> bool {
     if !isa.is_available() {
         skipped::notice(&format!("this CPU has no {isa}, that path was NOT tested"));

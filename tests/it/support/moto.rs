@@ -11,7 +11,7 @@ use reqwest::{Client, RequestBuilder};
 
 use super::postgres::stable_port;
 
-/// Of requests to S3. moto does not check the signature.
+/// The `Authorization` of requests to S3. moto does not check the signature.
 const AUTHORIZATION: &str =
     "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
@@ -22,7 +22,7 @@ pub(crate) struct Moto {
 }
 
 impl Moto {
-    /// Starts the program that `BACKDROP_TEST_MOTO` names; `None` where the tests run without one.
+    /// Starts the program that `BACKDROP_TEST_MOTO` names; `None` without the variable.
     #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
     pub(crate) fn start() -> Option<Self> {
         let program = PathBuf::from(std::env::var_os("BACKDROP_TEST_MOTO")?);
@@ -52,7 +52,7 @@ impl Moto {
         answered(client.put(self.url(&format!("/{key}"))).body(bytes)).await;
     }
 
-    /// The objects of the bucket below a prefix, at most a thousand, by what follows it in their keys.
+    /// The objects of the bucket below a prefix, at most a thousand, by their keys without the prefix.
     pub(crate) async fn objects(&self, client: &Client, prefix: &str) -> BTreeMap<String, Vec<u8>> {
         let listing = answered(client.get(self.url(&format!("?list-type=2&prefix={prefix}")))).await;
         let listing = String::from_utf8(listing).expect("XML");
@@ -69,7 +69,7 @@ impl Moto {
         format!("http://127.0.0.1:{}/results{of}", self.port)
     }
 
-    /// The variables by which a daemon stores its results there.
+    /// The environment variables by which a daemon stores its results in the bucket.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let pairs = [
             ("BACKDROP_JOBS_RESULTS", "s3://results/jobs"),
@@ -83,7 +83,7 @@ impl Moto {
     }
 }
 
-/// The body of an answer of S3.
+/// The body of a response of S3.
 async fn answered(request: RequestBuilder) -> Vec<u8> {
     let response = request.header("Authorization", AUTHORIZATION).send().await.expect("an answer");
     let (status, body) = (response.status(), response.bytes().await.expect("a body"));

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 const VARIABLE: &str = "BACKDROP_TEST_ONNXRUNTIME";
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The library; nothing, with a notice, where the tests are told to skip it.
+/// The library; `None`, with a notice, when the variable is `skip`.
 ///
 /// # Panics
-/// Where it is not there.
+/// When it is missing.
 #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
 pub(crate) fn library() -> Option<PathBuf> {
     if let Ok(given) = std::env::var(VARIABLE) {

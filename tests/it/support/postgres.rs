@@ -1,5 +1,4 @@
-//! A PostgreSQL server of a test, in a temporary folder, in memory where there is room; from the programs that
-//! `make test-packages` installs.
+//! A PostgreSQL server of a test, in a temporary folder, in memory if there is room. `make test-packages` installs its programs.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// What a server needs.
+/// The programs of a server.
 const PROGRAMS: [&str; 5] = ["initdb", "pg_basebackup", "pg_isready", "postgres", "psql"];
 
 /// The folders of Debian's and Fedora's packages.
@@ -31,7 +30,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server; `None`, with a notice, where there is none and `BACKDROP_TEST_POSTGRES=skip` is set.
+    /// Starts a server; `None`, with a notice, when PostgreSQL is missing and `BACKDROP_TEST_POSTGRES=skip` is set.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
     }
@@ -76,10 +75,10 @@ impl Server {
         Some(Self { folder, programs, port: stable_port(), databases, main })
     }
 
-    /// Starts this server as a standby of a running one, which knows it by `name`, with a new copy of its data.
+    /// Starts this server as a standby of `primary`, which knows it by `name`, with a new copy of its data.
     pub(super) fn follow(&self, primary: &Self, name: &str, settings: &[&str]) {
         let start = Instant::now();
-        // Processes of a server that was killed may live on for a moment and write into it.
+        // Processes of a killed server may live on for a moment and write into the folder.
         while self.data().exists() && fs::remove_dir_all(self.data()).is_err() {
             assert!(start.elapsed() < Duration::from_secs(60), "the old data cannot be removed");
             std::thread::sleep(Duration::from_millis(20));
@@ -103,7 +102,7 @@ impl Server {
         let start = Instant::now();
         loop {
             let mut command = self.on_data("postgres");
-            // After a crash the server syncs its folder: each file of it takes many seconds on a loaded machine.
+            // After a crash the server syncs its folder, which takes many seconds a file on a loaded machine.
             let own = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "recovery_init_sync_method=syncfs"];
             for setting in [port.as_str()].iter().chain(&own).chain(settings) {
                 command.args(["-c", setting]);
@@ -117,7 +116,7 @@ impl Server {
                 assert!(start.elapsed() < Duration::from_secs(60), "it takes no connections: {}", self.printed());
                 std::thread::sleep(Duration::from_millis(20));
             }
-            // The sessions of a server that was killed may live on for a moment.
+            // The sessions of a killed server may live on for a moment.
             assert!(start.elapsed() < Duration::from_secs(60), "it does not start: {}", self.printed());
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -148,7 +147,7 @@ impl Server {
             let sent = Command::new("kill").args(arguments).stderr(Stdio::null()).status();
             sent.expect("kill is there");
         };
-        // First the server: its sessions are listed once it adds none. One may end by itself meanwhile.
+        // The server first, so that it adds no sessions before they are listed. A session may end meanwhile.
         send(main);
         children(main).into_iter().for_each(send);
     }
@@ -160,7 +159,7 @@ impl Server {
         format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// Runs statements in a session of their own; returns their rows, a line each.
+    /// Runs statements in a new session; returns their rows, a line each.
     pub(crate) fn sql(&self, database: &str, text: &str) -> String {
         let output = self.session(database, text).output().expect("psql runs");
         assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
@@ -189,7 +188,7 @@ impl Server {
         self.sql("postgres", cut);
     }
 
-    /// Puts a file into the folder of the server's data, readable by the server only.
+    /// Writes a file into the server's data folder, readable by the server only.
     pub(crate) fn install(&self, name: &str, content: &str) {
         let file = self.data().join(name);
         fs::write(&file, content).expect("the file is written");
@@ -203,7 +202,7 @@ impl Server {
         self.folder.path().join("data")
     }
 
-    /// What the server has logged.
+    /// The server's log.
     fn printed(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
@@ -247,14 +246,13 @@ fn children(of: u32) -> Vec<u32> {
     numbers.filter(is_child).collect()
 }
 
-/// A free port that stays free while nothing listens on it: the system gives connections other ones.
+/// A free port outside of the range that the system gives to connections, so that it stays free.
 pub(crate) fn stable_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(|| rand::random_range(20_000..32_000)).find(is_free).expect("a free port")
 }
 
-/// A folder in memory; on the disk where there is no room. On a disk that other programs use too, each commit may wait for
-/// seconds.
+/// A folder in memory; on the disk if memory is short. On a shared disk each commit may wait for seconds.
 fn folder_in_memory() -> TempDir {
     #[cfg(target_os = "linux")]
     {
@@ -291,7 +289,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 fn run(command: &mut Command) {
-    // Into a file: the server keeps its output open, and a pipe would not end.
+    // Into a file, because the server keeps its output open and a pipe would not end.
     let log = tempfile::NamedTempFile::new().expect("a temporary file");
     let output = || File::options().append(true).open(log.path()).expect("it was just created");
     let status = command.stdin(Stdio::null()).stdout(output()).stderr(output()).status();

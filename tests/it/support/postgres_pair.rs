@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use super::postgres::Server;
 
-/// By which the primary knows its standby.
+/// The name by which the primary knows its standby.
 const STANDBY: &str = "standby";
 
-/// Of both. The primary keeps what it wrote while a standby copies its data; a standby soon connects again after a crash.
+/// Settings of both servers: the primary keeps its log while a standby copies the data; a standby reconnects soon after a crash.
 pub(crate) const SETTINGS: &[&str] = &["wal_keep_size=256MB", "wal_retrieve_retry_interval=200ms"];
 
 /// The servers, which exchange their roles.
 pub(crate) struct ServerPair {
     primary: Server,
-    /// The standby, or the primary that failed before.
+    /// The standby, or the failed primary.
     other: Server,
     has_standby: bool,
 }
@@ -31,14 +31,14 @@ impl ServerPair {
         &self.primary
     }
 
-    /// The URL of a new, empty database, on whichever server is the primary.
+    /// The URL of a new, empty database on the current primary.
     pub(crate) fn database(&self) -> String {
         let url = self.primary.database();
         let (primary, name) = url.rsplit_once('/').expect("it ends with a name");
         format!("{primary},127.0.0.1:{}/{name}?target_session_attrs=read-write", self.other.port())
     }
 
-    /// Ends the primary with SIGKILL and promotes its standby, which has none itself then.
+    /// Ends the primary with SIGKILL and promotes its standby. The new primary has no standby.
     pub(crate) fn fail_over(&mut self) {
         self.primary.crash();
         std::mem::swap(&mut self.primary, &mut self.other);
@@ -46,16 +46,16 @@ impl ServerPair {
         assert_eq!(self.primary.sql("postgres", "SELECT pg_promote()").trim(), "t", "it is promoted");
     }
 
-    /// Makes a server that failed the standby of the other one, with a new copy of the data; returns when it has all of it.
+    /// Makes the failed server the standby of the primary, with a new copy of the data; returns when the copy is complete.
     ///
-    /// Commits do not wait for a standby while there is none, as cluster managers have it by default: what the promoted server
-    /// acknowledges alone is on the standby before that one can be promoted.
+    /// Without a standby commits do not wait, which is the default of cluster managers. Commits that the primary acknowledged
+    /// alone are on the standby before it can be promoted.
     pub(crate) fn restore_standby(&mut self) {
         if self.has_standby {
             return;
         }
         self.other.follow(&self.primary, STANDBY, SETTINGS);
-        // After the copy, which has the primary's settings: a promoted server must not wait for itself.
+        // After the copy, which includes the primary's settings: a promoted server must not wait for itself.
         let sql = |text: &str| self.primary.sql("postgres", text);
         sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'"));
         sql("SELECT pg_reload_conf()");

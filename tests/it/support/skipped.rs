@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// Prints that something was not tested, also where the harness captures the output of passing tests.
+/// Prints that something was not tested, also when the harness captures the output of passing tests.
 pub(crate) fn notice(what: &str) {
     // Not `eprintln!`, which is captured.
     let _ = writeln!(std::io::stderr(), "\n*** SKIPPED: {what} ***\n");

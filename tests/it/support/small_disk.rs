@@ -1,6 +1,6 @@
-//! Tests on a small file system: a tmpfs in a mount namespace of its own, for which Linux needs user namespaces.
+//! Tests on a small file system: a tmpfs in a new mount namespace, for which Linux needs user namespaces.
 //!
-//! Where these are not permitted, the tests fail unless `BACKDROP_TEST_SMALL_DISK=skip` is set.
+//! Without user namespaces the tests fail unless `BACKDROP_TEST_SMALL_DISK=skip` is set.
 
 use crate::support::child_process::{child_command, spawn};
 use crate::support::skipped;
@@ -9,8 +9,8 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Runs an ignored test in a process of its own that sees a file system of so many megabytes in `folder`, whose name it reads
-/// with `child_input`; nothing where that is not possible and may be skipped.
+/// Runs an ignored test in a child process with a file system of `megabytes` in `folder`. The child reads the folder's name
+/// with `child_input`. `None` when the file system cannot be mounted and the test may be skipped.
 pub(crate) fn run(test: &str, megabytes: u32, folder: &Path) -> Option<Output> {
     let script = r#"mount -t tmpfs -o size="$1" tmpfs "$2" || exit 77; shift 2; exec "$@""#;
     let test = child_command(test);

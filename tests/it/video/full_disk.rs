@@ -11,7 +11,7 @@ use std::path::Path;
 
 const CHILD: &str = concat!(module_path!(), "::on_a_small_disk");
 
-/// What the child prints at its end.
+/// The last line of the child.
 const PASSED: &str = "every result is whole";
 
 const PAGE: u64 = 4096;
@@ -35,7 +35,7 @@ async fn on_a_small_disk() {
     for format in [VideoFormat::Webm, VideoFormat::Mp4, VideoFormat::Gif] {
         let recipe = recipe(format);
         let (mut whole, mut full) = (None, 0);
-        // The disk takes nothing, a page more each time, and at last everything.
+        // The disk has no free page, one more each time, and in the end no limit.
         for pages in (0..16).chain([u64::MAX]) {
             let (folder, filler) = (disk.join("job"), disk.join("filler"));
             fs::create_dir(&folder).expect("a folder");

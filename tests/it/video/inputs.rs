@@ -423,7 +423,7 @@ async fn an_index_that_would_need_gigabytes_ends_the_probe() {
     assert!(matches!(probed, Err(VideoError::Unreadable)), "{probed:?}");
 }
 
-/// A QuickTime file whose header declares as many samples of a byte.
+/// A QuickTime file whose header declares `samples` samples of one byte.
 fn mov_of_samples(samples: u32) -> Vec<u8> {
     let atom = |kind: &[u8; 4], parts: &[&[u8]]| {
         let body = parts.concat();
@@ -471,7 +471,7 @@ async fn a_clip_has_the_length_that_is_decoded_whatever_its_header_declares() {
     assert_eq!(probed(&source).await.unwrap().seconds, 7.0);
     let (_kept, done) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
     assert_eq!(done.frames, 35);
-    // Of an animation with a long last frame, too.
+    // Also of an animation with a long last frame.
     let source = made(folder.path(), "long.gif", &["testsrc=s=32x32:r=10:d=0.3"], "");
     let mut bytes = fs::read(&source).unwrap();
     let last = bytes.windows(3).rposition(|bytes| bytes == [0x21, 0xf9, 0x04]).unwrap();

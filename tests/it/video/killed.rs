@@ -6,11 +6,11 @@ use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
 use std::path::Path;
 use std::process::Command;
 
-/// Cuts out `source` with `script` in place of ffmpeg.
+/// Cuts out `source` with `script` as ffmpeg.
 async fn cut_by(script: &str, source: &Path, format: VideoFormat) -> Result<Finished, VideoError> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("ffmpeg");
-    // Not open in this process when it is run, also not in a child of another test.
+    // Written by another process, so that no child of another test inherits its open descriptor.
     let write = "printf '#!/bin/sh\n%s\n' \"$1\" > \"$0\" && chmod +x \"$0\"";
     let written = Command::new("sh").args(["-c", write]).arg(&program).arg(script).status();
     assert!(written.unwrap().success());
@@ -24,7 +24,7 @@ async fn a_clip_whose_decoder_gets_a_signal_fails_instead_of_ending_early() {
     let folder = tempfile::tempdir().unwrap();
     let options = "-c:v libx264 -preset ultrafast -pix_fmt yuv420p";
     let source = made(folder.path(), "long.mp4", &[&boxed((160, 90), "10", 30)], options);
-    // After ten frames, at the clip's own pace, the group gets SIGTERM: only ffmpeg does not ignore it, and exits with 255.
+    // After ten frames in real time the group gets SIGTERM. Only ffmpeg does not ignore it, and exits with 255.
     let script = "trap '' TERM; exec 4>&1\n\
         status=$({ { ffmpeg -re \"$@\"; echo $? >&3; } | { head -c 576000; kill -TERM 0; cat; } >&4; } 3>&1)\n\
         exit $status";

@@ -36,14 +36,14 @@ fn engine_of(network: SegmenterFactory) -> Engine {
     Engine::start(&EngineConfig { cpu_workers: 2, ..EngineConfig::default() }, network)
 }
 
-/// The subject is what is red.
+/// A network that segments red pixels.
 fn network_of_red() -> SegmenterFactory {
     network_of(|[red, green, blue, _]| {
         ((f32::from(red) - (f32::from(green) + f32::from(blue)) / 2.0) / 120.0).clamp(0.0, 1.0)
     })
 }
 
-/// The subject is what is red.
+/// An engine that segments red pixels.
 pub(crate) fn engine() -> Engine {
     engine_of(network_of_red())
 }
@@ -59,7 +59,7 @@ pub(crate) fn engine_after_failures(failures: usize) -> Engine {
     }))
 }
 
-/// The subject is everything, except in the picture of the self-test.
+/// An engine that segments every pixel, except in the picture of the self-test.
 pub(crate) fn engine_of_everything() -> Engine {
     engine_of(network_of(|pixel| if pixel == [24, 28, 36, 255] { 0.0 } else { 1.0 }))
 }
@@ -68,8 +68,12 @@ pub(crate) fn recipe(format: VideoFormat) -> VideoRecipe {
     VideoRecipe { format, smoothing: 0, ..VideoRecipe::of(&Fields::default()).expect("the defaults") }
 }
 
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
 /// Runs a tool and returns its standard output.
-fn ran(program: &str, arguments: &[String]) -> Vec<u8> {
+fn ran(program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -82,24 +86,18 @@ fn ran(program: &str, arguments: &[String]) -> Vec<u8> {
 /// A file made by ffmpeg from the filter graphs in `graphs`, with `options` split at blanks.
 pub(crate) fn made(folder: &Path, name: &str, graphs: &[&str], options: &str) -> PathBuf {
     let file = folder.join(name);
-    let mut arguments: Vec<String> = ["-v", "error", "-y"].map(str::to_owned).into();
-    for graph in graphs {
-        arguments.extend(["-f", "lavfi", "-i", graph].map(str::to_owned));
-    }
-    arguments.extend(options.split_whitespace().map(str::to_owned));
-    arguments.push(file.display().to_string());
-    ran("ffmpeg", &arguments);
+    let inputs = graphs.iter().flat_map(|graph| ["-f", "lavfi", "-i", graph]);
+    let arguments =
+        ["-v", "error", "-y"].into_iter().chain(inputs).chain(options.split_whitespace()).chain([text(&file)]);
+    ran("ffmpeg", &arguments.collect::<Vec<_>>());
     file
 }
 
 /// A file made by ffmpeg from another.
 pub(crate) fn remade(source: &Path, name: &str, options: &str) -> PathBuf {
     let file = source.with_file_name(name);
-    let mut arguments: Vec<String> = ["-v", "error", "-y", "-i"].map(str::to_owned).into();
-    arguments.push(source.display().to_string());
-    arguments.extend(options.split_whitespace().map(str::to_owned));
-    arguments.push(file.display().to_string());
-    ran("ffmpeg", &arguments);
+    let arguments = ["-v", "error", "-y", "-i", text(source)].into_iter().chain(options.split_whitespace());
+    ran("ffmpeg", &arguments.chain([text(&file)]).collect::<Vec<_>>());
     file
 }
 
@@ -108,16 +106,15 @@ pub(crate) fn boxed(size: (u32, u32), rate: &str, seconds: u32) -> String {
     let (width, height) = size;
     let side = height / 2;
     format!(
-        "color=c=0x46_5A_78:s={width}x{height}:r={rate}:d={seconds}[ground];\
+        "color=c=0x465A78:s={width}x{height}:r={rate}:d={seconds}[ground];\
          color=c=0xD22832:s={side}x{side}:r={rate}:d={seconds}[box];\
          [ground][box]overlay=x='8+{speed}*t':y={top}:shortest=1",
         speed = width / 8,
         top = height / 4
     )
-    .replace("46_5A_78", "465A78")
 }
 
-/// Three seconds of it at ten frames a second, with a tone.
+/// Three seconds of [`boxed`] at ten frames a second, with a tone.
 pub(crate) fn clip(folder: &Path) -> PathBuf {
     made(
         folder,
@@ -139,9 +136,7 @@ pub(crate) async fn cut(
 
 /// The report of ffprobe, with counted frames.
 pub(crate) fn shown(file: &Path) -> serde_json::Value {
-    let arguments =
-        ["-v", "error", "-of", "json", "-show_streams", "-show_format", "-count_frames", &file.display().to_string()]
-            .map(str::to_owned);
+    let arguments = ["-v", "error", "-of", "json", "-show_streams", "-show_format", "-count_frames", text(file)];
     serde_json::from_slice(&ran("ffprobe", &arguments)).unwrap()
 }
 
@@ -156,25 +151,21 @@ pub(crate) fn frames(file: &Path) -> Vec<Frame> {
     let video = stream(&shown, "video").expect("a picture");
     let side = |name: &str| u32::try_from(video[name].as_u64().unwrap()).unwrap();
     let size = Size::new(side("width"), side("height"));
-    let mut arguments: Vec<String> = ["-v", "error"].map(str::to_owned).into();
+    let mut arguments = vec!["-v", "error"];
     if video["codec_name"] == "vp9" {
-        // ffmpeg's own decoder ignores alpha.
-        arguments.extend(["-c:v", "libvpx-vp9"].map(str::to_owned));
+        // ffmpeg's decoder of VP9 ignores alpha.
+        arguments.extend(["-c:v", "libvpx-vp9"]);
     }
-    arguments.extend(["-i".to_owned(), file.display().to_string()]);
     let exact = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp";
-    arguments.extend(
-        ["-vf", exact, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgba", "-"].map(str::to_owned),
-    );
+    arguments.extend(["-i", text(file), "-vf", exact]);
+    arguments.extend(["-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgba", "-"]);
     let bytes = ran("ffmpeg", &arguments);
     bytes.chunks_exact(size.area() * 4).map(|pixels| Frame::new(size, pixels.to_vec().into())).collect()
 }
 
 /// The sound, one channel, 48000 samples a second.
 pub(crate) fn sound(file: &Path) -> Vec<f32> {
-    let mut arguments: Vec<String> = ["-v", "error", "-i"].map(str::to_owned).into();
-    arguments.push(file.display().to_string());
-    arguments.extend(["-vn", "-ac", "1", "-ar", "48000", "-f", "f32le", "-"].map(str::to_owned));
+    let arguments = ["-v", "error", "-i", text(file), "-vn", "-ac", "1", "-ar", "48000", "-f", "f32le", "-"];
     ran("ffmpeg", &arguments).as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 

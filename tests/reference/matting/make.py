@@ -4,9 +4,9 @@
     pip install numpy opencv-python-headless pymatting
     python make.py
 
-Writes beside itself, for each picture: NAME.png (not for the golden ones, which are in tests/golden), NAME.trimap.png
+Writes into its folder, for each picture: NAME.png (not for the golden ones, which are in tests/golden), NAME.trimap.png
 (0, 128, 255) and NAME.alpha.png (PyMatting's alpha in 255ths; 16 bits for the drawn ones). The drawing uses integers and
-a fixed generator only, so that it gives the same pictures everywhere. Recorded with PyMatting 1.1.16.
+a fixed generator only, so that every machine draws equal pictures. Recorded with PyMatting 1.1.16.
 """
 import os
 import cv2, numpy as np

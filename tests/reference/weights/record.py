@@ -5,7 +5,7 @@
 
 Needs torch and safetensors. Every tensor of the network is a view of one value in a shared storage (so the files stay
 small): tensor number i, counted over the sorted names, holds i / 1024 everywhere.
-  averaged.pth    double precision, batch norm folded, under 'ema', beside an older 'model' and other things
+  averaged.pth    double precision, batch norm folded, under 'ema'; also an older 'model' and other entries
   unfolded.pth    brain floats, a bare state_dict with batch norm, side outputs and counters
 """
 import collections, pathlib

@@ -16,10 +16,29 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-#[derive(Debug, Default)]
+/// A GPU whose segmentation network never passes its test.
+#[derive(Debug)]
 struct Broken {
     loads: AtomicUsize,
     panics: bool,
+    /// Loads of the auxiliary networks.
+    retouchers: AtomicUsize,
+    /// Whether the auxiliary networks pass their test from the second load on.
+    recovers: bool,
+    retry_after: Duration,
+}
+
+impl Default for Broken {
+    fn default() -> Self {
+        let (loads, retouchers) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { loads, panics: false, retouchers, recovers: false, retry_after: Duration::from_secs(300) }
+    }
+}
+
+impl Broken {
+    fn recovering(retry_after: Duration) -> Arc<Self> {
+        Arc::new(Self { recovers: true, retry_after, ..Self::default() })
+    }
 }
 
 impl fmt::Display for Broken {
@@ -36,7 +55,12 @@ impl Gpu for Broken {
     }
 
     fn retoucher(&self) -> Arc<dyn Retoucher> {
-        Arc::new(BrokenRetoucher)
+        let is_first = self.retouchers.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_first || !self.recovers { Arc::new(BrokenRetoucher) } else { Arc::new(CpuRetoucher::default()) }
+    }
+
+    fn retry_after(&self) -> Duration {
+        self.retry_after
     }
 }
 
@@ -77,13 +101,22 @@ fn logged(work: impl FnOnce()) -> String {
     String::from_utf8(bytes).expect("the log is UTF-8")
 }
 
-/// A GPU whose network works until the GPU is lost, and which then fails its self-test a few times.
-#[derive(Debug)]
+/// A GPU whose network works until the GPU is lost, and again after a load that succeeds.
 struct Unsteady {
     lost: Arc<AtomicBool>,
-    /// Number of loads that hang.
-    hangs: AtomicUsize,
     loads: AtomicUsize,
+    /// Number of loads after the first one that hang.
+    hangs: AtomicUsize,
+    /// Received by the second load: whether it succeeds.
+    gate: Option<Mutex<mpsc::Receiver<bool>>>,
+    retry_after: Duration,
+}
+
+impl Unsteady {
+    fn new(retry_after: Duration) -> Self {
+        let (lost, loads, hangs) = (Arc::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { lost, loads, hangs, gate: None, retry_after }
+    }
 }
 
 impl fmt::Display for Unsteady {
@@ -94,10 +127,16 @@ impl fmt::Display for Unsteady {
 
 impl Gpu for Unsteady {
     fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
-        if self.loads.fetch_add(1, Ordering::Relaxed) > 0
+        let number = self.loads.fetch_add(1, Ordering::Relaxed);
+        if number > 0
             && self.hangs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
         {
             std::thread::sleep(Duration::from_secs(60));
+        }
+        if let Some(gate) = self.gate.as_ref().filter(|_| number == 1)
+            && !gate.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("it ends")
+        {
+            return Err(SegmentError::Unusable("unsteady adapter failed its self-test".to_owned()));
         }
         self.lost.store(false, Ordering::Relaxed);
         Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
@@ -114,9 +153,12 @@ impl Gpu for Unsteady {
     }
 
     fn retry_after(&self) -> Duration {
-        Duration::from_millis(10)
+        self.retry_after
     }
 }
+
+/// Wait before a trial that a test waits for.
+const SOON: Duration = Duration::from_millis(10);
 
 struct UnsteadySegmenter(Arc<AtomicBool>);
 
@@ -139,8 +181,8 @@ impl Segmenter for UnsteadySegmenter {
 
 #[test]
 fn a_lost_gpu_is_replaced_until_it_passes_its_self_test() {
-    let lost = Arc::new(AtomicBool::new(false));
-    let gpu = Arc::new(Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(1), loads: AtomicUsize::new(0) });
+    let gpu = Arc::new(Unsteady { hangs: AtomicUsize::new(1), ..Unsteady::new(SOON) });
+    let lost = &gpu.lost;
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
     let mut segmenter = device.segmenter(&Weights::embedded(), 1).expect("it works");
     assert_eq!(segmenter.segment(&[&picture()]).expect("it answers")[0].size(), Size::new(1, 1));
@@ -187,8 +229,8 @@ fn the_wait_for_the_next_trial_continues_while_the_segmenter_is_unloaded() {
 
 #[test]
 fn a_gpu_that_passes_its_test_before_an_unload_gets_the_next_segmenter() {
-    let lost = Arc::new(AtomicBool::new(false));
-    let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
+    let gpu = Unsteady::new(SOON);
+    let lost = Arc::clone(&gpu.lost);
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::new(gpu)));
     let loaded = || device.segmenter(&Weights::embedded(), 1).expect("one of them computes");
     let mut segmenter = loaded();
@@ -206,34 +248,6 @@ fn a_gpu_that_passes_its_test_before_an_unload_gets_the_next_segmenter() {
     assert_eq!(loaded().device(), "unsteady adapter");
 }
 
-/// A GPU that is lost once. Its second load waits for `passes`, which decides its success.
-struct Gated {
-    lost: Arc<AtomicBool>,
-    loads: AtomicUsize,
-    passes: Mutex<mpsc::Receiver<bool>>,
-}
-
-impl fmt::Display for Gated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("gated adapter")
-    }
-}
-
-impl Gpu for Gated {
-    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
-        let number = self.loads.fetch_add(1, Ordering::Relaxed);
-        if number == 1 && !self.passes.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("it ends") {
-            return Err(SegmentError::Unusable("gated adapter failed its self-test".to_owned()));
-        }
-        self.lost.store(false, Ordering::Relaxed);
-        Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
-    }
-
-    fn retoucher(&self) -> Arc<dyn Retoucher> {
-        Arc::new(BrokenRetoucher)
-    }
-}
-
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -243,13 +257,13 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A device whose first segmenter was dropped during a trial, which the sender decides, and its second one, on the CPU.
-fn unloaded_during_a_trial() -> (mpsc::Sender<bool>, Arc<Gated>, ActiveDevice, Box<dyn Segmenter>) {
+fn unloaded_during_a_trial() -> (mpsc::Sender<bool>, Arc<Unsteady>, ActiveDevice, Box<dyn Segmenter>) {
     let (ends, passes) = mpsc::channel();
-    let lost = Arc::new(AtomicBool::new(false));
-    let gpu = Arc::new(Gated { lost: Arc::clone(&lost), loads: AtomicUsize::new(0), passes: Mutex::new(passes) });
+    let gate = Some(Mutex::new(passes));
+    let gpu = Arc::new(Unsteady { gate, ..Unsteady::new(Duration::from_secs(300)) });
     let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
     let mut first = device.segmenter(&Weights::embedded(), 1).expect("it works");
-    lost.store(true, Ordering::Relaxed);
+    gpu.lost.store(true, Ordering::Relaxed);
     first.segment(&[&picture()]).expect("the CPU takes over");
     device.0.fallback().as_mut().expect("it failed").since -= gpu.retry_after();
     wait_for("it is not tried again", || gpu.loads.load(Ordering::Relaxed) == 2);
@@ -282,8 +296,8 @@ fn a_trial_that_fails_after_another_one_has_passed_changes_nothing() {
 
 #[test]
 fn an_explicit_gpu_that_is_lost_is_an_error() {
-    let lost = Arc::new(AtomicBool::new(false));
-    let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
+    let gpu = Unsteady::new(SOON);
+    let lost = Arc::clone(&gpu.lost);
     let device = ActiveDevice::new(&DeviceChoice::Gpu, Some(Arc::new(gpu)));
     let mut segmenter = device.segmenter(&Weights::embedded(), 1).expect("it works");
     lost.store(true, Ordering::Relaxed);
@@ -369,47 +383,11 @@ fn a_network_of_the_retoucher_that_fails_its_test_moves_it_to_the_cpu_under_auto
     assert_eq!(enlarged_by(&*retoucher), "CPU");
 }
 
-/// A GPU whose auxiliary networks fail their test the first time.
-#[derive(Debug)]
-struct Recovering {
-    loads: AtomicUsize,
-    retry_after: Duration,
-}
-
-impl Recovering {
-    fn after(retry_after: Duration) -> Arc<Self> {
-        Arc::new(Self { loads: AtomicUsize::new(0), retry_after })
-    }
-}
-
-impl fmt::Display for Recovering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("recovering adapter")
-    }
-}
-
-impl Gpu for Recovering {
-    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
-        Err(SegmentError::Unusable("it has none".to_owned()))
-    }
-
-    fn retoucher(&self) -> Arc<dyn Retoucher> {
-        match self.loads.fetch_add(1, Ordering::Relaxed) {
-            0 => Arc::new(BrokenRetoucher),
-            _ => Arc::new(CpuRetoucher::default()),
-        }
-    }
-
-    fn retry_after(&self) -> Duration {
-        self.retry_after
-    }
-}
-
 #[test]
 fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
-    let gpu = Recovering::after(Duration::from_millis(20));
-    let retoucher = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>)).retoucher();
-    let loads = || gpu.loads.load(Ordering::Relaxed);
+    let gpu = Broken::recovering(Duration::from_millis(20));
+    let retoucher = device(&DeviceChoice::Auto, &gpu).retoucher();
+    let loads = || gpu.retouchers.load(Ordering::Relaxed);
     assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the CPU answers"), []);
     wait_for("they are not tested again", || {
         assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers"), []);
@@ -422,8 +400,8 @@ fn networks_of_the_retoucher_that_failed_their_test_are_tested_again() {
 #[test]
 fn networks_of_the_retoucher_that_failed_on_an_explicit_gpu_are_loaded_again() {
     for choice in explicit() {
-        let gpu = Recovering::after(Duration::from_millis(20));
-        let retoucher = ActiveDevice::new(&choice, Some(gpu)).retoucher();
+        let gpu = Broken::recovering(Duration::from_millis(20));
+        let retoucher = device(&choice, &gpu).retoucher();
         let faces = || retoucher.faces(&picture(), FaceSearch::All);
         assert!(matches!(faces(), Err(SegmentError::Unusable(_))), "{choice}");
         // Failing requests do not postpone the trial.
@@ -434,15 +412,15 @@ fn networks_of_the_retoucher_that_failed_on_an_explicit_gpu_are_loaded_again() {
 #[test]
 fn the_wait_of_the_retouchers_networks_is_reset_when_they_have_passed() {
     let wait = Duration::from_secs(300);
-    let gpu = Recovering::after(wait);
-    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+    let gpu = Broken::recovering(wait);
+    let device = device(&DeviceChoice::Auto, &gpu);
     let retoucher = ActiveRetoucher::new(&device, &*gpu);
     let faces = || retoucher.faces(&picture(), FaceSearch::All).expect("one of them answers");
     faces();
-    assert_eq!(gpu.loads.load(Ordering::Relaxed), 1);
+    assert_eq!(gpu.retouchers.load(Ordering::Relaxed), 1);
     retoucher.state().next_trial.since -= wait;
     faces();
-    assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "they are not tested again");
+    assert_eq!(gpu.retouchers.load(Ordering::Relaxed), 2, "they are not tested again");
     assert!(retoucher.state().next_trial.left() > wait, "one of them may fail again");
     retoucher.state().next_trial.since -= 2 * wait;
     faces();
@@ -453,8 +431,8 @@ fn the_wait_of_the_retouchers_networks_is_reset_when_they_have_passed() {
 
 #[test]
 fn the_networks_of_the_retoucher_are_loaded_again_when_the_gpu_has_recovered() {
-    let gpu = Recovering::after(Duration::from_secs(300));
-    let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+    let gpu = Broken::recovering(Duration::from_secs(300));
+    let device = device(&DeviceChoice::Auto, &gpu);
     let retoucher = device.retoucher();
     assert_eq!(enlarged_by(&*retoucher), "GPU");
     device.fall_back("it was lost", Duration::from_secs(300));
@@ -463,7 +441,7 @@ fn the_networks_of_the_retoucher_are_loaded_again_when_the_gpu_has_recovered() {
     for _ in 0..2 {
         assert_eq!(retoucher.faces(&picture(), FaceSearch::All).expect("the GPU answers"), []);
     }
-    assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "the first ones, and those after the recovery");
+    assert_eq!(gpu.retouchers.load(Ordering::Relaxed), 2, "the first ones, and those after the recovery");
 }
 
 #[test]
@@ -514,36 +492,31 @@ fn small_segmenter() -> FallbackSegmenter {
     }
 }
 
+/// Widths of the masks of `pictures` pictures.
+fn widths(segmenter: &mut FallbackSegmenter, pictures: usize) -> Vec<u32> {
+    let frames = vec![picture(); pictures];
+    let masks = segmenter.segment(&frames.iter().collect::<Vec<_>>()).expect("one of them answers");
+    assert_eq!(masks.len(), pictures);
+    masks.iter().map(|mask| mask.size().width).collect()
+}
+
 #[test]
-fn a_gpu_that_fails_three_batches_in_a_row_is_replaced() {
+fn the_cpu_segments_batches_that_fail_and_replaces_a_gpu_that_fails_three_in_a_row() {
     let mut segmenter = small_segmenter();
-    let mut segment = |pictures: usize| {
-        let frames = vec![picture(); pictures];
-        segmenter.segment(&frames.iter().collect::<Vec<_>>()).expect("one of them answers")[0].size().width
-    };
-    for _ in 0..2 {
-        assert!(segment(2) > 1 && segment(2) > 1, "the CPU's masks");
-        assert_eq!(segment(1), 1, "the GPU goes on");
-    }
+    let log = logged(|| {
+        for _ in 0..2 {
+            assert!(widths(&mut segmenter, 2).iter().all(|&width| width > 1), "the CPU's masks");
+            assert!(widths(&mut segmenter, 2)[0] > 1, "the CPU's masks");
+            assert_eq!(widths(&mut segmenter, 1), [1], "the GPU goes on");
+        }
+    });
+    assert_eq!(log.matches("out of memory").count(), 4, "{log}");
+    assert_eq!(segmenter.device(), "small adapter");
+    let mut segment = |pictures: usize| widths(&mut segmenter, pictures)[0];
     assert!((0..3).all(|_| segment(2) > 1), "the CPU's masks");
     assert!(segment(1) > 1, "the GPU is still used");
     assert!(segmenter.device().ends_with("because broken adapter failed"), "{}", segmenter.device());
     assert!(segmenter.device.until_trial().is_some(), "it is not tested again");
-}
-
-#[test]
-fn a_batch_that_fails_on_a_gpu_that_remains_in_use_is_segmented_by_the_cpu() {
-    let mut segmenter = small_segmenter();
-    let sizes = |masks: Vec<RawMask>| masks.iter().map(RawMask::size).collect::<Vec<_>>();
-    let log = logged(|| {
-        for _ in 0..2 {
-            let masks = sizes(segmenter.segment(&[&picture(), &picture()]).expect("the CPU's masks"));
-            assert!(masks.len() == 2 && masks[0].width > 1, "{masks:?}");
-            assert_eq!(sizes(segmenter.segment(&[&picture()]).expect("the GPU's mask")), [Size::new(1, 1)]);
-        }
-    });
-    assert_eq!(log.matches("out of memory").count(), 2, "{log}");
-    assert_eq!(segmenter.device(), "small adapter");
 }
 
 #[test]

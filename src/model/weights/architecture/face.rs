@@ -63,20 +63,3 @@ pub fn convolutions() -> Vec<Convolution> {
     }
     list
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_taps_are_the_last_blocks_at_their_stride() {
-        let mut stride = 2;
-        let mut last = Vec::new();
-        for (index, block) in BLOCKS.into_iter().enumerate() {
-            stride *= block.stride;
-            last.retain(|&(other, _)| other != stride);
-            last.push((stride, index));
-        }
-        assert_eq!(last[last.len() - 3..], [(8, TAPS[0]), (16, TAPS[1]), (32, TAPS[2])]);
-    }
-}

@@ -122,19 +122,3 @@ pub fn convolutions() -> Vec<Convolution> {
 pub const fn is_input_side(side: usize) -> bool {
     side >= 64 && side <= 2048 && side.is_multiple_of(32)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_taps_are_the_last_blocks_at_their_resolution() {
-        let mut scale = 2;
-        let mut scales = Vec::new();
-        for block in blocks() {
-            scale *= block.stride;
-            scales.push(scale);
-        }
-        assert_eq!(TAPS.map(|tap| scales[tap]), [2, 4, 8, 16, 32]);
-    }
-}
