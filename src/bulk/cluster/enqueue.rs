@@ -51,8 +51,7 @@ impl From<&BulkStatus> for Enqueued {
 /// # Errors
 /// When the database cannot be used.
 pub async fn listed(queue: &BulkQueue, id: &str) -> Result<Option<BulkStatus>, OpenError> {
-    let id = id.to_owned();
-    let known = queue.status(Some(&id)).await?.pop();
+    let known = queue.status(Some(id)).await?.pop();
     Ok(known.filter(|run| run.is_listed || run.state == BulkRunState::Cancelled))
 }
 
@@ -70,8 +69,7 @@ pub async fn enqueue(
     stop: &StopSignal,
 ) -> Result<Enqueued, RunError> {
     let lister = rand::random();
-    let begun = run.clone();
-    queue.begin(&begun, lister).await?;
+    queue.begin(run, lister).await?;
     // From here on no other command adds chunks.
     let mut chunks = Chunks { queue, run: &run.id, lister, next: 0 };
     let mut planner = Planner::new(locations, options, report.previous_runs());
@@ -100,8 +98,7 @@ pub async fn enqueue(
     }
     enqueued.objects += chunks.add_tasks(&tasks).await? + chunks.add_rejected(&rejected).await?;
     if !stop.is_requested() {
-        let (id, Enqueued { skipped, ignored, .. }) = (run.id.clone(), enqueued);
-        if !queue.end_listing(&id, lister, skipped, ignored).await? {
+        if !queue.end_listing(&run.id, lister, enqueued.skipped, enqueued.ignored).await? {
             return Err(RunError::Superseded(run.id.clone()));
         }
         enqueued.is_complete = true;
@@ -122,8 +119,7 @@ impl Chunks<'_> {
     async fn read_existing(&mut self, planner: &mut Planner<'_>) -> Result<HashSet<Hash>, RunError> {
         let mut sources = HashSet::new();
         loop {
-            let (run, from) = (self.run.to_owned(), self.next);
-            let chunks = self.queue.chunks(&run, from, PAGE).await?;
+            let chunks = self.queue.chunks(self.run, self.next, PAGE).await?;
             let Some(last) = chunks.last() else { return Ok(sources) };
             self.next = last.number + 1;
             for NewChunk { tasks, report, .. } in &chunks {
@@ -161,8 +157,7 @@ impl Chunks<'_> {
         }
         let chunk = NewChunk { number: self.next, objects: u32::try_from(objects).unwrap_or(u32::MAX), tasks, report };
         self.next += 1;
-        let (run, lister) = (self.run.to_owned(), self.lister);
-        if self.queue.add_chunk(&run, lister, &chunk).await? {
+        if self.queue.add_chunk(self.run, self.lister, &chunk).await? {
             Ok(objects as u64)
         } else {
             Err(RunError::Superseded(self.run.to_owned()))

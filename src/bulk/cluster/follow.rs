@@ -98,8 +98,7 @@ impl Collected {
         report: &ReportLog,
         observer: &mut impl Observer,
     ) -> Result<Option<FollowEnd>, RunError> {
-        let name = id.to_owned();
-        let status = queue.status(Some(&name)).await?.pop();
+        let status = queue.status(Some(id)).await?.pop();
         let status = status.ok_or_else(|| RunError::Gone(id.to_owned()))?;
         if status.is_listed {
             observer.total(ListingTotal { objects: status.objects, limit: None });
@@ -107,9 +106,8 @@ impl Collected {
         let is_finished = status.is_listed && status.open_chunks == 0;
         let is_over = status.state == BulkRunState::Cancelled && status.claimed_chunks == 0;
         loop {
-            let (name, known) = (id.to_owned(), self.chunks.clone());
             // Of a cancelled run also what chunks have that will not be done.
-            let page = queue.reports(&name, &known, is_over, PAGE).await?;
+            let page = queue.reports(id, &self.chunks, is_over, PAGE).await?;
             if page.is_empty() {
                 break;
             }

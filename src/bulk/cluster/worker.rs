@@ -91,10 +91,9 @@ impl<P: Prepare> Worker<'_, P> {
         let mut is_away = false;
         while !self.stop.is_requested() {
             excluded.retain(|(_, since)| since.elapsed() < EXCLUSION);
-            let owner = self.name.to_owned();
             let without: Vec<String> = excluded.iter().map(|(run, _)| run.clone()).collect();
             // Not cancelled by the stop signal: a claim whose answer is dropped would wait for the end of its lease.
-            let claim = match self.queue.claim(&owner, &without).await {
+            let claim = match self.queue.claim(self.name, &without).await {
                 Ok(claim) => claim,
                 Err(error @ OpenError::Io { .. }) => {
                     if !std::mem::replace(&mut is_away, true) {
@@ -133,8 +132,7 @@ impl<P: Prepare> Worker<'_, P> {
 
     /// The run of a claim, or why this worker cannot process it.
     async fn prepare_run(&self, claim: &ChunkClaim) -> Result<Result<PreparedRun<P::Processor>, String>, RunError> {
-        let id = claim.run.clone();
-        Ok(match self.until_back(|| self.queue.run(&id)).await? {
+        Ok(match self.until_back(|| self.queue.run(&claim.run)).await? {
             Some(run) => self.prepare.prepare(&run).await,
             None => Err("it was removed".to_owned()),
         })
@@ -213,8 +211,7 @@ impl<P: Prepare> Worker<'_, P> {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
             let Ok(progress) = read_progress(report).await else { continue };
-            let beating = claim.clone();
-            match self.queue.heartbeat(&beating, &progress).await {
+            match self.queue.heartbeat(claim, &progress).await {
                 Ok(Some(BulkRunState::Running)) => {}
                 Ok(Some(BulkRunState::Paused | BulkRunState::Cancelled)) => stop.request(),
                 Ok(None) => return,

@@ -52,8 +52,7 @@ impl ClusterRun<'_> {
         let outcome = finish_run(&summary, report, report_file, self.json).await?;
         if end != FollowEnd::Left {
             // Only now: until the report is written, the database has the only copy of its rows.
-            let removed = id.clone();
-            self.queue.remove(&removed).await?;
+            self.queue.remove(id).await?;
         }
         if end == FollowEnd::Finished && summary.is_empty() {
             return Err(format!("there is no picture in {}", self.locations.source.address_prefix()).into());

@@ -181,8 +181,7 @@ impl Leader {
                 BulkJobEnd { summary: None, failed, error: Some(error) }
             }
         };
-        let ended = lead.clone();
-        match self.queue.end_job(&ended, &end).await {
+        match self.queue.end_job(lead, &end).await {
             Ok(true) => LeadEnd::Recorded,
             Ok(false) => LeadEnd::Lost,
             Err(error) => LeadEnd::Later(with_causes(&error)),
@@ -235,8 +234,7 @@ impl Leader {
 
     /// Queues the objects of a run that are not queued yet.
     async fn list(&self, lead: &BulkLead, report: &ReportLog) -> Result<Enqueued, Trouble> {
-        let id = lead.id.clone();
-        let run = self.queue.run(&id).await?;
+        let run = self.queue.run(&lead.id).await?;
         let run = run.ok_or_else(|| failed(Code::InternalError, "the run is not in the queue any more"))?;
         let config = Arc::clone(&self.config);
         // Reads weights, and looks at folders.
@@ -274,8 +272,7 @@ impl Leader {
         loop {
             sleep(HEARTBEAT).await;
             let Estimate { failed, left } = *estimate.lock().unwrap_or_else(PoisonError::into_inner);
-            let renewed = lead.clone();
-            match self.queue.renew_lead(&renewed, failed, left).await {
+            match self.queue.renew_lead(&lead, failed, left).await {
                 Ok(true) => {}
                 Ok(false) => return,
                 // The work goes on. Whether another daemon leads the run afterwards is up to the lease.
@@ -285,8 +282,7 @@ impl Leader {
     }
 
     async fn release(&self, lead: &BulkLead) {
-        let released = lead.clone();
-        if let Err(error) = self.queue.release_lead(&released).await {
+        if let Err(error) = self.queue.release_lead(lead).await {
             tracing::warn!(run = lead.id, error = with_causes(&error), "the run waits for the end of its lease");
         }
     }

@@ -102,8 +102,7 @@ fn places(run: &BulkStatus) -> (String, String) {
 }
 
 async fn set_state(queue: &BulkQueue, id: String, to: BulkRunState) -> Result<Outcome, Failure> {
-    let name = id.clone();
-    match queue.set_state(&name, to).await? {
+    match queue.set_state(&id, to).await? {
         None => Err(format!("there is no run {id}; `backdrop bulk runs` lists them").into()),
         Some(before @ BulkRunState::Cancelled) if to != before => Err(format!("the run {id} is {before}").into()),
         Some(_) => {
