@@ -34,9 +34,6 @@ pub struct RateRule {
 }
 
 impl RateRule {
-    /// No limit, for callers that send no requests.
-    pub const UNLIMITED: Self = Self { kind: RateKind::Services, limits: [u32::MAX; Plan::ALL.len()] };
-
     pub(super) const fn limit(&self, plan: Plan) -> u32 {
         self.limits[plan as usize]
     }

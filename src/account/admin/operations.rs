@@ -41,11 +41,12 @@ async fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
         _ => return Err(Reply::invalid(None, "unknown query parameter (expected `account`)")),
     };
     if let Some(name) = account
-        && keys.account(name).await.map_err(Reply::unreadable)?.is_none()
+        && keys.store().account(name).await.map_err(Reply::unreadable)?.is_none()
     {
         return Err(WriteError::Change(ChangeError::NoSuchAccount(name.into())).into());
     }
-    let listed: Vec<Value> = keys.list(account).await.map_err(Reply::unreadable)?.iter().map(key_json).collect();
+    let listed: Vec<Value> =
+        keys.store().keys(account).await.map_err(Reply::unreadable)?.iter().map(key_json).collect();
     Ok(Reply::new(StatusCode::OK, json!({ "keys": listed })))
 }
 
@@ -62,7 +63,7 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
         return Err(Reply::invalid(Some("expires_at"), "`expires_at` has passed"));
     }
     let mode = if new.test { Mode::Test } else { Mode::Live };
-    Ok(reply_with_secret(&keys.create_restricted(&account, label, mode, restrictions).await?))
+    Ok(reply_with_secret(&keys.create(&account, label, mode, restrictions).await?))
 }
 
 async fn change_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
@@ -110,7 +111,8 @@ async fn revoke_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
 }
 
 async fn list_accounts(keys: &Keys) -> Result<Reply, Reply> {
-    let listed: Vec<Value> = keys.accounts().await.map_err(Reply::unreadable)?.iter().map(account_json).collect();
+    let listed: Vec<Value> =
+        keys.store().accounts().await.map_err(Reply::unreadable)?.iter().map(account_json).collect();
     Ok(Reply::new(StatusCode::OK, json!({ "accounts": listed })))
 }
 

@@ -49,7 +49,7 @@ async fn a_reopened_store_has_its_content() {
     drop(keys);
     let again = open(folder.path());
     assert_eq!((again.all(None), again.all_accounts()), (before, accounts));
-    assert_eq!(again.find(secret.expose()).expect("the key works").account, "default");
+    assert_eq!(again.find(secret.expose()).expect("the key works").account.name, "default");
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     transaction.commit().expect("the disk writes");
     drop(database);
     let keys = open(folder.path());
-    assert_eq!(keys.find(secret.expose()).expect("the key works").account, "default");
+    assert_eq!(keys.find(secret.expose()).expect("the key works").account.name, "default");
     drop(keys);
     assert_eq!(schema_of(&file), 6);
     let store = RedbStore::open(&file).expect("a store");
