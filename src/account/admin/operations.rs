@@ -4,7 +4,9 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::reply::{Reply, account_json, invalid_restriction, invalid_text, key_json, method_not_allowed};
-use super::request::{AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse};
+use super::request::{
+    AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional,
+};
 use super::route::Route;
 use crate::account::key_restrictions::{parse_duration, parse_time};
 use crate::account::{AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes, WriteError};
@@ -51,7 +53,7 @@ async fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
 }
 
 async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
-    let new: NewKeyBody = if body.is_empty() { NewKeyBody::default() } else { parse(body)? };
+    let new: NewKeyBody = parse_optional(body)?;
     let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
     let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
     let restrictions = KeyRestrictions {
@@ -94,7 +96,7 @@ fn expiry(duration: Option<&str>, time: Option<&str>) -> Result<Option<UnixSecon
 }
 
 async fn rotate_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
-    let RotateBody { keep_old_for } = if body.is_empty() { RotateBody::default() } else { parse(body)? };
+    let RotateBody { keep_old_for } = parse_optional(body)?;
     let keep_until = keep_old_for.map(|duration| parse_duration(&duration, UnixSeconds::now())).transpose();
     let keep_until = keep_until.map_err(|error| invalid_restriction("keep_old_for", &error))?;
     Ok(reply_with_secret(&keys.rotate(id, keep_until).await?))
