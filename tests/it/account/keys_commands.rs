@@ -1,6 +1,6 @@
 //! `backdrop keys` and `backdrop accounts`, on the store itself and through a running daemon.
 //!
-//! Each command runs in a process of its own, for its output and exit code.
+//! Each command runs in a separate process, for its output and exit code.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -233,7 +233,7 @@ async fn concurrent_rotations_of_a_key_leave_one_valid_secret() {
     for task in tasks {
         new.extend(task.await.expect("no panic").ok());
     }
-    // One that starts after another's commit rotates the new secret, and succeeds as well.
+    // One that starts after another's commit rotates the new secret, and succeeds, too.
     assert!(!new.is_empty());
     let valid = new.iter().filter(|created| keys.find(created.secret.expose()).is_some()).count();
     assert_eq!(valid, 1, "of {} rotations that succeeded", new.len());
