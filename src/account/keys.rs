@@ -6,7 +6,8 @@ use super::key_restrictions::{KeyRestrictions, KeyUpdate};
 use super::names::{AccountName, Label};
 use super::scopes::Scopes;
 use crate::store::{
-    Account, AccountModel, Change, ChangeError, Key, KeyHash, OpenError, Plan, Store, UnixSeconds, WriteError,
+    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, OpenError, Plan, Store, UnixSeconds,
+    WriteError, written,
 };
 use crate::telemetry::with_causes;
 
@@ -98,8 +99,7 @@ impl Keys {
     /// # Errors
     /// When there is no such key, or the store cannot write.
     pub async fn revoke(&self, id: &str) -> Result<Key, WriteError> {
-        let rows = self.store.change(Change::RevokeKey { id: id.to_owned(), at: UnixSeconds::now() }).await?;
-        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
+        self.change(id, KeyChange::Revoke { at: UnixSeconds::now() }).await
     }
 
     /// Replaces the secret of a key; its id, and so its jobs, stay. The new secret is active when this returns, the old one
@@ -111,9 +111,7 @@ impl Keys {
         let located = self.store.key(id).await.map_err(unreadable)?.map(|(hash, key)| (hash, key.test));
         let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
         let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
-        let rows =
-            self.store.change(Change::RotateKey { id: id.to_owned(), from, to: secret.hash(), keep_until }).await?;
-        let key = rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)?;
+        let key = self.change(id, KeyChange::Rotate { from, to: secret.hash(), keep_until }).await?;
         Ok(CreatedKey { key, secret })
     }
 
@@ -124,9 +122,11 @@ impl Keys {
     pub async fn set(&self, id: &str, update: KeyUpdate) -> Result<Key, WriteError> {
         let KeyUpdate { expires_at, images_per_month, scopes } = update;
         let scopes = scopes.map(Scopes::into_names);
-        let rows =
-            self.store.change(Change::SetKey { id: id.to_owned(), expires_at, images_per_month, scopes }).await?;
-        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
+        self.change(id, KeyChange::Set { expires_at, images_per_month, scopes }).await
+    }
+
+    async fn change(&self, id: &str, change: KeyChange) -> Result<Key, WriteError> {
+        written(self.store.change(Change::Key { id: id.to_owned(), change }).await?.keys).map(|(_, key)| key)
     }
 
     /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` is its

@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 use super::bulk_queue::{
     BULK_LEASE, BulkQueue, BulkRun, BulkRunState, DELETE_REMOVED, MARK_REMOVED, REMOVED, state_of, transaction,
 };
+use super::database;
 use super::error::DatabaseError;
 use super::rows::{Parameters, count, execute, limit_of, row, stored};
 use super::schema::{CREATION_LOCK, LOCKS};
@@ -21,7 +22,7 @@ pub const BULK_ID_PREFIX: &str = "bulk_";
 /// A run to begin for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewBulkJob {
-    /// The run. Its id is that of the job; a further request with the same id is of the same run.
+    /// The run. Its id is also the id of the job. Requests with equal ids are for one run.
     pub run: BulkRun,
     /// Public id of the caller's key.
     pub key_id: String,
@@ -77,7 +78,7 @@ pub struct BulkJob {
     pub objects: u64,
     /// Objects with a report row.
     pub finished: u64,
-    /// Those without a result, in chunks that are done.
+    /// Objects without a result, in chunks that are done.
     pub failed: u64,
     /// When it is expected to end.
     pub ends_at: Option<UnixSeconds>,
@@ -181,7 +182,7 @@ impl BulkQueue {
         })
     }
 
-    /// A run of a key; nothing where it is another key's.
+    /// A run of a key; `None` for a run of another key.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].

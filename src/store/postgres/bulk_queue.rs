@@ -14,7 +14,7 @@ use std::time::Duration;
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-use super::database::Database;
+use super::database::{self, Database};
 use super::error::DatabaseError;
 use super::rows::{Parameters, count, execute, row, stored};
 use crate::store::OpenError;
@@ -37,19 +37,12 @@ pub struct BulkQueue {
     pub(super) database: Database,
 }
 
-/// Runs statements on the transaction `$on`, and commits it.
+/// Runs `$work` in the transaction `$on` of the queue `$self`.
 macro_rules! transaction {
-    ($self:ident, $on:ident, $work:block) => {{
-        let worked = $self.database.run(async {
-            let mut client = $self.database.client().await?;
-            let $on = client.transaction().await?;
-            let value: Result<_, DatabaseError> = async { $work }.await;
-            let value = value?;
-            $on.commit().await?;
-            Ok::<_, DatabaseError>(value)
-        });
-        worked.await.map_err(|error| error.into_open_error($self.name()))
-    }};
+    ($self:ident, $on:ident, $work:block) => {
+        database::transaction!($self.database, $on, DatabaseError, $work)
+            .map_err(|error| error.into_open_error($self.name()))
+    };
 }
 pub(super) use transaction;
 
@@ -67,13 +60,14 @@ pub struct BulkRun {
 }
 
 /// Whether chunks of a run are claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BulkRunState {
-    /// They are.
+    /// Chunks are claimed.
+    #[default]
     Running,
-    /// They are not, until it is resumed.
+    /// No chunk is claimed until the run is resumed.
     Paused,
-    /// They are not any more.
+    /// No chunk is claimed any more.
     Cancelled,
 }
 
@@ -99,7 +93,7 @@ impl FromStr for BulkRunState {
 }
 
 /// The progress of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BulkStatus {
     /// Its name.
     pub id: String,
@@ -123,28 +117,6 @@ pub struct BulkStatus {
     pub open_chunks: u64,
     /// Chunks that workers process now.
     pub claimed_chunks: u64,
-}
-
-#[cfg(test)]
-impl BulkStatus {
-    /// A listed run of 500 objects, none of them finished or in a chunk.
-    pub(crate) fn test(state: BulkRunState) -> Self {
-        let (skipped, ignored, finished, open_chunks, claimed_chunks) = (0, 0, 0, 0, 0);
-        let (id, spec, created_at) = ("run".to_owned(), String::new(), 0);
-        Self {
-            id,
-            state,
-            is_listed: true,
-            spec,
-            created_at,
-            skipped,
-            ignored,
-            objects: 500,
-            finished,
-            open_chunks,
-            claimed_chunks,
-        }
-    }
 }
 
 /// A chunk to add.
@@ -182,7 +154,7 @@ pub struct ChunkClaim {
 /// What a worker has done of its claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkProgress {
-    /// Report rows, those of earlier attempts among them.
+    /// Report rows, including rows of earlier attempts.
     pub report: Vec<u8>,
     /// Their number.
     pub finished: u64,
@@ -201,15 +173,11 @@ impl Database {
     /// The queue of bulk runs, on the same connections.
     #[must_use]
     pub fn bulk_queue(&self) -> BulkQueue {
-        BulkQueue::new(self.clone())
+        BulkQueue { database: self.clone() }
     }
 }
 
 impl BulkQueue {
-    pub(super) const fn new(database: Database) -> Self {
-        Self { database }
-    }
-
     /// The database for messages, without user and password.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -329,8 +297,8 @@ impl BulkQueue {
         Ok(self.database.read(text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()], claim).await?.pop())
     }
 
-    /// Renews the lease of a claim and stores its progress. The state of the run; nothing where another worker has the chunk
-    /// now, or the run was removed.
+    /// Renews the lease of a claim and stores its progress. Returns the state of the run; `None` if another worker has the
+    /// chunk now, or the run was removed.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
@@ -416,7 +384,7 @@ impl BulkQueue {
         self.database.read(text, &[&run, &known, &all, &i64::from(limit)], report).await
     }
 
-    /// Changes the state of a run, unless it was cancelled. The state before; nothing where there is no such run.
+    /// Changes the state of a run, unless it was cancelled. Returns the state before; `None` for an unknown run.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].

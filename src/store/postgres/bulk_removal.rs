@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::bulk_queue::{BulkQueue, DELETE_REMOVED, MARK_REMOVED, REMOVED, transaction};
+use super::database;
 use super::error::DatabaseError;
 use super::rows::{execute, row, rows};
 use super::schema::{CREATION_LOCK, LOCKS};

@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn the_key_service_agrees_with_the_model(steps in prop::collection::vec(step(), 1..40)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(run(steps))?;
     }
 }

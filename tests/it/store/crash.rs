@@ -25,7 +25,7 @@ const CONCURRENT: usize = 8;
 #[ignore = "run by the key tests of this file, which kill it"]
 fn writer() {
     let data_dir = child_input();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let keys = open(Path::new(&data_dir));
         keys.bootstrap(None).await.expect("the store writes");
@@ -146,7 +146,7 @@ fn a_store_whose_creation_was_interrupted_opens_at_the_next_start() {
     }
 }
 
-/// One image each, under a key of its own; and a preset in between, overwritten once, some deleted again.
+/// Bills of one image, each under another `Idempotency-Key`; and a preset in between, overwritten once, some deleted again.
 #[test]
 #[ignore = "run by no_acknowledged_bill_or_preset_is_lost_or_doubled_by_a_kill"]
 fn biller() {

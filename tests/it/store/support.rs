@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use backdrop::account::{ApiKey, Keys, Mode, token_hash};
 use backdrop::store::{
-    self, Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, Plan, Preset, RateKind,
-    RateRule, RedbStore, Rows, StateStore, Store, UnixSeconds,
+    self, Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, OpenError, Plan, Preset,
+    RateKind, RateRule, RedbStore, Rows, StateStore, Store, UnixSeconds,
 };
 use futures_util::FutureExt;
 use tempfile::TempDir;
@@ -103,6 +103,17 @@ pub(crate) fn new_store() -> (TempDir, RedbStore) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
     (folder, store)
+}
+
+/// Opens a store once the process that had it has ended.
+pub(crate) fn open_released(file: &Path) -> RedbStore {
+    let start = Instant::now();
+    loop {
+        match RedbStore::open(file) {
+            Err(OpenError::Locked { .. }) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(25)),
+            opened => return opened.expect("the store opens"),
+        }
+    }
 }
 
 /// A store with the account `acme`, and its folder.
