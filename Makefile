@@ -361,7 +361,7 @@ fuzz-address: packages ## Run each fuzz target for SECONDS with the address sani
 power-loss: test-packages ## Cut the store's file at 10,000 syncs and open what is left
 	@cargo test $(CARGO_FLAGS) --lib --no-run
 	@$(STEP) power-loss 10 cargo test $(CARGO_FLAGS) --lib -- --nocapture --ignored --exact \
-	  store::power_loss_tests::after_ten_thousand_losses_of_power_every_acknowledged_change_is_there
+	  store::tests::power_loss::after_ten_thousand_losses_of_power_every_acknowledged_change_is_there
 
 soak: test-packages ## Load a daemon for MINUTES, kill it, and check from outside what it kept, billed and takes
 	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact soak::a_daemon_under_mixed_load_to_which_everything_happens_loses_and_leaks_nothing)

@@ -18,7 +18,7 @@ mod content;
 
 use backdrop::account::{Presets, token_hash};
 use backdrop::store::{
-    self, Admission, Admitted, Allowance, Credential, Payer, PostgresServer, RateKind, RateRule, RedbStore,
+    self, Admission, Admitted, Allowance, Credential, Payer, Plan, PostgresServer, RateKind, RateRule, RedbStore,
     Reservation, Store, StoreConfig, UnixSeconds,
 };
 use content::{Content, Size, together};
@@ -37,7 +37,7 @@ const CALLERS: usize = 16;
 const SMALL: Size = Size { accounts: CALLERS, keys: CALLERS, presets: CALLERS };
 const LARGE: Size = Size { accounts: 100, keys: 10_000, presets: 100_000 };
 
-const RULE: RateRule = RateRule { kind: RateKind::Calls, ..RateRule::UNLIMITED };
+const RULE: RateRule = RateRule { kind: RateKind::Calls, limits: [u32::MAX; Plan::ALL.len()] };
 
 /// A store with content.
 struct Fixture {

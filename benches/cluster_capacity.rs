@@ -17,7 +17,7 @@ mod skipped;
 
 use backdrop::account::token_hash;
 use backdrop::store::{
-    Admission, Allowance, BulkRun, ChunkEnd, ChunkProgress, Claim, Credential, NewChunk, Payer, PostgresServer,
+    Admission, Allowance, BulkRun, ChunkEnd, ChunkProgress, Claim, Credential, NewChunk, Payer, Plan, PostgresServer,
     RateKind, RateRule, Store, StoreConfig, UnixSeconds,
 };
 use content::Size;
@@ -147,7 +147,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
 
 /// What a daemon does for a picture, the picture aside.
 async fn request(daemon: &Store, token: &str, number: u64) {
-    let rule = RateRule { kind: RateKind::Calls, ..RateRule::UNLIMITED };
+    let rule = RateRule { kind: RateKind::Calls, limits: [u32::MAX; Plan::ALL.len()] };
     let hash = token_hash(token).expect("a token");
     let admission = daemon.admit(Credential::Key(hash), &rule).await.expect("it answers");
     let Admission::Admitted(admitted) = admission else { panic!("the key is active") };

@@ -1,4 +1,4 @@
-//! Restrictions of an API key beside its account's plan: expiry, monthly images and scopes; parses durations and times.
+//! Restrictions of an API key in addition to the plan of its account: expiry, monthly images and scopes; parses durations and times.
 
 use super::scopes::{InvalidRestriction, Scopes};
 use crate::store::{Day, UnixSeconds};
@@ -11,7 +11,7 @@ const MAX_SECONDS: i64 = 100 * 366 * 24 * 60 * 60;
 pub struct KeyRestrictions {
     /// When it expires; `None` for never.
     pub expires_at: Option<UnixSeconds>,
-    /// Images in a calendar month (UTC); `None` for no quota of its own.
+    /// Images in a calendar month (UTC); `None` for the quota of the plan alone.
     pub images_per_month: Option<u64>,
     /// The endpoints that it may call.
     pub scopes: Scopes,
@@ -22,7 +22,7 @@ pub struct KeyRestrictions {
 pub struct KeyUpdate {
     /// When it expires; `Some(None)` for never.
     pub expires_at: Option<Option<UnixSeconds>>,
-    /// Images in a month; `Some(None)` for no quota of its own.
+    /// Images in a month; `Some(None)` for the quota of the plan alone.
     pub images_per_month: Option<Option<u64>>,
     /// The endpoints that it may call.
     pub scopes: Option<Scopes>,

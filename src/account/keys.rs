@@ -1,14 +1,13 @@
-//! Accounts and API keys: authenticates tokens, and creates, changes, rotates and revokes durably.
+//! Creates, changes, rotates and revokes accounts and API keys durably.
 
 use super::DEFAULT_ACCOUNT;
 use super::api_key::{self, ApiKey, Mode};
-use super::key_info::KeyInfo;
 use super::key_restrictions::{KeyRestrictions, KeyUpdate};
 use super::names::{AccountName, Label};
 use super::scopes::Scopes;
 use crate::store::{
-    Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, KeyHash, OpenError, Plan,
-    RateRule, Rows, Store, UnixSeconds, WriteError,
+    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, OpenError, Plan, Store, UnixSeconds,
+    WriteError, written,
 };
 use crate::telemetry::with_causes;
 
@@ -24,7 +23,7 @@ pub struct CreatedKey {
     pub secret: ApiKey,
 }
 
-/// Accounts and keys: authentication and administration. Clones share one store.
+/// Administers accounts and keys. Clones share one store.
 #[derive(Clone, Debug)]
 pub struct Keys {
     store: Store,
@@ -69,7 +68,8 @@ impl Keys {
             generates: true,
             model: AccountModel::default(),
         };
-        match self.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await {
+        match self.store.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await
+        {
             Ok(_) => Ok(Some(CreatedKey { key, secret })),
             // Another daemon that started at the same time was faster.
             Err(WriteError::Change(ChangeError::AccountExists(_))) => Ok(None),
@@ -77,34 +77,11 @@ impl Keys {
         }
     }
 
-    /// The caller with this token; `None` for anything but an active key.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn authenticate(&self, token: &str) -> Result<Option<KeyInfo>, OpenError> {
-        let Some(hash) = token_hash(token) else { return Ok(None) };
-        Ok(match self.store.admit(Credential::Key(hash), &RateRule::UNLIMITED).await? {
-            Admission::Admitted(admitted) => {
-                let Admitted { account, key, .. } = *admitted;
-                key.map(|key| KeyInfo::of(account, key))
-            }
-            Admission::Unknown | Admission::Expired(_) => None,
-        })
-    }
-
     /// Creates a key of an account; it is active when this returns.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
-    pub async fn create(&self, account: &AccountName, label: Label, mode: Mode) -> Result<CreatedKey, WriteError> {
-        self.create_restricted(account, label, mode, KeyRestrictions::default()).await
-    }
-
-    /// As [`Self::create`], with restrictions.
-    ///
-    /// # Errors
-    /// As [`Self::create`].
-    pub async fn create_restricted(
+    pub async fn create(
         &self,
         account: &AccountName,
         label: Label,
@@ -113,7 +90,7 @@ impl Keys {
     ) -> Result<CreatedKey, WriteError> {
         let secret = ApiKey::generate(mode);
         let key = new_key(account.to_string(), label.into(), mode, restrictions);
-        self.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
+        self.store.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
         Ok(CreatedKey { key, secret })
     }
 
@@ -122,8 +99,7 @@ impl Keys {
     /// # Errors
     /// When there is no such key, or the store cannot write.
     pub async fn revoke(&self, id: &str) -> Result<Key, WriteError> {
-        let rows = self.change(Change::RevokeKey { id: id.to_owned(), at: UnixSeconds::now() }).await?;
-        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
+        self.change(id, KeyChange::Revoke { at: UnixSeconds::now() }).await
     }
 
     /// Replaces the secret of a key; its id, and so its jobs, stay. The new secret is active when this returns, the old one
@@ -135,8 +111,7 @@ impl Keys {
         let located = self.store.key(id).await.map_err(unreadable)?.map(|(hash, key)| (hash, key.test));
         let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
         let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
-        let rows = self.change(Change::RotateKey { id: id.to_owned(), from, to: secret.hash(), keep_until }).await?;
-        let key = rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)?;
+        let key = self.change(id, KeyChange::Rotate { from, to: secret.hash(), keep_until }).await?;
         Ok(CreatedKey { key, secret })
     }
 
@@ -147,16 +122,11 @@ impl Keys {
     pub async fn set(&self, id: &str, update: KeyUpdate) -> Result<Key, WriteError> {
         let KeyUpdate { expires_at, images_per_month, scopes } = update;
         let scopes = scopes.map(Scopes::into_names);
-        let rows = self.change(Change::SetKey { id: id.to_owned(), expires_at, images_per_month, scopes }).await?;
-        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
+        self.change(id, KeyChange::Set { expires_at, images_per_month, scopes }).await
     }
 
-    /// Keys of one account or of all, oldest first, revoked ones included.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn list(&self, account: Option<&str>) -> Result<Vec<Key>, OpenError> {
-        self.store.keys(account).await
+    async fn change(&self, id: &str, change: KeyChange) -> Result<Key, WriteError> {
+        written(self.store.change(Change::Key { id: id.to_owned(), change }).await?.keys).map(|(_, key)| key)
     }
 
     /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` is its
@@ -172,7 +142,7 @@ impl Keys {
         model: AccountModel,
     ) -> Result<Account, WriteError> {
         let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates, model };
-        self.change(Change::CreateAccount { account: account.clone(), first_key: None }).await?;
+        self.store.change(Change::CreateAccount { account: account.clone(), first_key: None }).await?;
         Ok(account)
     }
 
@@ -188,28 +158,9 @@ impl Keys {
         generates: Option<bool>,
         model: Option<AccountModel>,
     ) -> Result<Account, WriteError> {
-        let rows = self.change(Change::SetAccount { account: account.to_owned(), plan, generates, model }).await?;
+        let rows =
+            self.store.change(Change::SetAccount { account: account.to_owned(), plan, generates, model }).await?;
         rows.accounts.into_iter().next().ok_or(WriteError::Closed)
-    }
-
-    /// One account.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn account(&self, name: &str) -> Result<Option<Account>, OpenError> {
-        self.store.account(name).await
-    }
-
-    /// All accounts by name.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn accounts(&self) -> Result<Vec<Account>, OpenError> {
-        self.store.accounts().await
-    }
-
-    async fn change(&self, change: Change) -> Result<Rows, WriteError> {
-        self.store.change(change).await
     }
 }
 

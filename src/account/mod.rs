@@ -8,7 +8,6 @@
 
 pub mod admin;
 mod api_key;
-mod key_info;
 mod key_restrictions;
 mod keys;
 mod names;
@@ -20,7 +19,6 @@ mod scopes;
 pub use crate::store::{Account, AccountModel, Key, WriteError};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
-pub use key_info::KeyInfo;
 pub use key_restrictions::{KeyRestrictions, KeyUpdate};
 pub use keys::{CreatedKey, Keys, token_hash};
 pub use names::{AccountName, IdempotencyKey, InvalidText, Label, PresetName};

@@ -19,7 +19,7 @@ pub struct RequiredPlan {
 /// The plan that `fields` need at the endpoint with this path, and the field that needs it; `None` for the free plan. The
 /// values must have been validated: an invalid one needs no plan here.
 ///
-/// Pass the fields merged with those of the preset: a stored field needs the same plan as a sent one.
+/// Pass the fields merged with the fields of the preset: a stored field needs the plan that it needs when it is sent.
 #[must_use]
 pub fn required_plan(endpoint: &str, fields: &Fields) -> Option<RequiredPlan> {
     let mut required: Option<RequiredPlan> = None;

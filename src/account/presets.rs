@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::api_key::random_text;
 use super::{InvalidText, PresetName};
 use crate::recipe::FieldError;
-use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, WriteError};
+use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, WriteError, written};
 
 /// Characters of a preset's id after `preset_`.
 const ID_LENGTH: usize = 12;
@@ -131,8 +131,7 @@ impl Presets {
             updated_at: now,
         };
         let change = if is_new { Change::PutPreset { preset } } else { Change::ReplacePreset { preset } };
-        let rows = self.store.change(change).await?;
-        rows.presets.into_iter().next().ok_or(PresetError::Write(WriteError::Closed))
+        Ok(written(self.store.change(change).await?.presets)?)
     }
 
     /// Deletes a preset.
@@ -180,20 +179,15 @@ impl Presets {
         id_or_name: &str,
         first: LookupBy,
     ) -> Result<Option<Preset>, PresetError> {
-        if !may_refer(id_or_name) {
-            return Ok(None);
-        }
         let found = match first {
-            LookupBy::Id => self.store.preset(account, id_or_name).await?,
-            LookupBy::Name => self.store.preset_named(account, id_or_name).await?,
+            LookupBy::Id => self.find(account, id_or_name).await?,
+            LookupBy::Name => self.find_named(account, id_or_name).await?,
         };
-        if found.is_some() {
-            return Ok(found);
+        match (found, first) {
+            (None, LookupBy::Id) => self.find_named(account, id_or_name).await,
+            (None, LookupBy::Name) => self.find(account, id_or_name).await,
+            (found, _) => Ok(found),
         }
-        Ok(match first {
-            LookupBy::Id => self.store.preset_named(account, id_or_name).await?,
-            LookupBy::Name => self.store.preset(account, id_or_name).await?,
-        })
     }
 
     /// The account's presets by id, up to `limit` (1 to [`MAX_PAGE`]) of those after `cursor`, the `next` of another
@@ -391,7 +385,7 @@ mod tests {
 
         #[test]
         fn presets_on_the_real_store_agree_with_a_map(steps in prop::collection::vec(step(), 1..40)) {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
             runtime.block_on(run(steps))?;
         }
     }

@@ -20,7 +20,7 @@ const MAX_COUNT: u32 = 1_000_000;
 /// Pixels of a result that costs one picture: the default limit of a source. A larger result costs several.
 const PICTURE_PIXELS: u64 = 4096 * 4096;
 
-/// Seconds of video in one estimate; the endpoint has limits of its own.
+/// Seconds of video in one estimate. The endpoint has other limits.
 const MAX_SECONDS: f64 = 3600.0;
 
 /// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.

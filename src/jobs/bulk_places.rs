@@ -12,7 +12,7 @@ pub struct BulkPlaces<'a> {
     pub from: &'a str,
     /// Where the results go.
     pub to: &'a str,
-    /// The report, and a CSV beside it; `None` for one in `to`.
+    /// The address of the report, whose folder gets a CSV too; `None` for a report in `to`.
     pub report: Option<&'a str>,
 }
 

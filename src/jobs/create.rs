@@ -92,8 +92,8 @@ async fn submit(shared: &Shared, job: Job, mut reservation: Option<Reservation>)
         let first = match shared.deps.store.create_job(job.clone(), at_most, &mut reservation).await {
             Ok(()) => return Ok(Created::New(JobView { job, progress: 0 })),
             Err(WriteError::Change(ChangeError::TooManyJobs { .. })) => return Err(JobsError::TooMany(at_most)),
-            Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
-                return Err(QuotaExhausted::refused(of_key, job.month.ends()).into());
+            Err(WriteError::Change(ChangeError::QuotaExceeded(kind))) => {
+                return Err(QuotaExhausted { kind, resets_at: job.month.ends() }.into());
             }
             Err(WriteError::Change(ChangeError::JobNameTaken(id))) => id,
             Err(error) => return Err(error.into()),

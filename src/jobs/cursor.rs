@@ -7,7 +7,7 @@ use crate::store::{BulkJob, Job};
 /// The place of a job in a listing, which begins with the greatest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
-    /// Its creation in milliseconds since 1970; of a clip later than that of the clip before.
+    /// Its creation in milliseconds since 1970; of a clip at least one more than the place of the clip before.
     pub place: i64,
     /// Its id.
     pub id: String,

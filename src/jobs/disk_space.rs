@@ -65,7 +65,7 @@ pub(super) struct SpaceReservation {
 }
 
 impl DiskSpace {
-    /// The space of `folders`; the free space is that of the disk of the first.
+    /// The space of `folders`. The free space is measured on the disk of the first folder.
     pub(super) fn new(folders: impl IntoIterator<Item = PathBuf>, limits: DiskLimits) -> Self {
         Self { folders: folders.into_iter().collect(), limits, reserved: Arc::default() }
     }
@@ -79,7 +79,7 @@ impl DiskSpace {
         self.limits.max_bytes / 2
     }
 
-    /// Reserves space for a clip, beside the other incoming ones. Blocks.
+    /// Reserves space for a clip, in addition to the space of other incoming clips. Blocks.
     pub(super) fn reserve(&self, bytes: u64) -> Result<SpaceReservation, JobsError> {
         // Held during the walk, so that concurrent reservations are serialized.
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,8 +10,7 @@ use tokio::time::sleep;
 use super::error::JobsError;
 use super::shared::{Shared, stopped};
 use super::{Job, UnixSeconds};
-use crate::account::WriteError;
-use crate::store::{Change, ChangeError};
+use crate::store::JobChange;
 use crate::telemetry::with_causes;
 
 /// How often. Expired jobs are neither shown nor opened; this only bounds how long their files stay on the disk.
@@ -67,8 +66,5 @@ async fn delete(shared: &Shared, job: &Job, now: UnixSeconds) -> Result<(), Jobs
     if let Some(object) = job.result.as_ref().and_then(|result| result.object.as_ref()) {
         shared.deps.results.delete(object).await?;
     }
-    match shared.change(Change::ForgetJobResult { id: job.id.clone() }).await {
-        Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(shared.change(&job.id, JobChange::ForgetResult).await?)
 }

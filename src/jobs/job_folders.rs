@@ -81,7 +81,7 @@ impl JobFolders {
         made.await.unwrap_or_else(|error| Err(io_error(what, io::Error::other(error))))
     }
 
-    /// Makes the folder of an incoming clip that of a job, durably. When it fails the folder is deleted.
+    /// Renames the folder of an incoming clip to the folder of a job, durably. After a failure the folder is deleted.
     pub(super) async fn adopt(&self, mut incoming: IncomingClip, id: &str) -> Result<(), JobsError> {
         let (to, root) = (self.of(id), self.root.clone());
         blocking("the clip cannot be stored", move || {

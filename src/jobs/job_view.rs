@@ -22,12 +22,12 @@ pub struct Page {
     pub jobs: Vec<JobView>,
     /// Place of the last job of the page before; `None` on the first page.
     pub after: Option<Cursor>,
-    /// Place of its own last job, from which the next page continues; `None` on the last page.
+    /// Place of the last job of this page, from which the next page continues; `None` on the last page.
     pub next: Option<Cursor>,
 }
 
 impl Page {
-    /// Whether a job that is listed beside these belongs to this page.
+    /// Whether a bulk run, which is listed with the clips, belongs to this page.
     #[must_use]
     pub fn covers(&self, job: &Cursor) -> bool {
         self.next.as_ref().is_none_or(|last| last <= job) && self.after.as_ref().is_none_or(|after| job < after)
@@ -44,7 +44,7 @@ pub enum Removed {
 }
 
 impl JobView {
-    /// `progress` is that of the key's unfinished jobs, by id.
+    /// `progress`: the progress of the key's unfinished jobs, by id.
     pub(super) fn of(progress: &HashMap<String, u8>, job: Job) -> Self {
         if job.state.is_final() {
             return Self::finished(job);

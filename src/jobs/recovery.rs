@@ -6,7 +6,7 @@
 //!   resumes from the checkpoint in the result store;
 //! - a job whose result was stored but whose end was not recorded: it runs again, and its result replaces the stored one.
 //!   It is billed once, because the bill is part of the change that records the end;
-//! - a folder without a job: it is deleted. That of a job whose record cannot be read stays: the record may be readable
+//! - a folder without a job: it is deleted. The folder of a job whose record cannot be read stays: the record may be readable
 //!   again, to another version or from a backup. On a database folders are of no use after the process.
 //!
 //! Webhooks need no recovery: the time of the next attempt is part of the record (`webhook_schedule.rs`). Faults of the
@@ -27,7 +27,7 @@ use super::running_jobs::RunningJobs;
 use super::shared::Shared;
 use super::tuning::Tuning;
 use super::{Job, JobState};
-use crate::store::Change;
+use crate::store::{Change, JobChange};
 
 /// The state of a service that starts, with the jobs of the last run.
 pub(super) async fn recover(deps: Deps, tuning: Tuning, data_dir: &Path) -> Result<Arc<Shared>, JobsError> {
@@ -68,7 +68,11 @@ async fn requeue_interrupted(shared: &Shared) -> Result<Vec<Job>, JobsError> {
         if job.state == JobState::Queued && progress <= job.progress {
             continue;
         }
-        shared.deps.store.change(Change::RequeueJob { id: job.id.clone(), progress, at }).await?;
+        shared
+            .deps
+            .store
+            .change(Change::Job { id: job.id.clone(), change: JobChange::Requeue { progress, at } })
+            .await?;
         requeued += 1;
     }
     if !waiting.is_empty() {

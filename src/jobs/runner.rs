@@ -23,7 +23,7 @@ use super::shared::{Shared, stopped};
 use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, checkpoints};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
-use crate::store::{ChangeError, ClaimedJob, JobEnd, JobHeartbeat, Renewal, Usage};
+use crate::store::{ChangeError, ClaimedJob, JOB_LEASE, JobEnd, JobHeartbeat, Renewal, Usage};
 use crate::telemetry::{metrics, with_causes};
 
 /// The error code for a fault of this service.
@@ -83,8 +83,8 @@ async fn run_jobs(shared: &Arc<Shared>, stop: &mut watch::Receiver<bool>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// How long a renewal may take: a third of a lease.
-const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a renewal may take.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(JOB_LEASE.as_secs() / 3);
 
 /// Renews the leases of the running jobs, and ends those that are not this daemon's any more.
 async fn renew(shared: &Shared) {
@@ -97,10 +97,9 @@ async fn renew(shared: &Shared) {
     };
     match renewed {
         Ok(renewed) => {
-            for (id, became) in renewed {
-                let attempt = running.iter().find(|job| job.id == id).map(|job| job.attempt);
-                let Some(handle) = shared.running.get_attempt(&id, attempt) else { continue };
-                match became {
+            for (JobHeartbeat { id, attempt, .. }, renewal) in running.iter().zip(renewed) {
+                let Some(handle) = shared.running.get_attempt(id, *attempt) else { continue };
+                match renewal {
                     Renewal::Kept => {}
                     Renewal::Ended => handle.cancel.notify_one(),
                     Renewal::Lost => handle.lost.notify_one(),
@@ -110,7 +109,7 @@ async fn renew(shared: &Shared) {
         // The work goes on. Whether another daemon has the job afterwards is up to the lease.
         Err(error) => tracing::warn!(error = with_causes(&error), "the leases of jobs cannot be renewed"),
     }
-    if let Ok(queued) = shared.deps.store.count_queued().await {
+    if let Ok(queued) = shared.deps.store.count_queued(running.len()).await {
         metrics::jobs_unfinished(queued, running.len());
     }
 }
@@ -145,28 +144,28 @@ async fn supervise(shared: Arc<Shared>, claimed: ClaimedJob, handle: JobHandle, 
     let ClaimedJob { job, attempt } = claimed;
     let (id, started_at) = (job.id.as_str(), Instant::now());
     tracing::info!(job = id, key = job.key_id, "a job starts");
-    match execute(&shared, &job, &handle, &mut stop).await {
+    let outcome = match execute(&shared, &job, &handle, &mut stop).await {
+        Ended::Completed(outcome) => Some(outcome),
+        Ended::Stalled => Some(Err(internal("the work on the job came to a standstill"))),
+        Ended::Panicked => Some(Err(internal("the work on the job ended unexpectedly"))),
+        Ended::NoDiskSpace => Some(Err(WorkError::no_disk_space())),
         Ended::Stopped => {
             tracing::info!(job = id, "the job was interrupted and resumes at the next start, or on another daemon");
             release(&shared, &job, attempt, &handle).await;
+            None
         }
         Ended::Cancelled => {
             tracing::info!(job = id, "the job was cancelled");
             shared.clear(&job).await;
+            None
         }
-        Ended::Lost => leave(&shared, &job).await,
-        Ended::Completed(outcome) => end(&shared, &job, attempt, &handle, outcome, started_at, &mut stop).await,
-        Ended::Stalled => {
-            let error = internal("the work on the job came to a standstill");
-            end(&shared, &job, attempt, &handle, Err(error), started_at, &mut stop).await;
+        Ended::Lost => {
+            leave(&shared, &job).await;
+            None
         }
-        Ended::Panicked => {
-            let error = internal("the work on the job ended unexpectedly");
-            end(&shared, &job, attempt, &handle, Err(error), started_at, &mut stop).await;
-        }
-        Ended::NoDiskSpace => {
-            end(&shared, &job, attempt, &handle, Err(WorkError::no_disk_space()), started_at, &mut stop).await;
-        }
+    };
+    if let Some(outcome) = outcome {
+        end(&shared, &job, attempt, &handle, outcome, started_at, &mut stop).await;
     }
     shared.running.remove(&job.id, attempt);
 }

@@ -72,8 +72,8 @@ impl RunningJobs {
     }
 
     /// The handle of an attempt of a job.
-    pub(super) fn get_attempt(&self, id: &str, attempt: Option<i64>) -> Option<JobHandle> {
-        self.lock().get(id).filter(|job| Some(job.attempt) == attempt).map(|job| job.handle.clone())
+    pub(super) fn get_attempt(&self, id: &str, attempt: i64) -> Option<JobHandle> {
+        self.lock().get(id).filter(|job| job.attempt == attempt).map(|job| job.handle.clone())
     }
 
     /// The ids of all.

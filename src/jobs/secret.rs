@@ -123,7 +123,7 @@ pub(super) fn hmac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     keyed(key, parts).finalize().into_bytes().into()
 }
 
-/// Whether `signature` is that of the concatenated parts, compared in constant time.
+/// Whether `signature` signs the concatenated parts, compared in constant time.
 pub(super) fn is_signed(key: &[u8; 32], parts: &[&[u8]], signature: &[u8]) -> bool {
     keyed(key, parts).verify_slice(signature).is_ok()
 }

@@ -102,7 +102,7 @@ impl Jobs {
             job.webhook_at().is_some() || job.result.as_ref().is_some_and(|result| result.object.is_some())
         });
         self.0.running.count() > 0
-            || store.count_queued().await.map_or(true, |queued| queued > 0)
+            || store.count_queued(0).await.map_or(true, |queued| queued > 0)
             || store.expiring_jobs(usize::MAX).await.map_or(true, |jobs| jobs.iter().any(|(_, job)| is_pending(job)))
     }
 
@@ -152,7 +152,7 @@ async fn remove(shared: &Shared, key_id: &str, id: &str) -> Result<Option<Remove
                 match shared.running.get(id) {
                     // The runner cleans up.
                     Some(handle) => handle.cancel.notify_one(),
-                    // Also for a job that another daemon runs, which cleans up as well.
+                    // Also for a job of another daemon, which cleans up, too.
                     None => shared.clear(&job).await,
                 }
                 return Ok(Some(Removed::Cancelled(Box::new(JobView::finished(job)))));

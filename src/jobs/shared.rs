@@ -14,7 +14,7 @@ use super::running_jobs::RunningJobs;
 use super::tuning::Tuning;
 use super::{Job, RECORD_SECONDS, UnixSeconds};
 use crate::account::WriteError;
-use crate::store::{Change, ChangeError, JobEnd, OpenError, Rows};
+use crate::store::{Change, ChangeError, JobChange, JobEnd, OpenError};
 use crate::telemetry::metrics;
 
 /// The pause before a change is retried that found the store's queue full.
@@ -80,10 +80,7 @@ impl Shared {
         self.deps.results.discard(job).await?;
         // Where it could not be deleted at the end of the job.
         self.delete_shared(&job.id).await?;
-        match self.change(Change::RemoveJob { id: job.id.clone() }).await {
-            Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.change(&job.id, JobChange::Remove).await?)
     }
 
     /// Records the end of a job, with its bill if it has one: of one that the claim `attempt` runs, or of any that is cancelled.
@@ -108,12 +105,14 @@ impl Shared {
         checked.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
     }
 
-    /// Submits a change, again while the store's queue is full.
-    pub(super) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+    /// Changes a job, which may have been removed meanwhile. Retried while the store's queue is full.
+    pub(super) async fn change(&self, id: &str, change: JobChange) -> Result<(), WriteError> {
+        let change = Change::Job { id: id.to_owned(), change };
         loop {
             match self.deps.store.change(change.clone()).await {
+                Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => return Ok(()),
                 Err(WriteError::Change(ChangeError::Busy)) => tokio::time::sleep(BUSY_PAUSE).await,
-                outcome => return outcome,
+                Err(error) => return Err(error),
             }
         }
     }

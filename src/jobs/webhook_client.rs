@@ -1,7 +1,7 @@
 //! Sends one webhook as Standard Webhooks defines it: a signed POST with the JSON of the job
 //! (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
 //!
-//! The address is checked as that of a fetched picture: https, public addresses only, the connection goes to the address
+//! The address is checked as the address of a fetched picture: https, public addresses only, the connection goes to the address
 //! that was checked, and no redirect is followed. Of the response only the status is read. Retries are
 //! `webhook_schedule.rs`.
 

@@ -1,7 +1,7 @@
 //! Sends webhooks about finished jobs, with retries until they are accepted or the record expires.
 //!
 //! The time of the next attempt is part of the job's record, so a restart loses none. An attempt that was interrupted by
-//! the end of the process is repeated with the same id, by which the receiver recognises it.
+//! the end of the process is repeated with an equal id, by which the receiver recognises it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use super::deps::DeliveryOutcome;
 use super::job_view::JobView;
 use super::shared::{Shared, stopped};
 use super::{Job, UnixSeconds};
-use crate::account::WriteError;
-use crate::store::{Change, ChangeError};
+use crate::store::JobChange;
 use crate::telemetry::{metrics, with_causes};
 
 /// Seconds from one attempt to the next; the last number holds for all further ones.
@@ -25,13 +24,13 @@ const DELAYS: [i64; 6] = [5, 60, 5 * 60, 30 * 60, 2 * 60 * 60, 6 * 60 * 60];
 /// Concurrent attempts. Each is bounded in time, so a slow receiver delays the others by seconds.
 const CONCURRENT_ATTEMPTS: usize = 16;
 
-/// Limit of an attempt; the transport has a shorter one of its own.
+/// Limit of an attempt. The transport has a shorter one.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The longest sleep: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// The longest sleep on a database, whose jobs other daemons end too.
+/// The longest sleep on a database, where other daemons end jobs too.
 const SHARED_SLEEP: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
@@ -79,7 +78,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
 
 /// Makes one attempt and records it.
 async fn attempt(shared: Arc<Shared>, job: Job) {
-    // In a task of its own, so that a panic is a failed attempt.
+    // In a separate task, so that a panic is a failed attempt.
     let mut delivery = JoinSet::new();
     delivery.spawn(deliver(Arc::clone(&shared), job.clone()));
     let outcome = match timeout(ATTEMPT_TIMEOUT, delivery.join_next()).await {
@@ -87,31 +86,27 @@ async fn attempt(shared: Arc<Shared>, job: Job) {
         Ok(Some(Err(_)) | None) => DeliveryOutcome::Retry("the attempt panicked".into()),
         Err(_) => DeliveryOutcome::Retry("the attempt took too long".into()),
     };
-    let next_at = match &outcome {
-        DeliveryOutcome::Delivered | DeliveryOutcome::Gone => None,
-        DeliveryOutcome::Retry(_) => next_attempt(&job, shared.now()),
-    };
-    match &outcome {
-        DeliveryOutcome::Delivered => tracing::debug!(job = job.id, "the webhook was delivered"),
-        DeliveryOutcome::Gone => tracing::info!(job = job.id, "the receiver of the webhook is gone"),
+    let (counted, next_at) = match outcome {
+        DeliveryOutcome::Delivered => {
+            tracing::debug!(job = job.id, "the webhook was delivered");
+            ("delivered", None)
+        }
+        DeliveryOutcome::Gone => {
+            tracing::info!(job = job.id, "the receiver of the webhook is gone");
+            ("gone", None)
+        }
         DeliveryOutcome::Retry(reason) => {
-            let next_at = next_at.map(|at| at.to_string());
-            tracing::info!(job = job.id, reason, next_at, "the webhook was not delivered");
+            let next_at = next_attempt(&job, shared.now());
+            let next = next_at.map(|at| at.to_string());
+            tracing::info!(job = job.id, reason, next_at = next, "the webhook was not delivered");
+            ("failed", next_at)
         }
-    }
-    metrics::webhook_tried(match &outcome {
-        DeliveryOutcome::Delivered => "delivered",
-        DeliveryOutcome::Gone => "gone",
-        DeliveryOutcome::Retry(_) => "failed",
-    });
-    match shared.change(Change::NoteWebhook { id: job.id.clone(), next_at }).await {
-        // Removed meanwhile.
-        Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => {}
-        Err(error) => {
-            tracing::error!(job = job.id, error = with_causes(&error), "a webhook attempt cannot be recorded");
-            // It is still due: not at once.
-            sleep(shared.tuning.pause).await;
-        }
+    };
+    metrics::webhook_tried(counted);
+    if let Err(error) = shared.change(&job.id, JobChange::NoteWebhook { next_at }).await {
+        tracing::error!(job = job.id, error = with_causes(&error), "a webhook attempt cannot be recorded");
+        // It is still due: not at once.
+        sleep(shared.tuning.pause).await;
     }
 }
 
@@ -125,7 +120,7 @@ async fn deliver(shared: Arc<Shared>, job: Job) -> DeliveryOutcome {
     shared.deps.webhooks.deliver(&view.job, &webhook.url, &webhook_id(&view.job), body).await
 }
 
-/// The id of the only message about a job: the same at every attempt.
+/// The id of the message about a job, equal at every attempt.
 fn webhook_id(job: &Job) -> String {
     format!("msg_{}", job.id.strip_prefix("job_").unwrap_or(&job.id))
 }

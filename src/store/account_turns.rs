@@ -12,7 +12,7 @@ pub(super) fn turn_of(account: &str) -> u64 {
 }
 
 /// Of the oldest queued job of each key, in the order of the queue, the one to start next: accounts take turns in a fixed
-/// cycle, first the one after `last_turn`, and of an account the oldest job.
+/// cycle, first the account after `last_turn`, and of an account the oldest job.
 pub(super) fn next_in_turn(
     last_turn: Option<u64>,
     oldest_of_keys: impl Iterator<Item = Result<Job, Fault>>,

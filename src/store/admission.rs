@@ -29,14 +29,11 @@ pub enum RateKind {
 pub struct RateRule {
     /// The kind.
     pub kind: RateKind,
-    /// Of [`Plan::ALL`].
+    /// By plan, in the order of [`Plan::ALL`].
     pub limits: [u32; Plan::ALL.len()],
 }
 
 impl RateRule {
-    /// No limit, for callers that send no requests.
-    pub const UNLIMITED: Self = Self { kind: RateKind::Services, limits: [u32::MAX; Plan::ALL.len()] };
-
     pub(super) const fn limit(&self, plan: Plan) -> u32 {
         self.limits[plan as usize]
     }
@@ -93,12 +90,18 @@ pub struct Admitted {
     pub left: ImagesLeft,
 }
 
+/// The id that replaces a key's public id in a request without a key. The SQL function `admit` repeats it.
+#[must_use]
+pub fn id_without_key(account: &str) -> String {
+    format!("without-key-{account}")
+}
+
 /// Images left in the present month, those that jobs and requests reserve subtracted; `None` for no quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImagesLeft {
-    /// Of the plan.
+    /// Images left of the plan.
     pub plan: Option<u64>,
-    /// Of the key.
+    /// Images left of the key.
     pub key: Option<u64>,
 }
 

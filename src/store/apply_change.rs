@@ -7,30 +7,30 @@ use std::collections::BTreeMap;
 
 use super::storage_fault::ApplyError;
 use super::tables::Writing;
-use super::transitions::{JobAfter, account_after, expect_state, job_after, key_after};
+use super::transitions::{account_after, expect_state, job_after, key_after};
 use super::{
-    Account, Bill, Change, ChangeError, Job, JobState, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT,
-    Preset, Request, Rows, UnixSeconds, Usage,
+    Account, Bill, Change, ChangeError, Job, JobChange, JobState, Key, KeyDay, KeyHash, KeyUse, Month,
+    PRESETS_PER_ACCOUNT, Preset, Request, Rows, UnixSeconds, Usage,
 };
 
 /// Applies `change`; returns the written rows.
 pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, ApplyError> {
     match change {
         Change::CreateAccount { account, first_key } => create_account(tables, account, first_key),
-        Change::SetAccount { ref account, .. } => {
-            let account = require_account(tables, account)?;
-            put_account(tables, account_after(account, change))
+        Change::SetAccount { account, plan, generates, model } => {
+            let before = require_account(tables, &account)?;
+            put_account(tables, account_after(before, plan, generates, model))
         }
         Change::CreateKey { hash, key } => {
             require_account(tables, &key.account)?;
             check_new_key(tables, hash, &key)?;
             put_key(tables, hash, key)
         }
-        Change::RevokeKey { ref id, .. } | Change::SetKey { ref id, .. } | Change::RotateKey { ref id, .. } => {
-            let (before, key) = tables.keys.find(id)?.ok_or_else(|| ChangeError::NoSuchKey(id.clone()))?;
+        Change::Key { id, change } => {
+            let (before, key) = tables.keys.find(&id)?.ok_or(ChangeError::NoSuchKey(id))?;
             let (hash, key) = key_after(before, key, change)?;
             if hash != before {
-                if tables.keys.get(hash)?.is_some() {
+                if tables.keys.rows.contains(&hash.0)? {
                     return Err(ChangeError::KeyExists.into());
                 }
                 tables.keys.remove(before)?;
@@ -42,17 +42,17 @@ pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, Ap
             add_bill(tables, account, month, Usage { images, microdollars }, request, by)
         }
         Change::ForgetKeyDays { before } => {
-            let names: Vec<String> = tables.accounts.names()?.collect::<Result<_, _>>()?;
-            names.iter().try_for_each(|name| tables.key_days.forget(name, before))?;
+            for account in tables.accounts.all()? {
+                tables.key_days.forget(account?.0.value(), before)?;
+            }
             Ok(Rows::default())
         }
         Change::CountGenerated { day, at_most } => {
-            let counted = tables.meta.generated()?.unwrap_or_default();
-            tables.meta.put_generated(counted.taken(day, at_most)?)?;
+            tables.meta.put_generated(tables.meta.generated()?.taken(day, at_most)?)?;
             Ok(Rows::default())
         }
         Change::ReturnGenerated { day } => {
-            tables.meta.put_generated(tables.meta.generated()?.unwrap_or_default().returned(day))?;
+            tables.meta.put_generated(tables.meta.generated()?.returned(day))?;
             Ok(Rows::default())
         }
         Change::ForgetRequests { before, at_most } => {
@@ -64,24 +64,19 @@ pub(super) fn apply(tables: &mut Writing<'_>, change: Change) -> Result<Rows, Ap
             put_preset(tables, preset)
         }
         Change::ReplacePreset { preset } => {
-            if tables.presets.get(&preset.account, &preset.id)?.is_none() {
+            if !tables.presets.rows.contains((&preset.account, &preset.id))? {
                 return Err(ChangeError::NoSuchPreset(preset.id).into());
             }
             put_preset(tables, preset)
         }
         Change::DeletePreset { account, id } => {
-            let preset = tables.presets.get(&account, &id)?.ok_or(ChangeError::NoSuchPreset(id))?;
+            let preset = tables.presets.rows.get((&account, &id))?.ok_or(ChangeError::NoSuchPreset(id))?;
             tables.presets.remove(&preset)?;
             Ok(Rows::default())
         }
         Change::CreateJob { job, at_most } => create_job(tables, *job, at_most),
-        Change::StartJob { ref id, .. }
-        | Change::RequeueJob { ref id, .. }
-        | Change::FinishJob { ref id, .. }
-        | Change::ForgetJobResult { ref id }
-        | Change::NoteWebhook { ref id, .. }
-        | Change::RemoveJob { ref id } => {
-            let job = tables.jobs.get(id)?.ok_or_else(|| ChangeError::NoSuchJob(id.clone()))?;
+        Change::Job { id, change } => {
+            let job = tables.jobs.rows.get(&id)?.ok_or(ChangeError::NoSuchJob(id))?;
             change_job(tables, job, change)
         }
     }
@@ -99,7 +94,7 @@ pub(super) fn check_new_account(tables: &Writing<'_>, name: &str) -> Result<(), 
 
 /// Refuses a key whose hash or id exists already.
 pub(super) fn check_new_key(tables: &Writing<'_>, hash: KeyHash, key: &Key) -> Result<(), ApplyError> {
-    if tables.keys.get(hash)?.is_some() || tables.keys.find(&key.id)?.is_some() {
+    if tables.keys.rows.contains(&hash.0)? || tables.keys.hash_of(&key.id)?.is_some() {
         return Err(ChangeError::KeyExists.into());
     }
     Ok(())
@@ -107,7 +102,7 @@ pub(super) fn check_new_key(tables: &Writing<'_>, hash: KeyHash, key: &Key) -> R
 
 /// Refuses a job whose id or name exists already.
 pub(super) fn check_new_job(tables: &Writing<'_>, job: &Job) -> Result<(), ApplyError> {
-    if tables.jobs.get(&job.id)?.is_some() {
+    if tables.jobs.rows.contains(&job.id)? {
         return Err(ChangeError::JobExists(job.id.clone()).into());
     }
     let taken_by = job.name.as_ref().map(|name| tables.jobs.id_of(&job.key_id, name)).transpose()?.flatten();
@@ -131,7 +126,7 @@ fn create_account(
 }
 
 fn put_account(tables: &mut Writing<'_>, account: Account) -> Result<Rows, ApplyError> {
-    tables.accounts.put(&account)?;
+    tables.accounts.put(&account.name, account.clone())?;
     Ok(Rows { accounts: vec![account], ..Rows::default() })
 }
 
@@ -193,7 +188,7 @@ fn put_preset(tables: &mut Writing<'_>, preset: Preset) -> Result<Rows, ApplyErr
     if tables.presets.id_of(account, name)?.is_some_and(|taken_by| taken_by != *id) {
         return Err(ChangeError::PresetNameTaken(name.clone()).into());
     }
-    let before = tables.presets.get(account, id)?;
+    let before = tables.presets.rows.get((account, id))?;
     if before.is_none() && tables.presets.count(account)? >= PRESETS_PER_ACCOUNT {
         return Err(ChangeError::TooManyPresets(account.clone()).into());
     }
@@ -216,25 +211,21 @@ fn create_job(tables: &mut Writing<'_>, job: Job, at_most: usize) -> Result<Rows
     Ok(Rows { jobs: vec![job], ..Rows::default() })
 }
 
-fn change_job(tables: &mut Writing<'_>, before: Job, change: Change) -> Result<Rows, ApplyError> {
-    let is_start = matches!(change, Change::StartJob { .. });
-    match job_after(before.clone(), change)? {
-        JobAfter::Removed => {
-            tables.jobs.remove(&before)?;
-            Ok(Rows::default())
-        }
-        JobAfter::Put(job, bill) => {
-            // Before the job is written: a refusal leaves no trace.
-            let mut rows = match bill {
-                Some((more, by)) => add_bill(tables, job.account.clone(), job.month, more, None, Some(by))?,
-                None => Rows::default(),
-            };
-            if is_start {
-                tables.meta.record_turn(&job.account)?;
-            }
-            tables.jobs.put(&job)?;
-            rows.jobs.push(*job);
-            Ok(rows)
-        }
+fn change_job(tables: &mut Writing<'_>, before: Job, change: JobChange) -> Result<Rows, ApplyError> {
+    let is_start = matches!(change, JobChange::Start { .. });
+    let Some((job, bill)) = job_after(before.clone(), change)? else {
+        tables.jobs.remove(&before)?;
+        return Ok(Rows::default());
+    };
+    // Before the job is written: a refusal leaves no trace.
+    let mut rows = match bill {
+        Some((more, by)) => add_bill(tables, job.account.clone(), job.month, more, None, Some(by))?,
+        None => Rows::default(),
+    };
+    if is_start {
+        tables.meta.record_turn(&job.account)?;
     }
+    tables.jobs.put(&job)?;
+    rows.jobs.push(job);
+    Ok(rows)
 }

@@ -1,6 +1,6 @@
 //! Daily quota of generated backdrops, for all accounts together.
 //!
-//! A request takes a backdrop of the day before any work, and gives it back where none was generated. Both are changes of the
+//! A request takes a backdrop of the day before any work, and gives it back if no backdrop was generated. Both are changes of the
 //! store, so that the quota is never exceeded, also by several daemons; a process that dies in between keeps what it took.
 
 use super::{Change, ChangeError, Day, Store, UnixSeconds, WriteError};

@@ -8,7 +8,7 @@
 //! for the last images can be refused after its work.
 
 use super::claim::{ClaimGuard, Hold};
-use super::quota::{Payer, QuotaExhausted, UsageSummary, require};
+use super::quota::{Payer, QuotaExhausted, UsageSummary, plan_quota, require};
 use super::{
     Allowance, Bill, Change, ChangeError, Day, ImagesLeft, Job, KeyUse, Month, OpenError, Plan, Rows, Store,
     UnixSeconds, Usage, WriteError,
@@ -122,10 +122,11 @@ impl Store {
 
     /// The plan's quota of images in a month; `None` for no quota.
     fn quota(&self, plan: Plan) -> Option<u64> {
-        match plan {
-            Plan::Free => Some(self.free_images_per_month()),
-            Plan::Paid | Plan::Plus => None,
-        }
+        let free_images_per_month = match self {
+            Self::File(local) => local.free_images_per_month(),
+            Self::Database(database) => database.free_images_per_month(),
+        };
+        plan_quota(plan, free_images_per_month)
     }
 }
 
@@ -206,9 +207,7 @@ impl Reservation {
         };
         match written {
             Ok(()) => Ok(Billed::Now),
-            Err(WriteError::Change(ChangeError::QuotaExceeded { of_key })) => {
-                Err(QuotaExhausted::refused(of_key, resets_at).into())
-            }
+            Err(WriteError::Change(ChangeError::QuotaExceeded(kind))) => Err(QuotaExhausted { kind, resets_at }.into()),
             Err(WriteError::Change(ChangeError::RequestBilled(billed))) => match own {
                 Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),
                 // A repetition, which is not billed again.

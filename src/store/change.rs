@@ -1,8 +1,8 @@
 //! The changes that the store can make, and why it may refuse one.
 
 use super::{
-    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, Plan, Preset, Request,
-    UnixSeconds, Usage,
+    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, Plan, Preset, QuotaKind,
+    Request, UnixSeconds, Usage,
 };
 
 /// Presets that an account may have.
@@ -11,7 +11,7 @@ pub const PRESETS_PER_ACCOUNT: usize = 1000;
 /// One change of state: all of it happens, or none.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Adds an account, and its first key with it where one is given.
+    /// Adds an account, with its first key if one is given.
     CreateAccount {
         /// The new account; its name must be free.
         account: Account,
@@ -36,34 +36,12 @@ pub enum Change {
         /// The key; its account must exist, its id and hash must be new.
         key: Key,
     },
-    /// Revokes a key. Revoking it again keeps the first time.
-    RevokeKey {
+    /// Changes a key.
+    Key {
         /// Public id of the key.
         id: String,
-        /// When.
-        at: UnixSeconds,
-    },
-    /// Replaces the secret of an active key.
-    RotateKey {
-        /// Public id of the key; a revoked one is refused.
-        id: String,
-        /// Hash of the token to replace; refused where the key has another one by now.
-        from: KeyHash,
-        /// Hash of the new token, which must be new.
-        to: KeyHash,
-        /// Until when the replaced token is accepted; `None` to refuse it at once. An older one is refused in any case.
-        keep_until: Option<UnixSeconds>,
-    },
-    /// Changes the restrictions of an active key. `None` leaves a value unchanged.
-    SetKey {
-        /// Public id of the key; a revoked one is refused.
-        id: String,
-        /// When it expires; `Some(None)` for never.
-        expires_at: Option<Option<UnixSeconds>>,
-        /// Its images in a month; `Some(None)` for no quota of its own.
-        images_per_month: Option<Option<u64>>,
-        /// The endpoints that it may call; empty for all of them.
-        scopes: Option<Vec<String>>,
+        /// What is changed.
+        change: KeyChange,
     },
     /// Records when keys were last used. An earlier time than the recorded one and an unknown key change nothing.
     TouchKeys {
@@ -103,7 +81,7 @@ pub enum Change {
         /// The preset; no other of the account may have its name.
         preset: Preset,
     },
-    /// As [`Change::PutPreset`], but refused where there is none to overwrite.
+    /// As [`Change::PutPreset`], but refused without a preset to overwrite.
     ReplacePreset {
         /// The preset in its new form; no other of the account may have its name.
         preset: Preset,
@@ -122,26 +100,60 @@ pub enum Change {
         /// Maximum of unfinished jobs of the key, this one included.
         at_most: usize,
     },
-    /// Marks a queued job as running.
-    StartJob {
+    /// Changes a job.
+    Job {
         /// Public id of the job.
         id: String,
+        /// What is changed.
+        change: JobChange,
+    },
+}
+
+/// A change of one key. A revoked key can only be revoked again.
+#[derive(Clone, Debug)]
+pub enum KeyChange {
+    /// Revokes the key. Revoking it again keeps the first time.
+    Revoke {
+        /// When.
+        at: UnixSeconds,
+    },
+    /// Replaces the secret.
+    Rotate {
+        /// Hash of the token to replace; refused where the key has another one by now.
+        from: KeyHash,
+        /// Hash of the new token, which must be new.
+        to: KeyHash,
+        /// Until when the replaced token is accepted; `None` to refuse it at once. An older one is refused in any case.
+        keep_until: Option<UnixSeconds>,
+    },
+    /// Changes the restrictions. `None` leaves a value unchanged.
+    Set {
+        /// When it expires; `Some(None)` for never.
+        expires_at: Option<Option<UnixSeconds>>,
+        /// Its images in a month; `Some(None)` for the quota of the plan alone.
+        images_per_month: Option<Option<u64>>,
+        /// The endpoints that it may call; empty for all of them.
+        scopes: Option<Vec<String>>,
+    },
+}
+
+/// A change of one job.
+#[derive(Clone, Debug)]
+pub enum JobChange {
+    /// Marks a queued job as running.
+    Start {
         /// When.
         at: UnixSeconds,
     },
     /// Puts an unfinished job back into the queue, at its old place.
-    RequeueJob {
-        /// Public id of the job.
-        id: String,
+    Requeue {
         /// Its progress, 0 to 100; a smaller one than recorded changes nothing.
         progress: u8,
         /// When.
         at: UnixSeconds,
     },
     /// Finishes a job, with its bill; a finished job is refused.
-    FinishJob {
-        /// Public id of the job.
-        id: String,
+    Finish {
         /// When. The webhook is due then.
         at: UnixSeconds,
         /// When the record expires.
@@ -149,23 +161,15 @@ pub enum Change {
         /// How it ended.
         end: JobEnd,
     },
-    /// Records that the object of a job's result was deleted.
-    ForgetJobResult {
-        /// Public id of the finished job.
-        id: String,
-    },
-    /// Records a webhook attempt.
+    /// Records that the object of a finished job's result was deleted.
+    ForgetResult,
+    /// Records a webhook attempt of a finished job.
     NoteWebhook {
-        /// Public id of the finished job, which has a webhook.
-        id: String,
         /// When to retry; `None` for never.
         next_at: Option<UnixSeconds>,
     },
     /// Removes a finished job.
-    RemoveJob {
-        /// Public id of the job.
-        id: String,
-    },
+    Remove,
 }
 
 /// What is added to the usage of an account.
@@ -181,11 +185,11 @@ pub struct Bill {
     pub microdollars: u64,
     /// The request with its `Idempotency-Key`; it replaces an older one of the same key.
     pub request: Option<(String, Request)>,
-    /// The key and day to add the same to.
+    /// The key and day whose usage it is added to.
     pub by: Option<KeyUse>,
 }
 
-/// The key and day that a bill adds to, beside its account's month.
+/// The key and day that a bill adds to, in addition to the month of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUse {
     /// Public id of the key.
@@ -295,10 +299,7 @@ pub enum ChangeError {
     JobElsewhere(String),
     /// Fewer images than requested are left of this quota.
     #[error("the images of this month are used up")]
-    QuotaExceeded {
-        /// Of the key; otherwise of the account.
-        of_key: bool,
-    },
+    QuotaExceeded(QuotaKind),
     /// Another daemon has billed a request with the same `Idempotency-Key` in the meantime: this is what it billed.
     #[error("a request with this `Idempotency-Key` was billed in the meantime")]
     RequestBilled(Box<Request>),

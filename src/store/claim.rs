@@ -9,11 +9,15 @@
 //! bytes behind the same address are not computed again without a bill, and a failed picture of a batch may be billed
 //! later: such a request gets a guard again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::local::{BilledPictures, Claimed, MemoryClaim};
-use super::postgres::{RowClaim, RowClaimed};
+use super::local::MemoryClaim;
+use super::postgres::RowClaim;
 use super::{OpenError, Request, Store, UnixSeconds};
+
+/// The pictures of a request by position: SHA-256 of what was fetched, for those that were billed.
+pub type BilledPictures = Arc<[Option<[u8; 32]>]>;
 
 /// The pause before a key is claimed again that another daemon's request has.
 const RETRY: Duration = Duration::from_millis(150);
@@ -46,7 +50,7 @@ pub struct ClaimGuard {
 /// What keeps others from billing under the key.
 #[derive(Debug)]
 pub(super) enum Hold {
-    Memory(MemoryClaim),
+    Memory(Box<MemoryClaim>),
     Row(Box<RowClaim>),
 }
 
@@ -64,37 +68,36 @@ impl Store {
         now: UnixSeconds,
         lasts: Duration,
     ) -> Result<Claim, OpenError> {
-        let guard = |earlier: Option<Request>, hold| {
-            let pictures = earlier.as_ref().map(|earlier| earlier.pictures.as_slice().into()).unwrap_or_default();
-            Claim::New(ClaimGuard { key: key.to_owned(), fingerprint, at: now, earlier, pictures, hold })
-        };
         match self {
-            Self::File(local) => Ok(match local.claims().claim(account, key, fingerprint, now).await {
-                Claimed::New(claim, earlier) => guard(earlier, Hold::Memory(claim)),
-                Claimed::Replay(pictures) => Claim::Replay(pictures),
-                Claimed::Conflict => Claim::Conflict,
-            }),
+            Self::File(local) => Ok(local.claims().claim(account, key, fingerprint, now).await),
             Self::Database(database) => loop {
-                let claimed = database.claim(account, key, fingerprint, now, lasts).await?;
-                return Ok(match claimed {
-                    RowClaimed::Other => Claim::Conflict,
-                    RowClaimed::Same => {
-                        tokio::time::sleep(RETRY).await;
-                        continue;
-                    }
-                    RowClaimed::Taken(claim, None) => guard(None, Hold::Row(Box::new(claim))),
-                    RowClaimed::Taken(_, Some(first)) if first.fingerprint != fingerprint => Claim::Conflict,
-                    RowClaimed::Taken(_, Some(first)) if first.pictures.iter().all(Option::is_some) => {
-                        Claim::Replay(first.pictures.as_slice().into())
-                    }
-                    RowClaimed::Taken(claim, earlier) => guard(earlier, Hold::Row(Box::new(claim))),
-                });
+                if let Some(claim) = database.claim(account, key, fingerprint, now, lasts).await? {
+                    return Ok(claim);
+                }
+                tokio::time::sleep(RETRY).await;
             },
         }
     }
 }
 
+impl Claim {
+    /// The outcome for a request whose key was billed before; `None` where some of its pictures are not billed yet.
+    pub(super) fn of_billed(billed: &Request, fingerprint: [u8; 32]) -> Option<Self> {
+        if billed.fingerprint != fingerprint {
+            return Some(Self::Conflict);
+        }
+        let are_all_billed = billed.pictures.iter().all(Option::is_some);
+        are_all_billed.then(|| Self::Replay(billed.pictures.as_slice().into()))
+    }
+}
+
 impl ClaimGuard {
+    /// The right to bill under `key`, continuing what was billed `earlier`.
+    pub(super) fn new(key: &str, fingerprint: [u8; 32], at: UnixSeconds, earlier: Option<Request>, hold: Hold) -> Self {
+        let pictures = earlier.as_ref().map(|earlier| earlier.pictures.as_slice().into()).unwrap_or_default();
+        Self { key: key.to_owned(), fingerprint, at, earlier, pictures, hold }
+    }
+
     /// The pictures that were billed under the key before.
     #[must_use]
     pub fn pictures(&self) -> &BilledPictures {

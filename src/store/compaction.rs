@@ -195,7 +195,7 @@ mod tests {
         let database = OpenDatabase::open(path, Box::new(opener)).expect("it is whole");
         left.store(changes, Ordering::SeqCst);
         drop(Compaction::new(path.into(), IDLE).run(&database));
-        // Closing writes as well; a dead process does not.
+        // Closing writes, which a dead process does not.
         let left = left.swap(0, Ordering::SeqCst);
         drop(database);
         left

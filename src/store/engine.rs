@@ -10,12 +10,23 @@ use std::time::Duration;
 use super::local::LocalStore;
 use super::postgres::Database;
 use super::{
-    Account, Admission, Change, ClaimedJob, Credential, Day, Job, JobEnd, JobHeartbeat, JobState, Key, KeyDay, KeyHash,
-    OpenError, Preset, RateRule, RateStatus, Renewal, Rows, StateStore, UnixSeconds, WriteError,
+    Account, Admission, Change, ClaimedJob, Credential, Day, Job, JobChange, JobEnd, JobHeartbeat, KEY_DAYS_KEPT, Key,
+    KeyDay, KeyHash, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, Renewal, Rows, StateStore, UnixSeconds,
+    WriteError,
 };
+use crate::telemetry::with_causes;
 
-/// How often the state is maintained.
-const MAINTAINED_EVERY: Duration = Duration::from_secs(10);
+/// How often the last use of keys is written to a file.
+const USES_WRITTEN_EVERY: Duration = Duration::from_secs(10);
+
+/// How often a database is queried whether it answers, so that `/readyz` reports an outage while there are no requests.
+const TESTED_EVERY: Duration = Duration::from_secs(1);
+
+/// How often old rows are dropped, beginning at the start: a daemon may never run for as long.
+const CLEANED_EVERY: Duration = Duration::from_secs(600);
+
+/// Requests that are dropped in one change, for which the bills of a file wait.
+const DROPPED_PER_CHANGE: usize = 5000;
 
 /// A store. Clones share it.
 #[derive(Clone, Debug)]
@@ -47,13 +58,6 @@ impl Store {
         match self {
             Self::File(local) => local.fault(),
             Self::Database(database) => database.fault(),
-        }
-    }
-
-    pub(super) fn free_images_per_month(&self) -> u64 {
-        match self {
-            Self::File(local) => local.free_images_per_month(),
-            Self::Database(database) => database.free_images_per_month(),
         }
     }
 
@@ -274,13 +278,13 @@ impl Store {
         }
     }
 
-    /// How many jobs wait in the queue.
+    /// How many jobs wait in the queue. `running` is the number of jobs that this process runs.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn count_queued(&self) -> Result<u64, OpenError> {
+    pub async fn count_queued(&self, running: usize) -> Result<u64, OpenError> {
         match self {
-            Self::File(local) => local.read(|file| Ok(count_queued(&file.waiting_jobs(usize::MAX)?))).await,
+            Self::File(local) => Ok(local.unfinished_jobs().saturating_sub(running) as u64),
             Self::Database(database) => database.count_queued().await,
         }
     }
@@ -320,11 +324,11 @@ impl Store {
         }
     }
 
-    /// Renews the leases of running jobs and records their progress; returns what became of each.
+    /// Renews the leases of running jobs and records their progress; returns what became of each, in their order.
     ///
     /// # Errors
     /// When the store cannot be used.
-    pub async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<(String, Renewal)>, OpenError> {
+    pub async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<Renewal>, OpenError> {
         match self {
             _ if running.is_empty() => Ok(Vec::new()),
             Self::File(local) => local.renew_jobs(running).await,
@@ -337,12 +341,12 @@ impl Store {
     /// # Errors
     /// As [`Self::change`]; [`ChangeError::JobElsewhere`](super::ChangeError::JobElsewhere) where another claim has it.
     pub async fn release_job(&self, job: &JobHeartbeat, at: UnixSeconds) -> Result<Job, WriteError> {
-        let change = Change::RequeueJob { id: job.id.clone(), progress: job.progress, at };
+        let change = JobChange::Requeue { progress: job.progress, at };
         let rows = match self {
-            Self::File(local) => local.change(change).await?,
-            Self::Database(database) => database.change_job(change, Some(job.attempt)).await?,
+            Self::File(local) => local.change(Change::Job { id: job.id.clone(), change }).await?,
+            Self::Database(database) => database.change_job(&job.id, change, Some(job.attempt)).await?,
         };
-        rows.jobs.into_iter().next().ok_or(WriteError::Closed)
+        written(rows.jobs)
     }
 
     /// Ends a job, with its bill in the same transaction: one that the claim `attempt` runs, or any with
@@ -358,32 +362,61 @@ impl Store {
         expires_at: UnixSeconds,
         end: JobEnd,
     ) -> Result<Job, WriteError> {
-        let change = Change::FinishJob { id: id.to_owned(), at, expires_at, end };
+        let (id, change) = (id.to_owned(), JobChange::Finish { at, expires_at, end });
         let rows = match self {
-            Self::File(local) => local.finish_job(change, id).await?,
+            Self::File(local) => local.finish_job(id, change).await?,
             Self::Database(database) => {
                 let database = database.clone();
-                let finishing = tokio::spawn(async move { database.change_job(change, attempt).await });
+                let finishing = tokio::spawn(async move { database.change_job(&id, change, attempt).await });
                 finishing.await.unwrap_or(Err(WriteError::Closed))?
             }
         };
-        rows.jobs.into_iter().next().ok_or(WriteError::Closed)
+        written(rows.jobs)
     }
 
-    /// Maintains the state until it is dropped: drops what is old, and records when keys were last used. Run it beside the
-    /// daemon, and [`Self::write_uses`] at its end.
+    /// Maintains the state until the future is dropped: drops what is old, and records when keys were last used. Run it during
+    /// the life of the daemon, and [`Self::write_uses`] at its end.
     pub async fn run_maintenance(&self) {
-        if let Self::Database(database) = self {
-            return database.run_maintenance().await;
-        }
-        loop {
-            tokio::time::sleep(MAINTAINED_EVERY).await;
-            if let Self::File(local) = self
-                && let Err(error) = local.maintain(UnixSeconds::now()).await
-            {
-                tracing::warn!(%error, "the store could not be maintained");
+        let clean = async {
+            loop {
+                if let Err(error) = self.drop_old(UnixSeconds::now()).await {
+                    tracing::warn!(error = with_causes(&error), "old rows could not be dropped");
+                }
+                tokio::time::sleep(CLEANED_EVERY).await;
             }
+        };
+        let refresh = async {
+            loop {
+                match self {
+                    Self::File(local) => {
+                        tokio::time::sleep(USES_WRITTEN_EVERY).await;
+                        if let Err(error) = local.write_uses().await {
+                            tracing::warn!(error = with_causes(&error), "the last use of keys could not be written");
+                        }
+                    }
+                    Self::Database(database) => {
+                        tokio::time::sleep(TESTED_EVERY).await;
+                        database.test().await;
+                    }
+                }
+            }
+        };
+        tokio::join!(clean, refresh);
+    }
+
+    /// Drops old usage by key, requests older than 24 hours, and what ended in a database. Daemons on a database do not exclude
+    /// each other: what one has dropped the next one does not find.
+    pub(super) async fn drop_old(&self, now: UnixSeconds) -> Result<(), WriteError> {
+        match self {
+            Self::File(local) => local.claims().drop_old(now).await,
+            Self::Database(database) => database.drop_ended().await?,
         }
+        self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await?;
+        let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
+        // In batches, so that no transaction is long.
+        let forget = || Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
+        while self.change(forget()).await?.forgotten_requests == DROPPED_PER_CHANGE {}
+        Ok(())
     }
 
     /// Writes when keys were last used, where that is in memory.
@@ -398,6 +431,7 @@ impl Store {
     }
 }
 
-fn count_queued(jobs: &[Job]) -> u64 {
-    jobs.iter().filter(|job| job.state == JobState::Queued).count() as u64
+/// The row that a change of one row has written.
+pub(crate) fn written<T>(rows: impl IntoIterator<Item = T>) -> Result<T, WriteError> {
+    rows.into_iter().next().ok_or(WriteError::Closed)
 }

@@ -9,12 +9,13 @@
 //! ```
 //!
 //! Records are in their newest form, and all of them are included, unlike in [`super::StateStore::load`]. Clips and results
-//! of jobs are not: an unfinished job fails where its clip is missing.
+//! of jobs are left out: an imported unfinished job fails if its clip is missing.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Read, Write};
 
 use redb::{Durability, ReadableDatabase};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,14 +41,18 @@ const WITH_PICTURES: u64 = 5;
 /// The first schema whose keys have restrictions.
 const WITH_KEY_RESTRICTIONS: u64 = 6;
 
-/// One line.
+/// What comes before and behind the rows.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "row", rename_all = "snake_case")]
-enum Line {
-    Store {
-        schema: u64,
-        exported_at: UnixSeconds,
-    },
+enum Frame {
+    Store { schema: u64, exported_at: UnixSeconds },
+    End { rows: u64 },
+}
+
+/// A row as a line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "row", rename_all = "snake_case")]
+pub(super) enum Row {
     Account(Account),
     Key {
         hash: Hex,
@@ -71,21 +76,70 @@ enum Line {
     Request {
         account: String,
         key: String,
-        fingerprint: Hex,
-        images: u64,
-        at: UnixSeconds,
-        pictures: Vec<Option<Hex>>,
+        #[serde(flatten)]
+        request: TextRequest,
     },
     Job(Box<Job>),
-    End {
-        rows: u64,
-    },
+}
+
+impl Row {
+    /// The account that it belongs to.
+    pub(super) fn account(&self) -> &str {
+        match self {
+            Self::Account(account) => &account.name,
+            Self::Key { key, .. } => &key.account,
+            Self::Preset(preset) => &preset.account,
+            Self::Usage { account, .. } | Self::KeyDay { account, .. } | Self::Request { account, .. } => account,
+            Self::Job(job) => &job.account,
+        }
+    }
+}
+
+impl RowCounts {
+    /// The count of rows of this kind.
+    const fn of(&mut self, row: &Row) -> &mut u64 {
+        match row {
+            Row::Account(_) => &mut self.accounts,
+            Row::Key { .. } => &mut self.keys,
+            Row::Preset(_) => &mut self.presets,
+            Row::Usage { .. } => &mut self.usage,
+            Row::KeyDay { .. } => &mut self.key_days,
+            Row::Request { .. } => &mut self.requests,
+            Row::Job(_) => &mut self.jobs,
+        }
+    }
+
+    const fn total(self) -> u64 {
+        let Self { accounts, keys, presets, usage, key_days, requests, jobs } = self;
+        accounts + keys + presets + usage + key_days + requests + jobs
+    }
+}
+
+/// A billed request with its hashes as text.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TextRequest {
+    fingerprint: Hex,
+    images: u64,
+    at: UnixSeconds,
+    pictures: Vec<Option<Hex>>,
+}
+
+impl From<Request> for TextRequest {
+    fn from(Request { fingerprint, images, at, pictures }: Request) -> Self {
+        Self { fingerprint: Hex(fingerprint), images, at, pictures: hexes(pictures) }
+    }
+}
+
+impl From<TextRequest> for Request {
+    fn from(TextRequest { fingerprint: Hex(fingerprint), images, at, pictures }: TextRequest) -> Self {
+        Self { fingerprint, images, at, pictures: pictures.into_iter().map(|picture| Some(picture?.0)).collect() }
+    }
 }
 
 /// A SHA-256 as text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-struct Hex([u8; 32]);
+pub(super) struct Hex(pub(super) [u8; 32]);
 
 impl From<Hex> for String {
     fn from(Hex(bytes): Hex) -> Self {
@@ -116,10 +170,10 @@ fn hexes(hashes: Vec<Option<[u8; 32]>>) -> Vec<Option<Hex>> {
 /// The accounts whose rows are exported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ExportedAccounts {
-    /// All of them.
+    /// All accounts.
     #[default]
     All,
-    /// Those of these names.
+    /// The accounts of these names.
     Named(BTreeSet<String>),
 }
 
@@ -236,67 +290,20 @@ impl<'a, W: Write> ExportWriter<'a, W> {
             ExportedAccounts::Named(names) => names.iter().map(String::as_str).collect(),
         };
         let mut writer = Self { output, accounts, missing, rows: RowCounts::default() };
-        writer.line(&Line::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
+        writer.line(&Frame::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
         Ok(writer)
     }
 
-    pub(super) fn account(&mut self, account: Account) -> io::Result<()> {
-        if !self.accounts.contain(&account.name) {
+    /// Writes a row, if it belongs to one of the accounts.
+    pub(super) fn row(&mut self, row: &Row) -> io::Result<()> {
+        if !self.accounts.contain(row.account()) {
             return Ok(());
         }
-        self.rows.accounts += 1;
-        self.missing.remove(account.name.as_str());
-        self.line(&Line::Account(account))
-    }
-
-    pub(super) fn key(&mut self, hash: KeyHash, key: Key) -> io::Result<()> {
-        if !self.accounts.contain(&key.account) {
-            return Ok(());
+        if let Row::Account(account) = row {
+            self.missing.remove(account.name.as_str());
         }
-        self.rows.keys += 1;
-        self.line(&Line::Key { hash: Hex(hash.0), key })
-    }
-
-    pub(super) fn preset(&mut self, preset: Preset) -> io::Result<()> {
-        if !self.accounts.contain(&preset.account) {
-            return Ok(());
-        }
-        self.rows.presets += 1;
-        self.line(&Line::Preset(preset))
-    }
-
-    pub(super) fn usage(&mut self, account: String, month: Month, usage: Usage) -> io::Result<()> {
-        if !self.accounts.contain(&account) {
-            return Ok(());
-        }
-        self.rows.usage += 1;
-        self.line(&Line::Usage { account, month, usage })
-    }
-
-    pub(super) fn key_day(&mut self, account: String, day: Day, key_id: String, used: KeyDay) -> io::Result<()> {
-        if !self.accounts.contain(&account) {
-            return Ok(());
-        }
-        self.rows.key_days += 1;
-        self.line(&Line::KeyDay { account, key_id, day, used })
-    }
-
-    pub(super) fn request(&mut self, account: String, key: String, request: Request) -> io::Result<()> {
-        if !self.accounts.contain(&account) {
-            return Ok(());
-        }
-        self.rows.requests += 1;
-        let Request { fingerprint, images, at, pictures } = request;
-        let pictures = hexes(pictures);
-        self.line(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures })
-    }
-
-    pub(super) fn job(&mut self, job: Job) -> io::Result<()> {
-        if !self.accounts.contain(&job.account) {
-            return Ok(());
-        }
-        self.rows.jobs += 1;
-        self.line(&Line::Job(Box::new(job)))
+        *self.rows.of(row) += 1;
+        self.line(row)
     }
 
     /// Ends the export, without which it is incomplete. Fails where a named account does not exist.
@@ -304,64 +311,53 @@ impl<'a, W: Write> ExportWriter<'a, W> {
         if let Some(name) = self.missing.first() {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no account `{name}`")));
         }
-        self.line(&Line::End { rows: total(self.rows) })?;
+        self.line(&Frame::End { rows: self.rows.total() })?;
         self.output.flush()?;
         Ok(self.rows)
     }
 
-    fn line(&mut self, line: &Line) -> io::Result<()> {
+    fn line(&mut self, line: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.output, line).map_err(io::Error::from)?;
         self.output.write_all(b"\n")
     }
 }
 
 fn export(
-    tables: &Reading,
+    tables: &Reading<'_>,
     output: impl Write,
     accounts: &ExportedAccounts,
 ) -> Result<RowCounts, TransferError<io::Error>> {
     let mut writer = ExportWriter::begin(output, accounts).map_err(TransferError::Data)?;
-    for row in tables.accounts.rows()? {
-        writer.account(row?.1?).map_err(TransferError::Data)?;
+    let mut write = |row: Row| writer.row(&row).map_err(TransferError::Data);
+    for row in tables.accounts.all()? {
+        write(Row::Account(row?.1?))?;
     }
-    for row in tables.keys.rows()? {
+    for row in tables.keys.rows.all()? {
         let (hash, key) = row?;
-        writer.key(hash, key?).map_err(TransferError::Data)?;
+        write(Row::Key { hash: Hex(*hash.value()), key: key? })?;
     }
-    for row in tables.presets.rows()? {
-        writer.preset(row?.1?).map_err(TransferError::Data)?;
+    for row in tables.presets.rows.all()? {
+        write(Row::Preset(row?.1?))?;
     }
-    for row in tables.usage.rows(Month(0))? {
-        let (account, month, usage) = row?;
-        writer.usage(account, month, usage?).map_err(TransferError::Data)?;
+    for row in tables.usage.all()? {
+        let (key, usage) = row?;
+        let (month, account) = key.value();
+        write(Row::Usage { account: account.to_owned(), month: Month(month), usage: usage? })?;
     }
-    for row in tables.key_days.rows()? {
-        let (account, day, key_id, used) = row?;
-        writer.key_day(account, day, key_id, used?).map_err(TransferError::Data)?;
+    for row in tables.key_days.all()? {
+        let (key, used) = row?;
+        let (account, day, key_id) = key.value();
+        write(Row::KeyDay { account: account.to_owned(), key_id: key_id.to_owned(), day: Day(day), used: used? })?;
     }
-    for row in tables.requests.rows()? {
-        let ([account, key], request) = row?;
-        writer.request(account, key, request?).map_err(TransferError::Data)?;
+    for row in tables.requests.rows.all()? {
+        let (names, request) = row?;
+        let [account, key] = <[&str; 2]>::from(names.value()).map(str::to_owned);
+        write(Row::Request { account, key, request: request?.into() })?;
     }
-    for row in tables.jobs.rows()? {
-        writer.job(row?.1?).map_err(TransferError::Data)?;
+    for row in tables.jobs.rows.all()? {
+        write(Row::Job(Box::new(row?.1?)))?;
     }
     writer.finish().map_err(TransferError::Data)
-}
-
-const fn total(RowCounts { accounts, keys, presets, usage, key_days, requests, jobs }: RowCounts) -> u64 {
-    accounts + keys + presets + usage + key_days + requests + jobs
-}
-
-/// A row of an import.
-pub(super) enum ImportRow {
-    Account(Account),
-    Key(KeyHash, Key),
-    Preset(Preset),
-    Usage(String, Month, Usage),
-    KeyDay(String, Day, String, KeyDay),
-    Request(String, String, Request),
-    Job(Box<Job>),
 }
 
 /// Reads the lines of an export, up to its end.
@@ -374,8 +370,18 @@ pub(super) struct ImportReader<R> {
 }
 
 impl<R: BufRead> ImportReader<R> {
-    pub(super) fn new(input: R) -> Self {
-        Self { input, number: 0, written_by: SCHEMA, rows: RowCounts::default() }
+    /// Reads the first line.
+    pub(super) fn begin(input: R) -> Result<Self, ImportError> {
+        let mut reader = Self { input, number: 0, written_by: SCHEMA, rows: RowCounts::default() };
+        let value = reader.value()?;
+        let reason = match parse(value) {
+            Ok(Frame::Store { schema: schema @ 1..=SCHEMA, .. }) => return Ok(Self { written_by: schema, ..reader }),
+            Ok(Frame::Store { schema, .. }) => {
+                format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}")
+            }
+            Ok(Frame::End { .. }) | Err(_) => "the first line does not say that this is an export".to_owned(),
+        };
+        Err(reader.wrong(reason))
     }
 
     /// The rows so far.
@@ -388,62 +394,56 @@ impl<R: BufRead> ImportReader<R> {
         ImportError::Line { number: self.number, reason }
     }
 
-    /// The next row; `None` after a complete export.
-    pub(super) fn next(&mut self) -> Result<Option<ImportRow>, ImportError> {
-        loop {
-            self.number += 1;
-            let mut bytes = Vec::new();
-            let read = Read::take(&mut self.input, MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
-            if read.map_err(ImportError::Input)? == 0 {
-                return Err(self.wrong("the end is missing; the export is not whole".into()));
-            }
-            if bytes.len() as u64 > MAX_LINE_BYTES {
-                return Err(self.wrong("longer than any row".into()));
-            }
-            let line = parse(&bytes, self.written_by).map_err(|reason| self.wrong(reason))?;
-            match (self.number, line) {
-                (1, Line::Store { schema: schema @ 1..=SCHEMA, .. }) => self.written_by = schema,
-                (1, Line::Store { schema, .. }) => {
-                    let reason = format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}");
-                    return Err(self.wrong(reason));
-                }
-                (1, _) => return Err(self.wrong("the first line does not say that this is an export".into())),
-                (_, Line::End { rows: exported }) => {
-                    let found = total(self.rows);
-                    if found != exported {
-                        return Err(self.wrong(format!("{exported} rows were exported and {found} are here")));
-                    }
-                    return Ok(None);
-                }
-                (_, line) => return self.row(line).map(Some).map_err(|reason| self.wrong(reason)),
-            }
+    /// The next row, which is counted; `None` after a complete export.
+    pub(super) fn next(&mut self) -> Result<Option<Row>, ImportError> {
+        let value = self.value()?;
+        let row = self.row(value).map_err(|reason| self.wrong(reason))?;
+        if let Some(row) = &row {
+            *self.rows.of(row) += 1;
         }
+        Ok(row)
     }
 
-    /// The row of a line, which is counted.
-    fn row(&mut self, line: Line) -> Result<ImportRow, String> {
-        let rows = &mut self.rows;
-        let (count, row) = match line {
-            Line::Account(account) => (&mut rows.accounts, ImportRow::Account(account)),
-            Line::Key { hash: Hex(hash), key } => (&mut rows.keys, ImportRow::Key(KeyHash(hash), key)),
-            Line::Preset(preset) => (&mut rows.presets, ImportRow::Preset(preset)),
-            Line::Usage { month, .. } if !month.is_valid() => return Err(format!("there is no month {month}")),
-            Line::Usage { account, month, usage } => (&mut rows.usage, ImportRow::Usage(account, month, usage)),
-            Line::KeyDay { account, key_id, day, used } => {
-                (&mut rows.key_days, ImportRow::KeyDay(account, day, key_id, used))
-            }
-            Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
-                let pictures = pictures.into_iter().map(|picture| picture.map(|Hex(hash)| hash)).collect();
-                let request = Request { fingerprint, images, at, pictures };
-                (&mut rows.requests, ImportRow::Request(account, key, request))
-            }
-            Line::Job(job) if !Job::is_id(&job.id) => return Err(format!("no job can be called {}", job.id)),
-            Line::Job(job) => (&mut rows.jobs, ImportRow::Job(job)),
-            Line::Store { .. } => return Err("a second export begins here".into()),
-            Line::End { .. } => return Err("the end, out of place".into()),
-        };
-        *count += 1;
-        Ok(row)
+    /// The next line.
+    fn value(&mut self) -> Result<Value, ImportError> {
+        self.number += 1;
+        let mut bytes = Vec::new();
+        let read = Read::take(&mut self.input, MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
+        if read.map_err(ImportError::Input)? == 0 {
+            return Err(self.wrong("the end is missing; the export is not whole".into()));
+        }
+        if bytes.len() as u64 > MAX_LINE_BYTES {
+            return Err(self.wrong("longer than any row".into()));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| self.wrong(format!("no JSON: {error}")))
+    }
+
+    /// The row of a line; `None` for the end.
+    fn row(&self, value: Value) -> Result<Option<Row>, String> {
+        if value["row"] == "store" {
+            return Err("a second export begins here".into());
+        }
+        if value["row"] == "end" {
+            let (exported, found) = (&value["rows"], self.rows.total());
+            let is_whole = *exported == found;
+            return if is_whole {
+                Ok(None)
+            } else {
+                Err(format!("{exported} rows were exported and {found} are here"))
+            };
+        }
+        let row: Row = parse(upgraded(value, self.written_by)?)?;
+        if let Row::Usage { month, .. } = &row
+            && !month.is_valid()
+        {
+            return Err(format!("there is no month {month}"));
+        }
+        if let Row::Job(job) = &row
+            && !Job::is_id(&job.id)
+        {
+            return Err(format!("no job can be called {}", job.id));
+        }
+        Ok(Some(row))
     }
 }
 
@@ -452,7 +452,7 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
     if !tables.is_empty()? {
         return Err(TransferError::Data(ImportError::NotEmpty));
     }
-    let mut reader = ImportReader::new(input);
+    let mut reader = ImportReader::begin(input).map_err(TransferError::Data)?;
     while let Some(row) = reader.next().map_err(TransferError::Data)? {
         match insert(tables, row) {
             Ok(()) => {}
@@ -466,52 +466,49 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
     Ok(reader.rows())
 }
 
-/// Parses a line, which must serialize to the same JSON again: no field is unknown, and none of its schema is missing.
-fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
-    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
-    if schema < WITH_MODELS
-        && value["row"] == "account"
-        && let Some(account) = value.as_object_mut()
-    {
-        account.entry("model").or_insert(Value::Null);
+/// A line with what its schema lacks.
+fn upgraded(mut value: Value, schema: u64) -> Result<Value, String> {
+    let kind = value["row"].as_str().unwrap_or_default().to_owned();
+    let Some(row) = value.as_object_mut() else { return Ok(value) };
+    if schema < WITH_MODELS && kind == "account" {
+        row.entry("model").or_insert(Value::Null);
     }
-    if schema < WITH_PICTURES
-        && value["row"] == "request"
-        && let Some(request) = value.as_object_mut()
-    {
+    if schema < WITH_PICTURES && kind == "request" {
         let pictures = serde_json::to_value(hexes(Request::pictures_before_v2())).map_err(|error| error.to_string())?;
-        request.entry("pictures").or_insert(pictures);
+        row.entry("pictures").or_insert(pictures);
     }
-    if schema < WITH_KEY_RESTRICTIONS
-        && value["row"] == "key"
-        && let Some(key) = value.as_object_mut()
-    {
+    if schema < WITH_KEY_RESTRICTIONS && kind == "key" {
         for name in ["expires_at", "images_per_month", "previous"] {
-            key.entry(name).or_insert(Value::Null);
+            row.entry(name).or_insert(Value::Null);
         }
-        key.entry("scopes").or_insert_with(|| Value::Array(Vec::new()));
+        row.entry("scopes").or_insert_with(|| Value::Array(Vec::new()));
     }
-    let line: Line = serde_json::from_value(value.clone()).map_err(|error| format!("no row of a store: {error}"))?;
+    Ok(value)
+}
+
+/// Parses a line, which must serialize to equal JSON: no field is unknown, and none of its schema is missing.
+fn parse<T: Serialize + DeserializeOwned>(value: Value) -> Result<T, String> {
+    let line: T = serde_json::from_value(value.clone()).map_err(|error| format!("no row of a store: {error}"))?;
     let known = serde_json::to_value(&line).map_err(|error| error.to_string())?;
     if known == value { Ok(line) } else { Err("it has fields that this version does not know, or lacks some".into()) }
 }
 
 /// Adds a row with the checks of a change, without replacing any.
-fn insert(tables: &mut Writing<'_>, row: ImportRow) -> Result<(), ApplyError> {
+fn insert(tables: &mut Writing<'_>, row: Row) -> Result<(), ApplyError> {
     let duplicate = |what: &str| Err(ApplyError::Fault(Fault::Damaged(format!("this {what} is there already"))));
+    if let Row::Account(account) = row {
+        check_new_account(tables, &account.name)?;
+        return Ok(tables.accounts.put(&account.name, account.clone())?);
+    }
+    require_account(tables, row.account())?;
     match row {
-        ImportRow::Account(account) => {
-            check_new_account(tables, &account.name)?;
-            tables.accounts.put(&account)?;
+        Row::Account(_) => {}
+        Row::Key { hash: Hex(hash), key } => {
+            check_new_key(tables, KeyHash(hash), &key)?;
+            tables.keys.put(KeyHash(hash), &key)?;
         }
-        ImportRow::Key(hash, key) => {
-            require_account(tables, &key.account)?;
-            check_new_key(tables, hash, &key)?;
-            tables.keys.put(hash, &key)?;
-        }
-        ImportRow::Preset(preset) => {
-            require_account(tables, &preset.account)?;
-            if tables.presets.get(&preset.account, &preset.id)?.is_some() {
+        Row::Preset(preset) => {
+            if tables.presets.rows.contains((&preset.account, &preset.id))? {
                 return duplicate("preset");
             }
             if tables.presets.id_of(&preset.account, &preset.name)?.is_some() {
@@ -522,29 +519,25 @@ fn insert(tables: &mut Writing<'_>, row: ImportRow) -> Result<(), ApplyError> {
             }
             tables.presets.put(None, &preset)?;
         }
-        ImportRow::Usage(account, month, usage) => {
-            require_account(tables, &account)?;
-            if tables.usage.get(&account, month)?.is_some() {
+        Row::Usage { account, month, usage } => {
+            if tables.usage.contains((month.0, &account))? {
                 return duplicate("month of the account");
             }
             tables.usage.add(&account, month, usage)?;
         }
-        ImportRow::KeyDay(account, day, key_id, used) => {
-            require_account(tables, &account)?;
-            if tables.key_days.get(&account, day, &key_id)?.is_some() {
+        Row::KeyDay { account, key_id, day, used } => {
+            if tables.key_days.contains((&account, day.0, &key_id))? {
                 return duplicate("day of the key");
             }
             tables.key_days.add(&account, day, &key_id, used)?;
         }
-        ImportRow::Request(account, key, request) => {
-            require_account(tables, &account)?;
-            if tables.requests.get(&account, &key)?.is_some() {
+        Row::Request { account, key, request } => {
+            if tables.requests.rows.contains((&account, &key))? {
                 return duplicate("request");
             }
-            tables.requests.put(&account, &key, &request)?;
+            tables.requests.put(&account, &key, &request.into())?;
         }
-        ImportRow::Job(job) => {
-            require_account(tables, &job.account)?;
+        Row::Job(job) => {
             check_new_job(tables, &job)?;
             tables.jobs.put(&job)?;
         }

@@ -3,14 +3,13 @@
 //! A single change is committed at once, so the latency is one or two commits at any load, with as few syncs as possible.
 //!
 //! A commit that fails with a storage fault is retried once on the reopened file. Each transaction counts itself
-//! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged, or
-//! copied to memory by the followers if its callers were given an error meanwhile.
-//! Until the store can write again, other changes are refused at once.
+//! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged.
+//! Its changes wait for that, also when the file cannot be opened for a long time. Until the store can write again, other
+//! changes are refused at once.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use redb::{Database, Durability};
 
@@ -18,7 +17,6 @@ use super::apply_change::apply;
 use super::compaction::Compaction;
 use super::database_file::OpenDatabase;
 use super::disk_reserve::DiskReserve;
-use super::followers::Followers;
 use super::reopen::{Reopener, catch_panic};
 use super::storage_fault::{ApplyError, Fault};
 use super::tables::Writing;
@@ -26,9 +24,6 @@ use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 
 /// Changes in one commit. Limits how long the first waits for the others to be written.
 const CHANGES_PER_COMMIT: usize = 1024;
-
-/// How long callers of changes with an unknown outcome wait for the file to be reopened.
-pub(super) const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
 enum Message {
     Change(Box<Submitted>),
@@ -57,12 +52,9 @@ impl Writer {
         compaction: Compaction,
         reopener: Reopener,
         reserve: DiskReserve,
-        followers: Arc<Followers>,
-        outcome_timeout: Duration,
     ) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let mut state =
-            WriterState { database, compaction, reopener, reserve, followers, outcome_timeout, unknown_outcome: None };
+        let mut state = WriterState { database, compaction, reopener, reserve, unknown_outcome: None };
         state.reserve.renew();
         let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
@@ -72,11 +64,13 @@ impl Writer {
     pub(super) fn submit(&self, change: Change, done: OnCommit) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
-        match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
-            Ok(()) | Err(TrySendError::Full(Message::ReadFailed { .. })) => {}
-            Err(TrySendError::Full(Message::Change(refused))) => (refused.done)(Err(ChangeError::Busy)),
-            Err(TrySendError::Disconnected(Message::Change(refused))) => (refused.done)(Err(stopped())),
-            Err(TrySendError::Disconnected(Message::ReadFailed { .. })) => {}
+        let (refused, error) = match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
+            Ok(()) => return,
+            Err(TrySendError::Full(refused)) => (refused, ChangeError::Busy),
+            Err(TrySendError::Disconnected(refused)) => (refused, stopped()),
+        };
+        if let Message::Change(refused) = refused {
+            (refused.done)(Err(error));
         }
     }
 
@@ -105,17 +99,8 @@ struct WriterState {
     compaction: Compaction,
     reopener: Reopener,
     reserve: DiskReserve,
-    followers: Arc<Followers>,
-    outcome_timeout: Duration,
-    /// Changes whose outcome only the next opening of the file shows.
-    unknown_outcome: Option<UnknownOutcome>,
-}
-
-struct UnknownOutcome {
-    /// `None` once they were given an error.
-    waiting: Option<Vec<OnCommit>>,
-    attempt: Attempt,
-    until: Instant,
+    /// Callers of a transaction of which only the next opening of the file shows whether it was committed.
+    unknown_outcome: Option<(Vec<OnCommit>, Attempt)>,
 }
 
 /// The progress of one transaction.
@@ -141,7 +126,7 @@ impl WriterState {
                 Message::ReadFailed { generation, reason } => self.after_read(generation, reason),
             }
         }
-        if let Some(UnknownOutcome { waiting: Some(waiting), .. }) = self.unknown_outcome.take() {
+        if let Some((waiting, _)) = self.unknown_outcome.take() {
             answer_all(waiting, &ChangeError::Storage("the store was closed".into()));
         }
     }
@@ -221,8 +206,7 @@ impl WriterState {
                     if attempt.number.is_none() {
                         return answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
-                    let (waiting, until) = (Some(waiting), Instant::now() + self.outcome_timeout);
-                    self.unknown_outcome = Some(UnknownOutcome { waiting, attempt, until });
+                    self.unknown_outcome = Some((waiting, attempt));
                     return;
                 }
             }
@@ -238,34 +222,17 @@ impl WriterState {
         }
     }
 
-    /// Has the followers copy what was committed although its callers were given an error. Jobs stay as their owners in this
-    /// process have them, which write them again.
-    fn copy_to_memory(&self, attempt: Attempt) {
-        for rows in attempt.results.into_iter().flatten() {
-            self.followers.call(&Rows { jobs: Vec::new(), ..rows });
-        }
-    }
-
     /// Reopens the file and tests whether it can be written.
     fn recover(&mut self) {
         match self.reopener.reopen() {
-            Err(error) => {
-                self.reopener.fail(error.clone());
-                let late = self.unknown_outcome.as_mut().filter(|unknown| unknown.until <= Instant::now());
-                if let Some(waiting) = late.and_then(|unknown| unknown.waiting.take()) {
-                    answer_all(waiting, &ChangeError::Storage(error));
-                }
-            }
+            Err(error) => self.reopener.fail(error),
             Ok(commits) => {
-                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take() {
-                    match (attempt.is_committed(commits), waiting) {
-                        (true, Some(waiting)) => answer(waiting, attempt),
-                        (true, None) => self.copy_to_memory(attempt),
-                        (false, Some(waiting)) => {
-                            let reason = self.reopener.reason().unwrap_or_default().to_owned();
-                            answer_all(waiting, &ChangeError::Unavailable(reason));
-                        }
-                        (false, None) => {}
+                if let Some((waiting, attempt)) = self.unknown_outcome.take() {
+                    if attempt.is_committed(commits) {
+                        answer(waiting, attempt);
+                    } else {
+                        let reason = self.reopener.reason().unwrap_or_default().to_owned();
+                        answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
                 }
                 match self.reopener.probe() {
@@ -275,7 +242,7 @@ impl WriterState {
                     }
                     Err(fault) => {
                         self.reopener.fail(fault.to_string());
-                        // An error here is found by the next attempt as well; until then the store can be read.
+                        // The next attempt finds an error of this one, too. Until then the store can be read.
                         drop(self.reopener.reopen());
                     }
                 }

@@ -27,9 +27,6 @@ mod disk_reserve;
 mod engine;
 mod export_import;
 #[cfg(any(test, fuzzing))]
-mod faulty_disk;
-mod followers;
-#[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod generated_backdrops;
 mod group_commit;
@@ -37,8 +34,6 @@ mod integrity_check;
 mod job_claim;
 mod local;
 mod postgres;
-#[cfg(test)]
-mod power_loss_tests;
 mod private_files;
 mod quota;
 mod records;
@@ -46,33 +41,35 @@ mod redb_store;
 mod reopen;
 mod state_store;
 mod storage_fault;
-#[cfg(test)]
-mod storage_fault_tests;
 mod tables;
+#[cfg(any(test, fuzzing))]
+mod tests;
 mod time;
 mod transitions;
 mod unreadable_jobs;
 
 pub use admission::{
-    Admission, Admitted, Allowance, Credential, ImagesLeft, RateKind, RateRule, RateStatus, whole_seconds,
+    Admission, Admitted, Allowance, Credential, ImagesLeft, RateKind, RateRule, RateStatus, id_without_key,
+    whole_seconds,
 };
 pub use backdrops::{BackdropQuotaError, BackdropReservation};
 pub use billing::{Billed, BillingError, Reservation};
-pub use change::{Bill, Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT, WriteError};
-pub use claim::{Claim, ClaimGuard};
+pub use change::{Bill, Change, ChangeError, JobChange, JobEnd, KeyChange, KeyUse, PRESETS_PER_ACCOUNT, WriteError};
+pub use claim::{BilledPictures, Claim, ClaimGuard};
 pub use database_file::file_in;
 pub use engine::Store;
+pub(crate) use engine::written;
 pub use export_import::{ExportError, ExportedAccounts, ImportError};
 pub use generated_backdrops::GeneratedCount;
 pub use integrity_check::{IntegrityReport, RowCounts};
 pub use job_claim::{ClaimedJob, JobHeartbeat, Renewal};
-pub use local::{BilledPictures, LocalStore};
+pub use local::LocalStore;
 #[cfg(test)]
 pub(crate) use local::{CommitMode, MemoryStore};
 pub use postgres::{
     BULK_ID_PREFIX, BULK_LEASE, BulkJob, BulkJobCreated, BulkJobEnd, BulkLead, BulkQueue, BulkRun, BulkRunState,
-    BulkStatus, ChunkClaim, ChunkEnd, ChunkProgress, Database, NewBulkJob, NewChunk, PostgresServer, ServerError,
-    StoreConfig,
+    BulkStatus, ChunkClaim, ChunkEnd, ChunkProgress, Database, JOB_LEASE, NewBulkJob, NewChunk, PostgresServer,
+    ServerError, StoreConfig,
 };
 pub use private_files::{create_private_dir, make_private, sync_dir};
 pub use quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
@@ -83,7 +80,5 @@ pub use records::{
     RequestV2, Usage, UsageRecord, UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
-pub use state_store::{
-    Follower, KEY_DAYS_KEPT, OnCommit, OpenError, QUEUED_CHANGES, REQUEST_SECONDS, Rows, StateStore,
-};
+pub use state_store::{KEY_DAYS_KEPT, OnCommit, OpenError, QUEUED_CHANGES, REQUEST_SECONDS, Rows, StateStore};
 pub use time::{Day, Month, UnixSeconds};

@@ -37,13 +37,6 @@ impl fmt::Display for QuotaKind {
     }
 }
 
-impl QuotaExhausted {
-    /// Of a month, where the store refused images beyond a quota.
-    pub(crate) const fn refused(of_key: bool, resets_at: UnixSeconds) -> Self {
-        Self { kind: if of_key { QuotaKind::Key } else { QuotaKind::Plan }, resets_at }
-    }
-}
-
 /// The images of the month are used up, or fewer are left than were requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} are used up; there are new ones from {resets_at}")]
@@ -65,6 +58,14 @@ pub struct UsageSummary {
     pub microdollars: u64,
     /// When the next month begins.
     pub resets_at: UnixSeconds,
+}
+
+/// The quota of a plan in a month; `None` for no quota.
+pub(super) const fn plan_quota(plan: Plan, free_images_per_month: u64) -> Option<u64> {
+    match plan {
+        Plan::Free => Some(free_images_per_month),
+        Plan::Paid | Plan::Plus => None,
+    }
 }
 
 /// Refuses more images than are left; 0 are always left.

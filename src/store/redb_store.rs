@@ -2,25 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::compaction::{self, Compaction};
 use super::database_file::{self, OpenDatabase, Opener, builder, catch_panic, create, read_error};
 use super::disk_reserve::DiskReserve;
-use super::followers::Followers;
-use super::group_commit::{OUTCOME_TIMEOUT, Writer};
+use super::group_commit::Writer;
+use super::records::{JobRecord, KeyDayRecord, PresetRecord};
 use super::reopen::{Reopener, StoreHealth};
 use super::storage_fault::Fault;
-use super::tables::{Jobs, KeyDays, Presets, Reading, ReadingMeta};
+use super::tables::{Jobs, Meta, Presets, Reading, Records};
 use super::{
-    Change, Day, Follower, Job, KeyDay, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore,
+    Account, Change, Day, Job, KeyDay, KeyHash, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore,
     UnixSeconds,
 };
-
-/// The interval between attempts to open a locked file.
-const LOCK_RETRY: Duration = Duration::from_millis(25);
 
 /// A redb file, opened exclusively by this process.
 #[derive(Debug)]
@@ -30,7 +27,6 @@ pub struct RedbStore {
     writer: Writer,
     database: Arc<OpenDatabase>,
     health: Arc<StoreHealth>,
-    followers: Arc<Followers>,
 }
 
 impl RedbStore {
@@ -55,7 +51,7 @@ impl RedbStore {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with_idle(path: &Path, idle: Duration) -> Result<Self, OpenError> {
-        Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none(), OUTCOME_TIMEOUT)
+        Self::open_with_opener(Box::new(|path| builder().open(path)), path, idle, DiskReserve::none())
     }
 
     /// As [`Self::open`], with preallocated disk space: the file can grow by `bytes` on a disk that other files have filled.
@@ -69,7 +65,6 @@ impl RedbStore {
             path,
             compaction::IDLE,
             DiskReserve::ahead_of(path, bytes),
-            OUTCOME_TIMEOUT,
         )
     }
 
@@ -78,7 +73,6 @@ impl RedbStore {
         path: &Path,
         idle: Duration,
         reserve: DiskReserve,
-        outcome_timeout: Duration,
     ) -> Result<Self, OpenError> {
         if !path.exists() {
             create(path)?;
@@ -86,33 +80,9 @@ impl RedbStore {
         let database = Arc::new(OpenDatabase::open(path, opener)?);
         let health = Arc::new(StoreHealth::default());
         let reopener = Reopener::new(Arc::clone(&database), Arc::clone(&health));
-        let followers = Arc::<Followers>::default();
-        let writer = Writer::start(
-            Arc::clone(&database),
-            Compaction::new(path.into(), idle),
-            reopener,
-            reserve,
-            Arc::clone(&followers),
-            outcome_timeout,
-        )
-        .map_err(|source| OpenError::Io { path: path.into(), source })?;
-        Ok(Self { path: path.into(), writer, database, health, followers })
-    }
-
-    /// As [`Self::open`], but waits up to `timeout` for another process to close the file: a short command on the store must
-    /// not keep a daemon from starting.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_with_timeout(path: &Path, timeout: Duration) -> Result<Self, OpenError> {
-        let start = Instant::now();
-        loop {
-            let opened = Self::open(path);
-            if !matches!(opened, Err(OpenError::Locked { .. })) || start.elapsed() >= timeout {
-                return opened;
-            }
-            std::thread::sleep(LOCK_RETRY);
-        }
+        let writer = Writer::start(Arc::clone(&database), Compaction::new(path.into(), idle), reopener, reserve)
+            .map_err(|source| OpenError::Io { path: path.into(), source })?;
+        Ok(Self { path: path.into(), writer, database, health })
     }
 
     /// As [`StateStore::load`], at a given time.
@@ -123,24 +93,22 @@ impl RedbStore {
         self.read(|transaction| {
             let tables = Reading::open(transaction)?;
             let mut rows = Rows::default();
-            for row in tables.accounts.rows()? {
+            for row in tables.accounts.all()? {
                 rows.accounts.push(row?.1?);
             }
-            for row in tables.keys.rows()? {
+            for row in tables.keys.rows.all()? {
                 let (hash, key) = row?;
-                rows.keys.push((hash, key?));
+                rows.keys.push((KeyHash(*hash.value()), key?));
             }
-            for row in tables.usage.rows(Month::of(now).previous())? {
-                let (account, month, usage) = row?;
-                rows.usage.push((account, month, usage?));
+            let first = Month::of(now).previous();
+            for row in tables.usage.from((first.0, ""))? {
+                let (key, usage) = row?;
+                let (month, account) = key.value();
+                rows.usage.push((account.to_owned(), Month(month), usage?));
             }
-            let first = Day::first_of(Month::of(now).previous());
-            for account in &rows.accounts {
-                for (day, key_id, used) in
-                    tables.key_days.of_account(&account.name, first, Day(u32::MAX), usize::MAX)?
-                {
-                    rows.key_days.push((account.name.clone(), day, key_id, used));
-                }
+            for Account { name, .. } in &rows.accounts {
+                let days = tables.key_days.of_account(name, Day::first_of(first), Day(u32::MAX), usize::MAX)?;
+                rows.key_days.extend(days.into_iter().map(|(day, key_id, used)| (name.clone(), day, key_id, used)));
             }
             for row in tables.requests.times(UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS)))? {
                 let (_, [account, key]) = row?;
@@ -189,7 +157,7 @@ impl StateStore for RedbStore {
     }
 
     fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
-        self.read(|transaction| Presets::open(transaction)?.get(account, id))
+        self.read(|transaction| Records::<_, PresetRecord>::open(transaction)?.get((account, id)))
     }
 
     fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
@@ -207,11 +175,11 @@ impl StateStore for RedbStore {
         to: Day,
         limit: usize,
     ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
-        self.read(|transaction| KeyDays::open(transaction)?.of_account(account, from, to, limit))
+        self.read(|transaction| Records::<_, KeyDayRecord>::open(transaction)?.of_account(account, from, to, limit))
     }
 
     fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
-        self.read(|transaction| Jobs::open(transaction)?.get(id))
+        self.read(|transaction| Records::<_, JobRecord>::open(transaction)?.get(id))
     }
 
     fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
@@ -228,7 +196,7 @@ impl StateStore for RedbStore {
 
     fn next_job(&self) -> Result<Option<Job>, OpenError> {
         self.read(|transaction| {
-            let last_turn = ReadingMeta::open(transaction)?.last_turn()?;
+            let last_turn = Meta::open(transaction)?.last_turn()?;
             Jobs::open(transaction)?.next(last_turn)
         })
     }
@@ -239,10 +207,6 @@ impl StateStore for RedbStore {
 
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.webhooks(limit))
-    }
-
-    fn follow(&self, follower: Follower) {
-        self.followers.add(follower);
     }
 
     fn fault(&self) -> Option<String> {

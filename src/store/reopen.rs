@@ -12,7 +12,7 @@ use redb::{Database, Durability, ReadableDatabase};
 
 use super::database_file::OpenDatabase;
 use super::storage_fault::Fault;
-use super::tables::{ReadingMeta, Writing};
+use super::tables::{Meta, Writing};
 use crate::telemetry::with_causes;
 
 /// The pause before the second attempt; it doubles with each one.
@@ -87,7 +87,7 @@ impl Reopener {
     /// Opens the file again; returns how many transactions were committed.
     pub(super) fn reopen(&self) -> Result<u64, String> {
         self.database.reopen().map_err(|error| with_causes(&error))?;
-        let commits = |database: &Database| ReadingMeta::open(&database.begin_read()?)?.commits();
+        let commits = |database: &Database| Meta::open(&database.begin_read()?)?.commits();
         catch_panic(|| self.database.with(commits)).map_err(|fault| fault.to_string())
     }
 

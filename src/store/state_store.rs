@@ -52,15 +52,10 @@ impl Rows {
 
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.
 ///
-/// Runs on the store's own thread, in commit order (on the caller's when the queue is full): it must be short and must not
-/// wait for the store.
+/// After a fault of the disk the call can be late: it waits until the file shows whether the change was committed. Runs on the
+/// store's thread, in commit order (on the caller's thread when the queue is full): it must be short and must not wait for the
+/// store.
 pub type OnCommit = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
-
-/// Called with the rows of a commit that no callback of an own change got.
-///
-/// Runs on the store's own thread, in commit order, between the callbacks of own changes: it must be short and must not wait
-/// for the store.
-pub type Follower = Box<dyn Fn(&Rows) + Send + Sync>;
 
 /// A durable store. All reads block: call them on a thread for blocking work.
 ///
@@ -68,7 +63,7 @@ pub type Follower = Box<dyn Fn(&Rows) + Send + Sync>;
 /// row stays. Reading it by id or name fails with an error that has its id.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// Reads what is held in memory: all accounts and keys, the usage of this and the previous month, by account and by key
-    /// and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours. Meant for start-up,
+    /// and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours, oldest first. Meant for start-up,
     /// before changes are submitted.
     ///
     /// # Errors
@@ -151,12 +146,6 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store is damaged or cannot be read.
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
-
-    /// Calls `follower` with the rows, except jobs, of changes that turn out to be committed after their callers were given an
-    /// error.
-    fn follow(&self, follower: Follower) {
-        drop(follower);
-    }
 
     /// Why no change can be written at present; `None` while the store works.
     fn fault(&self) -> Option<String> {

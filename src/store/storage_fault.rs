@@ -29,7 +29,7 @@ impl Fault {
         }
     }
 
-    /// The same for a read: an I/O error, the first one or a later one.
+    /// Whether a read needs the file to be opened again: an I/O error, the first one or a later one.
     pub(super) const fn is_io(&self) -> bool {
         matches!(self, Self::Storage(redb::Error::Io(_) | redb::Error::PreviousIo))
     }

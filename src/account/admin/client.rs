@@ -95,7 +95,7 @@ impl AdminClient {
         }
     }
 
-    /// As [`Self::open`], but creates the store where there is none.
+    /// As [`Self::open`], but creates a missing store.
     ///
     /// # Errors
     /// As [`Self::open`], a missing store apart.

@@ -4,7 +4,9 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::reply::{Reply, account_json, invalid_restriction, invalid_text, key_json, method_not_allowed};
-use super::request::{AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse};
+use super::request::{
+    AccountUpdateBody, KeyUpdateBody, ModelName, NewAccountBody, NewKeyBody, RotateBody, parse, parse_optional,
+};
 use super::route::Route;
 use crate::account::key_restrictions::{parse_duration, parse_time};
 use crate::account::{AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes, WriteError};
@@ -41,16 +43,17 @@ async fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
         _ => return Err(Reply::invalid(None, "unknown query parameter (expected `account`)")),
     };
     if let Some(name) = account
-        && keys.account(name).await.map_err(Reply::unreadable)?.is_none()
+        && keys.store().account(name).await.map_err(Reply::unreadable)?.is_none()
     {
         return Err(WriteError::Change(ChangeError::NoSuchAccount(name.into())).into());
     }
-    let listed: Vec<Value> = keys.list(account).await.map_err(Reply::unreadable)?.iter().map(key_json).collect();
+    let listed: Vec<Value> =
+        keys.store().keys(account).await.map_err(Reply::unreadable)?.iter().map(key_json).collect();
     Ok(Reply::new(StatusCode::OK, json!({ "keys": listed })))
 }
 
 async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
-    let new: NewKeyBody = if body.is_empty() { NewKeyBody::default() } else { parse(body)? };
+    let new: NewKeyBody = parse_optional(body)?;
     let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
     let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
     let restrictions = KeyRestrictions {
@@ -62,7 +65,7 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
         return Err(Reply::invalid(Some("expires_at"), "`expires_at` has passed"));
     }
     let mode = if new.test { Mode::Test } else { Mode::Live };
-    Ok(reply_with_secret(&keys.create_restricted(&account, label, mode, restrictions).await?))
+    Ok(reply_with_secret(&keys.create(&account, label, mode, restrictions).await?))
 }
 
 async fn change_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
@@ -93,7 +96,7 @@ fn expiry(duration: Option<&str>, time: Option<&str>) -> Result<Option<UnixSecon
 }
 
 async fn rotate_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
-    let RotateBody { keep_old_for } = if body.is_empty() { RotateBody::default() } else { parse(body)? };
+    let RotateBody { keep_old_for } = parse_optional(body)?;
     let keep_until = keep_old_for.map(|duration| parse_duration(&duration, UnixSeconds::now())).transpose();
     let keep_until = keep_until.map_err(|error| invalid_restriction("keep_old_for", &error))?;
     Ok(reply_with_secret(&keys.rotate(id, keep_until).await?))
@@ -110,7 +113,8 @@ async fn revoke_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
 }
 
 async fn list_accounts(keys: &Keys) -> Result<Reply, Reply> {
-    let listed: Vec<Value> = keys.accounts().await.map_err(Reply::unreadable)?.iter().map(account_json).collect();
+    let listed: Vec<Value> =
+        keys.store().accounts().await.map_err(Reply::unreadable)?.iter().map(account_json).collect();
     Ok(Reply::new(StatusCode::OK, json!({ "accounts": listed })))
 }
 

@@ -66,7 +66,7 @@ impl From<WriteError> for Reply {
                 | ChangeError::TooManyJobs { .. }
                 | ChangeError::JobState { .. }
                 | ChangeError::JobElsewhere(_)
-                | ChangeError::QuotaExceeded { .. }
+                | ChangeError::QuotaExceeded(_)
                 | ChangeError::GeneratedEnough { .. }
                 | ChangeError::RequestBilled(_),
             ) => (StatusCode::CONFLICT, "conflict"),

@@ -43,29 +43,23 @@ impl<'de> Deserialize<'de> for ModelName {
 
 /// `POST /keys`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub(super) struct NewKeyBody {
+    #[serde(default = "default_account")]
     pub(super) account: String,
+    #[serde(default)]
     pub(super) label: String,
+    #[serde(default)]
     pub(super) test: bool,
     pub(super) expires_in: Option<String>,
     pub(super) expires_at: Option<String>,
     pub(super) images_per_month: Option<u64>,
+    #[serde(default)]
     pub(super) scopes: Vec<String>,
 }
 
-impl Default for NewKeyBody {
-    fn default() -> Self {
-        Self {
-            account: DEFAULT_ACCOUNT.into(),
-            label: String::new(),
-            test: false,
-            expires_in: None,
-            expires_at: None,
-            images_per_month: None,
-            scopes: Vec::new(),
-        }
-    }
+fn default_account() -> String {
+    DEFAULT_ACCOUNT.into()
 }
 
 /// `PATCH /keys/{id}`.
@@ -87,10 +81,15 @@ fn sent<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) 
 }
 
 /// `POST /keys/{id}/rotate`.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RotateBody {
     pub(super) keep_old_for: Option<String>,
+}
+
+/// Parses a JSON body; an empty one is an empty object.
+pub(super) fn parse_optional<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
+    parse(if body.is_empty() { b"{}" } else { body })
 }
 
 /// Parses a JSON body.

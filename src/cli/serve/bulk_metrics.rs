@@ -38,8 +38,14 @@ mod tests {
 
     #[test]
     fn cancelled_runs_count_for_nothing() {
-        let run =
-            |state, finished| BulkStatus { finished, open_chunks: 4, claimed_chunks: 1, ..BulkStatus::test(state) };
+        let run = |state, finished| BulkStatus {
+            state,
+            objects: 500,
+            finished,
+            open_chunks: 4,
+            claimed_chunks: 1,
+            ..BulkStatus::default()
+        };
         let runs = [run(BulkRunState::Running, 100), run(BulkRunState::Paused, 50), run(BulkRunState::Cancelled, 200)];
         assert_eq!(progress(&runs), BulkProgress { finished: 150, left: 850, queued: 6, claimed: 2 });
         assert_eq!(progress(&[]), BulkProgress::default());

@@ -2,12 +2,13 @@
 
 use crate::bulk::StopSignal;
 use crate::bulk::cluster::Worker;
-use crate::cli::bulk::{RunPreparation, SharedEngine, open_queue};
+use crate::cli::bulk::{RunPreparation, SharedEngine};
 use crate::cli::exit_code::Failure;
 use crate::cli::local_engine::LocalEngine;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::model::device::ActiveDevice;
+use crate::store::BulkQueue;
 use crate::telemetry::with_causes;
 use std::io;
 use std::time::Duration;
@@ -35,6 +36,7 @@ impl BulkWorker {
         config: &Config,
         engine: &Engine,
         device: &ActiveDevice,
+        queue: BulkQueue,
         stop: StopSignal,
     ) -> io::Result<Option<Self>> {
         if config.jobs.bulk_pictures == 0 {
@@ -43,7 +45,7 @@ impl BulkWorker {
         let (runtime, (ending, ended)) = (Handle::current(), oneshot::channel());
         let (config, engine, device, stopped) = (config.clone(), engine.clone(), device.clone(), stop.clone());
         let run = move || {
-            runtime.block_on(work(config, engine, device, stopped));
+            runtime.block_on(work(config, engine, device, queue, stopped));
             drop::<oneshot::Sender<()>>(ending);
         };
         std::thread::Builder::new().name("bulk-worker".into()).spawn(run)?;
@@ -58,12 +60,10 @@ impl BulkWorker {
     }
 }
 
-async fn work(config: Config, engine: Engine, device: ActiveDevice, stop: StopSignal) {
+async fn work(config: Config, engine: Engine, device: ActiveDevice, queue: BulkQueue, stop: StopSignal) {
     let jobs = config.jobs.bulk_pictures;
     let load = async || LocalEngine::on(engine.clone(), device.clone(), &config).await;
     let Some(engine) = retried(&stop, "bulk runs wait: the network cannot be loaded yet", load).await else { return };
-    let open = async || open_queue(&config).await;
-    let Some(queue) = retried(&stop, "bulk runs wait: their queue cannot be opened yet", open).await else { return };
     let name = format!("daemon/{}", std::process::id());
     let prepare = RunPreparation::new(SharedEngine::of(config, engine));
     let worker = Worker { queue: &queue, name: &name, jobs, prepare: &prepare, stop: &stop };

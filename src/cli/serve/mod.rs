@@ -110,9 +110,6 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let mut admin = listener(inherited.admin, config.server.admin_listen, "--admin-listen").await?;
     // Its thread loads the network meanwhile, so that a daemon that waited answers as soon as it has the database.
     let (engine, device) = local_engine::start_engine(&config)?;
-    // Ends the worker and the leader of bulk runs.
-    let bulk_stop = StopSignal::default();
-    let bulk = BulkWorker::start(&config, &engine, &device, bulk_stop.clone())?;
     let (mut database, mut queue) = (None, None);
     if let Some(server) = PostgresServer::configured(&config.store)? {
         // The API's listener is not bound yet: a load balancer must send nothing to a daemon that waits for the database.
@@ -120,17 +117,18 @@ async fn serve(config: Config) -> Result<(), Failure> {
         tracing::info!(admin = %after_waiting.local_addr()?, database = server.name(), "opening the database");
         database = tokio::select! {
             opened = open_database(&server, &config) => Some(opened?),
-            () = &mut stop => {
-                if let Some(bulk) = bulk {
-                    bulk.join(Instant::now() + config.server.shutdown_grace).await;
-                }
-                return Ok(());
-            }
+            () = &mut stop => return Ok(()),
         };
         drop(standby);
         admin = after_waiting;
         queue = database.as_ref().map(|(database, _)| database.bulk_queue());
     }
+    // Ends the worker and the leader of bulk runs.
+    let bulk_stop = StopSignal::default();
+    let bulk = match &queue {
+        Some(queue) => BulkWorker::start(&config, &engine, &device, queue.clone(), bulk_stop.clone())?,
+        None => None,
+    };
     let data_dir = &config.data_dir;
     store::create_private_dir(data_dir).map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
     // The API's listener is not bound yet here either.

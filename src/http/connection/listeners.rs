@@ -118,10 +118,10 @@ mod tests {
         let (neither, worker, leader) = (of(0, &[]), of(2, &[]), of(0, &["shop"]));
         let run = |id: &str, state, open_chunks, claimed_chunks| BulkStatus {
             id: id.to_owned(),
-            finished: 100,
+            state,
             open_chunks,
             claimed_chunks,
-            ..BulkStatus::test(state)
+            ..BulkStatus::default()
         };
         use BulkRunState::{Cancelled, Paused, Running};
         for (run, of_worker, of_leader) in [

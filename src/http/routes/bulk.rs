@@ -47,10 +47,10 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     require_places(runs, caller, &body)?;
     body.require_globs()?;
     let request = request(state, caller, context, body, name.map(|name| name.as_str().to_owned())).await?;
-    let (preparing, key_id) = (Arc::clone(&runs.prepare), caller.key_id.clone());
+    let preparing = Arc::clone(&runs.prepare);
     let prepared = tokio::task::spawn_blocking(move || preparing.prepare(request)).await;
     let new = prepared.map_err(|error| ApiError::internal(error.to_string()))??;
-    let (id, at_most) = (new.run.id.clone(), runs.config.max_queued_per_key);
+    let at_most = runs.config.max_queued_per_key;
     match runs.queue.create_job(&new, at_most).await? {
         BulkJobCreated::Queued | BulkJobCreated::Same => {}
         BulkJobCreated::Conflict => return Err(fingerprint::conflict()),
@@ -60,7 +60,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         }
         BulkJobCreated::TooMany => return Err(JobsError::TooMany(at_most).into()),
     }
-    let job = runs.queue.job(&key_id, &id).await?;
+    let job = runs.queue.job(&new.key_id, &new.run.id).await?;
     let job = job.ok_or_else(|| ApiError::internal("a bulk run that was created is gone"))?;
     jobs::accepted(&job.id, job_document(&job), job.state, received.elapsed())
 }

@@ -43,9 +43,8 @@ pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestCon
     }
     let mut next = page.next.clone();
     if let Some(runs) = &state.app.bulk {
-        let (key_id, after) = (caller.key_id.clone(), page.after.clone());
         // One more shows whether there is another page.
-        for run in runs.queue.jobs(&key_id, after.as_ref().map(Cursor::parts), limit + 1).await? {
+        for run in runs.queue.jobs(&caller.key_id, page.after.as_ref().map(Cursor::parts), limit + 1).await? {
             let place = Cursor { place: run.created_ms, id: run.id.clone() };
             if page.covers(&place) {
                 jobs.push((place, bulk_document::job_document(&run)));
@@ -104,8 +103,7 @@ pub(crate) async fn change(
     if let Some(param) = refused.filter(|_| to == BulkRunState::Running) {
         return Err(BulkRefusal::Forbidden { param }.into());
     }
-    let run = id.to_owned();
-    let before = runs.queue.set_state(&run, to).await?;
+    let before = runs.queue.set_state(id, to).await?;
     if before.is_none_or(|before| before == BulkRunState::Cancelled) {
         return Err(is_over());
     }
@@ -153,18 +151,16 @@ fn bulk_runs<'a>(state: &'a ApiState, id: &str) -> Option<&'a BulkRuns> {
 }
 
 async fn bulk_job(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<BulkJob, ApiError> {
-    let (key_id, id) = (caller.key_id.clone(), id.to_owned());
-    runs.queue.job(&key_id, &id).await?.ok_or_else(no_such_job)
+    runs.queue.job(&caller.key_id, id).await?.ok_or_else(no_such_job)
 }
 
 /// Cancels a run, which ends once its report is written; deletes one that has ended.
 async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply, ApiError> {
-    let (key_id, run) = (caller.key_id.clone(), id.to_owned());
     if bulk_job(runs, caller, id).await?.state.is_final() {
-        runs.queue.remove_job(&key_id, &run).await?;
+        runs.queue.remove_job(&caller.key_id, id).await?;
         return Ok(deleted(id));
     }
-    runs.queue.set_state(&run, BulkRunState::Cancelled).await?;
+    runs.queue.set_state(id, BulkRunState::Cancelled).await?;
     Ok(bulk_reply(&bulk_job(runs, caller, id).await?))
 }
 

@@ -4,7 +4,7 @@
 //! `/results/`: a path that it has signed opens one file until a given time, without an API key. With an object store the
 //! provider signs. A result is stored atomically.
 //!
-//! Where several daemons use one database, the clip of an unfinished job is stored beside the results as
+//! Where several daemons use one database, the clip of an unfinished job is stored in the location of the results as
 //! `<job id>.input`, for whichever daemon claims the job (`jobs/create.rs`). It is deleted at the end of its job. A crash
 //! between storing the clip and recording the job leaves it without a job: a lifecycle rule of the bucket may delete
 //! objects `*.input` that are older than two days.

@@ -2,6 +2,7 @@
 
 use super::support::*;
 use crate::jobs::expiry;
+use crate::store::JobChange;
 
 #[tokio::test]
 async fn results_expire_after_an_hour_and_records_a_day_after_the_end() {
@@ -78,7 +79,10 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
         env.results.objects.lock().expect("no panic").insert(id.clone(), Vec::new());
         let job = Job { place: number, ..Job { id: id.clone(), ..job(KEY) } };
         store.change(Change::CreateJob { job: Box::new(job), at_most: usize::MAX }).await.expect("it is new");
-        store.change(Change::StartJob { id: id.clone(), at: UnixSeconds(NOW) }).await.expect("it waits");
+        store
+            .change(Change::Job { id: id.clone(), change: JobChange::Start { at: UnixSeconds(NOW) } })
+            .await
+            .expect("it waits");
         let result = JobResult {
             object: Some(id.clone()),
             bytes: 1,
@@ -88,7 +92,10 @@ async fn a_hundred_failed_deletions_do_not_block_later_ones() {
             expires_at: UnixSeconds(NOW + number),
         };
         let end = store::JobEnd::Done { result, warnings: Vec::new(), bill: None };
-        let change = Change::FinishJob { id, at: UnixSeconds(NOW), expires_at: UnixSeconds(NOW + 999), end };
+        let change = Change::Job {
+            id,
+            change: JobChange::Finish { at: UnixSeconds(NOW), expires_at: UnixSeconds(NOW + 999), end },
+        };
         store.change(change).await.expect("it was begun");
     }
     env.results.is_down.store(true, Ordering::SeqCst);

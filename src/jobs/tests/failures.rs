@@ -79,7 +79,7 @@ async fn a_result_that_cannot_be_stored_fails_only_its_job() {
     let id = daemon.create_new(new_job("make")).await.job.id;
     assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
 
-    // A deletion fails as well, and the job stays.
+    // A deletion fails, too, and the job stays.
     env.results.is_down.store(true, Ordering::SeqCst);
     assert!(matches!(daemon.jobs.remove(KEY, &id).await, Err(JobsError::Results(_))));
     assert_eq!(daemon.view(&id).await.job.state, JobState::Done);

@@ -191,7 +191,7 @@ impl Worker for FakeWorker {
     }
 }
 
-/// Results in a map that outlives the service, as a bucket does; clips and checkpoints beside them as `<job id>.input` and
+/// Results in a map that outlives the service, as a bucket does; clips and checkpoints in it as `<job id>.input` and
 /// `<job id>.checkpoint/<name>`.
 #[derive(Debug, Default)]
 pub(super) struct FakeResults {
@@ -413,9 +413,16 @@ impl TestEnv {
     }
 
     pub(super) fn store(&self) -> RedbStore {
-        // The previous daemon may still be closing it.
-        RedbStore::open_with_timeout(&store::file_in(self.folder.path()), Duration::from_secs(60))
-            .expect("the store opens")
+        let start = std::time::Instant::now();
+        loop {
+            match RedbStore::open(&store::file_in(self.folder.path())) {
+                // The previous daemon is still closing it.
+                Err(store::OpenError::Locked { .. }) if start.elapsed() < Duration::from_secs(60) => {
+                    std::thread::sleep(Duration::from_millis(25));
+                }
+                opened => return opened.expect("the store opens"),
+            }
+        }
     }
 
     /// Overwrites the record of a job, after the last daemon; returns it as it was.
@@ -466,7 +473,7 @@ impl TestEnv {
             },
         };
         let start = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
             runtime.block_on(Jobs::start_with(deps, tuning, self.folder.path())).expect("it starts")
         };
         let jobs = std::thread::scope(|scope| scope.spawn(start).join()).expect("no panic");

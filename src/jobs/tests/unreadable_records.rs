@@ -1,4 +1,4 @@
-//! Tests of jobs whose records cannot be read, and of the jobs beside them.
+//! Tests of jobs whose records cannot be read, and of other jobs meanwhile.
 
 use super::support::*;
 use crate::jobs::expiry;

@@ -24,7 +24,7 @@ async fn a_listing_is_paged_newest_first_and_a_job_deleted_meanwhile_disturbs_no
     let daemon = env.run();
     let mut ids = Vec::new();
     for turn in 0..7 {
-        // The clock stands still, then runs backwards: the order is still that of creation.
+        // The clock stands still, then runs backwards: the order is still the order of creation.
         env.advance(if turn > 3 { -100 } else { 0 });
         ids.insert(0, daemon.create_new(new_job("make")).await.job.id);
         daemon.create_new(NewJob { key_id: "key_2".into(), ..new_job("make") }).await;

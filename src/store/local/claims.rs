@@ -6,10 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use crate::store::{REQUEST_SECONDS, Request, Rows, UnixSeconds};
-
-/// The pictures of a request by position: SHA-256 of what was fetched, for those that were billed.
-pub type BilledPictures = Arc<[Option<[u8; 32]>]>;
+use crate::store::claim::Hold;
+use crate::store::{Claim, ClaimGuard, REQUEST_SECONDS, Request, UnixSeconds};
 
 /// Old requests dropped from memory with each new one: more than arrive, and little work.
 const DROPPED_PER_CLAIM: usize = 4;
@@ -31,21 +29,10 @@ struct Memory {
 
 #[derive(Debug)]
 enum Entry {
-    /// Claimed; the channel closes when the guard is dropped. `earlier` is what was billed before.
-    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, earlier: Option<Request> },
+    /// Claimed; the channel closes when the guard is dropped.
+    Running { fingerprint: [u8; 32], ended: watch::Receiver<()> },
     /// Billed for at least some of its pictures.
     Billed(Request),
-}
-
-/// The outcome of claiming a key.
-#[derive(Debug)]
-pub(in crate::store) enum Claimed {
-    /// The first request with the key, or one with unbilled pictures, with what was billed before.
-    New(MemoryClaim, Option<Request>),
-    /// A repetition, with all pictures billed.
-    Replay(BilledPictures),
-    /// The key belongs to another request.
-    Conflict,
 }
 
 /// The exclusive right to bill under a key, until it is billed or dropped.
@@ -53,19 +40,18 @@ pub(in crate::store) enum Claimed {
 pub(in crate::store) struct MemoryClaim {
     claims: Claims,
     id: Id,
+    /// What was billed before.
+    earlier: Option<Request>,
     /// Dropped after the entry is changed: fields are dropped after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
 
 impl Claims {
-    /// With the requests that the store remembers.
-    pub(in crate::store) fn load(requests: Vec<(String, String, Request)>) -> Self {
+    /// With the requests that the file remembers, oldest first.
+    pub(in crate::store) fn load(requests: &[(String, String, Request)]) -> Self {
         let mut memory = Memory::default();
-        let mut requests: Vec<(Id, Request)> =
-            requests.into_iter().map(|(account, key, request)| (id(&account, &key), request)).collect();
-        requests.sort_unstable_by_key(|(_, request)| request.at);
-        for (id, request) in requests {
-            memory.remember(id, request);
+        for (account, key, request) in requests {
+            memory.remember(id(account, key), request.clone());
         }
         Self(Arc::new(Mutex::new(memory)))
     }
@@ -77,10 +63,9 @@ impl Claims {
         key: &str,
         fingerprint: [u8; 32],
         now: UnixSeconds,
-    ) -> Claimed {
-        let id = id(account, key);
+    ) -> Claim {
         loop {
-            let mut ended = match self.try_claim(id, fingerprint, now) {
+            let mut ended = match self.try_claim(account, key, fingerprint, now) {
                 Ok(claimed) => return claimed,
                 Err(ended) => ended,
             };
@@ -96,40 +81,32 @@ impl Claims {
         }
     }
 
-    /// Copies the requests of a commit. One that runs bills on top of it.
-    pub(in crate::store) fn copy(&self, rows: &Rows) {
-        let mut memory = self.lock();
-        for (account, key, request) in &rows.requests {
-            let id = id(account, key);
-            match memory.entries.get_mut(&id) {
-                Some(Entry::Running { earlier, .. }) => *earlier = Some(request.clone()),
-                Some(Entry::Billed(_)) | None => memory.remember(id, request.clone()),
-            }
-        }
-    }
-
     /// The outcome, or a channel to wait for before the next attempt.
-    fn try_claim(&self, id: Id, fingerprint: [u8; 32], now: UnixSeconds) -> Result<Claimed, watch::Receiver<()>> {
+    fn try_claim(
+        &self,
+        account: &str,
+        key: &str,
+        fingerprint: [u8; 32],
+        now: UnixSeconds,
+    ) -> Result<Claim, watch::Receiver<()>> {
+        let (id, oldest) = (id(account, key), oldest_kept(now));
         let mut memory = self.lock();
-        let oldest = oldest_kept(now);
         memory.drop_before(oldest, DROPPED_PER_CLAIM);
-        let mut earlier = None;
-        match memory.entries.get(&id) {
+        let earlier = match memory.entries.get(&id) {
             Some(Entry::Running { fingerprint: first, ended, .. }) if *first == fingerprint => {
                 return Err(ended.clone());
             }
-            Some(Entry::Running { .. }) => return Ok(Claimed::Conflict),
-            Some(Entry::Billed(first)) if first.at < oldest => {}
-            Some(Entry::Billed(first)) if first.fingerprint != fingerprint => return Ok(Claimed::Conflict),
-            Some(Entry::Billed(first)) if first.pictures.iter().all(Option::is_some) => {
-                return Ok(Claimed::Replay(first.pictures.as_slice().into()));
-            }
-            Some(Entry::Billed(first)) => earlier = Some(first.clone()),
-            None => {}
+            Some(Entry::Running { .. }) => return Ok(Claim::Conflict),
+            Some(Entry::Billed(billed)) if billed.at >= oldest => Some(billed.clone()),
+            Some(Entry::Billed(_)) | None => None,
+        };
+        if let Some(outcome) = earlier.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
+            return Ok(outcome);
         }
         let (sender, ended) = watch::channel(());
-        memory.entries.insert(id, Entry::Running { fingerprint, ended, earlier: earlier.clone() });
-        Ok(Claimed::New(MemoryClaim { claims: self.clone(), id, _ended: sender }, earlier))
+        memory.entries.insert(id, Entry::Running { fingerprint, ended });
+        let claim = MemoryClaim { claims: self.clone(), id, earlier: earlier.clone(), _ended: sender };
+        Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(Box::new(claim)))))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
@@ -181,11 +158,12 @@ impl Drop for MemoryClaim {
     fn drop(&mut self) {
         let mut memory = self.claims.lock();
         // A billed entry stays.
-        let Some(Entry::Running { earlier, .. }) = memory.entries.get_mut(&self.id) else { return };
-        match earlier.take() {
-            // Its entry in `billed` is still there, unless a commit was copied meanwhile.
-            Some(earlier) => memory.remember(self.id, earlier),
-            None => drop(memory.entries.remove(&self.id)),
+        if matches!(memory.entries.get(&self.id), Some(Entry::Running { .. })) {
+            match self.earlier.take() {
+                // `Memory::billed` still has it.
+                Some(earlier) => memory.entries.insert(self.id, Entry::Billed(earlier)),
+                None => memory.entries.remove(&self.id),
+            };
         }
     }
 }
@@ -202,7 +180,7 @@ fn id(account: &str, key: &str) -> Id {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Allowance, Claim, ClaimGuard, CommitMode, MemoryStore, Payer, Plan, Reservation, Store};
+    use crate::store::{Allowance, BilledPictures, CommitMode, MemoryStore, Payer, Plan, Reservation, Store};
     use futures_util::FutureExt;
     use proptest::prelude::*;
     use std::time::Duration;
@@ -229,7 +207,7 @@ mod tests {
         }
 
         async fn drop_old(&self, now: UnixSeconds) {
-            self.local().drop_old_requests(now).await.expect("the store writes");
+            self.0.drop_old(now).await.expect("the store writes");
         }
     }
 
@@ -330,16 +308,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_could_not_be_billed_is_free_again() {
-        let store = MemoryStore::default();
-        let (billing, keys) = started(&store, NOW);
-        let guard = claim_new(&keys, "k", 1, NOW);
-        store.set_mode(CommitMode::Busy);
-        reserve(&billing, NOW).bill(1, 5000, Some(guard)).await.expect_err("busy");
-        drop(claim_new(&keys, "k", 2, NOW));
-    }
-
-    #[tokio::test]
     async fn a_key_is_remembered_for_24_hours_and_over_a_restart() {
         let store = MemoryStore::default();
         let (billing, keys) = started(&store, NOW);
@@ -398,17 +366,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_commit_that_was_reported_as_failed_is_remembered_when_the_guard_is_dropped() {
-        let (_, keys) = started(&MemoryStore::default(), NOW);
-        let guard = claim_new(&keys, "k", 1, NOW);
-        let late = Request { fingerprint: [1; 32], images: 1, at: NOW, pictures: vec![Some([9; 32])] };
-        keys.local().claims().copy(&Rows { requests: vec![("a".into(), "k".into(), late)], ..Rows::default() });
-        drop(guard);
-        let claimed = claim(&keys, "k", 1, NOW);
-        assert!(matches!(&claimed, Some(Claim::Replay(billed)) if billed.to_vec() == [Some([9; 32])]), "{claimed:?}");
-    }
-
-    #[tokio::test]
     async fn a_waiting_request_continues_when_the_guard_is_dropped() {
         let (_, keys) = started(&MemoryStore::default(), NOW);
         let guard = claim_new(&keys, "k", 1, NOW);
@@ -449,7 +406,7 @@ mod tests {
     fn a_running_request_does_not_keep_the_cleanup_from_ending() {
         let mut memory = Memory::default();
         let (_sender, ended) = watch::channel(());
-        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended, earlier: None });
+        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended });
         memory.billed.push_back((UnixSeconds(1), [1; 32]));
         for max in [1, 1000] {
             assert!(!memory.drop_before(UnixSeconds(2), max), "nothing more can be dropped");
@@ -469,7 +426,7 @@ mod tests {
 
         #[test]
         fn idempotency_keys_agree_with_a_map(steps in prop::collection::vec(step(), 1..60)) {
-            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
             runtime.block_on(run(steps))?;
         }
     }

@@ -33,9 +33,9 @@ struct Entry {
 
 impl KeyCache {
     /// Applies the rows of a commit.
-    pub(super) fn apply(&mut self, rows: Rows) {
-        self.accounts.extend(rows.accounts.into_iter().map(|account| (account.name.clone(), account)));
-        for (hash, key) in rows.keys {
+    pub(super) fn apply(&mut self, rows: &Rows) {
+        self.accounts.extend(rows.accounts.iter().map(|account| (account.name.clone(), account.clone())));
+        for (hash, key) in rows.keys.iter().cloned() {
             let before = self.ids.insert(key.id.clone(), hash).unwrap_or(hash);
             let entry = self.keys.remove(&before);
             if let Some(previous) = entry.as_ref().and_then(|entry| entry.key.previous) {

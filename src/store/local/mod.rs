@@ -10,44 +10,40 @@
 mod claims;
 mod counters;
 mod key_cache;
-#[cfg(test)]
-mod memory_store;
 mod rate_limit;
 #[cfg(test)]
 mod tests;
-mod write;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
-use super::quota::{QuotaKind, require};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::admission::id_without_key;
+use super::quota::{QuotaKind, plan_quota, require};
 use super::{
-    Account, Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, Day, ImagesLeft, Job, JobHeartbeat,
-    JobState, KEY_DAYS_KEPT, Key, KeyHash, Month, OpenError, Plan, REQUEST_SECONDS, RateKind, RateRule, RateStatus,
-    Renewal, Rows, StateStore, UnixSeconds, Usage, WriteError,
+    Account, Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, ImagesLeft, Job, JobChange,
+    JobHeartbeat, JobState, Key, KeyHash, Month, OpenError, RateKind, RateRule, RateStatus, Renewal, Rows, StateStore,
+    UnixSeconds, Usage, WriteError,
 };
 
 use crate::telemetry::with_causes;
 
-pub use claims::BilledPictures;
-pub(super) use claims::{Claimed, Claims, MemoryClaim};
+pub(super) use claims::{Claims, MemoryClaim};
 use counters::Counters;
 use key_cache::KeyCache;
-#[cfg(test)]
-pub(crate) use memory_store::{CommitMode, MemoryStore};
 use rate_limit::RateLimiter;
-use write::write_change;
+#[cfg(test)]
+pub(crate) use tests::memory_store::{CommitMode, MemoryStore};
 
 /// Keys whose last use is written in one change.
 const USES_PER_CHANGE: usize = 500;
 
-/// Old requests dropped from the file in one change, for which all bills wait.
-const DROPPED_PER_CHANGE: usize = 5000;
-
-/// How often old requests are dropped, in turns of the maintenance: once an hour, beginning with the first one.
-const TURNS_PER_CLEANUP: u32 = 360;
+/// How long a change waits for the disk, before its caller gets an error of unknown outcome.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A file with its copies in memory. Clones share them.
 #[derive(Clone, Debug)]
@@ -64,17 +60,8 @@ struct Shared {
     /// The job whose start failed in a way in which it may be recorded.
     uncertain_start: Mutex<Option<String>>,
     claims: Claims,
-    calls: RateLimiter,
-    services: RateLimiter,
-    maintained: Mutex<Maintained>,
-}
-
-/// What the maintenance has done.
-#[derive(Debug, Default)]
-struct Maintained {
-    turns: u32,
-    /// The day on which the old usage of keys was last dropped.
-    cleaned_on: Option<Day>,
+    /// By [`RateKind`].
+    rates: [RateLimiter; 2],
 }
 
 /// Images that are reserved for a job.
@@ -102,33 +89,19 @@ impl LocalStore {
     /// # Errors
     /// When the file cannot be read.
     pub(super) fn load(file: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let mut rows = file.load()?;
-        let counters = Counters::load(std::mem::take(&mut rows.usage), std::mem::take(&mut rows.key_days));
-        let claims = Claims::load(std::mem::take(&mut rows.requests));
-        let waiting = file.waiting_jobs(usize::MAX)?;
-        let mut keys = KeyCache::default();
-        keys.apply(rows);
-        let (keys, counters) = (RwLock::new(keys), Mutex::new(counters));
+        let (rows, waiting) = (file.load()?, file.waiting_jobs(usize::MAX)?);
         let local = Self(Arc::new(Shared {
             file,
             free_images_per_month,
-            keys,
-            counters,
+            keys: RwLock::default(),
+            counters: Mutex::default(),
             jobs: Mutex::default(),
             uncertain_start: Mutex::default(),
-            claims,
-            calls: RateLimiter::default(),
-            services: RateLimiter::default(),
-            maintained: Mutex::default(),
+            claims: Claims::load(&rows.requests),
+            rates: Default::default(),
         }));
+        local.copy(&rows);
         waiting.iter().for_each(|job| local.enter(job));
-        // Weak: the file holds the follower, and the follower this.
-        let weak: Weak<Shared> = Arc::downgrade(&local.0);
-        local.0.file.follow(Box::new(move |rows| {
-            if let Some(shared) = weak.upgrade() {
-                Self(shared).copy(rows);
-            }
-        }));
         Ok(local)
     }
 
@@ -159,33 +132,26 @@ impl LocalStore {
             },
         };
         drop(keys);
-        let plan = match account.plan {
-            Plan::Free => Some(self.0.free_images_per_month),
-            Plan::Paid | Plan::Plus => None,
-        };
+        let plan = plan_quota(account.plan, self.0.free_images_per_month);
         let quota = ImagesLeft { plan, key: key.as_ref().and_then(|key| key.images_per_month) };
         let key_id = key.as_ref().map(|key| key.id.as_str());
-        let left = self.left((&account.name, key_id, Month::of(now)), quota);
-        let limiter = self.limiter(rule.kind);
-        let counted = key_id.map_or_else(|| without_key(&account.name), str::to_owned);
-        let rate = limiter.check(&counted, rule.limit(account.plan), Instant::now());
+        let left = left(&self.counters(), (&account.name, key_id, Month::of(now)), quota);
+        let counted = key_id.map_or_else(|| id_without_key(&account.name), str::to_owned);
+        let rate = self.rates(rule.kind).check(&counted, rule.limit(account.plan), Instant::now());
         Admission::Admitted(Box::new(Admitted { account, key, rate, left }))
     }
 
     /// Counts `more` calls of a key, also beyond its limit.
     pub(super) fn count_work(&self, key_id: &str, more: u32) {
-        self.0.calls.count_work(key_id, more, Instant::now());
+        self.rates(RateKind::Calls).count_work(key_id, more, Instant::now());
     }
 
     pub(super) fn rate(&self, key_id: &str, limit: u32) -> RateStatus {
-        self.0.calls.status(key_id, limit, Instant::now())
+        self.rates(RateKind::Calls).status(key_id, limit, Instant::now())
     }
 
-    fn limiter(&self, kind: RateKind) -> &RateLimiter {
-        match kind {
-            RateKind::Calls => &self.0.calls,
-            RateKind::Services => &self.0.services,
-        }
+    fn rates(&self, kind: RateKind) -> &RateLimiter {
+        &self.0.rates[kind as usize]
     }
 
     pub(super) fn billed(&self, account: &str, month: Month) -> Usage {
@@ -201,10 +167,6 @@ impl LocalStore {
         Ok(())
     }
 
-    fn left(&self, of: Of<'_>, quota: ImagesLeft) -> ImagesLeft {
-        left(&self.counters(), of, quota)
-    }
-
     /// Copies what a bill wrote and releases reserved images, under one lock, so that no image is counted twice or not at all.
     pub(super) fn finalize(&self, rows: &Rows, (account, key_id, month): Of<'_>, reserved: u64) {
         self.counters().finalize(rows, account, key_id, month, reserved);
@@ -216,21 +178,36 @@ impl LocalStore {
         self.write(change, move |rows| local.copy(rows)).await
     }
 
-    /// Makes a change whose rows `committed` copies.
+    /// Makes a change, durable when this returns. `committed` copies its rows, in commit order and also when this future is
+    /// dropped, or has returned [`ChangeError::Storage`]; it runs on the file's thread and must be short. It is dropped without
+    /// a call when the change does not happen.
     pub(super) async fn write(
         &self,
         change: Change,
         committed: impl FnOnce(&Rows) + Send + 'static,
     ) -> Result<Rows, WriteError> {
-        write_change(&*self.0.file, change, committed).await
+        let (reply, answer) = oneshot::channel();
+        let done = move |result: Result<Rows, ChangeError>| {
+            match &result {
+                Ok(rows) => committed(rows),
+                // Before the reply: what the closure holds is released when the caller continues.
+                Err(_) => drop(committed),
+            }
+            // The caller may be gone; the change happened all the same.
+            drop(reply.send(result));
+        };
+        self.0.file.submit(change, Box::new(done));
+        match timeout(OUTCOME_TIMEOUT, answer).await {
+            Ok(answer) => Ok(answer.map_err(|_| WriteError::Closed)??),
+            Err(_) => Err(ChangeError::Storage("the disk does not say whether it was written".into()).into()),
+        }
     }
 
     fn copy(&self, rows: &Rows) {
         if !rows.accounts.is_empty() || !rows.keys.is_empty() {
-            self.0.keys.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
+            self.0.keys.write().unwrap_or_else(PoisonError::into_inner).apply(rows);
         }
         self.counters().copy(rows);
-        self.0.claims.copy(rows);
     }
 
     pub(super) fn account(&self, name: &str) -> Option<Account> {
@@ -306,7 +283,7 @@ impl LocalStore {
             let Some(job) = self.read(|file| file.next_job()).await.map_err(unreadable)? else { return Ok(None) };
             // Its creation may have been reported as failed although it was written.
             self.enter(&job);
-            match self.change(Change::StartJob { id: job.id.clone(), at }).await {
+            match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {
                 Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
                 // Cancelled meanwhile.
                 Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {}
@@ -320,27 +297,29 @@ impl LocalStore {
         }
     }
 
+    /// How many jobs have not ended.
+    pub(super) fn unfinished_jobs(&self) -> usize {
+        self.jobs().len()
+    }
+
     /// Which running jobs have ended meanwhile.
-    pub(super) async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<(String, Renewal)>, OpenError> {
+    pub(super) async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<Renewal>, OpenError> {
         let ids: Vec<String> = running.iter().map(|job| job.id.clone()).collect();
-        self.read(move |file| {
-            let renewal = |id: String| match file.job(&id) {
-                Ok(Some(job)) if !job.state.is_final() => Ok((id, Renewal::Kept)),
-                Ok(_) => Ok((id, Renewal::Ended)),
-                Err(error) => Err(error),
-            };
-            ids.into_iter().map(renewal).collect()
-        })
-        .await
+        let renewal = |job: Option<Job>| match job {
+            Some(job) if !job.state.is_final() => Renewal::Kept,
+            Some(_) | None => Renewal::Ended,
+        };
+        self.read(move |file| ids.iter().map(|id| file.job(id).map(renewal)).collect()).await
     }
 
     /// Ends a job, with its bill.
-    pub(super) async fn finish_job(&self, change: Change, id: &str) -> Result<Rows, WriteError> {
-        let (local, of) = (self.clone(), id.to_owned());
+    pub(super) async fn finish_job(&self, id: String, change: JobChange) -> Result<Rows, WriteError> {
+        let (local, of) = (self.clone(), id.clone());
+        let change = Change::Job { id: id.clone(), change };
         let finished = self.write(change, move |rows| local.leave(&of, rows)).await;
         if let Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) = finished {
             // An earlier attempt was reported as failed although it was written.
-            self.leave(id, &Rows::default());
+            self.leave(&id, &Rows::default());
         }
         finished
     }
@@ -354,39 +333,6 @@ impl LocalStore {
                 self.change(Change::TouchKeys { used }).await?;
             }
             if is_last {
-                return Ok(());
-            }
-        }
-    }
-
-    /// One turn of the maintenance, every ten seconds: writes the last use of keys, drops old requests every hour and old
-    /// usage by key once a day.
-    pub(super) async fn maintain(&self, now: UnixSeconds) -> Result<(), WriteError> {
-        self.write_uses().await?;
-        let (is_due, is_new_day) = {
-            let mut maintained = self.0.maintained.lock().unwrap_or_else(PoisonError::into_inner);
-            // From the first turn on: a daemon may never run for an hour.
-            maintained.turns += 1;
-            ((maintained.turns - 1).is_multiple_of(TURNS_PER_CLEANUP), maintained.cleaned_on != Some(Day::of(now)))
-        };
-        if !is_due {
-            return Ok(());
-        }
-        self.drop_old_requests(now).await?;
-        if is_new_day {
-            self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await?;
-            self.0.maintained.lock().unwrap_or_else(PoisonError::into_inner).cleaned_on = Some(Day::of(now));
-        }
-        Ok(())
-    }
-
-    /// Drops requests older than 24 hours, in memory and in the file.
-    async fn drop_old_requests(&self, now: UnixSeconds) -> Result<(), WriteError> {
-        self.0.claims.drop_old(now).await;
-        let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
-        loop {
-            let change = Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
-            if self.change(change).await?.forgotten_requests < DROPPED_PER_CHANGE {
                 return Ok(());
             }
         }
@@ -420,9 +366,4 @@ fn left(counters: &Counters, (account, key_id, month): Of<'_>, quota: ImagesLeft
         plan: quota.plan.map(|quota| quota.saturating_sub(counters.account_total(account, month))),
         key: quota.key.map(|quota| quota.saturating_sub(key_total)),
     }
-}
-
-/// By what calls without a key are counted.
-fn without_key(account: &str) -> String {
-    format!("without-key-{account}")
 }

@@ -59,10 +59,10 @@ impl RateLimiter {
 
     /// Counts `more` calls of `key` at `now`, also beyond its limit, for the work of a call that was allowed.
     pub(in crate::store) fn count_work(&self, key: &str, more: u32, now: Instant) {
-        if more == 0 {
-            return;
-        }
-        self.lock().count(key, more, now);
+        let mut calls = self.lock();
+        let times = calls.by_key.entry(key.to_owned()).or_default();
+        drop_expired(times, now);
+        times.extend(std::iter::repeat_n(now, more as usize));
     }
 
     /// Held for a look-up. No panic leaves it half changed, so poison is no reason to stop.
@@ -72,13 +72,6 @@ impl RateLimiter {
 }
 
 impl Calls {
-    /// Adds `count` calls of `key` at `now`.
-    fn count(&mut self, key: &str, count: u32, now: Instant) {
-        let times = self.by_key.entry(key.to_owned()).or_default();
-        drop_expired(times, now);
-        times.extend(std::iter::repeat_n(now, count as usize));
-    }
-
     /// Drops idle keys, each time the number of keys has doubled.
     fn prune(&mut self, now: Instant) {
         if self.by_key.len() < self.prune_at.max(MIN_KEYS_TO_PRUNE) {

@@ -2,10 +2,11 @@
 
 use deadpool_postgres::Transaction;
 
-use super::database::Database;
+use super::database::{Database, transaction};
 use super::error::{DatabaseError, Refusal};
-use super::rows::{account, changed, execute, key, key_day, limit_of, preset, put_account, put_key, row};
-use super::schema::{CREATION_LOCK, LOCKS};
+use super::jobs::{change_job, create_job};
+use super::requests::bill;
+use super::rows::{account, add_account, changed, execute, key, key_day, limit_of, preset, put_account, put_key, row};
 use crate::store::records::{PresetRecord, Record};
 use crate::store::transitions::{account_after, key_after};
 use crate::store::{
@@ -70,66 +71,22 @@ impl Database {
 
     /// Makes a change in one transaction.
     pub(in crate::store) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
-        match change {
-            Change::CreateJob { job, at_most } => {
-                self.create_job(&job, at_most).await?;
-                Ok(Rows { jobs: vec![*job], ..Rows::default() })
-            }
-            Change::StartJob { .. }
-            | Change::RequeueJob { .. }
-            | Change::FinishJob { .. }
-            | Change::ForgetJobResult { .. }
-            | Change::NoteWebhook { .. }
-            | Change::RemoveJob { .. } => self.change_job(change, None).await,
-            Change::Bill(bill) => self.bill(&bill, None).await.map(|()| Rows::default()),
-            change @ (Change::CreateAccount { .. }
-            | Change::SetAccount { .. }
-            | Change::CreateKey { .. }
-            | Change::RevokeKey { .. }
-            | Change::RotateKey { .. }
-            | Change::SetKey { .. }
-            | Change::TouchKeys { .. }
-            | Change::ForgetKeyDays { .. }
-            | Change::CountGenerated { .. }
-            | Change::ReturnGenerated { .. }
-            | Change::ForgetRequests { .. }
-            | Change::PutPreset { .. }
-            | Change::ReplacePreset { .. }
-            | Change::DeletePreset { .. }) => {
-                let changed = self.run(async {
-                    let mut client = self.client().await?;
-                    let transaction = client.transaction().await?;
-                    let rows = apply(&transaction, change).await?;
-                    transaction.commit().await?;
-                    Ok::<_, Refusal>(rows)
-                });
-                Ok(changed.await?)
-            }
-        }
+        Ok(transaction!(self, on, Refusal, { apply(&on, change, self.free_images_per_month()).await })?)
     }
 }
 
-/// Applies a change of accounts, keys, presets or the cap of backdrops.
-async fn apply(on: &Transaction<'_>, change: Change) -> Result<Rows, Refusal> {
+async fn apply(on: &Transaction<'_>, change: Change, free_images_per_month: u64) -> Result<Rows, Refusal> {
     let mut rows = Rows::default();
     match change {
         Change::CreateAccount { account, first_key } => {
-            // One after the other: daemons that start together on an empty database create the same account.
-            row(on, "SELECT pg_advisory_xact_lock($1, $2)", &[&LOCKS, &CREATION_LOCK]).await?;
-            if row(on, "SELECT 1 FROM accounts WHERE name = $1", &[&account.name]).await?.is_some() {
-                return Err(ChangeError::AccountExists(account.name).into());
-            }
-            let name = account.name.clone();
-            // Another transaction may have been faster.
-            let created = put_new(put_account(&**on, &account).await, ChangeError::AccountExists(name))?;
-            rows.accounts.extend(created.then_some(account));
+            add_account(&**on, &account).await?;
+            rows.accounts.push(account);
             if let Some((hash, key)) = first_key {
                 rows.append(create_key(on, hash, key).await?);
             }
         }
-        Change::SetAccount { account: ref name, .. } => {
-            let before = lock_account(on, name).await?;
-            let account = account_after(before, change);
+        Change::SetAccount { account, plan, generates, model } => {
+            let account = account_after(lock_account(on, &account).await?, plan, generates, model);
             put_account(&**on, &account).await?;
             rows.accounts.push(account);
         }
@@ -137,12 +94,12 @@ async fn apply(on: &Transaction<'_>, change: Change) -> Result<Rows, Refusal> {
             lock_account(on, &key.account).await?;
             rows = create_key(on, hash, key).await?;
         }
-        Change::RevokeKey { ref id, .. } | Change::SetKey { ref id, .. } | Change::RotateKey { ref id, .. } => {
+        Change::Key { id, change } => {
             let text = "SELECT hash, record, last_used_at FROM keys WHERE id = $1 FOR UPDATE";
-            let found = row(on, text, &[id]).await?.ok_or_else(|| ChangeError::NoSuchKey(id.clone()))?;
+            let found = row(on, text, &[&id]).await?.ok_or(ChangeError::NoSuchKey(id))?;
             let (before, found) = key(&found)?;
             let (hash, key) = key_after(before, found, change)?;
-            put_new(put_key(&**on, hash, &key).await, ChangeError::KeyExists)?;
+            put_new_key(on, hash, &key).await?;
             rows.keys.push((hash, key));
         }
         Change::PutPreset { preset } => {
@@ -183,25 +140,14 @@ async fn apply(on: &Transaction<'_>, change: Change) -> Result<Rows, Refusal> {
             let forgotten = changed(on, text, &[&before.0, &limit_of(at_most)]).await?;
             rows.forgotten_requests = usize::try_from(forgotten).unwrap_or(usize::MAX);
         }
-        Change::Bill(_)
-        | Change::CreateJob { .. }
-        | Change::StartJob { .. }
-        | Change::RequeueJob { .. }
-        | Change::FinishJob { .. }
-        | Change::ForgetJobResult { .. }
-        | Change::NoteWebhook { .. }
-        | Change::RemoveJob { .. } => unreachable!("the caller makes these"),
+        Change::Bill(new) => bill(on, &new, None, free_images_per_month).await?,
+        Change::CreateJob { job, at_most } => {
+            create_job(on, &job, at_most, free_images_per_month).await?;
+            rows.jobs.push(*job);
+        }
+        Change::Job { id, change } => rows = change_job(on, &id, change, None).await?,
     }
     Ok(rows)
-}
-
-/// A violated constraint as a refusal.
-fn put_new(put: Result<(), DatabaseError>, refusal: ChangeError) -> Result<bool, Refusal> {
-    match put {
-        Ok(()) => Ok(true),
-        Err(DatabaseError::Values(_)) => Err(refusal.into()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// The account of this name, locked until the end of the transaction, or a refusal.
@@ -215,8 +161,16 @@ async fn create_key(on: &Transaction<'_>, hash: KeyHash, key: Key) -> Result<Row
     if row(on, text, &[&key.id, &hash.0.as_slice()]).await?.is_some() {
         return Err(ChangeError::KeyExists.into());
     }
-    put_new(put_key(&**on, hash, &key).await, ChangeError::KeyExists)?;
+    put_new_key(on, hash, &key).await?;
     Ok(Rows { keys: vec![(hash, key)], ..Rows::default() })
+}
+
+/// Writes a key, whose hash another key may have got in the meantime.
+async fn put_new_key(on: &Transaction<'_>, hash: KeyHash, key: &Key) -> Result<(), Refusal> {
+    match put_key(&**on, hash, key).await {
+        Err(DatabaseError::Values(_)) => Err(ChangeError::KeyExists.into()),
+        put => Ok(put?),
+    }
 }
 
 /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time. The account is locked.

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::bulk_queue::{BULK_LEASE, BulkQueue, BulkRun, BulkRunState, delete_removed, number, state_of, transaction};
-use super::bulk_removal::mark_removed;
+use super::bulk_queue::{
+    BULK_LEASE, BulkQueue, BulkRun, BulkRunState, DELETE_REMOVED, MARK_REMOVED, REMOVED, state_of, transaction,
+};
+use super::database;
 use super::error::DatabaseError;
-use super::rows::{execute, limit_of, row, rows};
+use super::rows::{Parameters, count, execute, limit_of, row, stored};
 use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::{JobError, JobState, OpenError, UnixSeconds};
 
@@ -20,7 +22,7 @@ pub const BULK_ID_PREFIX: &str = "bulk_";
 /// A run to begin for a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewBulkJob {
-    /// The run. Its id is that of the job; a further request with the same id is of the same run.
+    /// The run. Its id is also the id of the job. Requests with equal ids are for one run.
     pub run: BulkRun,
     /// Public id of the caller's key.
     pub key_id: String,
@@ -76,7 +78,7 @@ pub struct BulkJob {
     pub objects: u64,
     /// Objects with a report row.
     pub finished: u64,
-    /// Those without a result, in chunks that are done.
+    /// Objects without a result, in chunks that are done.
     pub failed: u64,
     /// When it is expected to end.
     pub ends_at: Option<UnixSeconds>,
@@ -160,11 +162,11 @@ impl BulkQueue {
             }
             let full = "SELECT 1 FROM bulk_jobs WHERE key_id = $1 AND state IN ('queued', 'processing') \
                  HAVING count(*) >= $2";
-            if row(&on, full, &[&new.key_id, &number(at_most as u64)]).await?.is_some() {
+            if row(&on, full, &[&new.key_id, &limit_of(at_most)]).await?.is_some() {
                 return Ok(BulkJobCreated::TooMany);
             }
             let BulkRun { id, spec, background, mark } = &new.run;
-            delete_removed(&on, id).await?;
+            execute(&on, DELETE_REMOVED, &[id, &REMOVED]).await?;
             // No command has 0: the daemon that leads the run becomes its lister.
             let run = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, 0, $2, $3, $4) \
                  ON CONFLICT (id) DO UPDATE SET state = 'running'";
@@ -180,7 +182,7 @@ impl BulkQueue {
         })
     }
 
-    /// A run of a key; nothing where it is another key's.
+    /// A run of a key; `None` for a run of another key.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
@@ -210,10 +212,7 @@ impl BulkQueue {
     ) -> Result<Vec<BulkJob>, OpenError> {
         // No id and no time sorts behind these.
         let (created_ms, last) = after.unwrap_or((i64::MAX, "\u{10ffff}"));
-        let limit = limit_of(limit);
-        transaction!(self, on, {
-            rows(&on, JOBS, &[&key_id, &id, &created_ms, &last, &limit]).await?.iter().map(job_of).collect()
-        })
+        self.database.read(JOBS, &[&key_id, &id, &created_ms, &last, &limit_of(limit)], job_of).await
     }
 
     /// Claims the lead of a run that no daemon leads: of the key with the fewest led runs, the oldest. Runs in `excluded` are left
@@ -222,31 +221,31 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn lead(&self, leader: i64, excluded: &[String]) -> Result<Option<BulkLead>, OpenError> {
-        transaction!(self, on, {
-            let text = "WITH next AS ( \
-                   SELECT j.id FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id \
-                   WHERE j.state IN ('queued', 'processing') AND (j.leader_until IS NULL OR j.leader_until < now()) \
-                     AND (r.state = 'cancelled' OR NOT j.id = ANY ($2)) \
-                     AND NOT EXISTS (SELECT 1 FROM waiting_bulk_runs w WHERE w.id = j.id) \
-                   ORDER BY ( \
-                     SELECT count(*) FROM bulk_jobs led \
-                     WHERE led.key_id = j.key_id AND led.state = 'processing' AND led.leader_until >= now() \
-                   ), j.created_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED \
-                 ) \
-                 UPDATE bulk_jobs j SET state = 'processing', leader = $1, \
-                   leader_until = now() + make_interval(secs => $3), \
-                   updated_at = CASE j.state WHEN 'queued' THEN now() ELSE j.updated_at END \
-                 FROM next WHERE j.id = next.id RETURNING j.id, j.account, j.source, j.destination, j.report";
-            let row = row(&on, text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()]).await?;
-            Ok(row.map(|row| BulkLead {
+        let text = "WITH next AS ( \
+               SELECT j.id FROM bulk_jobs j LEFT JOIN bulk_runs r ON r.id = j.id \
+               WHERE j.state IN ('queued', 'processing') AND (j.leader_until IS NULL OR j.leader_until < now()) \
+                 AND (r.state = 'cancelled' OR NOT j.id = ANY ($2)) \
+                 AND NOT EXISTS (SELECT 1 FROM waiting_bulk_runs w WHERE w.id = j.id) \
+               ORDER BY ( \
+                 SELECT count(*) FROM bulk_jobs led \
+                 WHERE led.key_id = j.key_id AND led.state = 'processing' AND led.leader_until >= now() \
+               ), j.created_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED \
+             ) \
+             UPDATE bulk_jobs j SET state = 'processing', leader = $1, \
+               leader_until = now() + make_interval(secs => $3), \
+               updated_at = CASE j.state WHEN 'queued' THEN now() ELSE j.updated_at END \
+             FROM next WHERE j.id = next.id RETURNING j.id, j.account, j.source, j.destination, j.report";
+        let lead = |row: &Row| {
+            Ok(BulkLead {
                 id: row.get(0),
                 leader,
                 account: row.get(1),
                 source: row.get(2),
                 destination: row.get(3),
                 report: row.get(4),
-            }))
-        })
+            })
+        };
+        Ok(self.database.read(text, &[&leader, &excluded, &BULK_LEASE.as_secs_f64()], lead).await?.pop())
     }
 
     /// Renews the lease of a lead, and records what it has counted and the time that it expects to be left; false where another
@@ -255,16 +254,14 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn renew_lead(&self, lead: &BulkLead, failed: u64, left: Option<Duration>) -> Result<bool, OpenError> {
-        transaction!(self, on, {
-            let text = "UPDATE bulk_jobs j SET failed = $4, \
-                   leader_until = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $3) END, \
-                   ends_at = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $5) END \
-                 FROM (VALUES (1)) one LEFT JOIN waiting_bulk_runs w ON w.id = $1 \
-                 WHERE j.id = $1 AND j.leader = $2 AND j.state = 'processing' RETURNING w.id IS NULL";
-            let (lease, left) = (BULK_LEASE.as_secs_f64(), left.map(|left| left.as_secs_f64()));
-            let row = row(&on, text, &[&lead.id, &lead.leader, &lease, &number(failed), &left]).await?;
-            Ok(row.is_some_and(|row| row.get(0)))
-        })
+        let text = "UPDATE bulk_jobs j SET failed = $4, \
+               leader_until = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $3) END, \
+               ends_at = CASE WHEN w.id IS NULL THEN now() + make_interval(secs => $5) END \
+             FROM (VALUES (1)) one LEFT JOIN waiting_bulk_runs w ON w.id = $1 \
+             WHERE j.id = $1 AND j.leader = $2 AND j.state = 'processing' RETURNING w.id IS NULL";
+        let (lease, left) = (BULK_LEASE.as_secs_f64(), left.map(|left| left.as_secs_f64()));
+        let parameters: Parameters<'_> = &[&lead.id, &lead.leader, &lease, &stored(failed), &left];
+        Ok(self.database.read(text, parameters, |row| Ok(row.get(0))).await?.pop().unwrap_or(false))
     }
 
     /// Gives a lead up, so that another daemon may claim it at once.
@@ -272,10 +269,8 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn release_lead(&self, lead: &BulkLead) -> Result<(), OpenError> {
-        transaction!(self, on, {
-            let text = "UPDATE bulk_jobs SET leader_until = NULL WHERE id = $1 AND leader = $2";
-            execute(&on, text, &[&lead.id, &lead.leader]).await
-        })
+        let text = "UPDATE bulk_jobs SET leader_until = NULL WHERE id = $1 AND leader = $2";
+        self.execute(text, &[&lead.id, &lead.leader]).await.map(drop)
     }
 
     /// Ends a run, and removes it where its report is written; false where another daemon leads it now: nothing was changed then.
@@ -293,7 +288,7 @@ impl BulkQueue {
                    (objects, finished) = (SELECT coalesce(sum(c.objects), 0)::bigint, \
                      coalesce(sum(least(c.finished, c.objects)), 0)::bigint FROM bulk_chunks c WHERE c.run = $1) \
                  WHERE j.id = $1 AND leader = $2 AND state = 'processing' RETURNING 1";
-            let (summary, failed) = (&end.summary, number(end.failed));
+            let (summary, failed) = (&end.summary, stored(end.failed));
             let ended = row(&on, text, &[&lead.id, &lead.leader, &state.name(), summary, &code, &message, &failed])
                 .await?
                 .is_some();
@@ -301,7 +296,7 @@ impl BulkQueue {
                 let pause = "UPDATE bulk_runs SET state = 'paused' WHERE id = $1 AND state = 'running'";
                 execute(&on, pause, &[&lead.id]).await?;
             } else if ended {
-                mark_removed(&on, &lead.id).await?;
+                execute(&on, MARK_REMOVED, &[&lead.id, &REMOVED]).await?;
             }
             Ok(ended)
         })?;
@@ -314,7 +309,6 @@ impl BulkQueue {
 }
 
 fn job_of(row: &Row) -> Result<BulkJob, DatabaseError> {
-    let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
     let state: &str = row.get(1);
     let state = JobState::ALL.into_iter().find(|known| known.name() == state);
     let error = row.get::<_, Option<String>>(14).zip(row.get(15));
@@ -328,9 +322,9 @@ fn job_of(row: &Row) -> Result<BulkJob, DatabaseError> {
         updated_at: UnixSeconds(row.get(6)),
         run_state: row.get::<_, Option<&str>>(7).map(state_of).transpose()?,
         is_listed: row.get(8),
-        objects: count(9),
-        finished: count(10),
-        failed: count(11),
+        objects: count(row, 9),
+        finished: count(row, 10),
+        failed: count(row, 11),
         ends_at: row.get::<_, Option<i64>>(12).map(UnixSeconds),
         summary: row.get(13),
         error: error.map(|(code, message)| JobError { code, message }),

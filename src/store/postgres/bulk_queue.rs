@@ -14,9 +14,9 @@ use std::time::Duration;
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-use super::database::Database;
+use super::database::{self, Database};
 use super::error::DatabaseError;
-use super::rows::{execute, row, rows};
+use super::rows::{Parameters, count, execute, row, stored};
 use crate::store::OpenError;
 
 /// How long a claim lasts after its last heartbeat.
@@ -25,25 +25,24 @@ pub const BULK_LEASE: Duration = Duration::from_secs(15);
 /// The lister of a run that is being removed.
 pub(super) const REMOVED: i64 = -1;
 
+/// Deletes the run `$1` if it is being removed: its lister is `$2`, [`REMOVED`].
+pub(super) const DELETE_REMOVED: &str = "DELETE FROM bulk_runs WHERE id = $1 AND lister = $2";
+
+/// Marks the run `$1` as one that is being removed: its lister becomes `$2`, [`REMOVED`].
+pub(super) const MARK_REMOVED: &str = "UPDATE bulk_runs SET state = 'cancelled', lister = $2 WHERE id = $1";
+
 /// A database as the queue of bulk runs. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct BulkQueue {
     pub(super) database: Database,
 }
 
-/// Runs statements on the transaction `$on`, and commits it.
+/// Runs `$work` in the transaction `$on` of the queue `$self`.
 macro_rules! transaction {
-    ($self:ident, $on:ident, $work:block) => {{
-        let worked = $self.database.run(async {
-            let mut client = $self.database.client().await?;
-            let $on = client.transaction().await?;
-            let value: Result<_, DatabaseError> = async { $work }.await;
-            let value = value?;
-            $on.commit().await?;
-            Ok::<_, DatabaseError>(value)
-        });
-        worked.await.map_err(|error| error.into_open_error($self.name()))
-    }};
+    ($self:ident, $on:ident, $work:block) => {
+        database::transaction!($self.database, $on, DatabaseError, $work)
+            .map_err(|error| error.into_open_error($self.name()))
+    };
 }
 pub(super) use transaction;
 
@@ -61,13 +60,14 @@ pub struct BulkRun {
 }
 
 /// Whether chunks of a run are claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BulkRunState {
-    /// They are.
+    /// Chunks are claimed.
+    #[default]
     Running,
-    /// They are not, until it is resumed.
+    /// No chunk is claimed until the run is resumed.
     Paused,
-    /// They are not any more.
+    /// No chunk is claimed any more.
     Cancelled,
 }
 
@@ -93,7 +93,7 @@ impl FromStr for BulkRunState {
 }
 
 /// The progress of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BulkStatus {
     /// Its name.
     pub id: String,
@@ -117,28 +117,6 @@ pub struct BulkStatus {
     pub open_chunks: u64,
     /// Chunks that workers process now.
     pub claimed_chunks: u64,
-}
-
-#[cfg(test)]
-impl BulkStatus {
-    /// A listed run of 500 objects, none of them finished or in a chunk.
-    pub(crate) fn test(state: BulkRunState) -> Self {
-        let (skipped, ignored, finished, open_chunks, claimed_chunks) = (0, 0, 0, 0, 0);
-        let (id, spec, created_at) = ("run".to_owned(), String::new(), 0);
-        Self {
-            id,
-            state,
-            is_listed: true,
-            spec,
-            created_at,
-            skipped,
-            ignored,
-            objects: 500,
-            finished,
-            open_chunks,
-            claimed_chunks,
-        }
-    }
 }
 
 /// A chunk to add.
@@ -176,7 +154,7 @@ pub struct ChunkClaim {
 /// What a worker has done of its claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkProgress {
-    /// Report rows, those of earlier attempts among them.
+    /// Report rows, including rows of earlier attempts.
     pub report: Vec<u8>,
     /// Their number.
     pub finished: u64,
@@ -191,28 +169,25 @@ pub enum ChunkEnd {
     Released,
 }
 
-/// Deletes what is left of a run that is being removed.
-pub(super) async fn delete_removed(on: &Transaction<'_>, id: &str) -> Result<(), DatabaseError> {
-    execute(on, "DELETE FROM bulk_runs WHERE id = $1 AND lister = $2", &[&id, &REMOVED]).await
-}
-
 impl Database {
     /// The queue of bulk runs, on the same connections.
     #[must_use]
     pub fn bulk_queue(&self) -> BulkQueue {
-        BulkQueue::new(self.clone())
+        BulkQueue { database: self.clone() }
     }
 }
 
 impl BulkQueue {
-    pub(super) const fn new(database: Database) -> Self {
-        Self { database }
-    }
-
     /// The database for messages, without user and password.
     #[must_use]
     pub fn name(&self) -> &str {
         self.database.name()
+    }
+
+    /// Runs one statement, as [`Database::execute`].
+    pub(super) async fn execute(&self, text: &'static str, parameters: Parameters<'_>) -> Result<u64, OpenError> {
+        let executed = self.database.execute(text, parameters).await;
+        executed.map_err(|error| error.into_open_error(self.name()))
     }
 
     /// Begins a run, or resumes it. From here on `lister` alone may add chunks.
@@ -221,7 +196,7 @@ impl BulkQueue {
     /// As every call here: when the database cannot be used, or has tables on which this version does not work.
     pub async fn begin(&self, run: &BulkRun, lister: i64) -> Result<(), OpenError> {
         transaction!(self, on, {
-            delete_removed(&on, &run.id).await?;
+            execute(&on, DELETE_REMOVED, &[&run.id, &REMOVED]).await?;
             let text = "INSERT INTO bulk_runs (id, lister, spec, background, mark) VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (id) DO UPDATE SET lister = $2";
             execute(&on, text, &[&run.id, &lister, &run.spec, &run.background, &run.mark]).await
@@ -258,7 +233,7 @@ impl BulkQueue {
             let is_allowed = may_list(&on, run, lister).await?;
             if is_allowed {
                 let text = "UPDATE bulk_runs SET is_listed = true, skipped = $2, ignored = $3 WHERE id = $1";
-                execute(&on, text, &[&run, &number(skipped), &number(ignored)]).await?;
+                execute(&on, text, &[&run, &stored(skipped), &stored(ignored)]).await?;
             }
             Ok(is_allowed)
         })
@@ -269,18 +244,17 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn chunks(&self, run: &str, from: i64, limit: u16) -> Result<Vec<NewChunk>, OpenError> {
-        transaction!(self, on, {
-            let text = "SELECT number, objects, tasks, report FROM bulk_chunks WHERE run = $1 AND number >= $2 \
-                 ORDER BY number LIMIT $3";
-            let rows = rows(&on, text, &[&run, &from, &i64::from(limit)]).await?;
-            let chunk = |row: &Row| NewChunk {
+        let text = "SELECT number, objects, tasks, report FROM bulk_chunks WHERE run = $1 AND number >= $2 \
+             ORDER BY number LIMIT $3";
+        let chunk = |row: &Row| {
+            Ok(NewChunk {
                 number: row.get(0),
                 objects: u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX),
                 tasks: Some(row.get(2)).filter(|tasks: &String| !tasks.is_empty()),
                 report: row.get(3),
-            };
-            Ok(rows.iter().map(chunk).collect())
-        })
+            })
+        };
+        self.database.read(text, &[&run, &from, &i64::from(limit)], chunk).await
     }
 
     /// Claims a chunk that waits, or whose worker has not answered for [`BULK_LEASE`]: of the run with the fewest claimed
@@ -289,42 +263,42 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn claim(&self, owner: &str, excluded: &[String]) -> Result<Option<ChunkClaim>, OpenError> {
-        transaction!(self, on, {
-            // The first chunk of each run, by the index: a sort of all open ones took twelve times as long with 10,000.
-            let text = "WITH load AS ( \
-                   SELECT run, count(*) AS claimed FROM bulk_chunks \
-                   WHERE state = 'claimed' AND lease_until >= now() GROUP BY run \
-                 ), next AS ( \
-                   SELECT r.id AS run, r.created_at, chunk.number, chunk.state FROM bulk_runs r \
-                   LEFT JOIN load ON load.run = r.id CROSS JOIN LATERAL ( \
-                     SELECT number, state FROM bulk_chunks \
-                     WHERE run = r.id AND state <> 'done' AND (state = 'queued' OR lease_until < now()) \
-                     ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED \
-                   ) chunk \
-                   WHERE r.state = 'running' AND NOT r.id = ANY ($2) \
-                   ORDER BY coalesce(load.claimed, 0), r.created_at, r.id LIMIT 1 \
-                 ) \
-                 UPDATE bulk_chunks c SET state = 'claimed', owner = $1, attempt = c.attempt + 1, \
-                   lost = c.lost + CASE next.state WHEN 'claimed' THEN 1 ELSE 0 END, \
-                   lease_until = now() + make_interval(secs => $3) \
-                 FROM next WHERE c.run = next.run AND c.number = next.number \
-                 RETURNING c.run, (extract(epoch FROM next.created_at) * 1000000)::bigint, c.number, c.attempt, c.lost, \
-                   c.tasks, c.report";
-            let row = row(&on, text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()]).await?;
-            Ok(row.map(|row| ChunkClaim {
+        // The first chunk of each run, by the index: a sort of all open ones took twelve times as long with 10,000.
+        let text = "WITH load AS ( \
+               SELECT run, count(*) AS claimed FROM bulk_chunks \
+               WHERE state = 'claimed' AND lease_until >= now() GROUP BY run \
+             ), next AS ( \
+               SELECT r.id AS run, r.created_at, chunk.number, chunk.state FROM bulk_runs r \
+               LEFT JOIN load ON load.run = r.id CROSS JOIN LATERAL ( \
+                 SELECT number, state FROM bulk_chunks \
+                 WHERE run = r.id AND state <> 'done' AND (state = 'queued' OR lease_until < now()) \
+                 ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED \
+               ) chunk \
+               WHERE r.state = 'running' AND NOT r.id = ANY ($2) \
+               ORDER BY coalesce(load.claimed, 0), r.created_at, r.id LIMIT 1 \
+             ) \
+             UPDATE bulk_chunks c SET state = 'claimed', owner = $1, attempt = c.attempt + 1, \
+               lost = c.lost + CASE next.state WHEN 'claimed' THEN 1 ELSE 0 END, \
+               lease_until = now() + make_interval(secs => $3) \
+             FROM next WHERE c.run = next.run AND c.number = next.number \
+             RETURNING c.run, (extract(epoch FROM next.created_at) * 1000000)::bigint, c.number, c.attempt, c.lost, \
+               c.tasks, c.report";
+        let claim = |row: &Row| {
+            Ok(ChunkClaim {
                 run: row.get(0),
                 run_began_us: row.get(1),
                 number: row.get(2),
                 attempt: row.get(3),
-                lost: row.get::<_, i64>(4).unsigned_abs(),
+                lost: count(row, 4),
                 tasks: row.get(5),
                 report: row.get(6),
-            }))
-        })
+            })
+        };
+        Ok(self.database.read(text, &[&owner, &excluded, &BULK_LEASE.as_secs_f64()], claim).await?.pop())
     }
 
-    /// Renews the lease of a claim and stores its progress. The state of the run; nothing where another worker has the chunk
-    /// now, or the run was removed.
+    /// Renews the lease of a claim and stores its progress. Returns the state of the run; `None` if another worker has the
+    /// chunk now, or the run was removed.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
@@ -333,18 +307,16 @@ impl BulkQueue {
         claim: &ChunkClaim,
         progress: &ChunkProgress,
     ) -> Result<Option<BulkRunState>, OpenError> {
-        transaction!(self, on, {
-            let text = "UPDATE bulk_chunks c SET lease_until = now() + make_interval(secs => $4), \
-                   report = $5, finished = $6 \
-                 FROM bulk_runs r \
-                 WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state = 'claimed' AND r.id = c.run \
-                   AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
-                 RETURNING r.state";
-            let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
-            let (lease, finished) = (BULK_LEASE.as_secs_f64(), number(progress.finished));
-            let row = row(&on, text, &[run, chunk, attempt, &lease, &progress.report, &finished, run_began_us]).await?;
-            row.map(|row| state_of(row.get(0))).transpose()
-        })
+        let text = "UPDATE bulk_chunks c SET lease_until = now() + make_interval(secs => $4), \
+               report = $5, finished = $6 \
+             FROM bulk_runs r \
+             WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state = 'claimed' AND r.id = c.run \
+               AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
+             RETURNING r.state";
+        let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
+        let (lease, finished) = (BULK_LEASE.as_secs_f64(), stored(progress.finished));
+        let parameters: Parameters<'_> = &[run, chunk, attempt, &lease, &progress.report, &finished, run_began_us];
+        Ok(self.database.read(text, parameters, |row| state_of(row.get(0))).await?.pop())
     }
 
     /// Ends a claim with its last progress; false where another worker has the chunk now, or the run was removed: nothing was
@@ -353,24 +325,20 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn end(&self, claim: &ChunkClaim, progress: &ChunkProgress, end: ChunkEnd) -> Result<bool, OpenError> {
-        transaction!(self, on, {
-            // A chunk that this very claim ended already, with an answer that was lost, matches too.
-            let text = "UPDATE bulk_chunks c SET state = $4, owner = NULL, lease_until = NULL, \
-                   report = $5, finished = $6 \
-                 FROM bulk_runs r \
-                 WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state IN ('claimed', $4) AND r.id = c.run \
-                   AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7 \
-                 RETURNING 1";
-            let state = match end {
-                ChunkEnd::Done => "done",
-                ChunkEnd::Released => "queued",
-            };
-            let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
-            let finished = number(progress.finished);
-            Ok(row(&on, text, &[run, chunk, attempt, &state, &progress.report, &finished, run_began_us])
-                .await?
-                .is_some())
-        })
+        // A chunk that this very claim ended already, with an answer that was lost, matches too.
+        let text = "UPDATE bulk_chunks c SET state = $4, owner = NULL, lease_until = NULL, \
+               report = $5, finished = $6 \
+             FROM bulk_runs r \
+             WHERE c.run = $1 AND number = $2 AND attempt = $3 AND c.state IN ('claimed', $4) AND r.id = c.run \
+               AND (extract(epoch FROM r.created_at) * 1000000)::bigint = $7";
+        let state = match end {
+            ChunkEnd::Done => "done",
+            ChunkEnd::Released => "queued",
+        };
+        let ChunkClaim { run, run_began_us, number: chunk, attempt, .. } = claim;
+        let finished = stored(progress.finished);
+        let parameters: Parameters<'_> = &[run, chunk, attempt, &state, &progress.report, &finished, run_began_us];
+        Ok(self.execute(text, parameters).await? > 0)
     }
 
     /// A run as it was begun.
@@ -378,10 +346,10 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn run(&self, id: &str) -> Result<Option<BulkRun>, OpenError> {
-        transaction!(self, on, {
-            let row = row(&on, "SELECT id, spec, background, mark FROM bulk_runs WHERE id = $1", &[&id]).await?;
-            Ok(row.map(|row| BulkRun { id: row.get(0), spec: row.get(1), background: row.get(2), mark: row.get(3) }))
-        })
+        let text = "SELECT id, spec, background, mark FROM bulk_runs WHERE id = $1";
+        let run =
+            |row: &Row| Ok(BulkRun { id: row.get(0), spec: row.get(1), background: row.get(2), mark: row.get(3) });
+        Ok(self.database.read(text, &[&id], run).await?.pop())
     }
 
     /// The progress of a run, or of all.
@@ -389,16 +357,14 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn status(&self, id: Option<&str>) -> Result<Vec<BulkStatus>, OpenError> {
-        transaction!(self, on, {
-            let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
-                   r.skipped, r.ignored, \
-                   coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
-                   count(*) FILTER (WHERE c.state <> 'done'), \
-                   count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
-                 FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
-                 WHERE ($1::text IS NULL OR r.id = $1) AND r.lister <> $2 GROUP BY r.id ORDER BY r.created_at, r.id";
-            rows(&on, text, &[&id, &REMOVED]).await?.iter().map(status_of).collect()
-        })
+        let text = "SELECT r.id, r.state, r.is_listed, r.spec, extract(epoch FROM r.created_at)::bigint, \
+               r.skipped, r.ignored, \
+               coalesce(sum(c.objects), 0)::bigint, coalesce(sum(least(c.finished, c.objects)), 0)::bigint, \
+               count(*) FILTER (WHERE c.state <> 'done'), \
+               count(*) FILTER (WHERE c.state = 'claimed' AND c.lease_until >= now()) \
+             FROM bulk_runs r LEFT JOIN bulk_chunks c ON c.run = r.id \
+             WHERE ($1::text IS NULL OR r.id = $1) AND r.lister <> $2 GROUP BY r.id ORDER BY r.created_at, r.id";
+        self.database.read(text, &[&id, &REMOVED], status_of).await
     }
 
     /// Numbers and report rows of chunks, except for `known` ones, at most `limit`: of those that are done, or of `all`.
@@ -412,15 +378,13 @@ impl BulkQueue {
         all: bool,
         limit: u16,
     ) -> Result<Vec<(i64, Vec<u8>)>, OpenError> {
-        transaction!(self, on, {
-            let text = "SELECT number, report FROM bulk_chunks \
-                 WHERE run = $1 AND (state = 'done' OR $3) AND NOT number = ANY ($2) ORDER BY number LIMIT $4";
-            let rows = rows(&on, text, &[&run, &known, &all, &i64::from(limit)]).await?;
-            Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
-        })
+        let text = "SELECT number, report FROM bulk_chunks \
+             WHERE run = $1 AND (state = 'done' OR $3) AND NOT number = ANY ($2) ORDER BY number LIMIT $4";
+        let report = |row: &Row| Ok((row.get(0), row.get(1)));
+        self.database.read(text, &[&run, &known, &all, &i64::from(limit)], report).await
     }
 
-    /// Changes the state of a run, unless it was cancelled. The state before; nothing where there is no such run.
+    /// Changes the state of a run, unless it was cancelled. Returns the state before; `None` for an unknown run.
     ///
     /// # Errors
     /// See [`BulkQueue::begin`].
@@ -445,28 +409,23 @@ async fn may_list(on: &Transaction<'_>, run: &str, lister: i64) -> Result<bool, 
 }
 
 fn status_of(row: &Row) -> Result<BulkStatus, DatabaseError> {
-    let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
     Ok(BulkStatus {
         id: row.get(0),
         state: state_of(row.get(1))?,
         is_listed: row.get(2),
         spec: row.get(3),
         created_at: row.get(4),
-        skipped: count(5),
-        ignored: count(6),
-        objects: count(7),
-        finished: count(8),
-        open_chunks: count(9),
-        claimed_chunks: count(10),
+        skipped: count(row, 5),
+        ignored: count(row, 6),
+        objects: count(row, 7),
+        finished: count(row, 8),
+        open_chunks: count(row, 9),
+        claimed_chunks: count(row, 10),
     })
 }
 
 pub(super) fn state_of(text: &str) -> Result<BulkRunState, DatabaseError> {
     text.parse().map_err(DatabaseError::Damaged)
-}
-
-pub(super) fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 impl fmt::Display for BulkRunState {

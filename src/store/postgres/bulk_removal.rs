@@ -7,22 +7,15 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Transaction;
-
-use super::bulk_queue::{BulkQueue, REMOVED, delete_removed, transaction};
+use super::bulk_queue::{BulkQueue, DELETE_REMOVED, MARK_REMOVED, REMOVED, transaction};
+use super::database;
 use super::error::DatabaseError;
-use super::rows::{changed, execute, row, rows};
+use super::rows::{execute, row, rows};
 use super::schema::{CREATION_LOCK, LOCKS};
 use crate::store::OpenError;
 
 /// Chunks that are deleted in one transaction.
 const BATCH: i64 = 10_000;
-
-/// Marks a run.
-pub(super) async fn mark_removed(on: &Transaction<'_>, id: &str) -> Result<(), DatabaseError> {
-    let text = "UPDATE bulk_runs SET state = 'cancelled', lister = $2 WHERE id = $1";
-    execute(on, text, &[&id, &REMOVED]).await
-}
 
 impl BulkQueue {
     /// Removes a run.
@@ -30,7 +23,7 @@ impl BulkQueue {
     /// # Errors
     /// See [`BulkQueue::begin`].
     pub async fn remove(&self, id: &str) -> Result<(), OpenError> {
-        transaction!(self, on, { mark_removed(&on, id).await })?;
+        self.execute(MARK_REMOVED, &[&id, &REMOVED]).await?;
         self.delete_marked(id).await
     }
 
@@ -45,7 +38,7 @@ impl BulkQueue {
             let text = "DELETE FROM bulk_jobs WHERE id = $2 AND key_id = $1 AND state IN ('done', 'error') RETURNING 1";
             let is_removed = row(&on, text, &[&key_id, &id]).await?.is_some();
             if is_removed {
-                mark_removed(&on, id).await?;
+                execute(&on, MARK_REMOVED, &[&id, &REMOVED]).await?;
             }
             Ok(is_removed)
         })?;
@@ -63,7 +56,7 @@ impl BulkQueue {
             let text = "DELETE FROM bulk_jobs WHERE state IN ('done', 'error') \
                  AND updated_at < now() - make_interval(secs => $1) RETURNING id";
             for row in rows(&on, text, &[&age.as_secs_f64()]).await? {
-                mark_removed(&on, row.get(0)).await?;
+                execute(&on, MARK_REMOVED, &[&row.get::<_, &str>(0), &REMOVED]).await?;
             }
             let rows = rows(&on, "SELECT id FROM bulk_runs WHERE lister = $1", &[&REMOVED]).await?;
             Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -81,7 +74,7 @@ impl BulkQueue {
                WHERE r.id = $1 AND r.lister = $2 LIMIT $3 \
              ) \
              DELETE FROM bulk_chunks c USING batch WHERE c.run = $1 AND c.number = batch.number";
-        while transaction!(self, on, { changed(&on, text, &[&id, &REMOVED, &BATCH]).await })? > 0 {}
-        transaction!(self, on, { delete_removed(&on, id).await })
+        while self.execute(text, &[&id, &REMOVED, &BATCH]).await? > 0 {}
+        self.execute(DELETE_REMOVED, &[&id, &REMOVED]).await.map(drop)
     }
 }

@@ -103,7 +103,7 @@ fn address(url: &str) -> Result<Config, String> {
     if config.get_dbname().is_none() {
         return Err("expected the name of a database after the host".into());
     }
-    // "prefer" would accept a connection that somebody on the way stripped of TLS.
+    // "prefer" would accept a connection from which an attacker has removed TLS.
     if config.get_ssl_mode() == SslMode::Prefer {
         config.ssl_mode(if is_local(&config) { SslMode::Prefer } else { SslMode::Require });
     }

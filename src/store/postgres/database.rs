@@ -1,4 +1,4 @@
-//! A PostgreSQL database as the engine of the state: connections, its fault, and the maintenance. Nothing of it is in memory.
+//! A PostgreSQL database as the engine of the state: connections, transactions, and its fault. Nothing of it is in memory.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,20 +10,10 @@ use tokio_postgres::Row;
 use super::connect::Server;
 use super::error::{DatabaseError, Refusal};
 use super::rows::{self, Parameters};
-use crate::store::{Change, Day, KEY_DAYS_KEPT, OpenError, REQUEST_SECONDS, UnixSeconds, WriteError};
-use crate::telemetry::with_causes;
+use crate::store::{OpenError, WriteError};
 
 /// How long the server may take for a call. Longer than its own limit of a statement, which says more.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// How often an unused database is asked whether it answers, so that `/readyz` knows.
-const TESTED_EVERY: Duration = Duration::from_secs(1);
-
-/// How often old rows are dropped.
-const CLEANED_EVERY: Duration = Duration::from_secs(600);
-
-/// Requests that are dropped at once.
-const DROPPED: usize = 5000;
 
 /// A database. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -101,7 +91,7 @@ impl Database {
         done
     }
 
-    /// The rows of one query, in a transaction of its own.
+    /// The rows of one query.
     pub(super) async fn rows(&self, text: &'static str, parameters: Parameters<'_>) -> Result<Vec<Row>, DatabaseError> {
         self.run(async { rows::rows(&self.client().await?, text, parameters).await }).await
     }
@@ -117,39 +107,18 @@ impl Database {
         read.map_err(|error| error.into_open_error(self.name()))
     }
 
-    /// Runs one statement, in a transaction of its own; returns how many rows it changed.
+    /// Runs one statement; returns how many rows it changed.
     pub(super) async fn execute(&self, text: &'static str, parameters: Parameters<'_>) -> Result<u64, DatabaseError> {
         self.run(async { rows::changed(&self.client().await?, text, parameters).await }).await
     }
 
-    /// See [`Store::run_maintenance`](crate::store::Store::run_maintenance). Daemons do not exclude each other: what one has
-    /// dropped the next one does not find.
-    pub(in crate::store) async fn run_maintenance(&self) {
-        let test = async {
-            loop {
-                tokio::time::sleep(TESTED_EVERY).await;
-                // An error is in `fault`.
-                drop(self.rows("SELECT 1", &[]).await);
-            }
-        };
-        let clean = async {
-            loop {
-                if let Err(error) = self.clean_up(UnixSeconds::now()).await {
-                    tracing::warn!(error = with_causes(&error), "old rows could not be dropped");
-                }
-                tokio::time::sleep(CLEANED_EVERY).await;
-            }
-        };
-        tokio::join!(test, clean);
+    /// Queries the database, so that [`Self::fault`] is up to date.
+    pub(in crate::store) async fn test(&self) {
+        drop(self.rows("SELECT 1", &[]).await);
     }
 
-    /// Drops old usage by key, old requests, ended claims and idle rates.
-    async fn clean_up(&self, now: UnixSeconds) -> Result<(), WriteError> {
-        self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await?;
-        let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
-        // In batches, so that no transaction is long.
-        let forget = || Change::ForgetRequests { before, at_most: DROPPED };
-        while self.change(forget()).await?.forgotten_requests == DROPPED {}
+    /// Drops ended claims and idle rates.
+    pub(in crate::store) async fn drop_ended(&self) -> Result<(), WriteError> {
         for text in [
             "DELETE FROM claims WHERE ends_at < now()",
             "DELETE FROM rates WHERE second < extract(epoch FROM now()) - 120",
@@ -159,6 +128,23 @@ impl Database {
         Ok(())
     }
 }
+
+/// Runs `$work` in the transaction `$on` of the database `$database`, and commits it unless `$work` fails with an `$error`.
+macro_rules! transaction {
+    ($database:expr, $on:ident, $error:ty, $work:block) => {
+        $database
+            .run(async {
+                let mut client = $database.client().await?;
+                let $on = client.transaction().await?;
+                let worked: Result<_, $error> = async { $work }.await;
+                let value = worked?;
+                $on.commit().await?;
+                Ok::<_, $error>(value)
+            })
+            .await
+    };
+}
+pub(super) use transaction;
 
 /// An error that may be of the database itself.
 pub(super) trait AsDatabaseError: From<DatabaseError> {

@@ -5,21 +5,22 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-use super::database::Database;
-use super::error::{DatabaseError, Refusal};
+use super::database::{Database, transaction};
+use super::error::Refusal;
 use super::requests::{days_of, refused};
 use super::rows::{Parameters, count, execute, job, limit_of, put_job, row, rows, stored};
-use crate::store::transitions::{JobAfter, job_after};
+use crate::store::transitions::job_after;
 use crate::store::unreadable_jobs::report_unreadable;
 use crate::store::{
-    Change, ChangeError, ClaimedJob, Job, JobHeartbeat, JobState, KeyUse, OpenError, Renewal, Rows, UnixSeconds,
+    ChangeError, ClaimedJob, Job, JobChange, JobHeartbeat, JobState, KeyUse, OpenError, Renewal, Rows, UnixSeconds,
     WriteError,
 };
 
-/// How long a claim lasts after its last renewal.
-const LEASE: Duration = Duration::from_secs(15);
+/// How long a claim of a job lasts after its last renewal.
+pub const JOB_LEASE: Duration = Duration::from_secs(15);
 
 /// How long a due webhook is left to the daemon that has it.
 const WEBHOOK_LEASE: i64 = 120;
@@ -103,43 +104,6 @@ impl Database {
         Ok(self.read(text, &[&now.0, &limit_of(limit), &WEBHOOK_LEASE], due).await?.into_iter().flatten().collect())
     }
 
-    pub(in crate::store) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), WriteError> {
-        let created = self.run(async {
-            let mut client = self.client().await?;
-            let on = client.transaction().await?;
-            let (first, last) = days_of(job.month);
-            let text = "SELECT check_quota($1, $2, $3, $4, $5, $6, $7)";
-            let (month, images, free) =
-                (i64::from(job.month.0), stored(job.reserved), stored(self.free_images_per_month()));
-            // Locks the account: what follows holds until the end of the transaction.
-            let checked = row(&on, text, &[&job.account, &job.key_id, &month, &first, &last, &images, &free]).await?;
-            let refusal: Option<String> = checked.and_then(|row| row.get(0));
-            if refusal.as_deref() == Some("account") {
-                return Err(ChangeError::NoSuchAccount(job.account.clone()).into());
-            }
-            if row(&on, "SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await?.is_some() {
-                return Err(ChangeError::JobExists(job.id.clone()).into());
-            }
-            // Before the limit: a repeated request is refused with the id of its first job even at the limit.
-            let text = "SELECT id FROM jobs WHERE key_id = $1 AND name = $2";
-            if let Some(row) = row(&on, text, &[&job.key_id, &job.name]).await? {
-                return Err(ChangeError::JobNameTaken(row.get(0)).into());
-            }
-            let text = "SELECT id, record, progress FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
-            let count = rows(&on, text, &[&job.key_id]).await?.iter().filter_map(readable).count();
-            if count >= at_most {
-                return Err(ChangeError::TooManyJobs { key_id: job.key_id.clone(), count }.into());
-            }
-            if let Some(refusal) = refusal {
-                return Err(refused(&refusal, &job.account).into());
-            }
-            put_job(&*on, job).await?;
-            on.commit().await?;
-            Ok::<_, Refusal>(())
-        });
-        Ok(created.await?)
-    }
-
     /// Claims a job that waits, or whose daemon has not renewed its lease: of the account whose last job was started longest ago,
     /// the oldest.
     pub(in crate::store) async fn claim_job(
@@ -147,9 +111,7 @@ impl Database {
         at: UnixSeconds,
         running: &[String],
     ) -> Result<Option<ClaimedJob>, WriteError> {
-        let claimed = self.run(async {
-            let mut client = self.client().await?;
-            let on = client.transaction().await?;
+        let claimed = transaction!(self, on, Refusal, {
             // Of this daemon, or unreadable.
             let mut excluded = running.to_vec();
             let (job, attempt) = loop {
@@ -166,89 +128,117 @@ impl Database {
             let job = Job { state: JobState::Processing, updated_at: at, ..job };
             put_job(&*on, &job).await?;
             let text = "UPDATE jobs SET attempt = $2, lease_until = now() + make_interval(secs => $3) WHERE id = $1";
-            execute(&on, text, &[&job.id, &attempt, &LEASE.as_secs_f64()]).await?;
+            execute(&on, text, &[&job.id, &attempt, &JOB_LEASE.as_secs_f64()]).await?;
             let text = "UPDATE accounts SET last_job_at = clock_timestamp() WHERE name = $1";
             execute(&on, text, &[&job.account]).await?;
-            on.commit().await?;
-            Ok::<_, Refusal>(Some(ClaimedJob { job, attempt }))
+            Ok(Some(ClaimedJob { job, attempt }))
         });
-        Ok(claimed.await?)
+        Ok(claimed?)
     }
 
-    pub(in crate::store) async fn renew_jobs(
-        &self,
-        running: &[JobHeartbeat],
-    ) -> Result<Vec<(String, Renewal)>, OpenError> {
+    pub(in crate::store) async fn renew_jobs(&self, running: &[JobHeartbeat]) -> Result<Vec<Renewal>, OpenError> {
         let ids: Vec<&str> = running.iter().map(|job| job.id.as_str()).collect();
         let attempts: Vec<i64> = running.iter().map(|job| job.attempt).collect();
         let progress: Vec<i16> = running.iter().map(|job| i16::from(job.progress)).collect();
-        let renewed = self.run(async {
-            let client = self.client().await?;
-            let text = "UPDATE jobs j SET lease_until = now() + make_interval(secs => $4), \
-                   progress = greatest(j.progress, r.progress) \
-                 FROM unnest($1::text[], $2::bigint[], $3::smallint[]) r (id, attempt, progress) \
-                 WHERE j.id = r.id AND j.attempt = r.attempt AND j.state = 'processing' RETURNING j.id";
-            let kept = rows(&client, text, &[&ids, &attempts, &progress, &LEASE.as_secs_f64()]).await?;
-            let kept: Vec<String> = kept.iter().map(|row| row.get(0)).collect();
-            if kept.len() == ids.len() {
-                return Ok((kept, Vec::new()));
-            }
+        let text = "UPDATE jobs j SET lease_until = now() + make_interval(secs => $4), \
+               progress = greatest(j.progress, r.progress) \
+             FROM unnest($1::text[], $2::bigint[], $3::smallint[]) r (id, attempt, progress) \
+             WHERE j.id = r.id AND j.attempt = r.attempt AND j.state = 'processing' RETURNING j.id";
+        let id = |row: &Row| Ok(row.get::<_, String>(0));
+        let kept = self.read(text, &[&ids, &attempts, &progress, &JOB_LEASE.as_secs_f64()], id).await?;
+        let mut elsewhere = Vec::new();
+        if kept.len() < ids.len() {
             let text = "SELECT id FROM jobs WHERE id = ANY ($1) AND state <> 'error'";
-            let lost = rows(&client, text, &[&ids]).await?;
-            Ok::<_, DatabaseError>((kept, lost.iter().map(|row| row.get::<_, String>(0)).collect()))
-        });
-        let (kept, elsewhere) = renewed.await.map_err(|error| error.into_open_error(self.name()))?;
-        let became = |id: &str| match (kept.iter().any(|kept| kept == id), elsewhere.iter().any(|lost| lost == id)) {
-            (true, _) => Renewal::Kept,
-            (false, true) => Renewal::Lost,
-            (false, false) => Renewal::Ended,
+            elsewhere = self.read(text, &[&ids], id).await?;
+        }
+        let contains = |ids: &[String], id: &str| ids.iter().any(|other| other == id);
+        let renewal = |id: &str| {
+            if contains(&kept, id) {
+                Renewal::Kept
+            } else if contains(&elsewhere, id) {
+                Renewal::Lost
+            } else {
+                Renewal::Ended
+            }
         };
-        Ok(ids.into_iter().map(|id| (id.to_owned(), became(id))).collect())
+        Ok(ids.into_iter().map(renewal).collect())
     }
 
-    /// Makes a change of one job: with `attempt` as this claim, which is refused where another one has the job.
-    pub(in crate::store) async fn change_job(&self, change: Change, attempt: Option<i64>) -> Result<Rows, WriteError> {
-        let changed = self.run(async {
-            let (Change::StartJob { ref id, .. }
-            | Change::RequeueJob { ref id, .. }
-            | Change::FinishJob { ref id, .. }
-            | Change::ForgetJobResult { ref id }
-            | Change::NoteWebhook { ref id, .. }
-            | Change::RemoveJob { ref id }) = change
-            else {
-                return Ok(Rows::default());
-            };
-            let mut client = self.client().await?;
-            let on = client.transaction().await?;
-            let text = "SELECT id, record, progress, attempt FROM jobs WHERE id = $1 FOR UPDATE";
-            let found = row(&on, text, &[id]).await?.ok_or_else(|| ChangeError::NoSuchJob(id.clone()))?;
-            if attempt.is_some_and(|attempt| attempt != found.get::<_, i64>(3)) {
-                return Err(ChangeError::JobElsewhere(id.clone()).into());
-            }
-            let before = job(&found)?;
-            let id = before.id.clone();
-            let mut rows = Rows::default();
-            match job_after(before, change)? {
-                JobAfter::Removed => execute(&on, "DELETE FROM jobs WHERE id = $1", &[&id]).await?,
-                JobAfter::Put(job, bill) => {
-                    if let Some((more, KeyUse { key_id, day, milliseconds })) = bill {
-                        let text = "SELECT add_usage($1, $2, $3, $4, $5, $6, $7)";
-                        let (month, day) = (i64::from(job.month.0), i64::from(day.0));
-                        let (images, microdollars) = (stored(more.images), stored(more.microdollars));
-                        let milliseconds = stored(milliseconds);
-                        let account = &job.account;
-                        row(&on, text, &[account, &month, &key_id, &day, &images, &milliseconds, &microdollars])
-                            .await?;
-                    }
-                    put_job(&*on, &job).await?;
-                    rows.jobs.push(*job);
-                }
-            }
-            on.commit().await?;
-            Ok::<_, Refusal>(rows)
-        });
-        Ok(changed.await?)
+    /// See [`create_job`].
+    pub(in crate::store) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), WriteError> {
+        Ok(transaction!(self, on, Refusal, { create_job(&on, job, at_most, self.free_images_per_month()).await })?)
     }
+
+    /// See [`change_job`].
+    pub(in crate::store) async fn change_job(
+        &self,
+        id: &str,
+        change: JobChange,
+        attempt: Option<i64>,
+    ) -> Result<Rows, WriteError> {
+        Ok(transaction!(self, on, Refusal, { change_job(&on, id, change, attempt).await })?)
+    }
+}
+
+/// Adds a queued job, whose images are counted as reserved from now on.
+pub(super) async fn create_job(
+    on: &Transaction<'_>,
+    job: &Job,
+    at_most: usize,
+    free_images_per_month: u64,
+) -> Result<(), Refusal> {
+    let (first, last) = days_of(job.month);
+    let text = "SELECT check_quota($1, $2, $3, $4, $5, $6, $7)";
+    let (month, images, free) = (i64::from(job.month.0), stored(job.reserved), stored(free_images_per_month));
+    // Locks the account: what follows holds until the end of the transaction.
+    let checked = row(on, text, &[&job.account, &job.key_id, &month, &first, &last, &images, &free]).await?;
+    let refusal: Option<String> = checked.and_then(|row| row.get(0));
+    if refusal.as_deref() == Some("account") {
+        return Err(ChangeError::NoSuchAccount(job.account.clone()).into());
+    }
+    if row(on, "SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await?.is_some() {
+        return Err(ChangeError::JobExists(job.id.clone()).into());
+    }
+    // Before the limit: a repeated request is refused with the id of its first job even at the limit.
+    let text = "SELECT id FROM jobs WHERE key_id = $1 AND name = $2";
+    if let Some(row) = row(on, text, &[&job.key_id, &job.name]).await? {
+        return Err(ChangeError::JobNameTaken(row.get(0)).into());
+    }
+    let text = "SELECT id, record, progress FROM jobs WHERE key_id = $1 AND state IN ('queued', 'processing')";
+    let count = rows(on, text, &[&job.key_id]).await?.iter().filter_map(readable).count();
+    if count >= at_most {
+        return Err(ChangeError::TooManyJobs { key_id: job.key_id.clone(), count }.into());
+    }
+    if let Some(refusal) = refusal {
+        return Err(refused(&refusal, &job.account).into());
+    }
+    Ok(put_job(&**on, job).await?)
+}
+
+/// Changes a job: with `attempt` as this claim, which is refused where another one has the job.
+pub(super) async fn change_job(
+    on: &Transaction<'_>,
+    id: &str,
+    change: JobChange,
+    attempt: Option<i64>,
+) -> Result<Rows, Refusal> {
+    let text = "SELECT id, record, progress, attempt FROM jobs WHERE id = $1 FOR UPDATE";
+    let found = row(on, text, &[&id]).await?.ok_or_else(|| ChangeError::NoSuchJob(id.to_owned()))?;
+    if attempt.is_some_and(|attempt| attempt != found.get::<_, i64>(3)) {
+        return Err(ChangeError::JobElsewhere(id.to_owned()).into());
+    }
+    let Some((job, bill)) = job_after(job(&found)?, change)? else {
+        execute(on, "DELETE FROM jobs WHERE id = $1", &[&id]).await?;
+        return Ok(Rows::default());
+    };
+    if let Some((more, KeyUse { key_id, day, milliseconds })) = bill {
+        let text = "SELECT add_usage($1, $2, $3, $4, $5, $6, $7)";
+        let (month, day) = (i64::from(job.month.0), i64::from(day.0));
+        let [images, milliseconds, microdollars] = [more.images, milliseconds, more.microdollars].map(stored);
+        row(on, text, &[&job.account, &month, &key_id, &day, &images, &milliseconds, &microdollars]).await?;
+    }
+    put_job(&**on, &job).await?;
+    Ok(Rows { jobs: vec![job], ..Rows::default() })
 }
 
 /// The job of a row; `None`, and a line in the log, where its record cannot be read.

@@ -17,6 +17,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { text: include_str!("migrations/4.sql"), is_additive: false },
     Migration { text: include_str!("migrations/5.sql"), is_additive: false },
     Migration { text: include_str!("migrations/6.sql"), is_additive: false },
+    Migration { text: include_str!("migrations/7.sql"), is_additive: true },
 ];
 
 /// One step from a schema to the next.

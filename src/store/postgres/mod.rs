@@ -1,7 +1,7 @@
 //! The engine of several machines: a PostgreSQL database on which any number of daemons work. None of them holds anything of it.
 //!
 //! A request is one call of `admit`, one of `claim` where it has an `Idempotency-Key`, and one of `bill`: functions of the schema
-//! (`migrations/6.sql`), each a transaction and a round trip. A bill locks its account's row, so that no quota is exceeded. Jobs,
+//! (`migrations/6.sql` and `7.sql`), each a transaction and a round trip. A bill locks its account's row, so that no quota is exceeded. Jobs,
 //! chunks of bulk runs and the leads of bulk runs are claimed under leases by the server's clock.
 //!
 //! A call that fails because the database is away has not happened; where the connection breaks before the answer it may have
@@ -28,5 +28,6 @@ pub use bulk_queue::{
 };
 pub use connect::{ServerError, StoreConfig};
 pub use database::Database;
-pub(super) use requests::{RowClaim, RowClaimed};
+pub use jobs::JOB_LEASE;
+pub(super) use requests::RowClaim;
 pub use server::PostgresServer;

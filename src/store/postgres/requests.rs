@@ -3,28 +3,21 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::GenericClient;
+
 use super::database::Database;
 use super::error::{DatabaseError, Refusal};
-use super::rows::{account, count, record, row, stored};
+use super::rows::{Parameters, account, count, record, row, stored};
+use crate::store::claim::Hold;
+use crate::store::quota::plan_quota;
 use crate::store::records::{KeyRecord, Record, RequestRecord};
 use crate::store::{
-    Admission, Admitted, Bill, ChangeError, Credential, Day, ImagesLeft, KeyUse, Month, OpenError, Plan,
-    REQUEST_SECONDS, RateKind, RateRule, RateStatus, Request, UnixSeconds, Usage, WriteError,
+    Admission, Admitted, Bill, ChangeError, Claim, ClaimGuard, Credential, Day, ImagesLeft, KeyUse, Month, OpenError,
+    QuotaKind, REQUEST_SECONDS, RateKind, RateRule, RateStatus, UnixSeconds, Usage, WriteError,
 };
 
 /// How much longer than its request a claim lasts, where its daemon dies.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5);
-
-/// The outcome of claiming an `Idempotency-Key`.
-#[derive(Debug)]
-pub(in crate::store) enum RowClaimed {
-    /// It is this request's, which continues what was billed before.
-    Taken(RowClaim, Option<Request>),
-    /// The same request runs.
-    Same,
-    /// Another request runs.
-    Other,
-}
 
 /// A claimed key. Dropped, it is free again.
 #[derive(Debug)]
@@ -72,7 +65,7 @@ impl Database {
                 let left = |quota: Option<u64>, used: Option<i64>| {
                     quota.map(|quota| quota.saturating_sub(used.unwrap_or(0).unsigned_abs()))
                 };
-                let plan = if account.plan == Plan::Free { Some(self.free_images_per_month()) } else { None };
+                let plan = plan_quota(account.plan, self.free_images_per_month());
                 let key_quota = key.as_ref().and_then(|key| key.images_per_month);
                 let left = ImagesLeft { plan: left(plan, row.get(5)), key: left(key_quota, row.get(6)) };
                 let rate =
@@ -101,6 +94,8 @@ impl Database {
         Ok(self.read(text, &[&account, &i64::from(month.0)], usage).await?.pop().unwrap_or_default())
     }
 
+    /// Claims a key for a request; `None` while the key is another claim's, and that may end with the key free or billed.
+    ///
     /// In a task, so that a caller who leaves during the statement drops a claim that deletes its row.
     pub(in crate::store) async fn claim(
         &self,
@@ -109,7 +104,7 @@ impl Database {
         fingerprint: [u8; 32],
         now: UnixSeconds,
         lasts: Duration,
-    ) -> Result<RowClaimed, OpenError> {
+    ) -> Result<Option<Claim>, OpenError> {
         let (database, account, key) = (self.clone(), account.to_owned(), key.to_owned());
         let claimed = tokio::spawn(async move { database.claim_row(account, key, fingerprint, now, lasts).await });
         claimed.await.expect("the statement does not panic, and nothing aborts it")
@@ -122,78 +117,47 @@ impl Database {
         fingerprint: [u8; 32],
         now: UnixSeconds,
         lasts: Duration,
-    ) -> Result<RowClaimed, OpenError> {
+    ) -> Result<Option<Claim>, OpenError> {
         let owner: i64 = rand::random();
         let (oldest, seconds) = (now.0.saturating_sub(REQUEST_SECONDS), (lasts + CLAIM_MARGIN).as_secs_f64());
         let text = "SELECT state, billed FROM claim($1, $2, $3, $4, $5, $6)";
-        let parameters: super::rows::Parameters<'_> =
-            &[&account, &key, &fingerprint.as_slice(), &owner, &seconds, &oldest];
+        let parameters: Parameters<'_> = &[&account, &key, &fingerprint.as_slice(), &owner, &seconds, &oldest];
         let claimed =
             self.read(text, parameters, |row| Ok((row.get::<_, String>(0), row.get::<_, Option<Vec<u8>>>(1))));
-        let (state, earlier) = claimed.await?.pop().unwrap_or_default();
-        match state.as_str() {
-            "taken" => {
-                let record = earlier.as_deref().map(RequestRecord::decode).transpose();
-                let record = record.map_err(|error| DatabaseError::unreadable("a request", &error));
-                let claim = RowClaim { database: self.clone(), account, key, owner, earlier, is_over: false };
-                let record = record.map_err(|error| error.into_open_error(self.name()))?;
-                Ok(RowClaimed::Taken(claim, record.map(Record::latest)))
-            }
-            "other" => Ok(RowClaimed::Other),
-            _ => Ok(RowClaimed::Same),
+        let (state, record) = claimed.await?.pop().unwrap_or_default();
+        let billed = record
+            .as_deref()
+            .map(RequestRecord::decode)
+            .transpose()
+            .map_err(|error| DatabaseError::unreadable("a request", &error).into_open_error(self.name()));
+        // Dropped where the key is not needed.
+        let claim = (state == "taken").then(|| RowClaim {
+            database: self.clone(),
+            account,
+            key: key.clone(),
+            owner,
+            earlier: record,
+            is_over: false,
+        });
+        let billed = billed?.map(Record::latest);
+        if let Some(outcome) = billed.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
+            return Ok(Some(outcome));
         }
+        Ok(match claim {
+            Some(claim) => {
+                let hold = Hold::Row(Box::new(claim));
+                Some(Claim::New(ClaimGuard::new(&key, fingerprint, now, billed, hold)))
+            }
+            // A part of this request is billed, so the other claim is a wrong request's, which ends at once.
+            None if state == "other" && billed.is_none() => Some(Claim::Conflict),
+            None => None,
+        })
     }
 
-    pub(in crate::store) async fn bill(&self, bill: &Bill, claim: Option<RowClaim>) -> Result<(), WriteError> {
-        let Bill { account, month, images, microdollars, request, by } = bill;
-        let (first, last) = days_of(*month);
-        let (key_id, day, milliseconds) = match by {
-            Some(KeyUse { key_id, day, milliseconds }) => (Some(key_id), i64::from(day.0), stored(*milliseconds)),
-            None => (None, 0, 0),
-        };
-        let (key, request) = request.as_ref().map(|(key, request)| (key, request)).unzip();
-        let at = request.map_or(0, |request| request.at.0);
-        let record = request.map(|request| RequestRecord::from_latest(request.clone()).encode());
-        let (earlier, owner) = claim.as_ref().map(|claim| (claim.earlier.as_deref(), claim.owner)).unzip();
-        let text =
-            "SELECT refusal, billed FROM bill($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
-        let billed = async {
-            let client = self.client().await?;
-            row(
-                &client,
-                text,
-                &[
-                    account,
-                    &i64::from(month.0),
-                    &first,
-                    &last,
-                    &key_id,
-                    &day,
-                    &stored(*images),
-                    &milliseconds,
-                    &stored(*microdollars),
-                    &stored(self.free_images_per_month()),
-                    &key,
-                    &at,
-                    &record,
-                    &earlier.flatten(),
-                    &at.saturating_sub(REQUEST_SECONDS),
-                    &owner,
-                ],
-            )
-            .await
-        };
-        let row = self.run(billed).await.map_err(Refusal::Database)?;
-        let refusal = row.as_ref().and_then(|row| row.get::<_, Option<&str>>(0));
-        if let Some(refusal) = refusal {
-            let later = row.as_ref().and_then(|row| row.get::<_, Option<&[u8]>>(1));
-            let later = later.map(RequestRecord::decode).and_then(Result::ok).map(Record::latest);
-            return Err(match (refusal, later) {
-                ("request", Some(later)) => ChangeError::RequestBilled(Box::new(later)),
-                _ => refused(refusal, account),
-            }
-            .into());
-        }
+    /// Bills a request, and ends its claim.
+    pub(in crate::store) async fn bill(&self, new: &Bill, claim: Option<RowClaim>) -> Result<(), WriteError> {
+        self.run(async { bill(&self.client().await?, new, claim.as_ref(), self.free_images_per_month()).await })
+            .await?;
         if let Some(mut claim) = claim {
             claim.is_over = true;
         }
@@ -201,11 +165,58 @@ impl Database {
     }
 }
 
+/// Bills a request.
+pub(super) async fn bill(
+    on: &impl GenericClient,
+    bill: &Bill,
+    claim: Option<&RowClaim>,
+    free_images_per_month: u64,
+) -> Result<(), Refusal> {
+    let Bill { account, month, images, microdollars, request, by } = bill;
+    let (first, last) = days_of(*month);
+    let (key_id, day, milliseconds) = match by {
+        Some(KeyUse { key_id, day, milliseconds }) => (Some(key_id), i64::from(day.0), stored(*milliseconds)),
+        None => (None, 0, 0),
+    };
+    let (key, request) = request.as_ref().map(|(key, request)| (key, request)).unzip();
+    let at = request.map_or(0, |request| request.at.0);
+    let record = request.map(|request| RequestRecord::from_latest(request.clone()).encode());
+    let (earlier, owner) = claim.map(|claim| (claim.earlier.as_deref(), claim.owner)).unzip();
+    let text =
+        "SELECT refusal, billed FROM bill($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+    let parameters: Parameters<'_> = &[
+        account,
+        &i64::from(month.0),
+        &first,
+        &last,
+        &key_id,
+        &day,
+        &stored(*images),
+        &milliseconds,
+        &stored(*microdollars),
+        &stored(free_images_per_month),
+        &key,
+        &at,
+        &record,
+        &earlier.flatten(),
+        &at.saturating_sub(REQUEST_SECONDS),
+        &owner,
+    ];
+    let Some(row) = row(on, text, parameters).await? else { return Ok(()) };
+    let Some(refusal) = row.get::<_, Option<&str>>(0) else { return Ok(()) };
+    let later = row.get::<_, Option<&[u8]>>(1).and_then(|bytes| RequestRecord::decode(bytes).ok());
+    Err(match (refusal, later) {
+        ("request", Some(later)) => ChangeError::RequestBilled(Box::new(later.latest())).into(),
+        _ => refused(refusal, account).into(),
+    })
+}
+
 /// The refusal of `check_quota`.
 pub(super) fn refused(refusal: &str, account: &str) -> ChangeError {
     match refusal {
         "account" => ChangeError::NoSuchAccount(account.to_owned()),
-        refusal => ChangeError::QuotaExceeded { of_key: refusal == "key" },
+        "key" => ChangeError::QuotaExceeded(QuotaKind::Key),
+        _ => ChangeError::QuotaExceeded(QuotaKind::Plan),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Conversion between rows and records, and the statements that write accounts and keys.
+//! Conversion between rows and records, and the statements that write accounts, keys and jobs.
 
 use std::fmt::Display;
 
@@ -6,9 +6,9 @@ use deadpool_postgres::GenericClient as Pooled;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row};
 
-use super::error::DatabaseError;
+use super::error::{DatabaseError, Refusal};
 use crate::store::records::{AccountRecord, JobRecord, KeyRecord, PresetRecord, Record, RequestRecord};
-use crate::store::{Account, Day, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage};
+use crate::store::{Account, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage};
 
 /// Parameters of a query.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -51,11 +51,18 @@ pub(super) async fn changed(
     Ok(on.execute(&statement, parameters).await?)
 }
 
-/// Inserts an account, or overwrites the one of its name.
+/// Inserts an account. One that another transaction adds at this moment is waited for, and refused.
+pub(super) async fn add_account(on: &impl GenericClient, account: &Account) -> Result<(), Refusal> {
+    let record = AccountRecord::from_latest(account.clone()).encode();
+    let text = "INSERT INTO accounts (name, record, plan) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    let added = on.execute(text, &[&account.name, &record, &account.plan.name()]).await?;
+    if added == 1 { Ok(()) } else { Err(ChangeError::AccountExists(account.name.clone()).into()) }
+}
+
+/// Writes an account over the one of its name.
 pub(super) async fn put_account(on: &impl GenericClient, account: &Account) -> Result<(), DatabaseError> {
     let record = AccountRecord::from_latest(account.clone()).encode();
-    let text = "INSERT INTO accounts (name, record, plan) VALUES ($1, $2, $3) \
-         ON CONFLICT (name) DO UPDATE SET record = $2, plan = $3";
+    let text = "UPDATE accounts SET record = $2, plan = $3 WHERE name = $1";
     on.execute(text, &[&account.name, &record, &account.plan.name()]).await?;
     Ok(())
 }

@@ -19,10 +19,10 @@ const MIGRATION_LOCK: i32 = 1;
 /// Second half of the lock of all who use the database.
 const STORE_LOCK: i32 = 2;
 
-/// Second half of the lock of the transaction that creates a bulk run for a key.
+/// Second half of the lock of transactions that create or remove bulk runs of keys.
 pub(super) const CREATION_LOCK: i32 = 3;
 
-/// The schema whose tables have columns that repeat what records have.
+/// The first schema with columns that repeat fields of records.
 const WITH_COLUMNS: i64 = 6;
 
 /// How long an additive migration waits for a lock.
@@ -99,7 +99,7 @@ async fn apply_missing(migrations: &Migrations, client: &mut Client, settings: &
     Ok(transaction.commit().await?)
 }
 
-/// Fills the columns of accounts and keys that repeat what their records have.
+/// Fills the columns of accounts and keys that repeat fields of their records.
 async fn fill_columns(transaction: &tokio_postgres::Transaction<'_>) -> Result<(), DatabaseError> {
     for row in transaction.query("SELECT record FROM accounts", &[]).await? {
         put_account(transaction, &account(&row, 0)?).await?;

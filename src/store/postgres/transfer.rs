@@ -8,12 +8,16 @@ use tokio_postgres::{Client, IsolationLevel, Row, Transaction};
 
 use super::connect::Server;
 use super::error::{DatabaseError, Refusal};
-use super::rows::{account, job, key, key_day, preset, put_account, put_job, put_key, request, stored, usage};
+use super::rows::{
+    Parameters, account, add_account, job, key, key_day, limit_of, preset, put_job, put_key, request, stored, usage,
+};
 use super::schema::{apply_missing_alone, leave, take_alone};
-use crate::store::export_import::{ExportWriter, ImportReader, ImportRow};
+use crate::store::export_import::{ExportWriter, Hex, ImportReader, Row as ExportRow};
 use crate::store::integrity_check::RowCounts;
 use crate::store::records::{PresetRecord, Record, RequestRecord};
-use crate::store::{ChangeError, ExportError, ExportedAccounts, ImportError, KeyHash, OpenError, PRESETS_PER_ACCOUNT};
+use crate::store::{
+    ChangeError, ExportError, ExportedAccounts, ImportError, KeyHash, OpenError, PRESETS_PER_ACCOUNT, Request,
+};
 
 /// No limits of time, for the transfer of a whole store.
 const NO_TIMEOUTS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
@@ -56,48 +60,41 @@ async fn export_rows(
     let on = snapshot.start().await?;
     let data = Exporting::Output;
     let mut writer = ExportWriter::begin(output, accounts).map_err(data)?;
-    each(&on, "SELECT record FROM accounts ORDER BY name", |row| writer.account(account(row, 0)?).map_err(data))
-        .await?;
-    each(&on, "SELECT hash, record, last_used_at FROM keys ORDER BY hash", |row| {
-        let (hash, key) = key(row)?;
-        writer.key(hash, key).map_err(data)
+    let mut each = async |text: &'static str, convert: fn(&Row) -> Result<ExportRow, DatabaseError>| {
+        let no_parameters: [i64; 0] = [];
+        // Not all of them at once: a store may be larger than the memory.
+        let mut rows = pin!(on.query_raw(text, no_parameters).await?);
+        while let Some(row) = rows.try_next().await? {
+            writer.row(&convert(&row)?).map_err(data)?;
+        }
+        Ok::<_, Exporting>(())
+    };
+    each("SELECT record FROM accounts ORDER BY name", |row| Ok(ExportRow::Account(account(row, 0)?))).await?;
+    each("SELECT hash, record, last_used_at FROM keys ORDER BY hash", |row| {
+        let (KeyHash(hash), key) = key(row)?;
+        Ok(ExportRow::Key { hash: Hex(hash), key })
     })
     .await?;
-    each(&on, "SELECT record FROM presets ORDER BY account, id", |row| writer.preset(preset(row)?).map_err(data))
-        .await?;
-    each(&on, "SELECT account, month, images, microdollars FROM usage ORDER BY month, account", |row| {
+    each("SELECT record FROM presets ORDER BY account, id", |row| Ok(ExportRow::Preset(preset(row)?))).await?;
+    each("SELECT account, month, images, microdollars FROM usage ORDER BY month, account", |row| {
         let (account, month, usage) = usage(row)?;
-        writer.usage(account, month, usage).map_err(data)
+        Ok(ExportRow::Usage { account, month, usage })
     })
     .await?;
     let text = "SELECT account, day, key_id, images, milliseconds, microdollars FROM key_days \
          ORDER BY account, day, key_id";
-    each(&on, text, |row| {
+    each(text, |row| {
         let (account, day, key_id, used) = key_day(row)?;
-        writer.key_day(account, day, key_id, used).map_err(data)
+        Ok(ExportRow::KeyDay { account, key_id, day, used })
     })
     .await?;
-    each(&on, "SELECT account, key, record FROM requests ORDER BY account, key", |row| {
+    each("SELECT account, key, record FROM requests ORDER BY account, key", |row| {
         let (account, key, request) = request(row)?;
-        writer.request(account, key, request).map_err(data)
+        Ok(ExportRow::Request { account, key, request: request.into() })
     })
     .await?;
-    each(&on, "SELECT id, record, progress FROM jobs ORDER BY id", |row| writer.job(job(row)?).map_err(data)).await?;
+    each("SELECT id, record, progress FROM jobs ORDER BY id", |row| Ok(ExportRow::Job(Box::new(job(row)?)))).await?;
     writer.finish().map_err(data)
-}
-
-/// Calls `found` with each row of a whole table, without holding all of them.
-async fn each(
-    on: &Transaction<'_>,
-    text: &str,
-    mut found: impl FnMut(&Row) -> Result<(), Exporting>,
-) -> Result<(), Exporting> {
-    let no_parameters: [i64; 0] = [];
-    let mut rows = pin!(on.query_raw(text, no_parameters).await?);
-    while let Some(row) = rows.try_next().await? {
-        found(&row)?;
-    }
-    Ok(())
 }
 
 /// Reads an export into the database, which must be empty and not in use.
@@ -127,7 +124,7 @@ async fn import_alone(server: &Server, client: &mut Client, input: impl BufRead)
     if has_rows {
         return Err(ImportError::NotEmpty);
     }
-    let mut reader = ImportReader::new(input);
+    let mut reader = ImportReader::begin(input)?;
     while let Some(row) = reader.next()? {
         match insert(&on, row).await {
             Ok(()) => {}
@@ -143,86 +140,65 @@ async fn import_alone(server: &Server, client: &mut Client, input: impl BufRead)
 }
 
 /// Inserts a row. The constraints of the tables refuse one that is there already, or whose account is not.
-async fn insert(on: &Transaction<'_>, row: ImportRow) -> Result<(), Refusal> {
-    let is_there = |text: &'static str, name: String| async move {
-        Ok::<_, DatabaseError>(on.query_opt(text, &[&name]).await?.is_some())
-    };
-    match row {
-        ImportRow::Account(account) => {
-            if is_there("SELECT 1 FROM accounts WHERE name = $1", account.name.clone()).await? {
-                return Err(ChangeError::AccountExists(account.name).into());
-            }
-            put_account(on, &account).await?;
-        }
-        ImportRow::Key(KeyHash(hash), key) => {
-            let text = "SELECT 1 FROM keys WHERE id = $1 OR hash = $2";
-            if on.query_opt(text, &[&key.id, &hash.as_slice()]).await?.is_some() {
+async fn insert(on: &Transaction<'_>, row: ExportRow) -> Result<(), Refusal> {
+    let exists =
+        async |text: &str, parameters: Parameters<'_>| on.query_opt(text, parameters).await.map(|row| row.is_some());
+    let name = row.account();
+    let has_account = exists("SELECT 1 FROM accounts WHERE name = $1", &[&name]).await?;
+    let (what, added) = match row {
+        ExportRow::Account(account) => return add_account(on, &account).await,
+        row if !has_account => return Err(ChangeError::NoSuchAccount(row.account().to_owned()).into()),
+        ExportRow::Key { hash: Hex(hash), key } => {
+            if exists("SELECT 1 FROM keys WHERE id = $1 OR hash = $2", &[&key.id, &hash.as_slice()]).await? {
                 return Err(ChangeError::KeyExists.into());
             }
-            require_account(on, &key.account).await?;
-            put_key(on, KeyHash(hash), &key).await?;
+            return Ok(put_key(on, KeyHash(hash), &key).await?);
         }
-        ImportRow::Preset(preset) => {
-            require_account(on, &preset.account).await?;
+        ExportRow::Preset(preset) => {
             let text = "SELECT 1 FROM presets WHERE account = $1 HAVING count(*) >= $2";
-            let most = i64::try_from(PRESETS_PER_ACCOUNT).unwrap_or(i64::MAX);
-            if on.query_opt(text, &[&preset.account, &most]).await?.is_some() {
+            if exists(text, &[&preset.account, &limit_of(PRESETS_PER_ACCOUNT)]).await? {
                 return Err(ChangeError::TooManyPresets(preset.account).into());
             }
             let text = "SELECT 1 FROM presets WHERE account = $1 AND name = $2 AND id <> $3";
-            if on.query_opt(text, &[&preset.account, &preset.name, &preset.id]).await?.is_some() {
+            if exists(text, &[&preset.account, &preset.name, &preset.id]).await? {
                 return Err(ChangeError::PresetNameTaken(preset.name).into());
             }
             let record = PresetRecord::from_latest(preset.clone()).encode();
             let text = "INSERT INTO presets (account, id, name, record) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-            let added = on.execute(text, &[&preset.account, &preset.id, &preset.name, &record]).await?;
-            added_one(added, "preset")?;
+            ("preset", on.execute(text, &[&preset.account, &preset.id, &preset.name, &record]).await?)
         }
-        ImportRow::Usage(account, month, usage) => {
-            require_account(on, &account).await?;
+        ExportRow::Usage { account, month, usage } => {
             let text = "INSERT INTO usage (account, month, images, microdollars) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT DO NOTHING";
-            let numbers = (stored(usage.images), stored(usage.microdollars));
-            let added = on.execute(text, &[&account, &i64::from(month.0), &numbers.0, &numbers.1]).await?;
-            added_one(added, "month of the account")?;
+            let [images, microdollars] = [usage.images, usage.microdollars].map(stored);
+            let added = on.execute(text, &[&account, &i64::from(month.0), &images, &microdollars]).await?;
+            ("month of the account", added)
         }
-        ImportRow::KeyDay(account, day, key_id, used) => {
-            require_account(on, &account).await?;
+        ExportRow::KeyDay { account, key_id, day, used } => {
             let text = "INSERT INTO key_days (account, day, key_id, images, milliseconds, microdollars) \
                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
             let [images, milliseconds, microdollars] = [used.images, used.milliseconds, used.microdollars].map(stored);
             let day = i64::from(day.0);
             let added = on.execute(text, &[&account, &day, &key_id, &images, &milliseconds, &microdollars]).await?;
-            added_one(added, "day of the key")?;
+            ("day of the key", added)
         }
-        ImportRow::Request(account, key, request) => {
-            require_account(on, &account).await?;
-            let record = RequestRecord::from_latest(request.clone()).encode();
+        ExportRow::Request { account, key, request } => {
+            let request = Request::from(request);
+            let at = request.at.0;
+            let record = RequestRecord::from_latest(request).encode();
             let text = "INSERT INTO requests (account, key, at, record) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-            added_one(on.execute(text, &[&account, &key, &request.at.0, &record]).await?, "request")?;
+            ("request", on.execute(text, &[&account, &key, &at, &record]).await?)
         }
-        ImportRow::Job(job) => {
-            require_account(on, &job.account).await?;
-            if is_there("SELECT 1 FROM jobs WHERE id = $1", job.id.clone()).await? {
+        ExportRow::Job(job) => {
+            if exists("SELECT 1 FROM jobs WHERE id = $1", &[&job.id]).await? {
                 return Err(ChangeError::JobExists(job.id).into());
             }
             let text = "SELECT id FROM jobs WHERE key_id = $1 AND name = $2";
             if let Some(row) = on.query_opt(text, &[&job.key_id, &job.name]).await? {
                 return Err(ChangeError::JobNameTaken(row.get(0)).into());
             }
-            put_job(on, &job).await?;
+            return Ok(put_job(on, &job).await?);
         }
-    }
-    Ok(())
-}
-
-async fn require_account(on: &Transaction<'_>, name: &str) -> Result<(), Refusal> {
-    match on.query_opt("SELECT 1 FROM accounts WHERE name = $1", &[&name]).await? {
-        Some(_) => Ok(()),
-        None => Err(ChangeError::NoSuchAccount(name.to_owned()).into()),
-    }
-}
-
-fn added_one(rows: u64, what: &str) -> Result<(), DatabaseError> {
-    if rows == 1 { Ok(()) } else { Err(DatabaseError::Damaged(format!("this {what} is there already"))) }
+    };
+    if added == 1 { Ok(()) } else { Err(DatabaseError::Damaged(format!("this {what} is there already")).into()) }
 }

@@ -46,7 +46,7 @@ pub struct JobV1 {
     pub reserved: u64,
     /// When it was created.
     pub created_at: UnixSeconds,
-    /// Its place in the queue and in listings: its creation time in milliseconds, made larger than that of any earlier job.
+    /// Its place in the queue and in listings: its creation time in milliseconds, or more, so that it is larger than the place of every earlier job.
     pub place: i64,
     /// When its state last changed.
     pub updated_at: UnixSeconds,

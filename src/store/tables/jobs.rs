@@ -5,95 +5,58 @@ use std::collections::HashSet;
 use std::ops::Bound;
 
 use redb::{
-    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
-    TableError, WriteTransaction,
+    Key, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, TableError, Value,
+    WriteTransaction,
 };
 
-use super::{Bytes, Row, Text};
+use super::{Bytes, KeyOf, Records, Row, Source, Text};
 use crate::store::account_turns::next_in_turn;
-use crate::store::records::{JobRecord, Record};
+use crate::store::records::JobRecord;
 use crate::store::storage_fault::Fault;
 use crate::store::unreadable_jobs::skip_unreadable;
 use crate::store::{Job, JobState, UnixSeconds};
 
-pub(in crate::store) const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
 /// (place, id) → key id, of unfinished jobs.
-pub(in crate::store) const JOB_QUEUE: TableDefinition<'_, (i64, &str), &str> = TableDefinition::new("job_queue");
+const JOB_QUEUE: TableDefinition<'_, (i64, Text), Text> = TableDefinition::new("job_queue");
 /// (key id, place, id).
-pub(in crate::store) const KEY_JOBS: TableDefinition<'_, (&str, i64, &str), ()> = TableDefinition::new("key_jobs");
+const KEY_JOBS: TableDefinition<'_, (Text, i64, Text), ()> = TableDefinition::new("key_jobs");
 /// (key id, `Idempotency-Key`) → id.
-pub(in crate::store) const JOB_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("job_names");
+const JOB_NAMES: TableDefinition<'_, (Text, Text), Text> = TableDefinition::new("job_names");
 /// (time of the next expiry, id), of finished jobs.
-pub(in crate::store) const JOB_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("job_times");
+const JOB_TIMES: TableDefinition<'_, (i64, Text), ()> = TableDefinition::new("job_times");
 /// (time of the next attempt, id), of jobs with a pending webhook.
-pub(in crate::store) const WEBHOOK_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("webhook_times");
+const WEBHOOK_TIMES: TableDefinition<'_, (i64, Text), ()> = TableDefinition::new("webhook_times");
+
+impl Row for JobRecord {
+    type Key = Text;
+
+    const TABLE: TableDefinition<'static, Text, Bytes> = TableDefinition::new("jobs");
+
+    fn name(id: &KeyOf<'_, Self>) -> String {
+        format!("job {id}")
+    }
+}
 
 /// The table of jobs and its indexes.
-pub(in crate::store) struct Jobs<T, Q, L, N, I> {
-    jobs: T,
-    queue: Q,
-    listing: L,
-    names: N,
-    times: I,
-    webhooks: I,
+pub(in crate::store) struct Jobs<S: Source> {
+    pub(in crate::store) rows: Records<S, JobRecord>,
+    queue: S::Table<(i64, Text), Text>,
+    listing: S::Table<(Text, i64, Text), ()>,
+    names: S::Table<(Text, Text), Text>,
+    times: S::Table<(i64, Text), ()>,
+    webhooks: S::Table<(i64, Text), ()>,
 }
 
-type Queue = (i64, Text);
-type Listing = (Text, i64, Text);
-type Names = (Text, Text);
-type Times = (i64, Text);
-
-pub(super) type Writing<'txn> = Jobs<
-    Table<'txn, Text, Bytes>,
-    Table<'txn, Queue, Text>,
-    Table<'txn, Listing, ()>,
-    Table<'txn, Names, Text>,
-    Table<'txn, Times, ()>,
->;
-pub(super) type Reading = Jobs<
-    ReadOnlyTable<Text, Bytes>,
-    ReadOnlyTable<Queue, Text>,
-    ReadOnlyTable<Listing, ()>,
-    ReadOnlyTable<Names, Text>,
-    ReadOnlyTable<Times, ()>,
->;
-
-impl<'txn> Writing<'txn> {
-    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+impl<S: Source> Jobs<S> {
+    pub(in crate::store) fn open(source: S) -> Result<Self, TableError> {
         Ok(Self {
-            jobs: transaction.open_table(JOBS)?,
-            queue: transaction.open_table(JOB_QUEUE)?,
-            listing: transaction.open_table(KEY_JOBS)?,
-            names: transaction.open_table(JOB_NAMES)?,
-            times: transaction.open_table(JOB_TIMES)?,
-            webhooks: transaction.open_table(WEBHOOK_TIMES)?,
+            rows: Records::open(source)?,
+            queue: source.table(JOB_QUEUE)?,
+            listing: source.table(KEY_JOBS)?,
+            names: source.table(JOB_NAMES)?,
+            times: source.table(JOB_TIMES)?,
+            webhooks: source.table(WEBHOOK_TIMES)?,
         })
-    }
-}
-
-impl Reading {
-    pub(in crate::store) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
-        Ok(Self {
-            jobs: transaction.open_table(JOBS)?,
-            queue: transaction.open_table(JOB_QUEUE)?,
-            listing: transaction.open_table(KEY_JOBS)?,
-            names: transaction.open_table(JOB_NAMES)?,
-            times: transaction.open_table(JOB_TIMES)?,
-            webhooks: transaction.open_table(WEBHOOK_TIMES)?,
-        })
-    }
-}
-
-impl<T, Q, L, N, I> Jobs<T, Q, L, N, I>
-where
-    T: ReadableTable<Text, Bytes>,
-    Q: ReadableTable<Queue, Text>,
-    L: ReadableTable<Listing, ()>,
-    N: ReadableTable<Names, Text>,
-    I: ReadableTable<Times, ()>,
-{
-    pub(in crate::store) fn get(&self, id: &str) -> Result<Option<Job>, Fault> {
-        self.jobs.get(id)?.map(|row| decode(id, row.value())).transpose()
     }
 
     /// The id that the index has for a name.
@@ -132,7 +95,7 @@ where
     pub(in crate::store) fn next(&self, last_turn: Option<u64>) -> Result<Option<Job>, Fault> {
         let mut seen = HashSet::new();
         let mut oldest_of_key = |row: Result<_, StorageError>| -> Result<Option<Job>, Fault> {
-            let (key, key_id): (redb::AccessGuard<'_, Queue>, redb::AccessGuard<'_, Text>) = row?;
+            let (key, key_id): (redb::AccessGuard<'_, (i64, Text)>, redb::AccessGuard<'_, Text>) = row?;
             let (_, id) = key.value();
             if seen.contains(key_id.value()) {
                 return Ok(None);
@@ -166,7 +129,7 @@ where
         self.timed(&self.webhooks, limit)
     }
 
-    fn timed(&self, index: &I, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
+    fn timed(&self, index: &S::Table<(i64, Text), ()>, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
         let jobs = index.iter()?.map(|row| {
             let (key, _) = row?;
             let (at, id) = key.value();
@@ -182,89 +145,35 @@ where
 
     /// The job of a row of an index.
     fn indexed(&self, id: &str) -> Result<Job, Fault> {
-        self.get(id)?.ok_or_else(|| Fault::Damaged(format!("job {id} is in an index and not in the table")))
+        self.rows.get(id)?.ok_or_else(|| Fault::Damaged(format!("job {id} is in an index and not in the table")))
     }
 
-    /// All rows: the key (the id) and the job.
-    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<String, Job>>, Fault> {
-        Ok(self.jobs.iter()?.map(|row| {
-            let (id, bytes) = row?;
-            Ok((id.value().to_owned(), decode(id.value(), bytes.value())))
-        }))
-    }
-
-    /// The indexes in which a job is missing.
-    pub(in crate::store) fn missing_indexes(&self, job: &Job) -> Result<Vec<&'static str>, Fault> {
+    /// By index: its name, whether a job belongs in it, and whether the job is in it.
+    pub(in crate::store) fn in_indexes(&self, job: &Job) -> Result<[(&'static str, bool, bool); INDEXES], Fault> {
         let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
-        let mut missing = Vec::new();
-        let mut expect = |name, there: bool| {
-            if !there {
-                missing.push(name);
-            }
+        let is_queued = |place| {
+            let row = self.queue.get(place)?;
+            Ok::<_, Fault>(row.is_some_and(|key_id| key_id.value() == job.key_id))
         };
-        if let Some(place) = queue {
-            expect("queue", self.queue.get(place)?.is_some_and(|key_id| key_id.value() == job.key_id));
-        }
-        expect("listing", self.listing.get(listing)?.is_some());
-        if let Some((key_id, name)) = name {
-            expect("names", self.id_of(key_id, name)?.as_deref() == Some(job.id.as_str()));
-        }
-        if let Some(place) = due {
-            expect("times", self.times.get(place)?.is_some());
-        }
-        if let Some(place) = webhook {
-            expect("webhooks", self.webhooks.get(place)?.is_some());
-        }
-        Ok(missing)
+        let is_named = |(key_id, name)| Ok::<_, Fault>(self.id_of(key_id, name)?.as_deref() == Some(job.id.as_str()));
+        Ok([
+            ("queue", queue.is_some(), queue.map(is_queued).transpose()?.unwrap_or(false)),
+            ("listing", true, self.listing.get(listing)?.is_some()),
+            ("names", name.is_some(), name.map(is_named).transpose()?.unwrap_or(false)),
+            ("times", due.is_some(), due.map(|at| self.times.get(at)).transpose()?.flatten().is_some()),
+            ("webhooks", webhook.is_some(), webhook.map(|at| self.webhooks.get(at)).transpose()?.flatten().is_some()),
+        ])
     }
 
-    /// Calls `found` with every row of every index.
-    pub(in crate::store) fn index_rows(
-        &self,
-        found: &mut dyn FnMut(IndexRow) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        for row in self.queue.iter()? {
-            let (key, key_id) = row?;
-            let ((place, id), key_id) = (key.value(), key_id.value().to_owned());
-            let belongs = |job: &Job| IndexKeys::of(job).queue == Some((place, id)) && job.key_id == key_id;
-            found(IndexRow { index: "queue", id, belongs: &belongs })?;
-        }
-        for row in self.listing.iter()? {
-            let (key, _) = row?;
-            let (_, _, id) = key.value();
-            found(IndexRow { index: "listing", id, belongs: &|job| IndexKeys::of(job).listing == key.value() })?;
-        }
-        for row in self.names.iter()? {
-            let (key, id) = row?;
-            found(IndexRow {
-                index: "names",
-                id: id.value(),
-                belongs: &|job| IndexKeys::of(job).name == Some(key.value()),
-            })?;
-        }
-        for row in self.times.iter()? {
-            let (key, _) = row?;
-            let (_, id) = key.value();
-            found(IndexRow { index: "times", id, belongs: &|job| IndexKeys::of(job).due == Some(key.value()) })?;
-        }
-        for row in self.webhooks.iter()? {
-            let (key, _) = row?;
-            let (_, id) = key.value();
-            found(IndexRow { index: "webhooks", id, belongs: &|job| IndexKeys::of(job).webhook == Some(key.value()) })?;
-        }
-        Ok(())
+    /// The number of rows of each index, in the order of [`Self::in_indexes`].
+    pub(in crate::store) fn index_lengths(&self) -> Result<[u64; INDEXES], Fault> {
+        let Self { queue, listing, names, times, webhooks, .. } = self;
+        Ok([queue.len()?, listing.len()?, names.len()?, times.len()?, webhooks.len()?])
     }
 }
 
-/// A row of an index.
-pub(in crate::store) struct IndexRow<'a> {
-    /// Which index.
-    pub(in crate::store) index: &'static str,
-    /// The id of its job.
-    pub(in crate::store) id: &'a str,
-    /// Whether that job belongs there.
-    pub(in crate::store) belongs: &'a dyn Fn(&Job) -> bool,
-}
+/// The number of indexes.
+pub(in crate::store) const INDEXES: usize = 5;
 
 /// The keys of a job in the indexes, computed from the record alone, for writing and for the integrity check.
 struct IndexKeys<'a> {
@@ -288,61 +197,53 @@ impl<'a> IndexKeys<'a> {
     }
 }
 
-impl Writing<'_> {
-    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
-        self.jobs.is_empty()
-    }
-
+impl Jobs<&WriteTransaction> {
     /// Adds a job, or overwrites the one with its id, without a check.
     pub(in crate::store) fn put(&mut self, job: &Job) -> Result<(), Fault> {
-        if let Some(before) = self.get(&job.id)? {
-            self.remove_from_indexes(&before)?;
+        if let Some(before) = self.rows.get(&job.id)? {
+            self.set_indexes(&before, false)?;
         }
-        self.jobs.insert(job.id.as_str(), JobRecord::from_latest(job.clone()).encode().as_slice())?;
-        let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
-        if let Some(place) = queue {
-            self.queue.insert(place, job.key_id.as_str())?;
-        }
-        self.listing.insert(listing, ())?;
-        if let Some(name) = name {
-            self.names.insert(name, job.id.as_str())?;
-        }
-        if let Some(place) = due {
-            self.times.insert(place, ())?;
-        }
-        if let Some(place) = webhook {
-            self.webhooks.insert(place, ())?;
-        }
-        Ok(())
+        self.rows.put(&job.id, job.clone())?;
+        self.set_indexes(job, true)
     }
 
     /// Removes a job.
     pub(in crate::store) fn remove(&mut self, job: &Job) -> Result<(), Fault> {
-        self.remove_from_indexes(job)?;
-        self.jobs.remove(job.id.as_str())?;
-        Ok(())
+        self.set_indexes(job, false)?;
+        self.rows.remove(&job.id)
     }
 
-    fn remove_from_indexes(&mut self, job: &Job) -> Result<(), Fault> {
+    /// Adds a job to the indexes, or removes it from them.
+    fn set_indexes(&mut self, job: &Job, is_added: bool) -> Result<(), Fault> {
         let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
         if let Some(place) = queue {
-            self.queue.remove(place)?;
+            set(&mut self.queue, place, job.key_id.as_str(), is_added)?;
         }
-        self.listing.remove(listing)?;
+        set(&mut self.listing, listing, (), is_added)?;
         if let Some(name) = name {
-            self.names.remove(name)?;
+            set(&mut self.names, name, job.id.as_str(), is_added)?;
         }
-        if let Some(place) = due {
-            self.times.remove(place)?;
+        if let Some(at) = due {
+            set(&mut self.times, at, (), is_added)?;
         }
-        if let Some(place) = webhook {
-            self.webhooks.remove(place)?;
+        if let Some(at) = webhook {
+            set(&mut self.webhooks, at, (), is_added)?;
         }
         Ok(())
     }
 }
 
-fn decode(id: &str, bytes: &[u8]) -> Result<Job, Fault> {
-    let unreadable = |error| Fault::unreadable(format_args!("job {id}"), &error);
-    JobRecord::decode(bytes).map(Record::latest).map_err(unreadable)
+/// Adds a row, or removes it.
+fn set<K: Key, V: Value>(
+    index: &mut Table<'_, K, V>,
+    key: K::SelfType<'_>,
+    value: V::SelfType<'_>,
+    is_added: bool,
+) -> Result<(), StorageError> {
+    if is_added {
+        index.insert(key, value)?;
+    } else {
+        index.remove(key)?;
+    }
+    Ok(())
 }

@@ -3,9 +3,9 @@
 //! An older version ignores unknown rows, so a new row needs no new schema. Exports omit them: the schema is
 //! the importing program's, and the daily count of a copy starts at zero.
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableError, WriteTransaction};
+use redb::{ReadableTable, TableError, WriteTransaction};
 
-use super::{META, Text};
+use super::{META, Source, Text};
 use crate::store::GeneratedCount;
 use crate::store::account_turns::turn_of;
 use crate::store::storage_fault::Fault;
@@ -20,41 +20,34 @@ const COMMITS: &str = "commits";
 const LAST_TURN: &str = "last_turn";
 
 /// The table of single numbers.
-pub(in crate::store) struct Meta<T>(T);
+pub(in crate::store) struct Meta<S: Source>(S::Table<Text, u64>);
 
-pub(super) type Writing<'txn> = Meta<Table<'txn, Text, u64>>;
-pub(in crate::store) type Reading = Meta<ReadOnlyTable<Text, u64>>;
-
-impl<'txn> Writing<'txn> {
-    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
-        transaction.open_table(META).map(Self)
+impl<S: Source> Meta<S> {
+    pub(in crate::store) fn open(source: S) -> Result<Self, TableError> {
+        source.table(META).map(Self)
     }
-}
 
-impl Reading {
-    pub(in crate::store) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
-        transaction.open_table(META).map(Self)
+    fn number(&self, name: &str) -> Result<Option<u64>, Fault> {
+        Ok(self.0.get(name)?.map(|row| row.value()))
     }
-}
 
-impl<T: ReadableTable<Text, u64>> Meta<T> {
-    /// Backdrops of the last day on which one was generated; `None` before the first.
-    pub(in crate::store) fn generated(&self) -> Result<Option<GeneratedCount>, Fault> {
-        Ok(self.0.get(GENERATED)?.map(|row| GeneratedCount::unpacked(row.value())))
+    /// Backdrops of the last day on which one was generated.
+    pub(in crate::store) fn generated(&self) -> Result<GeneratedCount, Fault> {
+        Ok(self.number(GENERATED)?.map_or_else(GeneratedCount::default, GeneratedCount::unpacked))
     }
 
     /// How many transactions were committed.
     pub(in crate::store) fn commits(&self) -> Result<u64, Fault> {
-        Ok(self.0.get(COMMITS)?.map_or(0, |row| row.value()))
+        Ok(self.number(COMMITS)?.unwrap_or(0))
     }
 
     /// The account whose job was started last, as [`turn_of`] encodes it; `None` before the first.
     pub(in crate::store) fn last_turn(&self) -> Result<Option<u64>, Fault> {
-        Ok(self.0.get(LAST_TURN)?.map(|row| row.value()))
+        self.number(LAST_TURN)
     }
 }
 
-impl Writing<'_> {
+impl Meta<&WriteTransaction> {
     pub(in crate::store) fn put_generated(&mut self, generated: GeneratedCount) -> Result<(), Fault> {
         self.0.insert(GENERATED, generated.packed())?;
         Ok(())

@@ -1,35 +1,31 @@
-//! The redb schema: one module per table with its indexes, and the schema version.
+//! The redb schema: the tables with their indexes, and the schema version.
 //!
 //! Values are postcard records (`records/`) stored as plain bytes: redb's own `Value` cannot fail, a record can.
 //! A change of a table's types, a new table, or a record that older versions could not read raises [`SCHEMA`].
 //!
-//! Reads are generic over redb's `ReadableTable`: they serve a reader's snapshot and the open write transaction. An index
-//! is written only by the function that writes its table.
+//! A table is opened in a reader's snapshot or in a transaction that writes ([`Source`]). An index is written only by the
+//! function that writes its table.
 
-mod accounts;
 mod jobs;
-mod key_days;
 mod keys;
 mod meta;
 mod presets;
 mod requests;
+mod rows;
 mod usage;
 
 use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
 
-pub(super) use accounts::Accounts;
-pub(super) use jobs::{IndexRow, Jobs};
-pub(super) use key_days::KeyDays;
-pub(super) use keys::Keys;
-pub(super) use meta::Reading as ReadingMeta;
+pub(super) use jobs::{INDEXES, Jobs};
+use keys::Keys;
+pub(super) use meta::Meta;
 pub(super) use presets::Presets;
-pub(super) use requests::Requests;
-pub(super) use usage::Usages;
+use requests::Requests;
+use rows::{Bytes, KeyOf, Row, Source, Text};
+pub(super) use rows::{Records, read_row};
 
+use super::records::{AccountRecord, KeyDayRecord, UsageRecord};
 use super::storage_fault::Fault;
-
-/// A row with its key; a damaged row keeps its key.
-type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 
 /// The schema that this version writes, and the newest that it reads.
 ///
@@ -63,60 +59,36 @@ pub(super) const NAMES: [&str; 16] = [
     "webhook_times",
 ];
 
-/// A column of text in a key or an index.
-type Text = &'static str;
-
-/// A record.
-type Bytes = &'static [u8];
-
 /// All tables, of a write transaction or of a reader's snapshot.
-pub(super) struct Tables<A, K, P, U, D, R, J, F> {
-    pub(super) accounts: A,
-    pub(super) keys: K,
-    pub(super) presets: P,
-    pub(super) usage: U,
-    pub(super) key_days: D,
-    pub(super) requests: R,
-    pub(super) jobs: J,
-    pub(super) meta: F,
+pub(super) struct Tables<S: Source> {
+    pub(super) accounts: Records<S, AccountRecord>,
+    pub(super) keys: Keys<S>,
+    pub(super) presets: Presets<S>,
+    pub(super) usage: Records<S, UsageRecord>,
+    pub(super) key_days: Records<S, KeyDayRecord>,
+    pub(super) requests: Requests<S>,
+    pub(super) jobs: Jobs<S>,
+    pub(super) meta: Meta<S>,
 }
 
 /// The tables of a write transaction.
-pub(super) type Writing<'txn> = Tables<
-    accounts::Writing<'txn>,
-    keys::Writing<'txn>,
-    presets::Writing<'txn>,
-    usage::Writing<'txn>,
-    key_days::Writing<'txn>,
-    requests::Writing<'txn>,
-    jobs::Writing<'txn>,
-    meta::Writing<'txn>,
->;
+pub(super) type Writing<'txn> = Tables<&'txn WriteTransaction>;
 
 /// The tables of a reader's snapshot.
-pub(super) type Reading = Tables<
-    accounts::Reading,
-    keys::Reading,
-    presets::Reading,
-    usage::Reading,
-    key_days::Reading,
-    requests::Reading,
-    jobs::Reading,
-    meta::Reading,
->;
+pub(super) type Reading<'txn> = Tables<&'txn ReadTransaction>;
 
-impl<'txn> Writing<'txn> {
-    /// Opens all tables, creating missing ones.
-    pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+impl<S: Source> Tables<S> {
+    /// Opens all tables. A write transaction creates missing ones.
+    pub(super) fn open(source: S) -> Result<Self, TableError> {
         Ok(Self {
-            accounts: Accounts::create(transaction)?,
-            keys: Keys::create(transaction)?,
-            presets: Presets::create(transaction)?,
-            usage: Usages::create(transaction)?,
-            key_days: KeyDays::create(transaction)?,
-            requests: Requests::create(transaction)?,
-            jobs: Jobs::create(transaction)?,
-            meta: meta::Writing::create(transaction)?,
+            accounts: Records::open(source)?,
+            keys: Keys::open(source)?,
+            presets: Presets::open(source)?,
+            usage: Records::open(source)?,
+            key_days: Records::open(source)?,
+            requests: Requests::open(source)?,
+            jobs: Jobs::open(source)?,
+            meta: Meta::open(source)?,
         })
     }
 }
@@ -125,27 +97,22 @@ impl Writing<'_> {
     /// Whether there are no rows, single numbers aside.
     pub(super) fn is_empty(&self) -> Result<bool, Fault> {
         Ok(self.accounts.is_empty()?
-            && self.keys.is_empty()?
-            && self.presets.is_empty()?
+            && self.keys.rows.is_empty()?
+            && self.presets.rows.is_empty()?
             && self.usage.is_empty()?
             && self.key_days.is_empty()?
-            && self.requests.is_empty()?
-            && self.jobs.is_empty()?)
+            && self.requests.rows.is_empty()?
+            && self.jobs.rows.is_empty()?)
     }
 }
 
-impl Reading {
-    /// Opens all tables of a snapshot.
-    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
-        Ok(Self {
-            accounts: Accounts::open(transaction)?,
-            keys: Keys::open(transaction)?,
-            presets: Presets::open(transaction)?,
-            usage: Usages::open(transaction)?,
-            key_days: KeyDays::open(transaction)?,
-            requests: Requests::open(transaction)?,
-            jobs: Jobs::open(transaction)?,
-            meta: meta::Reading::open(transaction)?,
-        })
+/// Account name → account.
+impl Row for AccountRecord {
+    type Key = Text;
+
+    const TABLE: TableDefinition<'static, Text, Bytes> = TableDefinition::new("accounts");
+
+    fn name(name: &KeyOf<'_, Self>) -> String {
+        format!("account {name}")
     }
 }

@@ -2,43 +2,34 @@
 
 use std::ops::Bound;
 
-use redb::{
-    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
-    TableError, WriteTransaction,
-};
+use redb::{ReadableTable, TableDefinition, TableError, WriteTransaction};
 
-use super::{Bytes, Row, Text};
+use super::{Bytes, KeyOf, Records, Row, Source, Text, read_row};
 use crate::store::Preset;
-use crate::store::records::{PresetRecord, Record};
+use crate::store::records::PresetRecord;
 use crate::store::storage_fault::Fault;
 
-pub(in crate::store) const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("presets");
-pub(in crate::store) const PRESET_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("preset_names");
+const PRESET_NAMES: TableDefinition<'_, (Text, Text), Text> = TableDefinition::new("preset_names");
+
+impl Row for PresetRecord {
+    type Key = (Text, Text);
+
+    const TABLE: TableDefinition<'static, Self::Key, Bytes> = TableDefinition::new("presets");
+
+    fn name((account, id): &KeyOf<'_, Self>) -> String {
+        format!("preset {id} of account {account}")
+    }
+}
 
 /// The table of presets and its index by name.
-pub(in crate::store) struct Presets<T, I> {
-    presets: T,
-    names: I,
+pub(in crate::store) struct Presets<S: Source> {
+    pub(in crate::store) rows: Records<S, PresetRecord>,
+    names: S::Table<(Text, Text), Text>,
 }
 
-pub(super) type Writing<'txn> = Presets<Table<'txn, (Text, Text), Bytes>, Table<'txn, (Text, Text), Text>>;
-pub(super) type Reading = Presets<ReadOnlyTable<(Text, Text), Bytes>, ReadOnlyTable<(Text, Text), Text>>;
-
-impl<'txn> Writing<'txn> {
-    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
-        Ok(Self { presets: transaction.open_table(PRESETS)?, names: transaction.open_table(PRESET_NAMES)? })
-    }
-}
-
-impl Reading {
-    pub(in crate::store) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
-        Ok(Self { presets: transaction.open_table(PRESETS)?, names: transaction.open_table(PRESET_NAMES)? })
-    }
-}
-
-impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>> Presets<T, I> {
-    pub(in crate::store) fn get(&self, account: &str, id: &str) -> Result<Option<Preset>, Fault> {
-        self.presets.get((account, id))?.map(|row| decode(account, id, row.value())).transpose()
+impl<S: Source> Presets<S> {
+    pub(in crate::store) fn open(source: S) -> Result<Self, TableError> {
+        Ok(Self { rows: Records::open(source)?, names: source.table(PRESET_NAMES)? })
     }
 
     /// The id that the index has for a name.
@@ -48,10 +39,9 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
 
     pub(in crate::store) fn find(&self, account: &str, name: &str) -> Result<Option<Preset>, Fault> {
         let Some(id) = self.id_of(account, name)? else { return Ok(None) };
-        let preset = self.get(account, &id)?;
-        preset.map(Some).ok_or_else(|| {
-            Fault::Damaged(format!("preset {id} of account {account} is in the index and not in the table"))
-        })
+        let missing =
+            || Fault::Damaged(format!("preset {id} of account {account} is in the index and not in the table"));
+        self.rows.get((account, &id))?.map(Some).ok_or_else(missing)
     }
 
     /// Up to `limit` presets of an account by id, those after `after`.
@@ -63,13 +53,12 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
     ) -> Result<Vec<Preset>, Fault> {
         let from = after.map_or(Bound::Included((account, "")), |id| Bound::Excluded((account, id)));
         let mut page = Vec::new();
-        for row in self.presets.range::<(&str, &str)>((from, Bound::Unbounded))?.take(limit) {
-            let (key, bytes) = row?;
-            let (owner, id) = key.value();
-            if owner != account {
+        for row in self.rows.0.range::<(&str, &str)>((from, Bound::Unbounded))?.take(limit) {
+            let (key, preset) = read_row::<PresetRecord>(row)?;
+            if key.value().0 != account {
                 break;
             }
-            page.push(decode(account, id, bytes.value())?);
+            page.push(preset?);
         }
         Ok(page)
     }
@@ -78,8 +67,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
     pub(in crate::store) fn count(&self, account: &str) -> Result<usize, Fault> {
         let mut count = 0;
         for row in self.names.range::<(&str, &str)>((account, "")..)? {
-            let (key, _) = row?;
-            if key.value().0 != account {
+            if row?.0.value().0 != account {
                 break;
             }
             count += 1;
@@ -87,51 +75,32 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
         Ok(count)
     }
 
-    /// All rows: the key (account and id) and the preset.
-    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<[String; 2], Preset>>, Fault> {
-        Ok(self.presets.iter()?.map(|row| {
-            let (key, bytes) = row?;
-            let (account, id) = key.value();
-            Ok(([account.to_owned(), id.to_owned()], decode(account, id, bytes.value())))
-        }))
-    }
-
     /// All rows of the index: account, name, id.
     pub(in crate::store) fn names(&self) -> Result<impl Iterator<Item = Result<[String; 3], Fault>>, Fault> {
         Ok(self.names.iter()?.map(|row| {
             let (key, id) = row?;
             let (account, name) = key.value();
-            Ok([account.to_owned(), name.to_owned(), id.value().to_owned()])
+            Ok([account, name, id.value()].map(str::to_owned))
         }))
     }
 }
 
-impl Writing<'_> {
-    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
-        self.presets.is_empty()
-    }
-
+impl Presets<&WriteTransaction> {
     /// Writes a preset; `before` is the one that it overwrites.
     pub(in crate::store) fn put(&mut self, before: Option<&Preset>, preset: &Preset) -> Result<(), Fault> {
         let Preset { account, id, name, .. } = preset;
         if let Some(before) = before {
             self.names.remove((account.as_str(), before.name.as_str()))?;
         }
-        let record = PresetRecord::from_latest(preset.clone()).encode();
-        self.presets.insert((account.as_str(), id.as_str()), record.as_slice())?;
+        self.rows.put((account, id), preset.clone())?;
         self.names.insert((account.as_str(), name.as_str()), id.as_str())?;
         Ok(())
     }
 
     pub(in crate::store) fn remove(&mut self, preset: &Preset) -> Result<(), Fault> {
         let Preset { account, id, name, .. } = preset;
-        self.presets.remove((account.as_str(), id.as_str()))?;
+        self.rows.remove((account, id))?;
         self.names.remove((account.as_str(), name.as_str()))?;
         Ok(())
     }
-}
-
-fn decode(account: &str, id: &str, bytes: &[u8]) -> Result<Preset, Fault> {
-    let unreadable = |error| Fault::unreadable(format_args!("preset {id} of account {account}"), &error);
-    PresetRecord::decode(bytes).map(Record::latest).map_err(unreadable)
 }

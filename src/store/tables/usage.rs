@@ -1,67 +1,81 @@
-//! Table of usage by account: (month, account) → `UsageRecord`. The month comes first, so that the last two are one range.
+//! Tables of usage: by account and month, and by key and day.
 
-use redb::{
-    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
-    TableError, WriteTransaction,
-};
+use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
-use super::{Bytes, Text};
-use crate::store::records::{Record, UsageRecord};
+use super::{Bytes, KeyOf, Records, Row, Source, Text, read_row};
+use crate::store::records::{KeyDayRecord, UsageRecord};
 use crate::store::storage_fault::Fault;
-use crate::store::{Month, Usage};
+use crate::store::{Day, KeyDay, Month, Usage};
 
-/// A row: account, month and usage; a damaged row keeps its key.
-type UsageRow = Result<(String, Month, Result<Usage, Fault>), Fault>;
+/// (month, account) → usage. The month comes first, so that the last two are one range.
+impl Row for UsageRecord {
+    type Key = (u32, Text);
 
-pub(in crate::store) const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
+    const TABLE: TableDefinition<'static, Self::Key, Bytes> = TableDefinition::new("usage");
 
-/// The table of usage by account and month.
-pub(in crate::store) struct Usages<T>(T);
-
-pub(super) type Writing<'txn> = Usages<Table<'txn, (u32, Text), Bytes>>;
-pub(super) type Reading = Usages<ReadOnlyTable<(u32, Text), Bytes>>;
-
-impl<'txn> Writing<'txn> {
-    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
-        transaction.open_table(USAGE).map(Self)
+    fn name((month, account): &KeyOf<'_, Self>) -> String {
+        format!("use of account {account} in {}", Month(*month))
     }
 }
 
-impl Reading {
-    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
-        transaction.open_table(USAGE).map(Self)
-    }
-}
-
-impl<T: ReadableTable<(u32, Text), Bytes>> Usages<T> {
-    pub(in crate::store) fn get(&self, account: &str, month: Month) -> Result<Option<Usage>, Fault> {
-        self.0.get((month.0, account))?.map(|row| decode(account, month, row.value())).transpose()
-    }
-
-    /// All rows from the month `first` on: account, month and usage.
-    pub(in crate::store) fn rows(&self, first: Month) -> Result<impl Iterator<Item = UsageRow>, Fault> {
-        Ok(self.0.range::<(u32, &str)>((first.0, "")..)?.map(|row| {
-            let (key, bytes) = row?;
-            let (month, account) = key.value();
-            Ok((account.to_owned(), Month(month), decode(account, Month(month), bytes.value())))
-        }))
-    }
-}
-
-impl Writing<'_> {
-    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
-        self.0.is_empty()
-    }
-
+impl Records<&WriteTransaction, UsageRecord> {
     /// Adds to a row, saturating.
     pub(in crate::store) fn add(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
-        let after = self.get(account, month)?.unwrap_or_default().plus(more);
-        self.0.insert((month.0, account), UsageRecord::from_latest(after).encode().as_slice())?;
+        let after = self.get((month.0, account))?.unwrap_or_default().plus(more);
+        self.put((month.0, account), after)?;
         Ok(after)
     }
 }
 
-fn decode(account: &str, month: Month, bytes: &[u8]) -> Result<Usage, Fault> {
-    let unreadable = |error| Fault::unreadable(format_args!("use of account {account} in {month}"), &error);
-    UsageRecord::decode(bytes).map(Record::latest).map_err(unreadable)
+/// (account, day, key id) → usage. The account comes first, so that its usage is one range.
+impl Row for KeyDayRecord {
+    type Key = (Text, u32, Text);
+
+    const TABLE: TableDefinition<'static, Self::Key, Bytes> = TableDefinition::new("key_days");
+
+    fn name((_, day, key_id): &KeyOf<'_, Self>) -> String {
+        format!("use of key {key_id} on {}", Day(*day).date())
+    }
+}
+
+impl<S: Source> Records<S, KeyDayRecord> {
+    /// Up to `limit` rows of an account on the days from `from` to `to`, both included.
+    pub(in crate::store) fn of_account(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, Fault> {
+        // No key id sorts behind the last one here.
+        let days = (account, from.0, "")..=(account, to.0, "\u{10ffff}");
+        let rows = self.0.range::<(&str, u32, &str)>(days)?.take(limit).map(|row| {
+            let (key, used) = read_row::<KeyDayRecord>(row)?;
+            let (_, day, key_id) = key.value();
+            Ok((Day(day), key_id.to_owned(), used?))
+        });
+        rows.collect()
+    }
+}
+
+impl Records<&WriteTransaction, KeyDayRecord> {
+    /// Adds to a row, saturating.
+    pub(in crate::store) fn add(
+        &mut self,
+        account: &str,
+        day: Day,
+        key_id: &str,
+        more: KeyDay,
+    ) -> Result<KeyDay, Fault> {
+        let after = self.get((account, day.0, key_id))?.unwrap_or_default().plus(more);
+        self.put((account, day.0, key_id), after)?;
+        Ok(after)
+    }
+
+    /// Drops the rows of an account before a day.
+    pub(in crate::store) fn forget(&mut self, account: &str, before: Day) -> Result<(), Fault> {
+        let old = (account, 0, "")..(account, before.0, "");
+        self.0.retain_in::<(&str, u32, &str), _>(old, |_, _| false)?;
+        Ok(())
+    }
 }

@@ -44,7 +44,7 @@ async fn a_key_is_valid_from_its_creation_to_its_revocation() {
     assert_eq!(created.status, 201);
     let secret = created.body["key"].as_str().expect("the key is shown").to_owned();
     let id = created.body["id"].as_str().expect("its id").to_owned();
-    assert_eq!(api.keys.find(&secret).expect("it works").label, "CI");
+    assert_eq!(api.keys.find(&secret).expect("it works").key.label, "CI");
 
     let listed = api.call(Method::GET, "/keys?account=default", &Value::Null).await;
     assert_eq!(listed.status, 200);

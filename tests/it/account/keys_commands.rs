@@ -1,6 +1,6 @@
 //! `backdrop keys` and `backdrop accounts`, on the store itself and through a running daemon.
 //!
-//! Each command runs in a process of its own, for its output and exit code.
+//! Each command runs in a separate process, for its output and exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -113,14 +113,14 @@ async fn without_a_daemon_a_command_changes_the_store_itself() {
     let listed = run(path, "keys list");
     assert!(listed.stdout.contains("laptop") && !listed.stdout.contains(&secret), "{}", listed.stdout);
     let info = open(path).find(&secret).expect("the key works");
-    assert_eq!((info.account.as_str(), info.plan.name()), ("acme", "plus"));
-    let rotated = run(path, &format!("keys rotate {}", info.key_id));
+    assert_eq!((info.account.name.as_str(), info.account.plan.name()), ("acme", "plus"));
+    let rotated = run(path, &format!("keys rotate {}", info.key.id));
     assert_eq!(rotated.code, 0, "{}", rotated.stderr);
     let new = printed_key(&rotated);
     assert_eq!(open(path).find(&secret), None, "the old secret is invalid");
     let (secret, info) = (new.clone(), open(path).find(&new).expect("the new key works"));
-    assert_eq!((info.account.as_str(), info.label.as_str()), ("acme", "laptop"));
-    let id = info.key_id.clone();
+    assert_eq!((info.account.name.as_str(), info.key.label.as_str()), ("acme", "laptop"));
+    let id = info.key.id.clone();
     let rotated = run(path, &format!("keys rotate {id} --keep-old-for 1h"));
     assert!(rotated.stderr.contains("works until"), "{}", rotated.stderr);
     assert!(open(path).find(&secret).is_some(), "the old secret is still valid");
@@ -142,12 +142,12 @@ async fn without_a_daemon_a_command_changes_the_store_itself() {
     assert_eq!(run(path, "accounts set acme --generates on").code, 0);
     let set = run(path, "accounts set acme --plan paid --generates off --json").json();
     assert_eq!((set["plan"].as_str(), set["generates"].as_bool()), (Some("paid"), Some(false)));
-    assert_eq!(open(path).find(&secret).expect("the key works").model, None);
+    assert_eq!(open(path).find(&secret).expect("the key works").account.model.0, None);
     assert!(run(path, "accounts set acme --model quality").stdout.contains("model is quality"));
-    assert_eq!(open(path).find(&secret).expect("the key works").model, Some(InferenceMode::Quality.into()));
+    assert_eq!(open(path).find(&secret).expect("the key works").account.model.0, Some(InferenceMode::Quality.into()));
     assert_eq!(run(path, "accounts set acme --model default --json").json()["model"].as_str(), Some("default"));
     assert_eq!(run(path, "accounts set acme --model ../best").code, 2);
-    let revoked = run(path, &format!("keys revoke {} --json", info.key_id));
+    let revoked = run(path, &format!("keys revoke {} --json", info.key.id));
     assert_eq!((revoked.code, revoked.json()["failed"].as_u64()), (0, Some(0)));
     assert_eq!(open(path).find(&secret), None);
 }
@@ -164,17 +164,17 @@ async fn with_a_daemon_a_command_takes_effect_there_immediately() {
         assert_eq!(created.code, 0, "{}", created.stderr);
         let secret = printed_key(&created);
         let info = with_daemon.find(&secret).expect("the daemon accepts it");
-        assert!(info.test);
+        assert!(info.key.test);
         let listed = run(&path, "keys list --account default --json");
         assert_eq!(listed.json()["keys"].as_array().map(Vec::len), Some(2));
-        let rotated = run(&path, &format!("keys rotate {} --json", info.key_id)).json();
+        let rotated = run(&path, &format!("keys rotate {} --json", info.key.id)).json();
         assert_eq!(with_daemon.find(&secret), None);
         let secret = rotated["key"].as_str().expect("the key is shown").to_owned();
         let info = with_daemon.find(&secret).expect("the daemon accepts it");
-        assert!(info.test, "it stays a sandbox key");
+        assert!(info.key.test, "it stays a sandbox key");
         let listed = run(&path, "keys list");
         assert!(listed.stdout.contains("LAST USED") && listed.stdout.contains("never"), "{}", listed.stdout);
-        assert_eq!(run(&path, &format!("keys revoke {}", info.key_id)).code, 0);
+        assert_eq!(run(&path, &format!("keys revoke {}", info.key.id)).code, 0);
         assert_eq!(with_daemon.find(&secret), None);
         assert_eq!(run(&path, "accounts create acme").code, 0);
         let listed = run(&path, "accounts list");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, Label, Mode, Plan};
+use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyRestrictions, Label, Mode, Plan};
 use backdrop::store::UnixSeconds;
 use proptest::prelude::*;
 
@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn the_key_service_agrees_with_the_model(steps in prop::collection::vec(step(), 1..40)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(run(steps))?;
     }
 }
@@ -92,7 +92,9 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::CreateKey { account, label, test } => {
                 let name = AccountName::try_from(ACCOUNTS[account]).expect("a good name");
                 let text = Label::try_from(label.as_str()).expect("a good label");
-                let created = keys.create(&name, text, if test { Mode::Test } else { Mode::Live }).await;
+                let created = keys
+                    .create(&name, text, if test { Mode::Test } else { Mode::Live }, KeyRestrictions::default())
+                    .await;
                 prop_assert_eq!(created.is_ok(), accounts.contains_key(ACCOUNTS[account]));
                 if let Ok(created) = created {
                     let (secret, id) = (created.secret, created.key.id);
@@ -154,8 +156,11 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 prop_assert_eq!(found.is_none(), key.revoked);
                 if let Some(info) = found {
                     let expected = (&*key.id, key.account, accounts[key.account], &*key.label, key.test);
-                    prop_assert_eq!((&*info.key_id, &*info.account, info.plan, &*info.label, info.test), expected);
-                    prop_assert_eq!(info.generates, allowed.get(key.account).copied().unwrap_or_default());
+                    prop_assert_eq!(
+                        (&*info.key.id, &*info.account.name, info.account.plan, &*info.key.label, info.key.test),
+                        expected
+                    );
+                    prop_assert_eq!(info.account.generates, allowed.get(key.account).copied().unwrap_or_default());
                     key.used = true;
                 }
             }

@@ -24,7 +24,7 @@ async fn the_first_start_creates_a_plus_account_with_the_configured_key_and_late
     let created = keys.bootstrap(Some(chosen.clone())).await.expect("the store writes").expect("it was empty");
     assert_eq!(created.secret, chosen);
     let info = keys.find(chosen.expose()).expect("the key works");
-    assert_eq!((info.account.as_str(), info.plan, info.test), ("default", Plan::Plus, false));
+    assert_eq!((info.account.name.as_str(), info.account.plan, info.key.test), ("default", Plan::Plus, false));
     assert!(keys.bootstrap(None).await.expect("nothing to write").is_none());
     drop(keys);
     let keys = open(folder.path());
@@ -47,10 +47,14 @@ async fn a_created_key_is_valid_immediately_and_identifies_its_account() {
     let (keys, _) = bootstrapped(folder.path()).await;
     let acme = AccountName::try_from("acme").expect("a good name");
     keys.create_account(acme.clone(), Plan::Free, false, AccountModel::default()).await.expect("a new name");
-    let created = keys.create(&acme, label("CI"), Mode::Test).await.expect("the account is there");
+    let created =
+        keys.create(&acme, label("CI"), Mode::Test, KeyRestrictions::default()).await.expect("the account is there");
     let info = keys.find(created.secret.expose()).expect("it works");
-    assert_eq!(info.key_id, created.key.id);
-    assert_eq!((info.account.as_str(), info.label.as_str(), info.plan, info.test), ("acme", "CI", Plan::Free, true));
+    assert_eq!(info.key.id, created.key.id);
+    assert_eq!(
+        (info.account.name.as_str(), info.key.label.as_str(), info.account.plan, info.key.test),
+        ("acme", "CI", Plan::Free, true)
+    );
     assert!(created.secret.expose().starts_with("bd_test_"));
     assert!(created.key.id.starts_with("key_") && created.key.id.len() == 16);
     let [listed] = keys.all(Some("acme")).try_into().expect("one key");
@@ -62,7 +66,10 @@ async fn a_created_key_is_valid_immediately_and_identifies_its_account() {
 async fn a_revoked_key_is_refused_immediately_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, first) = bootstrapped(folder.path()).await;
-    let created = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
+    let created = keys
+        .create(&default(), Label::default(), Mode::Live, KeyRestrictions::default())
+        .await
+        .expect("the account is there");
     let revoked = keys.revoke(&created.key.id).await.expect("the key is there");
     assert_eq!(keys.find(created.secret.expose()), None);
     assert_eq!(keys.revoke(&created.key.id).await.expect("twice is no error").revoked_at, revoked.revoked_at);
@@ -77,14 +84,14 @@ async fn a_changed_plan_takes_effect_with_the_next_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     keys.set_account("default", Some(Plan::Free), None, None).await.expect("the account is there");
-    assert_eq!(keys.find(secret.expose()).expect("it works").plan, Plan::Free);
+    assert_eq!(keys.find(secret.expose()).expect("it works").account.plan, Plan::Free);
 }
 
 #[tokio::test]
 async fn the_allow_list_takes_effect_with_the_next_request_and_survives_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
-    let generates = |keys: &Keys| keys.find(secret.expose()).expect("it works").generates;
+    let generates = |keys: &Keys| keys.find(secret.expose()).expect("it works").account.generates;
     assert!(generates(&keys), "the account of an empty store");
     keys.set_account("default", None, Some(false), None).await.expect("the account is there");
     assert!(!generates(&keys));
@@ -111,7 +118,8 @@ async fn a_rotation_replaces_the_secret_and_keeps_the_key() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut keys, _) = bootstrapped(folder.path()).await;
     for mode in [Mode::Live, Mode::Test] {
-        let old = keys.create(&default(), label("CI"), mode).await.expect("the account is there");
+        let old =
+            keys.create(&default(), label("CI"), mode, KeyRestrictions::default()).await.expect("the account is there");
         let new = keys.rotate(&old.key.id, None).await.expect("the key is there");
         assert_eq!(new.key, old.key);
         assert_eq!(new.secret.mode(), mode);
@@ -119,7 +127,7 @@ async fn a_rotation_replaces_the_secret_and_keeps_the_key() {
             assert_eq!(keys.find(old.secret.expose()), None);
             let info = keys.find(new.secret.expose()).expect("the new one works");
             assert_eq!(
-                (info.key_id.as_str(), info.label.as_str(), info.test),
+                (info.key.id.as_str(), info.key.label.as_str(), info.key.test),
                 (&*old.key.id, "CI", mode == Mode::Test)
             );
             drop(keys);
@@ -139,7 +147,10 @@ async fn an_old_secret_is_valid_until_its_expiry_and_no_longer_than_the_key() {
     let (mut keys, _) = bootstrapped(folder.path()).await;
     let now = UnixSeconds::now();
     let at = |seconds| Some(UnixSeconds(now.0 + seconds));
-    let first = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
+    let first = keys
+        .create(&default(), label("CI"), Mode::Live, KeyRestrictions::default())
+        .await
+        .expect("the account is there");
     let id = first.key.id.clone();
     // An unwritten last use is kept by the rotation.
     assert!(keys.find(first.secret.expose()).is_some());
@@ -150,7 +161,7 @@ async fn an_old_secret_is_valid_until_its_expiry_and_no_longer_than_the_key() {
     assert!(keys.all(None).iter().any(|key| key.id == id && key.last_used_at >= Some(now)));
     let opens = |keys: &Keys, created: &[&CreatedKey]| -> Vec<bool> {
         let found = created.iter().map(|created| keys.find(created.secret.expose()));
-        found.map(|info| info.is_some_and(|info| info.key_id == id)).collect()
+        found.map(|info| info.is_some_and(|info| info.key.id == id)).collect()
     };
     assert_eq!(opens(&keys, &[&first, &second]), [true, true]);
     let third = keys.rotate(&id, at(600)).await.expect("the key is there");
@@ -168,7 +179,10 @@ async fn an_expired_key_is_refused_and_its_expiry_is_reported_for_its_secret_onl
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let now = UnixSeconds::now();
-    let created = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
+    let created = keys
+        .create(&default(), label("CI"), Mode::Live, KeyRestrictions::default())
+        .await
+        .expect("the account is there");
     let (id, secret) = (created.key.id.as_str(), created.secret.expose());
     // The expiry, and whether the key is valid.
     for (expires_at, works) in [(Some(now.0 + 600), true), (Some(now.0 - 600), false), (None, true)] {
@@ -191,12 +205,11 @@ async fn restrictions_of_a_key_apply_from_its_creation_and_survive_a_restart() {
     let (keys, _) = bootstrapped(folder.path()).await;
     let scopes = Scopes::of(&["remove"]).expect("an endpoint");
     let restrictions = KeyRestrictions { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
-    let created =
-        keys.create_restricted(&default(), label("CI"), Mode::Live, restrictions).await.expect("the account is there");
+    let created = keys.create(&default(), label("CI"), Mode::Live, restrictions).await.expect("the account is there");
     let rotated = keys.rotate(&created.key.id, None).await.expect("the key is there");
     let assert_restricted = |keys: &Keys| {
         let info = keys.find(rotated.secret.expose()).expect("it works");
-        assert_eq!((info.images_per_month, &info.scopes), (Some(5), &scopes));
+        assert_eq!((info.key.images_per_month, Scopes::of(&info.key.scopes).as_ref()), (Some(5), Ok(&scopes)));
     };
     assert_restricted(&keys);
     drop(keys);
@@ -207,7 +220,10 @@ async fn restrictions_of_a_key_apply_from_its_creation_and_survive_a_restart() {
 async fn concurrent_rotations_of_a_key_leave_one_valid_secret() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
-    let old = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
+    let old = keys
+        .create(&default(), Label::default(), Mode::Live, KeyRestrictions::default())
+        .await
+        .expect("the account is there");
     let rotate = |_| {
         let (keys, id) = (keys.clone(), old.key.id.clone());
         tokio::spawn(async move { keys.rotate(&id, None).await })
@@ -217,7 +233,7 @@ async fn concurrent_rotations_of_a_key_leave_one_valid_secret() {
     for task in tasks {
         new.extend(task.await.expect("no panic").ok());
     }
-    // One that starts after another's commit rotates the new secret, and succeeds as well.
+    // One that starts after another's commit rotates the new secret, and succeeds, too.
     assert!(!new.is_empty());
     let valid = new.iter().filter(|created| keys.find(created.secret.expose()).is_some()).count();
     assert_eq!(valid, 1, "of {} rotations that succeeded", new.len());
@@ -231,7 +247,12 @@ async fn the_last_use_is_visible_immediately_and_written_in_a_batch() {
     let (keys, first) = bootstrapped(folder.path()).await;
     let mut secrets = vec![first];
     for _ in 0..3 {
-        secrets.push(keys.create(&default(), Label::default(), Mode::Live).await.expect("it writes").secret);
+        secrets.push(
+            keys.create(&default(), Label::default(), Mode::Live, KeyRestrictions::default())
+                .await
+                .expect("it writes")
+                .secret,
+        );
     }
     let before = UnixSeconds::now();
     for secret in &secrets[1..3] {
@@ -247,7 +268,7 @@ async fn the_last_use_is_visible_immediately_and_written_in_a_batch() {
     for secret in &secrets[1..3] {
         assert!(keys.find(secret.expose()).is_some());
     }
-    let revoked = keys.find(secrets[1].expose()).expect("it works").key_id;
+    let revoked = keys.find(secrets[1].expose()).expect("it works").key.id;
     keys.revoke(&revoked).await.expect("the key is there");
     keys.write_uses().await;
     keys.write_uses().await;
@@ -297,7 +318,7 @@ async fn impossible_changes_are_refused_and_change_nothing() {
     let missing = AccountName::try_from("missing").expect("a good name");
     let refused = [
         (
-            keys.create(&missing, Label::default(), Mode::Live).await.map(drop),
+            keys.create(&missing, Label::default(), Mode::Live, KeyRestrictions::default()).await.map(drop),
             ChangeError::NoSuchAccount("missing".into()),
         ),
         (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),
@@ -327,7 +348,8 @@ async fn keys_created_concurrently_are_all_stored() {
         .map(|number| {
             let keys: Keys = keys.clone();
             tokio::spawn(async move {
-                let created = keys.create(&default(), label(&number.to_string()), Mode::Live).await;
+                let created =
+                    keys.create(&default(), label(&number.to_string()), Mode::Live, KeyRestrictions::default()).await;
                 // Valid as soon as it was created.
                 created.inspect(|created| assert!(keys.find(created.secret.expose()).is_some()))
             })
@@ -341,7 +363,7 @@ async fn keys_created_concurrently_are_all_stored() {
     let keys = open(folder.path());
     let mut labels: Vec<usize> = secrets
         .iter()
-        .map(|secret| keys.find(secret.expose()).expect("it is there").label.parse().expect("a number"))
+        .map(|secret| keys.find(secret.expose()).expect("it is there").key.label.parse().expect("a number"))
         .collect();
     labels.sort_unstable();
     assert_eq!(labels, (0..500).collect::<Vec<_>>());
@@ -380,6 +402,8 @@ async fn a_revocation_whose_caller_was_dropped_still_happens() {
         () = std::future::ready(()) => {}
     }
     // A later change is behind it in the queue.
-    keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
+    keys.create(&default(), Label::default(), Mode::Live, KeyRestrictions::default())
+        .await
+        .expect("the account is there");
     assert_eq!(keys.find(secret.expose()), None);
 }

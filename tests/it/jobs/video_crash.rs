@@ -17,7 +17,7 @@ use backdrop::video::VideoConfig;
 use rand::Rng;
 
 use crate::jobs::crash::{FolderStore, PrintedWebhooks};
-use crate::store::support::{account, apply};
+use crate::store::support::{account, apply, open_released};
 use crate::support::child_process::{child, child_input};
 use crate::support::tier::rounds;
 use crate::video::support::{boxed, cut, engine, made, recipe};
@@ -31,7 +31,7 @@ async fn start(data_dir: &Path) -> (Store, Jobs) {
 pub(super) async fn start_on(data_dir: &Path, engine: Engine) -> (Store, Jobs) {
     // The killed process may still hold its lock.
     let file = store::file_in(data_dir);
-    let store = RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the store opens");
+    let store = open_released(&file);
     let store = Store::file(store, 1_000_000).expect("the store loads");
     let deps = Deps {
         store: store.clone(),

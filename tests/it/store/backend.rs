@@ -22,7 +22,7 @@ pub(crate) trait Backend: Sized {
     /// Whether it refuses a second bill of a request by itself.
     const REFUSES_REPETITIONS: bool;
 
-    /// The place of an empty store; `None` where there is no server and its tests are skipped.
+    /// The place of an empty store; `None` without a server, whose tests are skipped then.
     fn create() -> Option<Self>;
 
     /// Another empty place.
@@ -37,11 +37,11 @@ pub(crate) trait Backend: Sized {
     fn import(&self, lines: &[u8]) -> RowCounts;
 }
 
-/// What tests need beside the interface for the program.
+/// What tests need in addition to the interface for the program.
 pub(crate) trait ContractStore: StateStore {
     fn load_at(&self, now: UnixSeconds) -> Rows;
 
-    /// The integrity check, where there is one.
+    /// The integrity check; a database has none.
     fn assert_sound(&self);
 }
 

@@ -2,8 +2,8 @@
 
 use backdrop::recipe::InferenceMode;
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, Day, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT, Plan,
-    Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
+    AccountModel, Bill, Change, ChangeError, Day, Key, KeyChange, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT,
+    Plan, Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
 };
 
 use crate::store::support::{account, apply, apply_all, key, preset, with_account};
@@ -48,11 +48,9 @@ fn a_rotation_replaces_the_secret_and_keeps_all_other_fields() {
     let first = Key { scopes: vec!["remove".into()], images_per_month: Some(7), ..key("acme", "key_1") };
     apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: first.clone() }).expect("a new key");
     apply(&store, Change::CreateKey { hash: KeyHash([9; 32]), key: key("acme", "key_9") }).expect("a new key");
-    let rotate = |id: &str, from, to, keep_until| Change::RotateKey {
+    let rotate = |id: &str, from, to, keep_until| Change::Key {
         id: id.into(),
-        from: KeyHash([from; 32]),
-        to: KeyHash([to; 32]),
-        keep_until,
+        change: KeyChange::Rotate { from: KeyHash([from; 32]), to: KeyHash([to; 32]), keep_until },
     };
     // With and without a grace period of the old secret; the last rotation drops the old one.
     for (from, to, keep_until) in [(1, 2, None), (2, 3, Some(UnixSeconds(9))), (3, 4, None)] {
@@ -69,34 +67,15 @@ fn a_rotation_replaces_the_secret_and_keeps_all_other_fields() {
     assert_eq!(apply(&store, rotate("key_2", 4, 5, None)), Err(ChangeError::NoSuchKey("key_2".into())));
     assert_eq!(apply(&store, rotate("key_1", 4, 9, None)), Err(ChangeError::KeyExists));
     assert_eq!(store.load().expect("the store reads").keys, before, "a refused change wrote something");
-    apply(&store, Change::RevokeKey { id: "key_1".into(), at: UnixSeconds(9) }).expect("it is there");
+    apply(&store, Change::Key { id: "key_1".into(), change: KeyChange::Revoke { at: UnixSeconds(9) } })
+        .expect("it is there");
     let revoked = || Err(ChangeError::KeyRevoked("key_1".into()));
     assert_eq!(apply(&store, rotate("key_1", 4, 5, None)), revoked());
-    let set = Change::SetKey { id: "key_1".into(), expires_at: Some(None), images_per_month: None, scopes: None };
+    let set = Change::Key {
+        id: "key_1".into(),
+        change: KeyChange::Set { expires_at: Some(None), images_per_month: None, scopes: None },
+    };
     assert_eq!(apply(&store, set), revoked());
-}
-
-#[test]
-fn of_concurrent_rotations_of_the_same_secret_one_succeeds() {
-    let (_folder, store) = with_account();
-    apply(&store, Change::CreateKey { hash: KeyHash([0; 32]), key: key("acme", "key_1") }).expect("a new key");
-    let rotate =
-        |to| Change::RotateKey { id: "key_1".into(), from: KeyHash([0; 32]), to: KeyHash([to; 32]), keep_until: None };
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..=20)
-            .map(|to| {
-                scope.spawn({
-                    let (store, change) = (&store, rotate(to));
-                    move || apply(store, change)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
-    });
-    let (succeeded, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    assert_eq!(succeeded.len(), 1);
-    assert!(refused.iter().all(|result| *result == Err(ChangeError::KeyRotated("key_1".into()))), "{refused:?}");
-    assert_eq!(store.load().expect("the store reads").keys, succeeded[0].as_ref().expect("it is one").keys);
 }
 
 #[test]
@@ -113,7 +92,7 @@ fn restrictions_of_a_key_change_together_or_separately() {
         ((None, None, Some(Vec::new())), (None, None, Vec::new())),
     ];
     for ((expires_at, images_per_month, scopes), expected) in steps {
-        let set = Change::SetKey { id: "key_1".into(), expires_at, images_per_month, scopes };
+        let set = Change::Key { id: "key_1".into(), change: KeyChange::Set { expires_at, images_per_month, scopes } };
         apply(&store, set).expect("it is there");
         let (_, key) = store.load().expect("the store reads").keys.remove(0);
         assert_eq!((key.expires_at, key.images_per_month, key.scopes), expected);
@@ -188,7 +167,8 @@ fn the_last_use_of_a_key_only_moves_forward() {
     let last_used = |store: &RedbStore| store.load().expect("the store reads").keys[0].1.last_used_at;
     assert_eq!(last_used(&store), Some(UnixSeconds(5)));
     // A revocation keeps it.
-    apply(&store, Change::RevokeKey { id: "key_1".into(), at: UnixSeconds(7) }).expect("it is there");
+    apply(&store, Change::Key { id: "key_1".into(), change: KeyChange::Revoke { at: UnixSeconds(7) } })
+        .expect("it is there");
     assert_eq!(last_used(&store), Some(UnixSeconds(5)));
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use backdrop::store::{self, Bill, Change, Day, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
+use backdrop::store::{self, Bill, Change, Day, KeyChange, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
 use redb::{Database, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
 
@@ -57,7 +57,7 @@ fn filled() -> TempDir {
         account("acme"),
         Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") },
         Change::CreateKey { hash: KeyHash([2; 32]), key: key("acme", "key_2") },
-        Change::RevokeKey { id: "key_2".into(), at: UnixSeconds(3) },
+        Change::Key { id: "key_2".into(), change: KeyChange::Revoke { at: UnixSeconds(3) } },
         Change::PutPreset { preset: preset("acme", "preset_1", "weiß \"1\"") },
         Change::PutPreset { preset: preset("acme", "preset_2", "2") },
         bill(202_001, 5),

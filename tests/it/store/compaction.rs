@@ -1,4 +1,4 @@
-//! Compaction of an idle store shrinks its file and loses nothing, also beside concurrent access.
+//! Compaction of an idle store shrinks its file and loses nothing, also during concurrent access.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use backdrop::account::{AccountName, ApiKey, Keys, Label, Mode};
+use backdrop::account::{AccountName, ApiKey, KeyRestrictions, Keys, Label, Mode};
 use backdrop::store::{
     self, Bill, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, StateStore, UnixSeconds,
 };
@@ -25,7 +25,7 @@ const CONCURRENT: usize = 8;
 #[ignore = "run by the key tests of this file, which kill it"]
 fn writer() {
     let data_dir = child_input();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let keys = open(Path::new(&data_dir));
         keys.bootstrap(None).await.expect("the store writes");
@@ -41,7 +41,10 @@ fn writer() {
 async fn write_keys(keys: Keys, count: usize) {
     let account = AccountName::try_from("default").expect("a good name");
     for turn in 0..count {
-        let created = keys.create(&account, Label::default(), Mode::Live).await.expect("the store writes");
+        let created = keys
+            .create(&account, Label::default(), Mode::Live, KeyRestrictions::default())
+            .await
+            .expect("the store writes");
         let id = &created.key.id;
         print_line(&format!("created {id} {}", created.secret.expose()));
         if turn.is_multiple_of(4) {
@@ -88,7 +91,7 @@ impl Acknowledged {
             let found = keys.find(secret.expose());
             match state {
                 KeyState::Created => {
-                    assert_eq!(found.as_ref().map(|info| &info.key_id), Some(id), "lost after its reply")
+                    assert_eq!(found.as_ref().map(|info| &info.key.id), Some(id), "lost after its reply")
                 }
                 KeyState::Revoked => assert_eq!(found, None, "{id} works after its revocation"),
                 KeyState::Revoking => {}
@@ -143,7 +146,7 @@ fn a_store_whose_creation_was_interrupted_opens_at_the_next_start() {
     }
 }
 
-/// One image each, under a key of its own; and a preset in between, overwritten once, some deleted again.
+/// Bills of one image, each under another `Idempotency-Key`; and a preset in between, overwritten once, some deleted again.
 #[test]
 #[ignore = "run by no_acknowledged_bill_or_preset_is_lost_or_doubled_by_a_kill"]
 fn biller() {

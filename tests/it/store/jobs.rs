@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    self, Change, ChangeError, ExportedAccounts, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore,
-    StateStore, UnixSeconds, Usage, Webhook,
+    self, Change, ChangeError, ExportedAccounts, Job, JobChange, JobEnd, JobError, JobResult, JobState, Month,
+    RedbStore, StateStore, UnixSeconds, Usage, Webhook,
 };
 use proptest::prelude::*;
 use redb::{Database, TableDefinition};
@@ -75,15 +75,18 @@ fn failed() -> JobEnd {
 }
 
 fn finish(number: u8, at: i64, end: JobEnd) -> Change {
-    Change::FinishJob { id: id(number), at: UnixSeconds(at), expires_at: UnixSeconds(at + 9), end }
+    Change::Job {
+        id: id(number),
+        change: JobChange::Finish { at: UnixSeconds(at), expires_at: UnixSeconds(at + 9), end },
+    }
 }
 
 fn requeue(number: u8, at: i64) -> Change {
-    Change::RequeueJob { id: id(number), progress: 0, at: UnixSeconds(at) }
+    Change::Job { id: id(number), change: JobChange::Requeue { progress: 0, at: UnixSeconds(at) } }
 }
 
 fn start(number: u8, at: i64) -> Change {
-    Change::StartJob { id: id(number), at: UnixSeconds(at) }
+    Change::Job { id: id(number), change: JobChange::Start { at: UnixSeconds(at) } }
 }
 
 /// A store with job 1 in a state.
@@ -125,9 +128,9 @@ fn every_state_transition_is_allowed_or_refused_as_specified() {
         "requeue" => requeue(1, NOW + 4),
         "done" => finish(1, NOW + 4, done()),
         "failed" => finish(1, NOW + 4, failed()),
-        "forget" => Change::ForgetJobResult { id: id(1) },
-        "note" => Change::NoteWebhook { id: id(1), next_at: Some(UnixSeconds(NOW + 8)) },
-        "remove" => Change::RemoveJob { id: id(1) },
+        "forget" => Change::Job { id: id(1), change: JobChange::ForgetResult },
+        "note" => Change::Job { id: id(1), change: JobChange::NoteWebhook { next_at: Some(UnixSeconds(NOW + 8)) } },
+        "remove" => Change::Job { id: id(1), change: JobChange::Remove },
         other => unreachable!("{other}"),
     };
     // The state afterwards; `None` where it is refused.
@@ -196,9 +199,11 @@ fn each_change_writes_its_fields_and_indices() {
     assert_eq!(store.expiring_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 5), ended.clone())]);
     assert_eq!(store.webhook_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 2), ended.clone())]);
 
-    apply(&store, Change::NoteWebhook { id: id(1), next_at: Some(UnixSeconds(NOW + 7)) }).expect("it is at its end");
-    apply(&store, Change::NoteWebhook { id: id(1), next_at: None }).expect("it is at its end");
-    apply(&store, Change::ForgetJobResult { id: id(1) }).expect("it is at its end");
+    apply(&store, Change::Job { id: id(1), change: JobChange::NoteWebhook { next_at: Some(UnixSeconds(NOW + 7)) } })
+        .expect("it is at its end");
+    apply(&store, Change::Job { id: id(1), change: JobChange::NoteWebhook { next_at: None } })
+        .expect("it is at its end");
+    apply(&store, Change::Job { id: id(1), change: JobChange::ForgetResult }).expect("it is at its end");
     let after = the_job(&store);
     assert_eq!(after.webhook, Some(Webhook { attempts: 2, next_at: None, ..hook() }));
     assert_eq!(after.result, Some(JobResult { object: None, ..result() }));
@@ -234,7 +239,7 @@ fn creation_refuses_used_ids_and_names_and_unknown_accounts() {
     assert_eq!(store.job_named("key_3", "order").expect("it reads"), None);
     // The name is free after the removal of its job.
     apply(&store, finish(1, NOW, failed())).expect("it waits");
-    apply(&store, Change::RemoveJob { id: id(1) }).expect("it is at its end");
+    apply(&store, Change::Job { id: id(1), change: JobChange::Remove }).expect("it is at its end");
     apply(&store, create(Job { id: id(3), ..again })).expect("the name is free");
     assert_sound(&store);
 }
@@ -403,9 +408,11 @@ fn change(op: &Op) -> Change {
             };
             finish(number, at, end)
         }
-        Op::Forget(number) => Change::ForgetJobResult { id: id(number) },
-        Op::Note(number, at) => Change::NoteWebhook { id: id(number), next_at: at.map(UnixSeconds) },
-        Op::Remove(number) => Change::RemoveJob { id: id(number) },
+        Op::Forget(number) => Change::Job { id: id(number), change: JobChange::ForgetResult },
+        Op::Note(number, at) => {
+            Change::Job { id: id(number), change: JobChange::NoteWebhook { next_at: at.map(UnixSeconds) } }
+        }
+        Op::Remove(number) => Change::Job { id: id(number), change: JobChange::Remove },
     }
 }
 

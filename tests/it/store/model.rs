@@ -170,17 +170,10 @@ impl Model {
             Change::CreateAccount { .. }
             | Change::SetAccount { .. }
             | Change::CreateKey { .. }
-            | Change::RevokeKey { .. }
-            | Change::RotateKey { .. }
-            | Change::SetKey { .. }
+            | Change::Key { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
-            | Change::StartJob { .. }
-            | Change::RequeueJob { .. }
-            | Change::FinishJob { .. }
-            | Change::ForgetJobResult { .. }
-            | Change::NoteWebhook { .. }
-            | Change::RemoveJob { .. } => unreachable!("not among the steps"),
+            | Change::Job { .. } => unreachable!("not among the steps"),
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use backdrop::account::Keys;
 use backdrop::store::{
@@ -49,7 +48,7 @@ async fn a_reopened_store_has_its_content() {
     drop(keys);
     let again = open(folder.path());
     assert_eq!((again.all(None), again.all_accounts()), (before, accounts));
-    assert_eq!(again.find(secret.expose()).expect("the key works").account, "default");
+    assert_eq!(again.find(secret.expose()).expect("the key works").account.name, "default");
 }
 
 #[tokio::test]
@@ -124,7 +123,7 @@ async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     transaction.commit().expect("the disk writes");
     drop(database);
     let keys = open(folder.path());
-    assert_eq!(keys.find(secret.expose()).expect("the key works").account, "default");
+    assert_eq!(keys.find(secret.expose()).expect("the key works").account.name, "default");
     drop(keys);
     assert_eq!(schema_of(&file), 6);
     let store = RedbStore::open(&file).expect("a store");
@@ -139,22 +138,6 @@ fn a_store_open_elsewhere_is_refused_with_a_message_that_names_the_file() {
     let error = refusal(&file);
     assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-}
-
-#[test]
-fn opening_with_a_timeout_waits_for_the_lock_until_the_timeout() {
-    let (_folder, file) = folder();
-    let first = RedbStore::open(&file).expect("a new store");
-    let start = Instant::now();
-    let timeout = Duration::from_millis(200);
-    assert!(matches!(RedbStore::open_with_timeout(&file, timeout), Err(OpenError::Locked { .. })));
-    assert!(start.elapsed() >= timeout);
-    let other = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        drop(first);
-    });
-    RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the file was released");
-    other.join().expect("it only sleeps");
 }
 
 #[cfg(unix)]

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT,
-    Plan, PostgresServer, Request, Rows, StateStore, StoreConfig, UnixSeconds,
+    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyChange, KeyHash, Month, OpenError,
+    PRESETS_PER_ACCOUNT, Plan, PostgresServer, Request, Rows, StateStore, StoreConfig, UnixSeconds,
 };
 use backdrop::telemetry::with_causes;
 use proptest::test_runner::{Config, TestRunner};
@@ -94,17 +94,13 @@ fn hash(number: u8) -> KeyHash {
 /// Every change of accounts and keys, allowed and refused.
 fn changes_of_keys() -> Vec<Change> {
     let create = |number, key| Change::CreateKey { hash: hash(number), key };
-    let rotate = |id: &str, from, to, keep_until| Change::RotateKey {
+    let rotate = |id: &str, from, to, keep_until| Change::Key {
         id: id.into(),
-        from: hash(from),
-        to: hash(to),
-        keep_until,
+        change: KeyChange::Rotate { from: hash(from), to: hash(to), keep_until },
     };
-    let set = |id: &str, expires_at, images_per_month, scopes| Change::SetKey {
+    let set = |id: &str, expires_at, images_per_month, scopes| Change::Key {
         id: id.into(),
-        expires_at,
-        images_per_month,
-        scopes,
+        change: KeyChange::Set { expires_at, images_per_month, scopes },
     };
     let Change::CreateAccount { account: with_key, .. } = account("with key") else { unreachable!("it is one") };
     vec![
@@ -133,9 +129,9 @@ fn changes_of_keys() -> Vec<Change> {
         rotate("key_9", 4, 6, None),
         set("key_3", Some(Some(UnixSeconds(7))), Some(Some(5)), Some(Vec::new())),
         set("key_9", None, None, None),
-        Change::RevokeKey { id: "key_3".into(), at: UnixSeconds(8) },
-        Change::RevokeKey { id: "key_3".into(), at: UnixSeconds(9) },
-        Change::RevokeKey { id: "key_9".into(), at: UnixSeconds(9) },
+        Change::Key { id: "key_3".into(), change: KeyChange::Revoke { at: UnixSeconds(8) } },
+        Change::Key { id: "key_3".into(), change: KeyChange::Revoke { at: UnixSeconds(9) } },
+        Change::Key { id: "key_9".into(), change: KeyChange::Revoke { at: UnixSeconds(9) } },
         set("key_3", None, None, None),
         rotate("key_3", 3, 7, None),
     ]

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use backdrop::store::{
-    Admission, Allowance, Billed, BillingError, Change, ChangeError, Claim, Credential, ImagesLeft, Job, JobEnd,
-    JobError, JobHeartbeat, JobState, KeyHash, Month, OpenError, Payer, Plan, QuotaKind, RateKind, RateRule, Renewal,
-    Store, UnixSeconds, Webhook, WriteError,
+    Admission, Allowance, Billed, BillingError, Change, ChangeError, Claim, Credential, ImagesLeft, Job, JobChange,
+    JobEnd, JobError, JobHeartbeat, JobState, KeyChange, KeyHash, Month, OpenError, Payer, Plan, QuotaKind, RateKind,
+    RateRule, Renewal, Store, UnixSeconds, Webhook, WriteError,
 };
 use tokio::runtime::Runtime;
 
@@ -62,11 +62,13 @@ fn a_key_is_known_and_refused_everywhere_from_the_acknowledgement_on() {
         assert!(matches!(admit(&other, 3, 9).await, Admission::Unknown));
 
         // The old secret stays valid for a while, the one before it does not.
-        let rotate = |from: u8, to: u8, until: i64| Change::RotateKey {
+        let rotate = |from: u8, to: u8, until: i64| Change::Key {
             id: "key_1".into(),
-            from: KeyHash([from; 32]),
-            to: KeyHash([to; 32]),
-            keep_until: Some(UnixSeconds(now().0 + until)),
+            change: KeyChange::Rotate {
+                from: KeyHash([from; 32]),
+                to: KeyHash([to; 32]),
+                keep_until: Some(UnixSeconds(now().0 + until)),
+            },
         };
         one.change(rotate(1, 4, 600)).await.expect("it is active");
         assert!(matches!(admit(&other, 1, 99).await, Admission::Admitted(_)));
@@ -76,15 +78,15 @@ fn a_key_is_known_and_refused_everywhere_from_the_acknowledgement_on() {
         assert!(matches!(admit(&other, 5, 99).await, Admission::Admitted(_)));
         assert!(one.key("key_1").await.expect("it reads").expect("it is there").1.last_used_at.is_some());
 
-        let expire = Change::SetKey {
+        let expire = Change::Key {
             id: "key_2".into(),
-            expires_at: Some(Some(UnixSeconds(7))),
-            images_per_month: None,
-            scopes: None,
+            change: KeyChange::Set { expires_at: Some(Some(UnixSeconds(7))), images_per_month: None, scopes: None },
         };
         one.change(expire).await.expect("it is active");
         assert!(matches!(admit(&other, 2, 99).await, Admission::Expired(UnixSeconds(7))));
-        one.change(Change::RevokeKey { id: "key_1".into(), at: now() }).await.expect("it is there");
+        one.change(Change::Key { id: "key_1".into(), change: KeyChange::Revoke { at: now() } })
+            .await
+            .expect("it is there");
         assert!(matches!(admit(&other, 5, 99).await, Admission::Unknown));
         let without_key = one.admit(Credential::Account("acme"), &rule(9)).await.expect("it answers");
         assert!(matches!(without_key, Admission::Admitted(admitted) if admitted.key.is_none()));
@@ -173,7 +175,7 @@ fn no_quota_is_exceeded_by_several_processes() {
     let create = |job| runtime.block_on(all[1].change(Change::CreateJob { job: Box::new(job), at_most: 9 }));
     create(job(1, QUOTA - 1)).expect("it is new");
     let refused = create(job(2, 2));
-    assert!(matches!(refused, Err(WriteError::Change(ChangeError::QuotaExceeded { of_key: false }))), "{refused:?}");
+    assert!(matches!(refused, Err(WriteError::Change(ChangeError::QuotaExceeded(QuotaKind::Plan)))), "{refused:?}");
     assert_eq!(runtime.block_on(bill_all(all[0].clone(), 9)), 1);
     create(job(3, 0)).expect("a sandbox key reserves nothing");
 }
@@ -212,6 +214,20 @@ fn the_same_request_waits_for_its_end_in_the_other_process_and_is_billed_once() 
         assert_eq!(other.usage("acme", Plan::Free, now()).await.expect("it reads").used, 1);
     });
     assert_eq!(database.sql("SELECT sum(images) FROM usage").trim(), "1");
+}
+
+#[test]
+fn a_repetition_is_answered_as_one_while_a_wrong_request_holds_its_key() {
+    let Some((database, runtime)) = with_keys() else { return };
+    let store = process(&runtime, &database);
+    runtime.block_on(async {
+        bill(&store, claim(&store, 1, MINUTE).await).await.expect("it writes");
+        // As another daemon has it until it has compared the fingerprints.
+        let held = "INSERT INTO claims VALUES ('acme', 'order-1', decode(repeat('02', 32), 'hex'), 1, 'infinity')";
+        database.sql(held);
+        assert!(matches!(claim(&store, 1, MINUTE).await, Claim::Replay(_)));
+        assert!(matches!(claim(&store, 2, MINUTE).await, Claim::Conflict));
+    });
 }
 
 #[test]
@@ -284,17 +300,17 @@ fn a_job_is_claimed_once_and_by_another_process_after_its_lease() {
         assert!(claim(&other).await.is_none());
         // A renewal shows everywhere how far it is.
         let renewed = one.renew_jobs(&[heartbeat(&first, 40)]).await.expect("it answers");
-        assert_eq!(renewed, [(first.job.id.clone(), Renewal::Kept)]);
+        assert_eq!(renewed, [Renewal::Kept]);
         assert_eq!(other.job(&first.job.id).await.expect("it reads").expect("it is there").progress, 40);
-        // Any process cancels it; the one that runs it is told.
+        // Any process cancels it; the next renewal of its claim reports that.
         let cancelled = JobEnd::Cancelled { error: error(), progress: 50 };
         other.finish_job(&second.job.id, None, at, UnixSeconds(9), cancelled).await.expect("it is unfinished");
-        assert_eq!(other.renew_jobs(&[heartbeat(&second, 60)]).await.expect("it answers")[0].1, Renewal::Ended);
+        assert_eq!(other.renew_jobs(&[heartbeat(&second, 60)]).await.expect("it answers")[0], Renewal::Ended);
 
         database.sql("UPDATE jobs SET lease_until = now() - interval '1 s' WHERE state = 'processing'");
         let again = claim(&other).await.expect("its lease has ended");
         assert_eq!((&again.job.id, again.attempt, again.job.progress), (&first.job.id, 2, 40));
-        assert_eq!(one.renew_jobs(&[heartbeat(&first, 50)]).await.expect("it answers")[0].1, Renewal::Lost);
+        assert_eq!(one.renew_jobs(&[heartbeat(&first, 50)]).await.expect("it answers")[0], Renewal::Lost);
         let finish = async |store: &Store, claimed: &backdrop::store::ClaimedJob| {
             let end = JobEnd::Failed { error: error(), progress: 1 };
             store.finish_job(&claimed.job.id, Some(claimed.attempt), at, UnixSeconds(9), end).await
@@ -320,14 +336,20 @@ fn a_due_webhook_is_of_one_process() {
     let job = Job { webhook: Some(hook), ..jobs::job(1) };
     apply(&store, Change::CreateJob { job: Box::new(job), at_most: 9 }).expect("it is new");
     let end = JobEnd::Cancelled { error: JobError { code: "x".into(), message: "x".into() }, progress: 0 };
-    let finish = Change::FinishJob { id: jobs::id(1), at: UnixSeconds(4), expires_at: UnixSeconds(9), end };
+    let finish = Change::Job {
+        id: jobs::id(1),
+        change: JobChange::Finish { at: UnixSeconds(4), expires_at: UnixSeconds(9), end },
+    };
     apply(&store, finish).expect("it is unfinished");
     runtime.block_on(async {
         let due = async |store: &Store, at| store.webhook_jobs(UnixSeconds(at), 9).await.expect("it reads").len();
         assert_eq!(due(&one, 3).await, 0, "not yet");
         assert_eq!((due(&one, 4).await, due(&other, 5).await), (1, 0));
         assert_eq!(due(&other, 4 + 120).await, 1, "the first one has not recorded an attempt");
-        other.change(Change::NoteWebhook { id: jobs::id(1), next_at: None }).await.expect("it is finished");
+        other
+            .change(Change::Job { id: jobs::id(1), change: JobChange::NoteWebhook { next_at: None } })
+            .await
+            .expect("it is finished");
         assert_eq!(due(&one, 999).await, 0);
     });
 }
@@ -369,7 +391,7 @@ fn tables_of_the_version_before_are_upgraded_in_one_step_once_none_of_its_daemon
     let store = new.open();
     let job = Job { reserved: 5, month: Month::of(now()), ..jobs::job(1) };
     apply(&store, Change::CreateJob { job: Box::new(job), at_most: 9 }).expect("it is new");
-    apply(&store, Change::StartJob { id: jobs::id(1), at: now() }).expect("it waits");
+    apply(&store, Change::Job { id: jobs::id(1), change: JobChange::Start { at: now() } }).expect("it waits");
     let rows = |table: &str, columns: &str| {
         let text = format!("SELECT string_agg(format('(%s)', concat_ws(',', {columns})), ',') FROM {table}");
         new.sql(&text).trim().to_owned()

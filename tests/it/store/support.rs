@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use backdrop::account::{ApiKey, KeyInfo, Keys, Mode, token_hash};
+use backdrop::account::{ApiKey, Keys, Mode, token_hash};
 use backdrop::store::{
-    self, Account, AccountModel, Admission, Change, ChangeError, Credential, Key, Plan, Preset, RateRule, RedbStore,
-    Rows, StateStore, Store, UnixSeconds,
+    self, Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, OpenError, Plan, Preset,
+    RateKind, RateRule, RedbStore, Rows, StateStore, Store, UnixSeconds,
 };
 use futures_util::FutureExt;
 use tempfile::TempDir;
@@ -30,13 +30,29 @@ pub(crate) fn open(data_dir: &Path) -> Keys {
     Keys::new(Store::file(store, 50).expect("the store loads"))
 }
 
+/// A key with its account.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) account: Account,
+    pub(crate) key: Key,
+}
+
 /// What a file has in memory, without waiting for anything.
 pub(crate) trait InMemory {
-    /// The caller with a token.
-    fn find(&self, token: &str) -> Option<KeyInfo>;
+    /// The outcome of an admission.
+    fn admit(&self, token: &str) -> Option<Admission>;
+
+    /// The active key with a token.
+    fn find(&self, token: &str) -> Option<Found> {
+        let Admission::Admitted(admitted) = self.admit(token)? else { return None };
+        let Admitted { account, key, .. } = *admitted;
+        key.map(|key| Found { account, key })
+    }
 
     /// When the key of a token expired.
-    fn expired_at(&self, token: &str) -> Option<UnixSeconds>;
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        if let Admission::Expired(at) = self.admit(token)? { Some(at) } else { None }
+    }
 
     fn all(&self, account: Option<&str>) -> Vec<Key>;
 
@@ -48,25 +64,22 @@ pub(crate) trait InMemory {
 }
 
 impl InMemory for Keys {
-    fn find(&self, token: &str) -> Option<KeyInfo> {
-        at_once(self.authenticate(token)).expect("it reads")
-    }
-
-    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
-        let admitted = at_once(self.store().admit(Credential::Key(token_hash(token)?), &RateRule::UNLIMITED));
-        if let Admission::Expired(at) = admitted.expect("it reads") { Some(at) } else { None }
+    fn admit(&self, token: &str) -> Option<Admission> {
+        let unlimited = RateRule { kind: RateKind::Calls, limits: [u32::MAX; Plan::ALL.len()] };
+        let hash = token_hash(token)?;
+        Some(at_once(self.store().admit(Credential::Key(hash), &unlimited)).expect("it reads"))
     }
 
     fn all(&self, account: Option<&str>) -> Vec<Key> {
-        at_once(self.list(account)).expect("it reads")
+        at_once(self.store().keys(account)).expect("it reads")
     }
 
     fn all_accounts(&self) -> Vec<Account> {
-        at_once(self.accounts()).expect("it reads")
+        at_once(self.store().accounts()).expect("it reads")
     }
 
     fn one_account(&self, name: &str) -> Option<Account> {
-        at_once(self.account(name)).expect("it reads")
+        at_once(self.store().account(name)).expect("it reads")
     }
 
     async fn write_uses(&self) {
@@ -90,6 +103,17 @@ pub(crate) fn new_store() -> (TempDir, RedbStore) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
     (folder, store)
+}
+
+/// Opens a store once the process that had it has ended.
+pub(crate) fn open_released(file: &Path) -> RedbStore {
+    let start = Instant::now();
+    loop {
+        match RedbStore::open(file) {
+            Err(OpenError::Locked { .. }) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(25)),
+            opened => return opened.expect("the store opens"),
+        }
+    }
 }
 
 /// A store with the account `acme`, and its folder.

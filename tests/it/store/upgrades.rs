@@ -1,4 +1,4 @@
-//! Schemas N and N + 1 side by side on one PostgreSQL database. N is this version; N + 1 is the same one with a further migration.
+//! Schemas N and N + 1 side by side on one PostgreSQL database. N is this version; N + 1 is this version with a further migration.
 
 use std::io;
 
@@ -31,7 +31,7 @@ fn an_additive_migration_happens_beside_the_version_before_which_goes_on_and_sta
     apply(&new, account("two")).expect("a new name");
     apply(&old, account("three")).expect("a new name");
 
-    // The version before connects again, and starts beside the new one.
+    // The version before connects again, and starts while the new one runs.
     database.server.cut_connections();
     wait_until(|| apply(&old, account("four")).is_ok());
     let another = database.open();

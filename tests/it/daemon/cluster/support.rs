@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 pub(super) const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
-/// Longer than any change takes to reach all daemons on a loaded machine.
+/// Longer than any answer takes on a loaded machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A picture that is a cutout already, so that the network is not run.
@@ -25,7 +25,7 @@ pub(super) fn cutout() -> Bytes {
     png(Size::new(16, 16), |x, _| [200, 90, 30, if x < 8 { 255 } else { 0 }])
 }
 
-/// Daemons on one database, each with a data directory and ports of its own, which it has again after a restart.
+/// Daemons on one database. Each has a data directory and ports, which it keeps over a restart.
 pub(super) struct Cluster {
     folder: PathBuf,
     pub(super) url: String,
@@ -57,7 +57,7 @@ impl Cluster {
         let mut command = backdrop();
         command.args(["serve", "--listen", &api, "--admin-listen", &admin, "--data-dir"]).arg(self.data_of(number));
         command.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("BACKDROP_LIMITS_RATE_PER_MINUTE", "1000000");
-        // A new key is sent to every daemon until each knows it.
+        // A revoked key is sent until every daemon refuses it.
         command.env("BACKDROP_SERVER_WRONG_KEYS_PER_MINUTE", "1000000");
         command.envs(self.variables());
         Daemon(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary starts"))
@@ -148,13 +148,12 @@ async fn whole(response: Response) -> Option<Response> {
     Some(whole.body(response.bytes().await.ok()?).ok()?.into())
 }
 
-/// A client that sends each request to another daemon, and to the next one where that one does not answer, as a balancer does;
-/// or all to a balancer.
+/// A client that sends each request to another entry, and to the next one where an entry does not answer.
 pub(super) struct Caller {
     pub(super) client: Client,
-    /// Of all daemons.
+    /// The addresses of all daemons.
     pub(super) apis: Vec<String>,
-    /// Where requests go.
+    /// Where requests go: the daemons, or a balancer.
     entries: Vec<String>,
     turn: AtomicUsize,
 }
@@ -169,15 +168,15 @@ impl Caller {
         Self { client, apis: cluster.apis(), entries, turn: AtomicUsize::new(0) }
     }
 
-    /// The first answer of a daemon; nothing where none gives one.
+    /// The first answer of a daemon with a database; `None` without such an answer.
     async fn send(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Option<Response> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for number in (0..self.entries.len()).map(|more| (first + more) % self.entries.len()) {
             if let Ok(response) = request(&self.client, &self.entries[number]).bearer_auth(KEY).send().await
                 && let Some(response) = whole(response).await
             {
-                // 500: the daemon lost the database while it committed, and cannot know the outcome. 502, 504: the balancer's.
-                if ![500, 502, 503, 504].contains(&response.status().as_u16()) {
+                // 503: the daemon has no database, or lost it during the commit. 502, 504: the balancer's.
+                if ![502, 503, 504].contains(&response.status().as_u16()) {
                     return Some(response);
                 }
             }
@@ -185,7 +184,7 @@ impl Caller {
         None
     }
 
-    /// Repeats a request until a daemon answers it with something else than 500 or 503.
+    /// Repeats a request until a daemon answers it.
     pub(super) async fn until_answered(&self, request: impl Fn(&Client, &str) -> reqwest::RequestBuilder) -> Response {
         let start = Instant::now();
         loop {
@@ -210,8 +209,8 @@ impl Caller {
         response.json().await.expect("JSON")
     }
 
-    /// Waits until every daemon answers a path with this status, and for that of a key; returns how long it took.
-    pub(super) async fn all_answer(&self, path: &str, key: &str, status: u16) -> Duration {
+    /// Waits until every daemon answers a path for a key with this status.
+    pub(super) async fn all_answer(&self, path: &str, key: &str, status: u16) {
         let start = Instant::now();
         for api in &self.apis {
             loop {
@@ -223,7 +222,6 @@ impl Caller {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
-        start.elapsed()
     }
 }
 
@@ -241,7 +239,7 @@ pub(super) async fn until_status(client: &Client, url: &str, status: u16) -> Str
     }
 }
 
-/// Creates a key beside the daemons; nothing where the server is away.
+/// Creates a key with a command; `None` where the server is away.
 pub(super) fn create_key(cluster: &Cluster) -> Option<String> {
     let output = cluster.command(&["keys", "create", "--label", "storm"]);
     output.status.success().then(|| stdout(&output).trim().to_owned())

@@ -1,4 +1,4 @@
-//! Daemons of this version beside the next one, whose schema is newer.
+//! Daemons of this version on the tables of the next one, whose schema is newer.
 
 use super::support::{Caller, Cluster, create_key, cutout};
 use crate::support::postgres::{Server, name_of};

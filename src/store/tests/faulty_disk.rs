@@ -11,10 +11,9 @@ use std::time::Duration;
 use redb::StorageBackend;
 use tempfile::NamedTempFile;
 
-use super::database_file::{Opener, create_tables};
-use super::disk_reserve::DiskReserve;
-use super::group_commit::OUTCOME_TIMEOUT;
-use super::{OpenError, RedbStore};
+use crate::store::database_file::{Opener, create_tables};
+use crate::store::disk_reserve::DiskReserve;
+use crate::store::{OpenError, RedbStore};
 
 /// Bytes that a disk writes as a whole or not at all.
 const SECTOR: usize = 512;
@@ -35,13 +34,13 @@ static PATH: LazyLock<NamedTempFile> = LazyLock::new(|| NamedTempFile::new().exp
 
 /// Which call fails, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
+pub(in crate::store) struct Failure {
     /// Calls that succeed before it.
-    pub(super) after: u32,
-    /// Whether all later ones fail as well.
-    pub(super) lasts: bool,
+    pub(in crate::store) after: u32,
+    /// Whether all later calls fail.
+    pub(in crate::store) lasts: bool,
     /// Whether the call that fails first has had its effect.
-    pub(super) has_effect: bool,
+    pub(in crate::store) has_effect: bool,
 }
 
 /// A change of the file.
@@ -51,9 +50,9 @@ enum Operation {
     SetLen(u64),
 }
 
-/// The disk. Clones are the same one.
+/// The disk. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct FaultyDisk(Arc<Mutex<State>>);
+pub(in crate::store) struct FaultyDisk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -80,7 +79,7 @@ enum Event {
 }
 
 /// Selects what a loss of power keeps.
-pub(super) trait Keep {
+pub(in crate::store) trait Keep {
     /// Whether the next sector was written.
     fn keeps(&mut self) -> bool;
 }
@@ -93,12 +92,12 @@ impl<F: FnMut() -> bool> Keep for F {
 
 impl FaultyDisk {
     /// A disk with the file of a store without a row.
-    pub(super) fn new() -> Self {
+    pub(in crate::store) fn new() -> Self {
         Self::holding(EMPTY.clone())
     }
 
     /// A disk with this file.
-    pub(super) fn holding(file: Vec<u8>) -> Self {
+    pub(in crate::store) fn holding(file: Vec<u8>) -> Self {
         Self(Arc::new(Mutex::new(State { durable: file.clone(), cached: file, ..State::default() })))
     }
 
@@ -111,23 +110,23 @@ impl FaultyDisk {
     }
 
     /// Opens the store on it.
-    pub(super) fn open(&self) -> Result<RedbStore, OpenError> {
+    pub(in crate::store) fn open(&self) -> Result<RedbStore, OpenError> {
         let disk = self.clone();
         let opener: Opener = Box::new(move |_| {
             disk.lock().drop_page_cache();
             // Nothing is cached, so that a read is a read of the file.
             redb::Builder::new().set_cache_size(0).create_with_backend(disk.file())
         });
-        RedbStore::open_with_opener(opener, PATH.path(), NEVER, DiskReserve::none(), OUTCOME_TIMEOUT)
+        RedbStore::open_with_opener(opener, PATH.path(), NEVER, DiskReserve::none())
     }
 
     /// Lets a later call fail; `None` mends the disk.
-    pub(super) fn set_failure(&self, failure: Option<Failure>) {
+    pub(in crate::store) fn set_failure(&self, failure: Option<Failure>) {
         self.lock().failure = failure;
     }
 
     /// The file after a loss of power now.
-    pub(super) fn after_power_loss(&self, keep: &mut dyn Keep) -> Vec<u8> {
+    pub(in crate::store) fn after_power_loss(&self, keep: &mut dyn Keep) -> Vec<u8> {
         let state = self.lock();
         cut(&state.durable, &state.unsynced, keep)
     }
@@ -137,12 +136,12 @@ impl FaultyDisk {
 #[cfg(test)]
 impl FaultyDisk {
     /// Records from now on what happens.
-    pub(super) fn record(&self) {
+    pub(in crate::store) fn record(&self) {
         self.lock().recording = Some(Vec::new());
     }
 
-    /// Marks the present moment in the recording, as that of an acknowledged change.
-    pub(super) fn mark(&self) {
+    /// Marks in the recording that a change is acknowledged now.
+    pub(in crate::store) fn mark(&self) {
         if let Some(recording) = &mut self.lock().recording {
             recording.push(Event::Mark);
         }
@@ -150,7 +149,7 @@ impl FaultyDisk {
 
     /// Calls `each` with files after a loss of power at each sync of the recorded run, `times` for each, with the number of
     /// marks before it. `from` is the file at the start of the recording.
-    pub(super) fn cut_at_every_sync(
+    pub(in crate::store) fn cut_at_every_sync(
         &self,
         mut from: Vec<u8>,
         times: usize,

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend};
 use tempfile::TempDir;
 
-use super::database_file::Opener;
-use super::disk_reserve::DiskReserve;
-use super::group_commit::OUTCOME_TIMEOUT;
-use super::{
+use crate::store::database_file::Opener;
+use crate::store::disk_reserve::DiskReserve;
+use crate::store::{
     AccountRecord, AccountV1, Bill, Change, ChangeError, Month, Plan, Preset, Record, RedbStore, Rows, StateStore,
-    UnixSeconds, compaction,
+    Store, UnixSeconds, compaction,
 };
 
 const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
@@ -45,7 +45,7 @@ enum State {
 const STATES: [State; 6] =
     [State::Good, State::Full, State::Gone, State::LosesSync, State::LosesSyncAndGoes, State::LosesRead];
 
-/// The disk. Clones are the same one.
+/// The disk. Clones share it.
 #[derive(Clone, Debug)]
 struct Disk {
     state: Arc<AtomicU8>,
@@ -141,14 +141,9 @@ impl StorageBackend for File {
 }
 
 fn opened() -> (TempDir, Disk, RedbStore) {
-    opened_with_timeout(OUTCOME_TIMEOUT)
-}
-
-fn opened_with_timeout(outcome_timeout: Duration) -> (TempDir, Disk, RedbStore) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (disk, path) = (Disk::good(), folder.path().join("store"));
-    let store =
-        RedbStore::open_with_opener(disk.opener(), &path, compaction::IDLE, DiskReserve::none(), outcome_timeout);
+    let store = RedbStore::open_with_opener(disk.opener(), &path, compaction::IDLE, DiskReserve::none());
     let store = store.expect("a new store");
     let account = AccountV1 { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0) };
     let account = Change::CreateAccount { account: AccountRecord::V1(account).latest(), first_key: None };
@@ -190,9 +185,13 @@ fn preset() -> Preset {
 
 /// Waits until the store has a fault, or has none.
 fn until_faulty(store: &RedbStore, is_faulty: bool) {
+    until(|| store.fault().is_some() == is_faulty);
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
-    while store.fault().is_some() != is_faulty {
-        assert!(Instant::now() < deadline, "{:?}", store.fault());
+    while !holds() {
+        assert!(Instant::now() < deadline, "it does not happen");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -249,25 +248,18 @@ fn a_change_whose_outcome_is_unknown_waits_for_the_disk_and_others_are_refused()
     assert_sound(&store);
 }
 
-#[test]
-fn a_change_that_turns_out_to_be_written_after_its_caller_had_an_error_is_copied_to_memory() {
-    for change in [bill(), Change::PutPreset { preset: preset() }] {
-        let (_folder, disk, store) = opened_with_timeout(Duration::ZERO);
-        let (copied, copies) = mpsc::channel();
-        store.follow(Box::new(move |rows| copied.send(rows.clone()).expect("the test runs")));
-        disk.set(State::LosesSyncAndGoes);
-        let error = apply(&store, change).expect_err("its outcome is not known");
-        assert!(matches!(error, ChangeError::Storage(_)), "{error}");
-        assert!(matches!(copies.try_recv(), Err(mpsc::TryRecvError::Empty)), "its outcome is not known");
-        disk.set(State::Good);
-        until_faulty(&store, false);
-        let rows = copies.recv_timeout(LONG).expect("it was written");
-        assert_eq!(rows.usage.first().map_or(0, |(_, _, usage)| usage.images), billed(&store));
-        assert_eq!(rows.usage.len() + rows.presets.len(), 1);
-        assert_eq!(apply(&store, bill()).expect("the store works").usage[0].2.images, billed(&store));
-        assert!(copies.try_recv().is_err(), "an acknowledged change is its caller's");
-        assert_sound(&store);
-    }
+#[tokio::test]
+async fn a_change_whose_caller_left_before_its_outcome_was_known_is_copied_to_memory() {
+    let (_folder, disk, file) = opened();
+    let store = Store::file(file, 50).expect("it loads");
+    disk.set(State::LosesSyncAndGoes);
+    assert!(store.change(bill()).now_or_never().is_none(), "its outcome is not known");
+    let used = async || store.usage("a", Plan::Free, NOW).await.expect("in memory").used;
+    until(|| store.fault().is_some());
+    assert_eq!(used().await, 0);
+    disk.set(State::Good);
+    until(|| store.fault().is_none());
+    assert_eq!(used().await, 1);
 }
 
 #[test]
@@ -277,11 +269,7 @@ fn a_failed_read_does_not_end_the_store() {
     let openings = disk.openings.load(Ordering::SeqCst);
     disk.set(State::LosesRead);
     assert!(store.preset("a", "preset_1").is_err());
-    let deadline = Instant::now() + LONG;
-    while store.preset("a", "preset_1").is_err() {
-        assert!(Instant::now() < deadline, "it never reads again");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until(|| store.preset("a", "preset_1").is_ok());
     until_faulty(&store, false);
     assert!(disk.openings.load(Ordering::SeqCst) > openings);
     apply(&store, bill()).expect("a good disk");

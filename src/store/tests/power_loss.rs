@@ -8,8 +8,10 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::faulty_disk::FaultyDisk;
-use super::fuzzing::{change, rows};
-use super::{Account, AccountModel, Change, Job, JobState, Plan, RedbStore, Rows, StateStore, UnixSeconds};
+use crate::store::fuzzing::{change, rows};
+use crate::store::{
+    Account, AccountModel, Change, ChangeError, Job, JobState, Plan, RedbStore, Rows, StateStore, UnixSeconds,
+};
 
 const LONG: Duration = Duration::from_secs(60);
 /// Of the run of every change.
@@ -82,7 +84,7 @@ fn any_change(dice: &mut ChaCha8Rng, number: usize, reference: &RedbStore) -> Ch
     change(&mut Unstructured::new(&bytes), reference).expect("enough bytes")
 }
 
-type Reply = mpsc::Receiver<Result<Rows, super::ChangeError>>;
+type Reply = mpsc::Receiver<Result<Rows, ChangeError>>;
 
 fn submit(store: &RedbStore, change: Change) -> Reply {
     let (done, outcome) = mpsc::channel();
@@ -90,7 +92,7 @@ fn submit(store: &RedbStore, change: Change) -> Reply {
     outcome
 }
 
-fn reply(outcome: &Reply) -> Result<Rows, super::ChangeError> {
+fn reply(outcome: &Reply) -> Result<Rows, ChangeError> {
     outcome.recv_timeout(LONG).expect("the store answers")
 }
 
