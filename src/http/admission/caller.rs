@@ -48,30 +48,20 @@ impl Caller {
 
 impl From<Admitted> for Caller {
     fn from(Admitted { account, key, left, .. }: Admitted) -> Self {
-        let (plan, generates, model, allowance) = (account.plan, account.generates, account.model.0, left.into());
-        match key {
-            Some(key) => Self {
-                key_id: key.id,
-                account: account.name,
-                plan,
-                test: key.test,
-                generates,
-                model,
-                images_per_month: key.images_per_month,
-                scopes: Scopes::from_stored(key.scopes),
-                allowance,
-            },
-            None => Self {
-                key_id: format!("without-key-{}", account.name),
-                account: account.name,
-                plan,
-                test: false,
-                generates,
-                model,
-                images_per_month: None,
-                scopes: Scopes::default(),
-                allowance,
-            },
+        let (key_id, test, images_per_month, scopes) = match key {
+            Some(key) => (key.id, key.test, key.images_per_month, Scopes::from_stored(key.scopes)),
+            None => (format!("without-key-{}", account.name), false, None, Scopes::default()),
+        };
+        Self {
+            key_id,
+            account: account.name,
+            plan: account.plan,
+            test,
+            generates: account.generates,
+            model: account.model.0,
+            images_per_month,
+            scopes,
+            allowance: left.into(),
         }
     }
 }
