@@ -2,10 +2,8 @@
 
 use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{DecodeError, Limits};
-use crate::http::admission::authenticate::require_scope;
-use crate::http::admission::caller::Caller;
-use crate::http::admission::memory::Share;
-use crate::http::reply::error::ApiError;
+use crate::http::admission::{Caller, Share, require_scope};
+use crate::http::reply::ApiError;
 use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
 use crate::http::routes::image::{self, Bill, FinishedImage};
@@ -41,7 +39,7 @@ pub(super) enum PictureSource {
 pub(super) struct Cutout {
     pub(super) output: Output,
     pub(super) bill: Bill,
-    /// Of the upright source.
+    /// Size of the upright source.
     pub(super) source: Size,
     pub(super) latency: Duration,
     /// When its reply has to have begun.
@@ -85,7 +83,7 @@ pub(super) async fn cut_out(
     Ok(Cutout { output, bill, source: size, latency: received.elapsed(), deadline })
 }
 
-/// Whether the matte is wanted, which has no background.
+/// Whether the result is the matte, which has no background.
 pub(super) fn is_matte(fields: &Fields) -> bool {
     fields.get("channels") == Some("alpha")
 }

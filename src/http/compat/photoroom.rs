@@ -5,7 +5,7 @@ use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
 use super::values::{self, flag, with_hash};
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;

@@ -6,7 +6,7 @@ use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
 use super::values::{self, FULL, MAX_PNG, PREVIEW, flag, lower, with_hash};
 use crate::compose::Scene;
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::reply::Reply;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -45,7 +45,7 @@ pub(super) struct ReplyOptions {
     is_archive: bool,
     /// Whether the subject's type is reported.
     reports_type: bool,
-    /// The most pixels of this result, and of the largest size.
+    /// Maximum pixels of this result, and of a result of the largest size.
     max_pixels: u32,
     largest_pixels: u32,
     is_cropped: bool,
@@ -207,7 +207,7 @@ fn headers(cutout: &Cutout, options: ReplyOptions, is_test: bool) -> HeaderMap {
     headers
 }
 
-/// The size of the result at the largest `size`. That of a crop is known only where this result was not scaled down.
+/// The size of the result at the largest `size`. For a crop it is known only if this result was not scaled down.
 fn largest(cutout: &Cutout, options: ReplyOptions) -> Option<Size> {
     let size = cutout.output.image.size;
     if options.is_cropped {
