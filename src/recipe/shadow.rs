@@ -97,13 +97,6 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_the_centre_by_default() {
-        let anchor = |pairs: &[(&str, &str)]| cast(&fields(pairs)).map(|recipe| recipe.scene.anchor);
-        assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
-        assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");
-    }
-
-    #[test]
     fn a_jpeg_needs_an_opaque_background() {
         assert_eq!(cast(&fields(&[("format", "jpg")])).expect_err("no alpha").param(), "format");
         let white = cast(&fields(&[("format", "jpg"), ("bg_color", "white")])).expect("opaque");

@@ -59,13 +59,6 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_the_centre_by_default() {
-        let anchor = |pairs: &[(&str, &str)]| sticker(&fields(pairs)).map(|recipe| recipe.scene.anchor);
-        assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
-        assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");
-    }
-
-    #[test]
     fn a_translucent_stroke_is_refused() {
         let refused = sticker(&fields(&[("stroke_color", "#ffffff80")])).expect_err("not opaque");
         assert_eq!(refused.param(), "stroke_color");

@@ -147,14 +147,6 @@ mod tests {
     }
 
     #[test]
-    fn the_anchor_is_the_centre_by_default() {
-        assert_eq!(recipe(&[]).scene.anchor, Anchor::Center);
-        assert_eq!(recipe(&[("anchor", "center")]).scene.anchor, Anchor::Center);
-        assert_eq!(recipe(&[("anchor", "auto")]).scene.anchor, Anchor::Auto);
-        assert_eq!(studio(&fields(&[("anchor", "left")])).expect_err("no side").param(), "anchor");
-    }
-
-    #[test]
     fn enhance_has_its_strength_only_when_it_is_on() {
         assert_eq!(recipe(&[("enhance_strength", "0.4")]).scene.enhance, None);
         assert_eq!(recipe(&[("enhance", "true")]).scene.enhance, Some(Enhance(0.15)));

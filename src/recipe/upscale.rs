@@ -45,14 +45,6 @@ mod tests {
     }
 
     #[test]
-    fn only_two_and_four_are_factors() {
-        for scale in ["0", "1", "3", "8", "2.5", "-2", "NaN", "two"] {
-            let refused = upscale(&fields(&[("scale", scale)])).expect_err(scale);
-            assert_eq!(refused.to_string(), format!("invalid `scale`: {scale:?} (expected 2 or 4)"));
-        }
-    }
-
-    #[test]
     fn fields_about_cutting_out_are_refused_with_the_reason() {
         for (name, value, usual) in [
             ("detect", "high_recall", "standard"),
