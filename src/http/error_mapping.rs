@@ -87,7 +87,7 @@ impl From<PipelineError> for ApiError {
             PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, &error).param("file"),
             PipelineError::NoAlpha => Self::new(ErrorCode::InvalidParameter, &error).param("format"),
             PipelineError::Engine(error) => error.into(),
-            PipelineError::Encode(error) => error.into(),
+            PipelineError::Encode(error @ EncodeError::Encoder { .. }) => Self::internal(&error),
         }
     }
 }
@@ -242,14 +242,6 @@ impl From<OpenError> for ApiError {
 /// The store cannot be read or written at present.
 fn no_store(cause: String) -> ApiError {
     ApiError::unavailable("the service's records are not available right now").caused_by(cause)
-}
-
-impl From<EncodeError> for ApiError {
-    fn from(error: EncodeError) -> Self {
-        match error {
-            EncodeError::Encoder { .. } => Self::internal(&error),
-        }
-    }
 }
 
 impl From<PresetError> for ApiError {

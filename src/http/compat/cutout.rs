@@ -8,7 +8,7 @@ use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
 use crate::http::routes::image::{self, Bill, FinishedImage};
 use crate::http::state::ApiState;
-use crate::image::{Size, SourceUrl};
+use crate::image::Size;
 use crate::pipeline::{Call, Output, PipelineError};
 use crate::recipe::{BG_FILE, DROP_IN, DROP_IN_BACKGROUND, Endpoint, Fields};
 use bytes::Bytes;
@@ -20,19 +20,12 @@ use std::time::{Duration, Instant};
 pub(super) struct CutoutRequest {
     /// Fields of `recipe::DROP_IN`.
     pub(super) fields: Fields,
-    pub(super) source: PictureSource,
+    pub(super) source: Pictures,
     pub(super) background: Option<Bytes>,
     /// The files' share of the memory of accounts.
     pub(super) share: Share,
     /// Largest picture that is taken on this route.
     pub(super) limits: Limits,
-}
-
-/// A source, as it was sent.
-#[derive(Debug)]
-pub(super) enum PictureSource {
-    File(Bytes),
-    Url(SourceUrl),
 }
 
 /// A finished picture.
@@ -54,21 +47,18 @@ pub(super) async fn cut_out(
     received: Instant,
     request: CutoutRequest,
 ) -> Result<Cutout, Refusal> {
-    let CutoutRequest { mut fields, source, background, share, limits } = request;
+    let CutoutRequest { mut fields, source: pictures, background, share, limits } = request;
     if background.is_some() {
         fields.attach(BG_FILE);
     }
     let endpoint = endpoint_of(&fields);
     require_scope(caller, endpoint.path)?;
     let recipe = endpoint.recipe(&fields)?;
-    let pictures = match source {
-        PictureSource::File(bytes) => Pictures::File(bytes),
-        PictureSource::Url(url) => Pictures::Url(url),
-    };
     let param = if pictures.is_url() { URL } else { FILE };
     let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
-    let call = Call::of_request(&caller.account, received + state.config.request_deadline, limits);
+    let deadline = received + state.config.request_deadline;
+    let call = Call::of_request(&caller.account, deadline, limits);
     let size = size_of(state, prepared.source.clone(), call).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
@@ -79,7 +69,6 @@ pub(super) async fn cut_out(
         }
     }
     let FinishedImage { output, bill, .. } = image::process(state, caller, prepared, received, limits).await?;
-    let deadline = received + state.config.request_deadline;
     Ok(Cutout { output, bill, source: size, latency: received.elapsed(), deadline })
 }
 

@@ -1,12 +1,13 @@
 //! `GET` and `POST /api/remove`: translates the parameters of rembg's server to recipe fields; the reply is a PNG.
 
-use super::cutout::{self, CutoutRequest, PictureSource};
+use super::cutout::{self, CutoutRequest};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, ResultFile};
 use super::values::flag;
 use crate::http::admission::Caller;
 use crate::http::reply::{MODEL, Reply};
+use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
@@ -36,10 +37,10 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         let url = SourceUrl::parse(url).map_err(|error| {
             Refusal::invalid_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
         })?;
-        PictureSource::Url(url)
+        Pictures::Url(url)
     } else {
         let file = sent.take("file").into_iter().next();
-        PictureSource::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
+        Pictures::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
     let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
     let processor = &state.app.processor;

@@ -1,6 +1,6 @@
 //! `POST /v1.0/removebg`: translates remove.bg's fields to recipe fields, and adds its headers to the reply.
 
-use super::cutout::{self, Cutout, CutoutRequest, PictureSource, is_matte};
+use super::cutout::{self, Cutout, CutoutRequest, is_matte};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
@@ -8,6 +8,7 @@ use super::values::{self, FULL, MAX_PNG, PREVIEW, flag, lower, with_hash};
 use crate::compose::Scene;
 use crate::http::admission::Caller;
 use crate::http::reply::Reply;
+use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::color::Color;
@@ -82,13 +83,13 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 }
 
 /// The one source of a request.
-fn source(sent: &mut ParsedBody) -> Result<PictureSource, Refusal> {
+fn source(sent: &mut ParsedBody) -> Result<Pictures, Refusal> {
     let files: Vec<_> = NAMES.base64.iter().chain(&["image_file"]).flat_map(|name| sent.take(name)).collect();
     let mut files = files.into_iter();
     match (files.next(), files.next(), sent.text("image_url")) {
-        (Some(file), None, None) => Ok(PictureSource::File(file)),
+        (Some(file), None, None) => Ok(Pictures::File(file)),
         (None, None, Some(url)) => match SourceUrl::parse(url) {
-            Ok(url) => Ok(PictureSource::Url(url)),
+            Ok(url) => Ok(Pictures::Url(url)),
             Err(error) => Err(Refusal::invalid_request("invalid_image_url", format!("`image_url` is {error}"))),
         },
         (None, None, None) => Err(Refusal::invalid_request("missing_source", "No image given")),
