@@ -82,8 +82,8 @@ impl From<PipelineError> for ApiError {
                 Self::from(error).prefixed(which).param(param)
             }
             PipelineError::Guidance(error) => error.into(),
-            PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, &error),
-            PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, &error).param("file"),
+            PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error),
+            PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error).param("file"),
             PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, &error).param("file"),
             PipelineError::NoAlpha => Self::new(ErrorCode::InvalidParameter, &error).param("format"),
             PipelineError::Engine(error) => error.into(),
@@ -211,7 +211,7 @@ impl From<BillingError> for ApiError {
     fn from(error: BillingError) -> Self {
         match error {
             BillingError::MoreThanReserved { .. } => Self::internal(&error),
-            BillingError::Exhausted(error) => Self::new(ErrorCode::PaymentRequired, &error).reason(QUOTA_EXHAUSTED),
+            BillingError::Exhausted(error) => Self::new(ErrorCode::PaymentRequired, error).reason(QUOTA_EXHAUSTED),
             BillingError::Conflict => fingerprint::conflict(),
             BillingError::Repeated => Self::unavailable(&error),
             BillingError::Write(error) => error.into(),
