@@ -1,20 +1,20 @@
-//! Added models in the engine: each has a queue and a thread, which loads it and runs its pictures. Beyond their memory the one
-//! that was used least recently ends, after the pictures of its queue.
+//! Added models: each has a queue and a thread, which loads the model and segments its pictures. When another model would exceed
+//! the memory for models, the least recently used one ends, after the pictures in its queue.
 
 use super::admission::Admission;
 use super::config::EngineConfig;
 use super::device_thread::{self, Device};
 use super::queue::Ticket;
 use super::state::Status;
-use super::{EngineError, EngineState, SegmenterFactory, WeightsInfo};
+use super::{EngineError, SegmenterFactory, WeightsInfo};
 use crate::image::BufferPool;
 use crate::model::added::{AddedModel, AddedModels, AddedName};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// The models that the engine can run, and those that it runs.
+/// The added models, and the threads of the running ones.
+#[derive(Debug)]
 pub(super) struct AddedQueues {
     models: AddedModels,
     memory: u64,
@@ -25,6 +25,7 @@ pub(super) struct AddedQueues {
 }
 
 /// A model with its thread.
+#[derive(Debug)]
 struct Running {
     name: AddedName,
     memory: u64,
@@ -49,7 +50,7 @@ impl AddedQueues {
         &self.models
     }
 
-    /// Where the state of the model of this name and version is; nothing while it has no thread.
+    /// The status of the model of this name and version; `None` while it has no thread.
     pub(super) fn status(&self, name: &AddedName) -> Option<Arc<Status>> {
         self.running().iter().find(|running| running.name == *name).map(|running| Arc::clone(&running.status))
     }
@@ -70,10 +71,10 @@ impl AddedQueues {
             let [needed, most] = [memory, self.memory].map(|bytes| bytes.div_ceil(1 << 20));
             return Err(EngineError::Failed(format!("{name} takes {needed} MB, more than `models.memory`, {most} MB")));
         }
-        // Another version of a model is not used again.
+        // The previous version of the model is not used again.
         let mut ended: Vec<_> = running.extract_if(.., |running| running.name.name() == name.name()).collect();
         while running.iter().map(|running| running.memory).sum::<u64>() + memory > self.memory {
-            let oldest = (0..running.len()).min_by_key(|at| running[*at].used).expect("without any there is memory");
+            let oldest = (0..running.len()).min_by_key(|at| running[*at].used).expect("without models there is memory");
             ended.push(running.swap_remove(oldest));
         }
         let started = self.start(model, ended.into_iter().map(|Running { thread, .. }| thread).collect());
@@ -82,7 +83,7 @@ impl AddedQueues {
         Ok(tickets)
     }
 
-    /// A thread for `model`, which loads it once the threads of those that it replaces have ended.
+    /// Starts a thread for `model`, which loads the model after the threads of the replaced models have ended.
     fn start(&self, model: AddedModel, replaced: Vec<JoinHandle<()>>) -> Running {
         let AddedModel { ref name, .. } = model;
         let (tickets, inbox) = mpsc::channel();
@@ -114,20 +115,12 @@ impl AddedQueues {
         Running { name: name.clone(), memory: model.memory(), used: Instant::now(), tickets, status, thread }
     }
 
-    /// Takes the threads of all models; they end with the pictures that are in their queues.
+    /// Takes the threads of all models; each ends after the pictures in its queue.
     pub(super) fn end(&self) -> Vec<JoinHandle<()>> {
         self.running().drain(..).map(|Running { thread, .. }| thread).collect()
     }
 
     fn running(&self) -> MutexGuard<'_, Vec<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for AddedQueues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let running: Vec<(String, EngineState)> =
-            self.running().iter().map(|running| (running.name.to_string(), running.status.now())).collect();
-        f.debug_struct("AddedQueues").field("running", &running).finish_non_exhaustive()
     }
 }

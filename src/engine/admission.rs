@@ -6,8 +6,8 @@
 //! Every picture, also of a clip or a bulk run, then waits for its [`Slot`]: the megapixels that it needs in memory, whose number is in
 //! its header, before the decoder allocates them. Accounts take turns. Peak memory follows from the megapixels.
 //!
-//! A slot is shared by all work of its picture. Work in progress when the caller disconnects keeps it until the work ends: the counts are
-//! of what is in memory.
+//! All work on a picture shares its slot. When the caller disconnects, work in progress keeps the slot until the work ends, because its
+//! pixels are still in memory.
 
 use super::EngineError;
 use super::config::EngineConfig;
@@ -24,7 +24,7 @@ const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
 
 /// Divides the pixel budget: the quotient is reserved for small pictures.
 const SPARE: usize = 8;
-/// Divides that reserve: a small picture takes at most the quotient.
+/// Divides the reserve: a small picture takes at most the quotient.
 const SMALL: usize = 2;
 /// A picture with more pixels is large ([`Slot::is_large`]).
 const LARGE: usize = 16_000_000;
@@ -37,7 +37,7 @@ pub struct Admission(Arc<Shared>);
 struct Shared {
     pixels: FairSemaphore,
     max_units: usize,
-    /// Of every picture, so that not more are in work than fill the workers and batches.
+    /// Units of a picture at least: they bound the number of pictures in work.
     least_units: usize,
     spare: FairSemaphore,
     spare_units: usize,
@@ -49,14 +49,14 @@ struct Shared {
 struct State {
     /// Places that are taken, by tenant.
     places: Shares,
-    /// Slots, for `Retry-After` and the idle time.
+    /// Number of slots, for `Retry-After` and the idle time.
     slots: usize,
     /// Moving average of the time that a slot is held.
     mean_duration: Duration,
     last_left: Instant,
 }
 
-/// A picture of a request in flight. Its place is free on drop: after its reply has memory.
+/// The place of a picture of a request in flight, returned on drop: after its reply has memory.
 #[derive(Debug)]
 pub struct Place {
     admission: Admission,
@@ -71,7 +71,7 @@ impl Drop for Place {
     }
 }
 
-/// A picture in work, with its megapixels. Clones share it; dropping the last one frees it.
+/// The megapixels of a picture in work. Clones share them; they are returned when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Slot(Arc<Held>);
 
@@ -81,18 +81,18 @@ struct Held {
     tenant: Tenant,
     pixels: usize,
     since: Instant,
-    /// Of the budget, or of the reserve.
+    /// Units of the budget or of the reserve.
     _units: Permit,
 }
 
 impl Slot {
-    /// Whose turn its work takes.
+    /// The tenant whose turn the work takes.
     #[must_use]
     pub fn tenant(&self) -> Tenant {
         self.0.tenant
     }
 
-    /// Whether its picture is large, so that work on it takes seconds.
+    /// Whether the picture is large, so that work on it takes seconds.
     pub(super) fn is_large(&self) -> bool {
         self.0.pixels > LARGE
     }
@@ -125,10 +125,10 @@ fn has_room(places: &Shares, tenant: Tenant) -> bool {
 }
 
 impl Admission {
-    /// Of an engine with this configuration.
+    /// The admission of an engine with this configuration.
     #[must_use]
     pub fn new(config: &EngineConfig) -> Self {
-        // While each worker and each place of a batch has a picture, as many are prepared.
+        // For each picture on a worker or in a batch another one is prepared.
         let in_work = 2 * (config.workers() + config.max_batch);
         let units = config.max_megapixels_in_flight as usize * UNITS_PER_MEGAPIXEL;
         let spare = units / SPARE;
@@ -180,7 +180,7 @@ impl Admission {
     /// [`EngineError::DeadlineExceeded`]; [`EngineError::Stopped`] during shutdown.
     pub async fn slot(&self, tenant: Tenant, pixels: usize, deadline: Instant) -> Result<Slot, EngineError> {
         let shared = &*self.0;
-        // More than the whole budget would wait for ever: it takes all that large pictures may.
+        // A picture larger than the budget for large pictures takes all of it; else it would wait for ever.
         let units = pixels.div_ceil(PIXELS_PER_UNIT).max(shared.least_units).min(shared.max_units);
         let mut stopped = shared.stopped.subscribe();
         let granted = tokio::select! {

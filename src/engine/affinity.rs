@@ -1,12 +1,12 @@
-//! Binds the threads of a pool that has one for each processor to one processor each.
+//! Binds each thread of a pool to one processor, if the pool has a thread for each processor.
 //!
-//! Linux wakes the threads of an idle pool beside the thread that woke them. A pool of two then ran a picture's network on one
-//! processor, in twice the time, and was over before the scheduler had moved one of them. A pool of another size is left to
-//! the scheduler, which knows what else runs.
+//! Linux wakes the threads of an idle pool on the processor of the thread that wakes them. Without binding, a pool of two threads
+//! segments a picture on one processor, in twice the time, and ends before the scheduler moves a thread. A pool of another size is
+//! left to the scheduler, which knows what else runs.
 
 use rayon::ThreadPoolBuilder;
 
-/// `builder`, of a pool of `threads` threads, with each bound to a processor where there are as many that this process may use.
+/// Binds each of the `threads` threads of a pool to a processor, if this process may use as many processors.
 #[cfg(target_os = "linux")]
 pub(super) fn bound(builder: ThreadPoolBuilder, threads: usize) -> ThreadPoolBuilder {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -20,12 +20,12 @@ pub(super) fn bound(builder: ThreadPoolBuilder, threads: usize) -> ThreadPoolBui
     builder.start_handler(move |index| {
         let mut own = CpuSet::new();
         own.set(usable[index]);
-        // Where it is not permitted the scheduler decides, as without it.
+        // An error means that binding is not permitted: the scheduler then decides.
         let _ = sched_setaffinity(None, &own);
     })
 }
 
-/// `builder`: only Linux places threads badly, as far as measured.
+/// Leaves the threads to the scheduler: only Linux was measured to place them badly.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn bound(builder: ThreadPoolBuilder, _threads: usize) -> ThreadPoolBuilder {
     builder

@@ -7,9 +7,9 @@
 //!   `/readyz` reports the failure.
 //! * An invalid mask (wrong size, not finite) is a device failure. It never becomes a picture.
 //!
-//! On the CPU the network runs on a pool of its own. In a pool shared with decoding and matting, a worker that waits for the
-//! rest of a layer begins another picture's decoding, and the batch waits for that: with 64 photos of 4 megapixels, 16 at
-//! a time, the slowest then took 1.3 to 2 times as long, at the same throughput.
+//! On the CPU the network has a separate pool. In a pool shared with decoding and matting, a worker that waits for the rest of a
+//! layer begins to decode another picture, and the batch waits for the decoder: with 64 photos of 4 megapixels, 16 at a time, the
+//! slowest photo took 1.3 to 2 times as long, at equal throughput.
 
 use super::admission::Admission;
 use super::queue::{Lanes, Ticket, form_batch};
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const BUFFERS_IDLE: Duration = Duration::from_secs(2);
 /// Least time between a failed load and the next one.
 const LOAD_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// The same without tickets.
+/// Least time between a failed load and the next one while no ticket arrives.
 const LOAD_AGAIN_IDLE: Duration = Duration::from_secs(60);
 
 pub(super) struct Device {
@@ -41,15 +41,15 @@ pub(super) struct Device {
     pub(super) buffers: BufferPool,
     pub(super) max_batch: usize,
     pub(super) idle_unload: Option<Duration>,
-    /// Whether the network is the built-in one. That is tested when it is loaded, has one grid, and is loaded again without tickets
-    /// after a failure; an added one is unloaded by its idle time, not the engine's.
+    /// Whether the network is the built-in one, which is tested when it is loaded, has one grid, and is loaded again without tickets after
+    /// a failure. An added network is unloaded by its own idle time, not by the engine's.
     pub(super) is_built_in: bool,
 }
 
 /// A loaded network.
 struct Loaded {
     segmenter: Box<dyn Segmenter>,
-    /// The grid of its masks, where all have one.
+    /// The grid of all its masks; `None` if masks have different grids.
     grid: Option<Size>,
 }
 
@@ -66,7 +66,7 @@ impl Device {
     /// The thread's main function: until the engine is dropped or shut down, and the queue is empty.
     pub(super) fn run(self) {
         let mut running = Running::new(self);
-        // At once and not with the first ticket. A failure is reported by the state and to the next tickets.
+        // Before the first ticket. A failure is reported by the state and to the next tickets.
         let _: Result<(), EngineError> = running.ensure_loaded();
         while let Some(batch) = running.next_batch() {
             running.serve(batch);
@@ -169,8 +169,8 @@ impl Running {
         }
     }
 
-    /// The masks of all pictures, in one run of the network; in several where one ticket has more than the device is warmed up
-    /// for. A panic unloads the network.
+    /// The masks of all pictures, in one run of the network; in several runs if one ticket has more pictures than a run takes. A panic
+    /// unloads the network.
     fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<RawMask>, EngineError> {
         let frames: Vec<&Frame> = tickets.iter().flat_map(|ticket| &ticket.frames).collect();
         let mut masks = Vec::with_capacity(frames.len());
@@ -187,19 +187,17 @@ impl Running {
         let began = Instant::now();
         let outcome = segment(&self.device.threads, &mut *loaded.segmenter, frames);
         metrics::device_busy(loaded.segmenter.model(), frames.len(), began.elapsed());
-        // The CPU may have taken over, or given back.
+        // The CPU may have replaced the GPU, or the GPU the CPU.
         self.device.status.moved_to(loaded.segmenter.device());
-        match outcome {
-            Ok(masks) => match self_test::check(&masks, frames.len(), loaded.grid) {
-                Ok(()) => Ok(masks),
-                Err(invalid) => Err(EngineError::Device(invalid)),
-            },
-            Err(Failure::Reported(reason)) => Err(EngineError::Device(reason)),
-            Err(Failure::Panicked(message)) => {
+        let grid = loaded.grid;
+        let masks = outcome.map_err(|failure| {
+            if matches!(failure, Failure::Panicked(_)) {
                 self.discard();
-                Err(EngineError::Device(format!("it panicked: {message}")))
             }
-        }
+            EngineError::Device(failure.to_string())
+        })?;
+        self_test::check(&masks, frames.len(), grid).map_err(EngineError::Device)?;
+        Ok(masks)
     }
 
     fn ensure_loaded(&mut self) -> Result<(), EngineError> {
@@ -254,7 +252,7 @@ impl Running {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(loaded))) {
             tracing::error!(message = panic_message(&*panic), "dropping the network panicked");
         }
-        // Where the load itself failed there is nothing to unload, and the state stays that of the failure.
+        // After a failed load there is nothing to unload, and the state stays `Failed`.
         if self.load_failed.is_none() {
             self.device.status.change(EngineState::Unloaded);
         }
@@ -265,11 +263,11 @@ impl Running {
         self.device.idle_unload.unwrap_or(Duration::MAX).min(Duration::from_secs(1))
     }
 
-    /// What is due once in a tick without tickets.
+    /// The work of a tick without tickets.
     fn idle(&mut self) {
         let failed = self.load_failed.as_ref().filter(|_| self.device.is_built_in);
         if failed.is_some_and(|(at, _)| at.elapsed() >= LOAD_AGAIN_IDLE) {
-            // It reports a failure itself, and notes its time.
+            // It reports a failure and records its time.
             let _: Result<(), EngineError> = self.ensure_loaded();
         }
         self.free_idle_memory();
@@ -293,18 +291,12 @@ impl Running {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
 enum Failure {
+    #[error("{0}")]
     Reported(String),
+    #[error("it panicked: {0}")]
     Panicked(String),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Reported(reason) => f.write_str(reason),
-            Self::Panicked(message) => write!(f, "it panicked: {message}"),
-        }
-    }
 }
 
 fn segment(
@@ -333,7 +325,7 @@ fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<RawMask>, began:
     }
 }
 
-/// The pool of a network that runs on other threads.
+/// The pool of a network that has other threads.
 pub(super) fn one_thread() -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("the system has threads left")
 }
@@ -387,7 +379,7 @@ mod tests {
         let device = Device {
             inbox,
             factory,
-            threads: rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread pool"),
+            threads: one_thread(),
             status: Arc::new(Status::new()),
             admission: Admission::new(&EngineConfig::default()),
             buffers: BufferPool::new(0),

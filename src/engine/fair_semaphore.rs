@@ -1,19 +1,19 @@
 //! A counting semaphore whose waiters take turns by tenant, and whose units tenants may share evenly.
 //!
-//! Where more units are wanted than are free, the next are those of the oldest waiter of the tenant whose turn it is (round robin;
-//! Nagle, "On Packet Switches with Infinite Storage", RFC 970): a tenant with one waiter waits for at most one of each other
-//! tenant, however many they have. The next waiter keeps its turn until its units are free, so that those who want few do not
-//! overtake one who wants many without end.
+//! When more units are wanted than are free, the next units go to the oldest waiter of the tenant whose turn it is (round robin;
+//! Nagle, "On Packet Switches with Infinite Storage", RFC 970): a tenant with one waiter waits for at most one waiter of each other
+//! tenant. The next waiter keeps its turn until its units are free, so that waiters for few units do not overtake a waiter for many
+//! without end.
 //!
-//! What a tenant has taken cannot be taken back. Where units are shared ([`Shares`]), a tenant therefore waits while it holds its share;
-//! this delays no other.
+//! Units cannot be taken back from a tenant. Where tenants share units ([`Shares`]), a tenant that holds its share therefore waits; this
+//! delays no other tenant.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Whose turn it is where work waits: an account's, its background work's, or by default the turn of work without an account.
+/// A party that takes turns: an account's requests, its background work, or by default work without an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tenant(u64);
 
@@ -37,11 +37,11 @@ impl Tenant {
     }
 }
 
-/// What each tenant holds of something that tenants share evenly.
+/// The units that each tenant holds, of units that tenants share evenly.
 ///
-/// A tenant that holds nothing is always allowed something. One that holds something is allowed its share (seven eighths divided by
-/// the tenants that hold some, at least two), and beyond it as long as it holds at most `alpha` times what remains free (Choudhury and
-/// Hahne, "Dynamic Queue Length Thresholds", 1998).
+/// A tenant that holds nothing is always allowed units. A tenant that holds units is allowed its share (seven eighths divided by the
+/// number of holders, at least two), and more as long as it holds at most `alpha` times the units that remain free (Choudhury and Hahne,
+/// "Dynamic Queue Length Thresholds", 1998).
 #[derive(Debug)]
 pub(super) struct Shares {
     pub(super) units: usize,
@@ -52,7 +52,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of `units`; `least` are allowed each tenant, however many there are.
+    /// Shares of `units`; each tenant is allowed `least`, whatever the number of tenants.
     pub(super) fn of(units: usize, least: usize, alpha: usize) -> Self {
         Self { units, least, alpha, taken: 0, held: HashMap::new() }
     }
@@ -152,7 +152,7 @@ impl FairSemaphore {
         Self(Arc::new(Mutex::new(State { shares, waiting: VecDeque::new() })))
     }
 
-    /// With `units` free, which tenants share evenly; `least` are allowed each of them.
+    /// With `units` free, which tenants share evenly; each tenant is allowed `least`.
     #[must_use]
     pub fn shared(units: usize, least: usize) -> Self {
         Self::of(Shares::of(units, least, 2))
@@ -175,7 +175,7 @@ impl FairSemaphore {
         (&mut waiting.receiver).await.expect("those who wait are kept until they have a permit")
     }
 
-    /// `units` where they are free, within the share of `tenant`, and nothing waits that they would delay.
+    /// `units`, if they are free, within the share of `tenant`, and delay no waiter.
     #[must_use]
     pub fn try_acquire(&self, tenant: Tenant, units: usize) -> Option<Permit> {
         let mut state = self.state();
@@ -204,13 +204,13 @@ impl FairSemaphore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives units to the next waiters, while theirs are free.
+    /// Gives free units to the next waiters.
     fn serve(&self) {
         loop {
             let mut state = self.state();
             let Some((tenant, Waiter { units, permit })) = state.next() else { return };
             drop(state);
-            // Where it no longer waits, the permit is dropped and its units are free again.
+            // If the waiter has left, the permit is dropped and its units are free again.
             drop(permit.send(Permit { semaphore: self.clone(), tenant, units }));
         }
     }
@@ -224,8 +224,8 @@ impl State {
         });
     }
 
-    /// The waiter whose turn it is, if its units are free, which are taken: the oldest of the first tenant that may hold more, which
-    /// then becomes the last.
+    /// Takes the units of the waiter whose turn it is, if they are free: the oldest waiter of the first tenant that may hold more. The
+    /// tenant becomes the last one.
     fn next(&mut self) -> Option<(Tenant, Waiter)> {
         self.forget_closed();
         let may_hold = |(tenant, waiters): &(Tenant, VecDeque<Waiter>)| self.shares.allow(*tenant, waiters[0].units);
@@ -243,7 +243,7 @@ impl State {
     }
 }
 
-/// A waiter's end of the channel. Dropped while it waits, it passes the turn on.
+/// A waiter's end of the channel. Dropped before its permit, the next waiter has the turn.
 struct Waiting<'a> {
     semaphore: &'a FairSemaphore,
     receiver: oneshot::Receiver<Permit>,

@@ -49,7 +49,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout_at;
 use worker_pool::{Gauges, WorkerPool};
 
-/// Unused picture buffers that are kept for the next picture: one of 4096×4096, and the planes of its matte.
+/// Bytes of unused picture buffers that are kept: one picture of 4096×4096, and the planes of its matte.
 const KEPT_BUFFER_BYTES: usize = 128 << 20;
 const CPU_GAUGES: Gauges = Gauges { waiting: metrics::cpu_jobs_waiting, running: metrics::cpu_jobs_running };
 const DECODE_GAUGES: Gauges = Gauges { waiting: metrics::decode_jobs_waiting, running: metrics::decode_jobs_running };
@@ -60,10 +60,10 @@ pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentEr
 /// Why the engine did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// All places are taken, or the account's share of them.
+    /// All places, or the account's share of the places, are taken.
     #[error("too many requests of this account, or in all, are in flight")]
     QueueFull {
-        /// Time until one is likely to be free, in whole seconds.
+        /// Time until a place is likely to be free, in whole seconds.
         retry_after: Duration,
     },
     /// The request's deadline passed.
@@ -183,13 +183,13 @@ impl Engine {
         Self(inner, Tenant::default())
     }
 
-    /// The same engine, for the work of `tenant`.
+    /// This engine for the work of `tenant`.
     #[must_use]
     pub fn of(&self, tenant: Tenant) -> Self {
         Self(Arc::clone(&self.0), tenant)
     }
 
-    /// For whose work it is.
+    /// The tenant of its work.
     #[must_use]
     pub const fn tenant(&self) -> Tenant {
         self.1
@@ -201,8 +201,8 @@ impl Engine {
         &self.0.admission
     }
 
-    /// Waits until `pixels` more may be in memory and it is the turn of `tenant`; the slot is to be kept, with a clone in every task,
-    /// while they are. A picture larger than the whole budget waits until it is alone.
+    /// Waits until `pixels` more may be in memory and it is the turn of `tenant`. The slot, with a clone in every task, is kept as long as
+    /// the pixels. A picture larger than the whole budget waits until no other is in memory.
     ///
     /// # Errors
     /// [`EngineError::DeadlineExceeded`]; [`EngineError::Stopped`] during shutdown.
@@ -251,8 +251,8 @@ impl Engine {
 
     /// Segments `frames` with `network`, all of them in one batch, together with other queued tickets.
     ///
-    /// They succeed or fail together. More of them than one run of the network takes are a batch of their own, in several
-    /// runs; an empty list is answered at once.
+    /// They succeed or fail together. A list of more pictures than one run of the network takes is a separate batch of several runs; an
+    /// empty list is answered at once.
     ///
     /// # Errors
     /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`] (also when an added model is not there),
@@ -316,14 +316,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Failed`] when it cannot be, [`EngineError::Stopped`] during shutdown.
     pub async fn ready(&self) -> Result<(), EngineError> {
-        let mut states = self.state();
-        let loaded =
-            states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
-        match loaded {
-            EngineState::Loading | EngineState::Ready | EngineState::Unloaded => Ok(()),
-            EngineState::Draining => Err(EngineError::Stopped),
-            EngineState::Failed => Err(EngineError::Failed(self.0.status.names().failure.clone())),
-        }
+        self.0.status.loaded().await
     }
 
     /// Begins to load an added network; the built-in one is loaded from the start.
@@ -337,28 +330,24 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::ready`], for any network: an added one begins to load.
+    /// As [`Engine::ready`], for any network: an added network begins to load.
     ///
     /// # Errors
     /// [`EngineError::Failed`] when it cannot be loaded.
     pub async fn ready_by(&self, network: &Network) -> Result<(), EngineError> {
         let Network::Added(name) = network else { return self.ready().await };
         let _tickets = self.0.added.queue(name)?;
-        let Some(status) = self.0.added.status(name) else { return Err(EngineError::Stopped) };
-        let mut states = status.subscribe();
-        let loaded =
-            states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
-        if loaded == EngineState::Failed { Err(EngineError::Failed(status.names().failure.clone())) } else { Ok(()) }
+        self.0.added.status(name).ok_or(EngineError::Stopped)?.loaded().await
     }
 
-    /// Whether the device thread is running. It always is, short of a defect.
+    /// Whether the device thread runs. It ends early only by a defect.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let device = self.0.device.lock().unwrap_or_else(PoisonError::into_inner);
         device.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Time since the network first failed to load, where it has not been loaded since.
+    /// Time since the network first failed to load; `None` after a successful load.
     #[must_use]
     pub fn failed_for(&self) -> Option<Duration> {
         self.0.status.failed_for()
@@ -370,19 +359,19 @@ impl Engine {
         self.0.cpu.stalled_for().max(self.0.large.stalled_for()) > self.0.stalled_after
     }
 
-    /// Sets the name and version of the weights, the side of the network's square input in pixels and what is reported of the weights,
-    /// for reports before the network is loaded.
+    /// Sets name and version of the weights, the side of the network's square input in pixels, and the reported properties of the
+    /// weights, for reports before the network is loaded.
     pub fn announce(&self, model: &str, side: u32, weights: WeightsInfo) {
         self.0.status.announce(model, side, weights);
     }
 
-    /// What is reported of the built-in network's weights; empty until it was announced.
+    /// Reported properties of the built-in network's weights; empty until announced.
     #[must_use]
     pub fn weights(&self) -> WeightsInfo {
         self.0.status.names().weights.clone()
     }
 
-    /// The side in pixels of the network's square input; unknown until it was announced or the network was loaded once.
+    /// The side of the network's square input in pixels; `None` until it was announced or the network was loaded once.
     #[must_use]
     pub fn side(&self) -> Option<u32> {
         self.0.status.names().side
@@ -400,7 +389,7 @@ impl Engine {
         self.0.added.status(name).is_some_and(|status| status.now() == EngineState::Ready)
     }
 
-    /// Side in pixels of the input of `network`, as far as it is known.
+    /// The side of the square input of `network` in pixels, if it is known.
     #[must_use]
     pub fn side_of(&self, network: &Network) -> Option<u32> {
         match network {

@@ -1,7 +1,8 @@
-//! The queue of the device thread: tickets in two priority lanes, of which batches are formed when the device is free.
+//! The queue of the device thread: tickets in two priority lanes, from which batches are formed when the device is free.
 //!
 //! On an idle daemon the first ticket is a batch at once; on a busy one tickets queue while the device works, and all of them are the next
-//! batch. A batch consists of whole tickets: one that no longer fits begins the next batch, and one larger than `max` is a batch alone.
+//! batch. A batch consists of whole tickets: a ticket that no longer fits begins the next batch, and a ticket larger than `max` is a batch
+//! alone.
 //! The slots of admission bound the queue.
 
 use super::{EngineError, Segmented, Slot};
@@ -89,7 +90,7 @@ fn release_and_send(
     let _: Result<(), _> = reply.send(answer);
 }
 
-/// Two queues, first in first out each.
+/// A first-in, first-out queue for each lane.
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
     interactive: VecDeque<T>,
@@ -120,11 +121,10 @@ impl<T> Lanes<T> {
 
     /// The next item, if it `fits`. Interactive before bulk, unless bulk has been delayed for a second.
     ///
-    /// An item that does not fit keeps its place, and none overtakes it: else a stream of small items would starve a large
-    /// one.
+    /// An item that does not fit keeps its place and is not overtaken: else a stream of small items would starve a large one.
     ///
-    /// The delay is of the lane and not of each ticket: else a flood of bulk work, all of it older than a second, would go
-    /// before every interactive request.
+    /// The delay is measured for the lane and not for each ticket: else a flood of bulk tickets older than a second would go before
+    /// every interactive ticket.
     pub(super) fn pop_if(&mut self, now: Instant, fits: impl FnOnce(&T) -> bool) -> Option<T> {
         let overdue = self.bulk.front().is_some_and(|(came, _)| {
             let delayed_since = self.bulk_served_at.map_or(*came, |served| served.max(*came));

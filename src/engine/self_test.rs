@@ -1,8 +1,8 @@
 //! Self-test of a loaded network on a synthetic picture, on any device, and the validation of every mask it returns.
 //!
 //! The picture is a bright disc on a dark background. A device whose mask of it is constant, or not of probabilities, is
-//! broken, even if it reports success. Because this test was passed, an all-zero mask of a caller's picture is valid: it means
-//! "no subject" and not "not computed".
+//! broken, even if it reports success. After this test an all-zero mask of a caller's picture is valid: it means "no subject" and not
+//! "not computed".
 
 use crate::image::{Buffer, Frame, RawMask, Size};
 
@@ -34,7 +34,7 @@ pub(super) fn validate(masks: &[RawMask]) -> Result<Size, String> {
     Ok(mask.size())
 }
 
-/// Whether `masks` are valid for `pictures` pictures: one each, on `grid` where all have one.
+/// Whether `masks` are valid for `pictures` pictures: one mask for each, all on `grid` if there is one.
 pub(super) fn check(masks: &[RawMask], pictures: usize, grid: Option<Size>) -> Result<(), String> {
     if masks.len() != pictures {
         return Err(format!("{} masks for {pictures} pictures", masks.len()));

@@ -1,8 +1,7 @@
 //! Stall detection for the pool of CPU workers.
 //!
-//! A task that never ends holds its worker for good, and everything queued behind it waits for its deadline while each part
-//! of the daemon by itself reports healthy. A pool has stalled when tasks wait and no worker has begun or ended any for long.
-//! An idle pool has not, nor one whose queue moves.
+//! A task that never ends keeps its worker, and the tasks queued behind it wait until their deadlines while every other check passes. A
+//! pool has stalled when tasks wait and no worker has begun or ended a task for long. An idle pool has not stalled.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ impl StallDetector {
 
     /// A task arrived.
     pub(super) fn arrived(&mut self, now: Instant) {
-        // No task was due before, however long ago the last one ended.
+        // No task was due before.
         if self.waiting == 0 && self.working < self.workers {
             self.last = now;
         }
@@ -48,7 +47,7 @@ impl StallDetector {
         self.last = now;
     }
 
-    /// Time that tasks have waited without any being begun or ended.
+    /// Time for which tasks have waited and none was begun or ended.
     pub(super) fn stalled_for(&self, now: Instant) -> Duration {
         if self.waiting == 0 { Duration::ZERO } else { now.saturating_duration_since(self.last) }
     }

@@ -1,5 +1,6 @@
 //! The engine's state and the names of its model and device, shared with health checks and requests.
 
+use super::EngineError;
 use crate::telemetry::metrics;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,12 +32,12 @@ impl EngineState {
     }
 }
 
-/// What is reported of a network's weights.
+/// Reported properties of a network's weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WeightsInfo {
-    /// How many numbers they are.
+    /// Number of parameters.
     pub parameters: u64,
-    /// Their licence.
+    /// Licence.
     pub licence: String,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Names {
     pub(super) side: Option<u32>,
     pub(super) weights: WeightsInfo,
     pub(super) failure: String,
-    /// Of the first failed load after which none succeeded.
+    /// Time of the first failed load after the last successful one.
     failed_since: Option<Instant>,
 }
 
@@ -75,6 +76,17 @@ impl Status {
         self.state.subscribe()
     }
 
+    /// Waits until the network is loaded.
+    pub(super) async fn loaded(&self) -> Result<(), EngineError> {
+        let mut states = self.subscribe();
+        let state = states.wait_for(|state| *state != EngineState::Loading).await;
+        match state.map_or(EngineState::Draining, |state| *state) {
+            EngineState::Loading | EngineState::Ready | EngineState::Unloaded => Ok(()),
+            EngineState::Draining => Err(EngineError::Stopped),
+            EngineState::Failed => Err(EngineError::Failed(self.names().failure.clone())),
+        }
+    }
+
     pub(super) fn now(&self) -> EngineState {
         *self.state.borrow()
     }
@@ -87,7 +99,7 @@ impl Status {
         self.change(EngineState::Ready);
     }
 
-    /// The network runs on `device` now.
+    /// Records the device that the network runs on.
     pub(super) fn moved_to(&self, device: String) {
         self.names().device = device;
     }
@@ -106,7 +118,7 @@ impl Status {
         self.change(EngineState::Failed);
     }
 
-    /// Time since the first failed load after which none succeeded.
+    /// Time since the first failed load after the last successful one.
     pub(super) fn failed_for(&self) -> Option<Duration> {
         self.names().failed_since.map(|since| since.elapsed())
     }
@@ -145,7 +157,7 @@ mod tests {
         status.change(EngineState::Loading);
         status.failed("the device is still lost");
         assert!(status.failed_for().is_some_and(|lasted| lasted >= Duration::from_millis(5)), "the time began anew");
-        assert_eq!(status.names().failure.clone(), "the device is still lost");
+        assert_eq!(status.names().failure, "the device is still lost");
         status.ready("fake", "none".to_owned(), 4);
         assert_eq!((status.failed_for(), status.names().failure.clone()), (None, String::new()));
     }

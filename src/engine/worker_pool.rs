@@ -1,7 +1,6 @@
-//! A pool of threads that bounds the work in progress: the CPU's, or that which waits for decode workers.
+//! A pool of threads that bounds the work in progress: CPU work, or waits for decode workers.
 //!
-//! At most as many tasks are inside the pool as it has threads; the others wait outside, where a cancelled one costs
-//! nothing. The bound also limits stack depth: a rayon worker that waits for its own parallel part begins other tasks of the
+//! The pool holds at most as many tasks as threads; the others wait outside, where a cancelled task costs nothing. The bound also limits stack depth: a rayon worker that waits for its own parallel part begins other tasks of the
 //! pool on the same stack, without limit.
 //!
 //! Tasks may use rayon; it then runs on this pool.
@@ -73,7 +72,7 @@ impl WorkerPool {
         answer.await.unwrap_or(Err(EngineError::Stopped))
     }
 
-    /// Time that work has waited without a worker beginning or ending any; zero when none waits.
+    /// Time for which tasks have waited and no worker has begun or ended one; zero when none waits.
     pub(super) fn stalled_for(&self) -> Duration {
         lock(&self.progress).stalled_for(Instant::now())
     }

@@ -7,12 +7,11 @@
 use crate::codec::sandbox;
 use crate::engine::EngineState;
 use crate::http::app::App;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::{self, Reply};
-use crate::http::request::body;
+use crate::http::reply::{self, ApiError, ErrorCode, Reply, Result};
+use crate::http::request::body::read_within;
 use crate::http::request_context::{RequestContext, Service};
 use crate::telemetry::metrics;
-use hyper::header::{ALLOW, HOST, HeaderValue, ORIGIN};
+use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
@@ -50,7 +49,7 @@ impl Admin {
     }
 
     /// Whether a restart is unnecessary.
-    fn livez(&self) -> Result<Reply, ApiError> {
+    fn livez(&self) -> Result<Reply> {
         let processor = &self.app.processor;
         match reason_to_restart(self.state(), processor.is_alive(), processor.failed_for()) {
             None => Ok(status("alive")),
@@ -59,7 +58,7 @@ impl Admin {
     }
 
     /// Whether requests should be sent here.
-    async fn readyz(&self) -> Result<Reply, ApiError> {
+    async fn readyz(&self) -> Result<Reply> {
         match self.state() {
             // Every worker is stuck: other daemons should get the requests until one is free again.
             EngineState::Ready | EngineState::Unloaded if self.app.processor.is_stalled() => {
@@ -99,8 +98,8 @@ impl Admin {
         reply::page(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", self.app.metrics.render())
     }
 
-    async fn administrate(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
-        let Some(bytes) = body::read_small(&mut context.body, MAX_BODY).await? else {
+    async fn administrate(&self, context: &mut RequestContext) -> Result<Reply> {
+        let Some(bytes) = read_within(&mut context.body, MAX_BODY, |_| Ok(())).await? else {
             return Err(ApiError::new(ErrorCode::PayloadTooLarge, "the request body is too large"));
         };
         let mut request = Request::new(bytes);
@@ -124,7 +123,7 @@ impl Service for Admin {
     const NAME: &'static str = "admin";
     const LOGGED: bool = false;
 
-    async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    async fn answer(&self, context: &mut RequestContext) -> Result<Reply> {
         context.endpoint = "admin";
         refuse_foreign(context, &self.hosts)?;
         let path = context.uri.path().to_owned();
@@ -132,8 +131,7 @@ impl Service for Admin {
             return self.administrate(context).await;
         }
         if context.method != Method::GET && context.method != Method::HEAD {
-            let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path takes GET, HEAD");
-            return Err(error.header(ALLOW, HeaderValue::from_static("GET, HEAD")));
+            return Err(ApiError::method_not_allowed("GET, HEAD", "this path takes GET, HEAD"));
         }
         match path.as_str() {
             "/livez" => self.livez(),
@@ -156,8 +154,8 @@ fn reason_to_restart(state: EngineState, is_alive: bool, failed_for: Option<Dura
     failed_for.filter(|lasted| *lasted >= MAX_FAILED).map(|_| "the network could not be loaded for ten minutes")
 }
 
-/// Refuses requests from web pages, and those for another host. HTTP/1.0 may name none; browsers do not use it.
-pub(super) fn refuse_foreign(context: &RequestContext, hosts: &[String]) -> Result<(), ApiError> {
+/// Refuses requests from web pages, and requests for another host. HTTP/1.0, which browsers do not use, may name none.
+pub(super) fn refuse_foreign(context: &RequestContext, hosts: &[String]) -> Result<()> {
     if context.headers.contains_key(ORIGIN) {
         return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
     }
@@ -166,7 +164,7 @@ pub(super) fn refuse_foreign(context: &RequestContext, hosts: &[String]) -> Resu
 
 /// Refuses requests for another host than this machine, or one of `hosts`, which the configuration lists as `setting`: the name of a page
 /// could resolve to this address (DNS rebinding).
-pub(super) fn require_own_host(context: &RequestContext, hosts: &[String], setting: &str) -> Result<(), ApiError> {
+pub(super) fn require_own_host(context: &RequestContext, hosts: &[String], setting: &str) -> Result<()> {
     let header = context.headers.get(HOST);
     let header = header.map(|host| Authority::try_from(host.as_bytes()));
     let target = context.uri.authority().cloned().map(Ok);

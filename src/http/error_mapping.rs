@@ -7,10 +7,9 @@ use crate::account::price::PriceError;
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{ProviderError, UpstreamError};
-use crate::http::admission::authorize::QUOTA_EXHAUSTED;
-use crate::http::admission::memory::uploads_full_error;
+use crate::http::admission::{QUOTA_EXHAUSTED, uploads_full_error};
 use crate::http::bulk_runs::BulkRefusal;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode};
 use crate::http::request::body::BodyError;
 use crate::http::request::clip_upload::{disk_full_error, is_disk_full};
 use crate::http::request::fingerprint;
@@ -23,11 +22,26 @@ use crate::source::{FetchError, FetchFailure};
 use crate::store::{BillingError, ChangeError, OpenError, WriteError};
 use crate::telemetry::with_causes;
 use crate::video::VideoError;
+use hyper::header::InvalidHeaderValue;
 use std::time::Duration;
+use tokio::task::JoinError;
+
+impl From<JoinError> for ApiError {
+    /// A task that panicked.
+    fn from(error: JoinError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<InvalidHeaderValue> for ApiError {
+    fn from(error: InvalidHeaderValue) -> Self {
+        Self::internal(&error)
+    }
+}
 
 impl From<FieldError> for ApiError {
     fn from(error: FieldError) -> Self {
-        Self::new(ErrorCode::InvalidParameter, error.to_string()).param(error.param())
+        Self::new(ErrorCode::InvalidParameter, &error).param(error.param())
     }
 }
 
@@ -68,17 +82,17 @@ impl From<PipelineError> for ApiError {
                 Self::from(error).prefixed(which).param(param)
             }
             PipelineError::Guidance(error) => error.into(),
-            PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error.to_string()),
-            PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error.to_string()).param("file"),
-            PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, error.to_string()).param("file"),
-            PipelineError::NoAlpha => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("format"),
+            PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error),
+            PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error).param("file"),
+            PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, &error).param("file"),
+            PipelineError::NoAlpha => Self::new(ErrorCode::InvalidParameter, &error).param("format"),
             PipelineError::Engine(error) => error.into(),
-            PipelineError::Encode(error) => error.into(),
+            PipelineError::Encode(error @ EncodeError::Encoder { .. }) => Self::internal(&error),
         }
     }
 }
 
-/// A file beyond a limit, with what helps: a smaller file, or the operator's setting.
+/// 413 for a file beyond a limit; names the operator's setting.
 fn too_large_error(error: &DecodeError, setting: &str) -> ApiError {
     let message = format!("{error}; send a smaller one, or raise `{setting}` of the server");
     ApiError::new(ErrorCode::PayloadTooLarge, message).param("file")
@@ -92,9 +106,9 @@ impl From<DecodeError> for ApiError {
             DecodeError::TooManyBytes { .. } => return too_large_error(&error, "limits.max_bytes"),
             DecodeError::TooManyPixels { .. } => return too_large_error(&error, "limits.max_side"),
             DecodeError::TooManyMegapixels { .. } => return too_large_error(&error, "limits.max_megapixels"),
-            DecodeError::Worker(_) => return Self::internal(error.to_string()),
+            DecodeError::Worker(_) => return Self::internal(&error),
         };
-        Self::new(code, error.to_string()).param("file")
+        Self::new(code, &error).param("file")
     }
 }
 
@@ -157,8 +171,8 @@ impl From<EngineError> for ApiError {
             }
             EngineError::Stopped => Self::unavailable("the service is shutting down"),
             EngineError::DeadlineExceeded => Self::unavailable("the work took too long"),
-            EngineError::Failed(_) => Self::unavailable("the network could not be loaded").caused_by(error.to_string()),
-            EngineError::Device(_) | EngineError::Panicked(_) => Self::internal(error.to_string()),
+            EngineError::Failed(_) => Self::unavailable("the network could not be loaded").caused_by(&error),
+            EngineError::Device(_) | EngineError::Panicked(_) => Self::internal(&error),
         }
     }
 }
@@ -170,16 +184,16 @@ impl From<VideoError> for ApiError {
             VideoError::Unsupported(_) => ErrorCode::UnsupportedMediaType,
             VideoError::NoPicture => ErrorCode::NoSubjectDetected,
             VideoError::TooLarge(_) | VideoError::Exhausted(_) => ErrorCode::PayloadTooLarge,
-            VideoError::Busy => return Self::unavailable(error.to_string()),
+            VideoError::Busy => return Self::unavailable(&error),
             VideoError::Engine(error) => return error.into(),
             VideoError::Io { .. } | VideoError::Tool(_) => return Self::internal(with_causes(&error)),
         };
-        Self::new(code, error.to_string()).param("file")
+        Self::new(code, &error).param("file")
     }
 }
 
 impl From<WriteError> for ApiError {
-    /// 503 where the store cannot write at present, or a database went away meanwhile; 500 otherwise.
+    /// 503 if the store cannot write at present or lost its database; 500 otherwise.
     fn from(error: WriteError) -> Self {
         let cause = with_causes(&error);
         if matches!(
@@ -196,12 +210,10 @@ impl From<WriteError> for ApiError {
 impl From<BillingError> for ApiError {
     fn from(error: BillingError) -> Self {
         match error {
-            BillingError::MoreThanReserved { .. } => Self::internal(error.to_string()),
-            BillingError::Exhausted(error) => {
-                Self::new(ErrorCode::PaymentRequired, error.to_string()).reason(QUOTA_EXHAUSTED)
-            }
+            BillingError::MoreThanReserved { .. } => Self::internal(&error),
+            BillingError::Exhausted(error) => Self::new(ErrorCode::PaymentRequired, error).reason(QUOTA_EXHAUSTED),
             BillingError::Conflict => fingerprint::conflict(),
-            BillingError::Repeated => Self::unavailable(error.to_string()),
+            BillingError::Repeated => Self::unavailable(&error),
             BillingError::Write(error) => error.into(),
         }
     }
@@ -232,21 +244,13 @@ fn no_store(cause: String) -> ApiError {
     ApiError::unavailable("the service's records are not available right now").caused_by(cause)
 }
 
-impl From<EncodeError> for ApiError {
-    fn from(error: EncodeError) -> Self {
-        match error {
-            EncodeError::Encoder { .. } => Self::internal(error.to_string()),
-        }
-    }
-}
-
 impl From<PresetError> for ApiError {
     fn from(error: PresetError) -> Self {
         match error {
             PresetError::Field(error) => error.into(),
             PresetError::NotFound(_) => Self::new(ErrorCode::NotFound, "this account has no such preset").param("id"),
-            PresetError::NameTaken(_) => Self::new(ErrorCode::Conflict, error.to_string()).param("name"),
-            PresetError::TooMany => Self::new(ErrorCode::Conflict, error.to_string()),
+            PresetError::NameTaken(_) => Self::new(ErrorCode::Conflict, &error).param("name"),
+            PresetError::TooMany => Self::new(ErrorCode::Conflict, &error),
             PresetError::Write(error) => error.into(),
             PresetError::Read(error) => error.into(),
         }
@@ -257,13 +261,13 @@ impl From<JobsError> for ApiError {
     fn from(error: JobsError) -> Self {
         match error {
             JobsError::TooMany(_) => {
-                Self::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(10))
+                Self::new(ErrorCode::RateLimitExceeded, &error).retry_after(Duration::from_secs(10))
             }
             JobsError::Share { .. } => {
-                Self::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(60))
+                Self::new(ErrorCode::RateLimitExceeded, &error).retry_after(Duration::from_secs(60))
             }
-            JobsError::Quota(_) => Self::new(ErrorCode::PaymentRequired, error.to_string()).reason(QUOTA_EXHAUSTED),
-            JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("cursor"),
+            JobsError::Quota(_) => Self::new(ErrorCode::PaymentRequired, &error).reason(QUOTA_EXHAUSTED),
+            JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, &error).param("cursor"),
             JobsError::Io { ref source, .. } if is_disk_full(source) => disk_full_error(with_causes(&error)),
             JobsError::DiskSpace(_) => disk_full_error(error.to_string()),
             JobsError::Write(error) => error.into(),
@@ -284,11 +288,9 @@ impl From<ResultsError> for ApiError {
     fn from(error: ResultsError) -> Self {
         match error {
             ResultsError::Store(_) => {
-                Self::unavailable("the store of results is not available right now").caused_by(error.to_string())
+                Self::unavailable("the store of results is not available right now").caused_by(&error)
             }
-            ResultsError::Place(_) | ResultsError::Io { .. } | ResultsError::Name(_) => {
-                Self::internal(error.to_string())
-            }
+            ResultsError::Place(_) | ResultsError::Io { .. } | ResultsError::Name(_) => Self::internal(&error),
         }
     }
 }
@@ -296,9 +298,7 @@ impl From<ResultsError> for ApiError {
 impl From<PriceError> for ApiError {
     fn from(error: PriceError) -> Self {
         match error {
-            PriceError::UnknownEndpoint(_) => {
-                Self::new(ErrorCode::InvalidEndpoint, error.to_string()).param("endpoint")
-            }
+            PriceError::UnknownEndpoint(_) => Self::new(ErrorCode::InvalidEndpoint, &error).param("endpoint"),
             PriceError::Field(error) => error.into(),
         }
     }
@@ -358,7 +358,7 @@ mod tests {
     fn records_of_jobs_that_cannot_be_read_are_an_error_that_says_so() {
         let reason = "job job_1: malformed record".to_owned();
         let error = ApiError::from(JobsError::Read(OpenError::Corrupt { path: "/secret/path".into(), reason }));
-        assert_eq!((error.code, error.message()), (ErrorCode::InternalError, "records of jobs cannot be read"));
+        assert_eq!((error.code, error.message.as_str()), (ErrorCode::InternalError, "records of jobs cannot be read"));
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
             let shown = format!("{error:?}");
             let error = ApiError::from(error);
             assert_eq!(error.code, ErrorCode::Unavailable, "{shown}");
-            assert!(!error.message().contains("secret"), "{}", error.message());
+            assert!(!error.message.contains("secret"), "{}", error.message);
             assert!(error.into_reply("req_1").headers().contains_key(RETRY_AFTER), "{shown}");
         }
         // Whether these are safe to retry is not known.

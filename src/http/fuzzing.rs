@@ -1,7 +1,7 @@
 //! Fuzz targets of requests: forms and JSON bodies in any pieces, bodies and queries of drop-in routes, the recipes of their
 //! fields, heads, PROXY headers.
 
-use crate::http::admission::memory::Memory;
+use crate::http::admission::Memory;
 use crate::http::compat::fuzzing as compat;
 use crate::http::connection::{client_address, proxy_protocol};
 use crate::http::reply::range::{self, RequestedRange};

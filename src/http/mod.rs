@@ -42,14 +42,14 @@ mod routes;
 mod standby;
 mod state;
 
-pub use admission::caller::Caller;
+pub use admission::Caller;
 pub use app::{Administer, App};
 pub use bulk_runs::{BulkRefusal, BulkRequest, BulkRuns, PrepareBulk};
 pub use connection::listeners::serve;
 pub use connection::{descriptors, tls};
 pub use image_processor::ImageProcessor;
-pub(crate) use reply::error::ApiError;
-pub use reply::error::ErrorCode;
+pub(crate) use reply::ApiError;
+pub use reply::ErrorCode;
 pub(crate) use reply::picture_reply::local_reply;
 pub use request::clip_probe::{Inspect, Inspector};
 pub use request::fetching::Fetch;

@@ -1,18 +1,15 @@
 //! The service of the public listener: finds the route of a request, admits its caller and runs the endpoint.
 
-use crate::http::admission::authenticate::{admit, admit_service};
+use crate::http::admission::admit;
 use crate::http::app::App;
-use crate::http::compat;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::http::contract::docs;
-use crate::http::page;
-use crate::http::reply::Reply;
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{Reply, Result};
 use crate::http::request_context::{RequestContext, Service};
 use crate::http::router::{self, Routine, Target};
-use crate::http::routes;
 use crate::http::state::ApiState;
-use hyper::Method;
+use crate::http::{compat, page, routes};
+use crate::store::RateKind;
 use hyper::header::HeaderName;
 use std::sync::Arc;
 
@@ -35,7 +32,7 @@ impl Service for Public {
     const FOR_BROWSERS: bool = true;
     const DRAINS: bool = true;
 
-    async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    async fn answer(&self, context: &mut RequestContext) -> Result<Reply> {
         let state = &self.0;
         let answer = dispatch(state, context).await;
         // After the work, so that the images of this request are subtracted.
@@ -48,7 +45,7 @@ impl Service for Public {
     }
 }
 
-async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
+async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Reply> {
     if let Some(route) = compat::find(&state.app.compat, context.uri.path()) {
         return compat::answer(state, route, context).await;
     }
@@ -63,7 +60,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     match &route.target {
         Target::Page(page) => Ok(docs::page_reply(*page, state)),
         Target::Image(endpoint) => {
-            let caller = admit(state, context).await?;
+            let caller = admit(state, RateKind::Calls, context).await?;
             state.require_room(&caller.account)?;
             if endpoint.input.is_single() {
                 routes::image::answer(state, endpoint, &caller, context).await
@@ -72,27 +69,25 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
             }
         }
         Target::Clip => {
-            let caller = admit(state, context).await?;
+            let caller = admit(state, RateKind::Calls, context).await?;
             routes::video::answer(state, &caller, context).await
         }
         Target::Result => routes::results::answer(state, context, &parameter).await,
         Target::Service(service) => {
-            let caller = admit_service(state, context).await?;
+            let caller = admit(state, RateKind::Services, context).await?;
             match service {
                 Routine::Account => routes::account::answer(state, &caller).await,
                 Routine::Models => Ok(routes::models::answer(state, &caller)),
                 Routine::Usage => routes::usage::answer(state, &caller, context).await,
                 Routine::Estimate => routes::estimate::answer(state, context).await,
-                Routine::Presets => routes::presets::answer(state, &caller, context).await,
-                Routine::Jobs => routes::jobs::list(state, &caller, context).await,
+                Routine::ListPresets => routes::presets::list(state, &caller, context).await,
+                Routine::SavePreset => routes::presets::save(state, &caller, context).await,
+                Routine::DeletePreset => routes::presets::delete(state, &caller, context).await,
+                Routine::ListJobs => routes::jobs::list(state, &caller, context).await,
+                Routine::ShowJob => routes::jobs::show(state, &caller, context, &parameter).await,
+                Routine::ChangeJob => routes::jobs::change(state, &caller, context, &parameter).await,
+                Routine::RemoveJob => routes::jobs::remove(state, &caller, context, &parameter).await,
                 Routine::Bulk => routes::bulk::answer(state, &caller, context).await,
-                Routine::Job if [Method::GET, Method::HEAD].contains(&context.method) => {
-                    routes::jobs::show(state, &caller, context, &parameter).await
-                }
-                Routine::Job if context.method == Method::PATCH => {
-                    routes::jobs::change(state, &caller, context, &parameter).await
-                }
-                Routine::Job => routes::jobs::remove(state, &caller, context, &parameter).await,
             }
         }
     }

@@ -1,20 +1,17 @@
-//! The request in hand ([`RequestContext`]), and what every request gets: id, checks of the head, error envelope, log, metrics.
+//! The state of a request ([`RequestContext`]), and the steps of every request: id, checks of the head, error envelope, log, metrics.
 //!
 //! Every reply carries the request id; every failure, a panic included, becomes the error envelope and one line in the log;
 //! an unread body is drained in the background. Keys and cookies are marked as sensitive first, so that printing headers
 //! shows none.
 
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::config::HttpConfig;
 use crate::http::connection::client_address::{self, ConnectionAddresses};
 use crate::http::connection::drain::Drain;
 use crate::http::connection::timeouts::RequestGuard;
 use crate::http::connection::write_progress::TrackedBody;
 use crate::http::reply::cors::Cors;
-use crate::http::reply::error::ApiError;
-use crate::http::reply::picture_reply;
-use crate::http::reply::request_id;
-use crate::http::reply::{REQUEST_ID, Reply, VERSION};
+use crate::http::reply::{ApiError, REQUEST_ID, Reply, Result, VERSION, picture_reply, request_id};
 use crate::http::request::body::RequestBody;
 use crate::http::request::head_check;
 use crate::telemetry::{metrics, panic_message};
@@ -56,10 +53,10 @@ pub(super) trait Service: Send + Sync + 'static {
     const DRAINS: bool = false;
 
     /// Answers one request.
-    fn answer(&self, context: &mut RequestContext) -> impl Future<Output = Result<Reply, ApiError>> + Send;
+    fn answer(&self, context: &mut RequestContext) -> impl Future<Output = Result<Reply>> + Send;
 }
 
-/// The request in hand, and the headers of its reply.
+/// A request, and the headers of its reply.
 #[derive(Debug)]
 pub(super) struct RequestContext {
     pub(super) id: String,
@@ -154,9 +151,9 @@ pub(super) async fn answer<S: Service>(
     headers.extend(context.reply_headers);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&id).expect("ids are visible ASCII"));
     headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
-    // hyper's own keeps its value while the clock is behind it, which it is after it was set back.
+    // hyper's date would stay at its last value after the clock was set back.
     headers.insert(DATE, now());
-    // Files of the page have their own.
+    // Files of the page set another value.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(cors) = cors {

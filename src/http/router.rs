@@ -1,9 +1,8 @@
 //! The routes of the public listener, and the lookup of a request's route by method and path.
 
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::recipe::{ENDPOINTS, Endpoint, VIDEO_ABOUT, VIDEO_PATH};
+use crate::http::reply::{ApiError, ErrorCode, Result};
+use crate::recipe::{ENDPOINTS, Endpoint, VIDEO_PATH};
 use hyper::Method;
-use hyper::header::{ALLOW, HeaderValue};
 use std::sync::LazyLock;
 
 /// One path of the API, with its method.
@@ -13,8 +12,6 @@ pub struct Route {
     pub method: Method,
     /// The path, exactly; `{name}` stands for any one segment.
     pub path: &'static str,
-    /// What it does, in one sentence.
-    pub about: &'static str,
     /// The handler.
     pub target: Target,
 }
@@ -45,13 +42,21 @@ pub enum Routine {
     Usage,
     /// The price of a call.
     Estimate,
-    /// Its presets.
-    Presets,
+    /// The account's presets.
+    ListPresets,
+    /// Saves a preset.
+    SavePreset,
+    /// Deletes a preset.
+    DeletePreset,
     /// The jobs of the key.
-    Jobs,
-    /// One of them.
-    Job,
-    /// Bulk runs.
+    ListJobs,
+    /// One job.
+    ShowJob,
+    /// Pauses or resumes a bulk run.
+    ChangeJob,
+    /// Cancels or deletes a job.
+    RemoveJob,
+    /// Queues a bulk run.
     Bulk,
 }
 
@@ -71,50 +76,33 @@ pub(super) const JOB_PATH: &str = "/jobs/{job_id}";
 
 /// Every route.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let images = ENDPOINTS.iter().map(|endpoint| Route {
-        method: Method::POST,
-        path: endpoint.path,
-        about: endpoint.about,
-        target: Target::Image(endpoint),
-    });
-    let page = |path, about, page| Route { method: Method::GET, path, about, target: Target::Page(page) };
-    let pages = [
-        page("/openapi.yaml", "The contract of this service, OpenAPI 3.1.", Page::OpenApi),
-        page("/openapi.json", "The same contract as JSON.", Page::OpenApiJson),
-        page("/docs", "The contract to be read by people.", Page::Docs),
-    ];
-    let service = |method, path, about, routine| Route { method, path, about, target: Target::Service(routine) };
+    let route = |method, path, target| Route { method, path, target };
+    let images = ENDPOINTS.iter().map(|endpoint| route(Method::POST, endpoint.path, Target::Image(endpoint)));
     let services = [
-        service(Method::POST, "/estimate", "Says what a call would cost, before it is made.", Routine::Estimate),
-        service(Method::GET, "/presets", "Lists the account's presets.", Routine::Presets),
-        service(Method::POST, "/presets", "Saves a preset; with an id, overwrites that one.", Routine::Presets),
-        service(
-            Method::DELETE,
-            "/presets",
-            "Deletes a preset, whose id is sent in the body or in the query.",
-            Routine::Presets,
-        ),
-        service(Method::POST, "/bulk", "Processes the pictures of a place in object storage, as a job.", Routine::Bulk),
-        service(Method::GET, "/jobs", "Lists the jobs of the key, newest first.", Routine::Jobs),
-        service(Method::GET, JOB_PATH, "Says how a job is doing, and where its result is.", Routine::Job),
-        service(Method::PATCH, JOB_PATH, "Pauses or resumes a bulk run.", Routine::Job),
-        service(Method::DELETE, JOB_PATH, "Cancels a job; one that is over is deleted with its result.", Routine::Job),
-        service(Method::GET, "/models", "Lists the models that cut out.", Routine::Models),
-        service(Method::GET, "/account", "Says where the account stands: plan, quota, rate.", Routine::Account),
-        service(Method::GET, "/usage", "Says what each key of the account used, by day.", Routine::Usage),
+        (Method::POST, "/estimate", Routine::Estimate),
+        (Method::GET, "/presets", Routine::ListPresets),
+        (Method::POST, "/presets", Routine::SavePreset),
+        (Method::DELETE, "/presets", Routine::DeletePreset),
+        (Method::POST, "/bulk", Routine::Bulk),
+        (Method::GET, "/jobs", Routine::ListJobs),
+        (Method::GET, JOB_PATH, Routine::ShowJob),
+        (Method::PATCH, JOB_PATH, Routine::ChangeJob),
+        (Method::DELETE, JOB_PATH, Routine::RemoveJob),
+        (Method::GET, "/models", Routine::Models),
+        (Method::GET, "/account", Routine::Account),
+        (Method::GET, "/usage", Routine::Usage),
     ];
-    let clip = Route { method: Method::POST, path: VIDEO_PATH, about: VIDEO_ABOUT, target: Target::Clip };
-    let result = Route {
-        method: Method::GET,
-        path: "/results/{object}",
-        about: "The result of a job: `result_url` leads here where the daemon keeps results itself.",
-        target: Target::Result,
-    };
-    images.chain([clip]).chain(services).chain([result]).chain(pages).collect()
+    let pages = [("/openapi.yaml", Page::OpenApi), ("/openapi.json", Page::OpenApiJson), ("/docs", Page::Docs)];
+    images
+        .chain([route(Method::POST, VIDEO_PATH, Target::Clip)])
+        .chain(services.map(|(method, path, routine)| route(method, path, Target::Service(routine))))
+        .chain([route(Method::GET, "/results/{object}", Target::Result)])
+        .chain(pages.map(|(path, page)| route(Method::GET, path, Target::Page(page))))
+        .collect()
 });
 
 /// The route of a request, and the value of its path parameter. HEAD is answered wherever GET is.
-pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, &'a str), ApiError> {
+pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, &'a str)> {
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let here = || ROUTES.iter().filter_map(|route| Some((route, route.parameter(path)?)));
     if let Some(found) = here().find(|(route, _)| route.method == wanted) {
@@ -127,8 +115,7 @@ pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route
         return Err(ApiError::new(ErrorCode::NotFound, "no such path; see /docs for what there is"));
     }
     let allowed = allowed.join(", ");
-    let error = ApiError::new(ErrorCode::MethodNotAllowed, format!("this path takes {allowed}, not {method}"));
-    Err(error.header(ALLOW, HeaderValue::from_str(&allowed).expect("methods are ASCII")))
+    Err(ApiError::method_not_allowed(&allowed, format!("this path takes {allowed}, not {method}")))
 }
 
 impl Route {

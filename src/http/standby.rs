@@ -1,22 +1,17 @@
 //! The admin listener of a daemon that waits for its database: alive, and not ready.
 //!
-//! The API's listener is not bound meanwhile, so that a load balancer that only connects takes the daemon for absent.
+//! The API's listener is not bound while the daemon waits, so that a load balancer that only connects treats the daemon as absent.
 
 use crate::http::admin::{refuse_foreign, status};
 use crate::http::config::HttpConfig;
 use crate::http::connection::descriptors;
 use crate::http::connection::server::{self, ListenerLimits};
-use crate::http::reply::Reply;
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{ApiError, Reply, Result};
 use crate::http::request_context::{RequestContext, Service};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
-
-/// How long health checks in flight may take to end when the wait is over.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// A waiting daemon's admin listener. Dropped, it takes no further connections.
 #[derive(Debug)]
@@ -28,7 +23,7 @@ struct Waiting {
     hosts: Vec<String>,
 }
 
-/// Answers health checks on `admin` until the first value is dropped; the second is the same listener, for what follows.
+/// Answers health checks on `admin` until the first value is dropped. The second value is the listener, for the service after the wait.
 ///
 /// # Errors
 /// When the listener cannot be shared.
@@ -36,15 +31,14 @@ pub fn stand_by(admin: TcpListener, config: &HttpConfig) -> io::Result<(Standby,
     let admin = admin.into_std()?;
     let shared = TcpListener::from_std(admin.try_clone()?)?;
     let service = Arc::new(Waiting { hosts: config.admin_hosts.clone() });
-    let connections = descriptors::shares(config.max_connections).admin;
-    let limits = ListenerLimits { connections, per_address: None, proxy_protocol: false };
+    let limits = ListenerLimits::of_admin(descriptors::shares(config.max_connections).admin);
     let (stop, stopped) = oneshot::channel();
     let stopped = async {
         // Nothing is sent: the sender is dropped.
         let _ = stopped.await;
     };
     let open = watch::Sender::new(0);
-    tokio::spawn(server::run(shared.into(), service, Arc::new(config.clone()), limits, GRACE, open, stopped));
+    tokio::spawn(server::run(shared.into(), service, Arc::new(config.clone()), limits, open, stopped));
     Ok((Standby { _stop: stop }, TcpListener::from_std(admin)?))
 }
 
@@ -52,7 +46,7 @@ impl Service for Waiting {
     const NAME: &'static str = "admin";
     const LOGGED: bool = false;
 
-    async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    async fn answer(&self, context: &mut RequestContext) -> Result<Reply> {
         context.endpoint = "admin";
         refuse_foreign(context, &self.hosts)?;
         match context.uri.path() {

@@ -1,13 +1,11 @@
 //! State of the public listener: the services of `app`, memory of accounts and limits, shared by all endpoints.
 
 use crate::codec::Limits;
-use crate::http::admission::auth_throttle::AuthThrottle;
-use crate::http::admission::memory::Memory;
+use crate::http::admission::{AuthThrottle, Memory};
 use crate::http::app::App;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::http::page;
-use crate::http::reply::error::ApiError;
-use crate::http::request::clip_upload::ClipSlots;
+use crate::http::reply::Result;
 use crate::recipe::ModelId;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +18,6 @@ pub(super) struct ApiState {
     /// Largest picture that is taken.
     pub(super) limits: Limits,
     pub(super) memory: Memory,
-    pub(super) clips: ClipSlots,
     /// Generated backdrops in a day, of all accounts together.
     pub(super) backdrops_per_day: u32,
     /// Rate limits by plan.
@@ -41,7 +38,6 @@ impl ApiState {
             docs: OnceLock::new(),
             limits: limits.of_pictures(),
             memory: Memory::new(config.max_body_bytes(), limits.max_bytes),
-            clips: ClipSlots::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
             per_caller: limits.clone(),
             auth_throttle: AuthThrottle::new(config.wrong_keys_per_minute),
@@ -51,7 +47,7 @@ impl ApiState {
     }
 
     /// Refuses a request for pictures (429) before its body is read, where its pictures would be refused.
-    pub(super) fn require_room(&self, account: &str) -> Result<(), ApiError> {
+    pub(super) fn require_room(&self, account: &str) -> Result<()> {
         self.memory.of(account).refuse_when_unread()?;
         Ok(self.app.processor.admission().place(account).map(drop)?)
     }

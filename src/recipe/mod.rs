@@ -51,7 +51,7 @@ pub use values::{
     EdgeChoice, EnhanceStrength, Flag, Fraction, MaxDim, ModelRef, PaddingPx, PresetRef, RgbaOnly, Scale, ScaleOrNone,
     Side, Value, WatermarkText, Whole,
 };
-pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
+pub use video::{VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 pub use work::{Cut, Picture, Portrait, Recipe, RequiredInputs, Retouch, Source, Work};
 
 #[cfg(test)]

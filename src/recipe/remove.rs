@@ -219,6 +219,10 @@ mod tests {
         assert_eq!(message("keep_alpha", "maybe"), r#"invalid `keep_alpha`: "maybe" (expected true or false)"#);
         assert_eq!(message("egde", "soft"), "unknown field `egde`; did you mean `edge`?");
         assert_eq!(message("nothing", "soft"), "unknown field `nothing`");
+        assert_eq!(
+            mask(&fields(&[("channels", "rgba")])).expect_err("a mask in colour").to_string(),
+            r#"invalid `channels`: "rgba" (expected alpha, because this endpoint answers the matte alone)"#
+        );
     }
 
     #[test]
@@ -227,14 +231,5 @@ mod tests {
         let mask = mask(&fields(&sent)).expect("mask");
         let remove = upload(&fields(&[sent[0], sent[1], ("channels", "alpha")])).expect("remove");
         assert_eq!(format!("{mask:?}"), format!("{remove:?}"));
-    }
-
-    #[test]
-    fn a_mask_in_colour_is_refused_with_the_reason() {
-        let message = super::mask(&fields(&[("channels", "rgba")])).expect_err("rgba").to_string();
-        assert_eq!(
-            message,
-            r#"invalid `channels`: "rgba" (expected alpha, because this endpoint answers the matte alone)"#
-        );
     }
 }

@@ -11,9 +11,6 @@ use std::sync::LazyLock;
 /// The path of the endpoint.
 pub const VIDEO_PATH: &str = "/video/remove";
 
-/// Summary of the endpoint, one sentence.
-pub const VIDEO_ABOUT: &str = "Cuts the subject out of a clip: makes a job, whose state is at /jobs/{job_id}.";
-
 /// All fields of `/video/remove` except the clip.
 pub static VIDEO_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(VideoFields::table);
 

@@ -1,6 +1,6 @@
 //! Throttles wrong API keys by client address.
 //!
-//! Beyond the limit a wrong key is answered 429 in place of 401, until a minute after the first one that was counted. A
+//! Beyond the limit a wrong key is answered 429 instead of 401, until a minute after the first counted one. A
 //! valid key is never throttled: it is looked up first, and many callers may share one address. Guessing cannot succeed
 //! anyway (a key has 190 random bits); the throttle makes it visible, and slows clients that retry a dead key.
 

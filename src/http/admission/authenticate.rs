@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use crate::account::token_hash;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::http::request_context::RequestContext;
 use crate::http::router::JOB_PATH;
 use crate::http::state::ApiState;
@@ -19,37 +19,21 @@ const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// second or two, must not use up the rate of their pictures.
 const SERVICES_PER_CALL: u32 = 10;
 
-/// Routes that are open to a key whatever its scopes: account, usage, prices, and the key's own jobs.
+/// Routes that are open to keys of any scope: account, usage, prices, and the key's jobs.
 const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
 
 /// `reason` of a 403: the endpoint is not among the scopes of the key.
 pub(crate) const OUT_OF_SCOPE: &str = "out_of_scope";
 
-/// The caller, within the rate and the scopes of the key.
-pub(crate) async fn admit(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
-    let caller = admit_any_scope(state, context).await?;
+/// The caller, within the rate of this kind of requests and the scopes of the key.
+pub(crate) async fn admit(state: &ApiState, kind: RateKind, context: &mut RequestContext) -> Result<Caller> {
+    let caller = authenticate(state, kind, context).await?;
     require_scope(&caller, context.endpoint)?;
     Ok(caller)
-}
-
-/// The caller of a service that makes no picture, which has another counter.
-pub(crate) async fn admit_service(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
-    let caller = authenticate(state, RateKind::Services, context).await?;
-    require_scope(&caller, context.endpoint)?;
-    Ok(caller)
-}
-
-/// The caller, within the rate of the key, where the endpoint and so the scope is known only after the fields.
-pub(crate) async fn admit_any_scope(state: &ApiState, context: &mut RequestContext) -> Result<Caller, ApiError> {
-    authenticate(state, RateKind::Calls, context).await
 }
 
 /// Admits a request without a key as an account that the configuration names, within the rate.
-pub(crate) async fn admit_without_key(
-    state: &ApiState,
-    account: &str,
-    context: &mut RequestContext,
-) -> Result<Caller, ApiError> {
+pub(crate) async fn admit_without_key(state: &ApiState, account: &str, context: &mut RequestContext) -> Result<Caller> {
     let rule = rule(state, RateKind::Calls);
     let Admission::Admitted(admitted) = state.app.store.admit(Credential::Account(account), &rule).await? else {
         return Err(ApiError::unavailable("the account of this route does not exist")
@@ -59,7 +43,7 @@ pub(crate) async fn admit_without_key(
 }
 
 /// Refuses an endpoint that is not among the scopes of the caller's key (403).
-pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiError> {
+pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<()> {
     if OPEN_TO_ALL_KEYS.contains(&endpoint) || caller.scopes.allow(endpoint) {
         return Ok(());
     }
@@ -67,7 +51,8 @@ pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiEr
     Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE))
 }
 
-async fn authenticate(state: &ApiState, kind: RateKind, context: &mut RequestContext) -> Result<Caller, ApiError> {
+/// The caller, within the rate of the key, if the endpoint and so the scope is known only after the fields.
+pub(crate) async fn authenticate(state: &ApiState, kind: RateKind, context: &mut RequestContext) -> Result<Caller> {
     let refuse = |message: &str, challenge| {
         let challenge = HeaderValue::from_static(challenge);
         ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
@@ -83,7 +68,7 @@ async fn authenticate(state: &ApiState, kind: RateKind, context: &mut RequestCon
         Admission::Expired(at) => Some(format!("this API key expired at {at}")),
         Admission::Unknown => None,
     };
-    // Looked up before the throttle: a valid key is admitted whatever else its address sends.
+    // Looked up before the throttle: a valid key is admitted, also from a throttled address.
     Err(match state.auth_throttle.count_failure(context.client, Instant::now()) {
         Ok(()) => {
             let message = expired.as_deref().unwrap_or("this API key is not valid");
@@ -95,7 +80,7 @@ async fn authenticate(state: &ApiState, kind: RateKind, context: &mut RequestCon
     })
 }
 
-/// The rates of the kind, by plan.
+/// The rates of this kind of requests, by plan.
 fn rule(state: &ApiState, kind: RateKind) -> RateRule {
     let times = match kind {
         RateKind::Calls => 1,
@@ -105,7 +90,7 @@ fn rule(state: &ApiState, kind: RateKind) -> RateRule {
 }
 
 /// The caller, within its rate.
-fn count(admitted: Admitted, context: &mut RequestContext) -> Result<Caller, ApiError> {
+fn count(admitted: Admitted, context: &mut RequestContext) -> Result<Caller> {
     context.busy.mark_authenticated();
     let rate = admitted.rate;
     let caller = Caller::from(admitted);

@@ -21,7 +21,7 @@ use crate::account::plan::required_plan;
 use crate::account::presets::LookupBy;
 use crate::account::price::Call;
 use crate::generate::{ProviderError, UpstreamError};
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::http::request::fingerprint::{self, EarlierPictures, PictureDigest};
 use crate::http::request::image_request::{ImageRequest, Inputs};
 use crate::http::request::preset_fields;
@@ -45,10 +45,10 @@ pub(crate) const PLAN_REQUIRED: &str = "plan_required";
 #[derive(Debug)]
 pub(crate) struct Authorized {
     pub(crate) recipe: Recipe,
-    /// Of one picture, in microdollars; 0 where nothing is billed.
+    /// Price of a picture in microdollars; 0 if nothing is billed.
     unit_price: u64,
-    /// Whether the pictures count against the quota: those of a sandbox key do not, nor generated backdrops, which have
-    /// a cap of their own.
+    /// Whether the pictures count against the quota. Pictures of a sandbox key do not, nor generated backdrops, which have a separate
+    /// cap.
     counts: bool,
     /// The number of pictures of the request.
     images: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Authorized {
     pub(crate) earlier: EarlierPictures,
     reservation: Option<Reservation>,
     claim_guard: Option<ClaimGuard>,
-    /// The place in the day's cap of generated backdrops.
+    /// The reservation in the day's cap of generated backdrops.
     pub(crate) backdrop: Option<BackdropReservation>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn authorize(
     caller: &Caller,
     headers: &HeaderMap,
     request: ImageRequest,
-) -> Result<(Authorized, Inputs), ApiError> {
+) -> Result<(Authorized, Inputs)> {
     let ImageRequest { mut fields, mut recipe, inputs } = request;
     let preset = fields.get("preset").map(str::to_owned);
     if preset.is_none() {
@@ -131,7 +131,7 @@ impl Authorized {
         caller: &Caller,
         key: &IdempotencyKey,
         fingerprint: [u8; 32],
-    ) -> Result<bool, ApiError> {
+    ) -> Result<bool> {
         let (now, lasts) = (UnixSeconds::now(), state.config.request_deadline);
         let claim = state.app.store.claim(&caller.account, key.as_str(), fingerprint, now, lasts);
         let claim = timeout(lasts, claim).await;
@@ -150,7 +150,7 @@ impl Authorized {
     }
 
     /// Refuses (503) a request whose bill is known to fail, where its pictures are answered before they are billed.
-    pub(crate) fn require_billable(&self) -> Result<(), ApiError> {
+    pub(crate) fn require_billable(&self) -> Result<()> {
         self.reservation.as_ref().map_or(Ok(()), Reservation::require_billable).map_err(ApiError::from)
     }
 
@@ -166,9 +166,9 @@ impl Authorized {
         }
     }
 
-    /// Bills those of the pictures in `made` that were not billed before, and returns the rest of the reservation. The bill
-    /// is durable when this returns its sum, in microdollars.
-    pub(crate) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64, ApiError> {
+    /// Bills the pictures in `made`, except for pictures that were billed before, and returns the rest of the reservation. Returns the sum
+    /// in microdollars when the bill is durable.
+    pub(crate) async fn bill(mut self, made: &[PictureDigest]) -> Result<u64> {
         if !made.is_empty() {
             self.count_backdrop();
         }
@@ -193,7 +193,7 @@ pub(crate) fn require_backdrop_access(
     endpoint: &Endpoint,
     caller: &Caller,
     fields: &Fields,
-) -> Result<(), ApiError> {
+) -> Result<()> {
     if !endpoint.generates() {
         return Ok(());
     }
@@ -214,7 +214,7 @@ pub(crate) fn require_backdrop_access(
 }
 
 /// Refuses fields that need a larger plan (402).
-pub(crate) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
+pub(crate) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Result<()> {
     match required_plan(path, fields).filter(|needs| needs.plan > caller.plan) {
         Some(needs) => {
             let message = format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
@@ -224,15 +224,15 @@ pub(crate) fn require_plan(path: &str, caller: &Caller, fields: &Fields) -> Resu
     }
 }
 
-/// The sent fields over those of the preset `named` (404).
+/// The sent fields, completed by the fields of the preset `named` (404).
 pub(crate) async fn merge_preset(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
     sent: Fields,
     named: &str,
-) -> Result<Fields, ApiError> {
-    // Where the id of one preset is the name of another: the specification has names on `/remove-url`, ids elsewhere.
+) -> Result<Fields> {
+    // The id of a preset may be the name of another: the specification has names on `/remove-url`, ids elsewhere.
     let first = if endpoint.input.is_url() { LookupBy::Name } else { LookupBy::Id };
     let found = state.app.presets.find_by(&caller.account, named, first).await?;
     let preset =
@@ -241,18 +241,18 @@ pub(crate) async fn merge_preset(
 }
 
 /// Reserves `images` of the month's quota of the account and the key (402).
-pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
+pub(crate) fn reserve_quota(state: &ApiState, caller: &Caller, images: u64) -> Result<Reservation> {
     let reserved = state.app.store.reserve(&caller.payer(), images, UnixSeconds::now());
     Ok(reserved.map_err(BillingError::from)?)
 }
 
 /// Takes a place in the day's cap of generated backdrops (429).
-async fn take_backdrop(state: &ApiState) -> Result<BackdropReservation, ApiError> {
+async fn take_backdrop(state: &ApiState) -> Result<BackdropReservation> {
     let now = UnixSeconds::now();
     state.app.store.take_backdrop(state.backdrops_per_day, now).await.map_err(|error| match error {
         BackdropQuotaError::Exhausted { resets_at } => {
             let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
-            ApiError::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(wait))
+            ApiError::new(ErrorCode::RateLimitExceeded, &error).retry_after(Duration::from_secs(wait))
         }
         BackdropQuotaError::Write(error) => error.into(),
     })

@@ -1,9 +1,9 @@
-//! The memory of accounts: bytes of uploads, fetched files and finished pictures that are being sent.
+//! The memory of accounts: bytes of uploads, fetched files and finished pictures that are being sent; and slots of clips, which are
+//! written to disk.
 //!
 //! Half of the bound is for uploads and fetched files, half for finished pictures: a batch that waits for the memory of its replies
 //! holds its uploads, and would wait for itself. Accounts share each half
-//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and
-//! not as they are announced, so that a slow client or origin holds no more than it has sent. At the bound an upload is refused (429),
+//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and not as they are announced, so that a slow client or origin holds no more than it has sent. At the bound an upload is refused (429),
 //! because waiting would keep what it holds; a fetch waits for a moment.
 //!
 //! A finished picture takes its size before its reply begins, and holds it until the last piece has left the connection's buffers or the
@@ -13,7 +13,7 @@
 //! Fetches of an account are bounded too, because each may leave a lookup of its host name behind.
 
 use crate::engine::{FairSemaphore, Permit, Tenant};
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::source::{MemoryBudget, OutOfMemory};
 use crate::telemetry::metrics;
 use bytes::Bytes;
@@ -34,6 +34,10 @@ const MAX_FETCHES: usize = 32;
 /// How long a fetch waits for its place: three of the longest fetches.
 const PLACE_WAIT: Duration = Duration::from_secs(30);
 
+/// Clips that are uploaded or fetched at once, each of which may take 200 MB of disk; one more is answered 429. One account alone
+/// has eight.
+const MAX_CLIPS: usize = 12;
+
 /// Finished pictures of one account that may wait for memory.
 const MAX_WAITING: usize = 4;
 
@@ -43,14 +47,16 @@ pub(crate) struct Memory(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Of uploads and fetched files.
+    /// Bytes of uploads and fetched files.
     uploads: FairSemaphore,
-    /// Of finished pictures.
+    /// Bytes of finished pictures.
     replies: FairSemaphore,
-    /// Bytes of `replies`.
+    /// The units of `replies`.
     max_reply: usize,
     /// Bytes of the largest file.
     max_file: usize,
+    /// Slots of clips that are uploaded or fetched.
+    clips: FairSemaphore,
     /// The accounts that are in use.
     accounts: Mutex<HashMap<String, Weak<Account>>>,
 }
@@ -59,7 +65,7 @@ struct Shared {
 struct Account {
     tenant: Tenant,
     fetches: Arc<Semaphore>,
-    /// Of finished pictures that wait.
+    /// Places of finished pictures that wait for memory.
     waiting: Semaphore,
 }
 
@@ -89,7 +95,8 @@ impl Memory {
         let half = bytes / 2;
         let uploads = FairSemaphore::shared((bytes - half).max(max_file), max_file);
         let replies = FairSemaphore::shared(half, max_file);
-        Self(Arc::new(Shared { uploads, replies, max_reply: half, max_file, accounts: Mutex::default() }))
+        let clips = FairSemaphore::shared(MAX_CLIPS, 1);
+        Self(Arc::new(Shared { uploads, replies, max_reply: half, max_file, clips, accounts: Mutex::default() }))
     }
 
     pub(crate) fn of(&self, account: &str) -> AccountMemory {
@@ -122,21 +129,26 @@ impl AccountMemory {
     }
 
     /// A place among the account's fetches, which is held until it is dropped; waits for it for [`PLACE_WAIT`].
-    pub(crate) async fn fetch_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+    pub(crate) async fn fetch_place(&self) -> Result<OwnedSemaphorePermit> {
         let place = Arc::clone(&self.account.fetches).acquire_owned();
         // Never closed.
         timeout(PLACE_WAIT, place).await.ok().and_then(Result::ok).ok_or_else(uploads_full_error)
     }
 
-    /// 429 where the account has the most finished pictures waiting: another one would be processed in vain.
-    pub(crate) fn refuse_when_unread(&self) -> Result<(), ApiError> {
+    /// A slot for a clip that is uploaded or fetched, until it is dropped.
+    pub(crate) fn clip_slot(&self) -> Result<Permit> {
+        self.shared.clips.try_acquire(self.account.tenant, 1).ok_or_else(uploads_full_error)
+    }
+
+    /// 429 if [`MAX_WAITING`] finished pictures of the account wait: another one would be processed in vain.
+    pub(crate) fn refuse_when_unread(&self) -> Result<()> {
         if self.account.waiting.available_permits() == 0 { Err(unread_replies_error()) } else { Ok(()) }
     }
 
     /// Takes the memory of a finished picture, which is returned when the last clone or slice of the returned bytes is dropped.
     ///
     /// A picture larger than the account's share waits until the account holds nothing else.
-    pub(crate) async fn hold(&self, bytes: Bytes, deadline: Instant) -> Result<Bytes, ApiError> {
+    pub(crate) async fn hold(&self, bytes: Bytes, deadline: Instant) -> Result<Bytes> {
         let (semaphore, tenant) = (&self.shared.replies, self.account.tenant);
         let units = bytes.len().min(self.shared.max_reply);
         let permit = match semaphore.try_acquire(tenant, units) {
@@ -159,13 +171,13 @@ impl Share {
     }
 
     /// Takes `bytes` more, or refuses (429).
-    pub(crate) fn grow(&self, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) fn grow(&self, bytes: usize) -> Result<()> {
         let more = self.memory.shared.uploads.try_acquire(self.memory.account.tenant, bytes);
         more.map(|more| self.add(more)).ok_or_else(uploads_full_error)
     }
 
     /// Takes `bytes` more, waiting for them for [`FETCH_WAIT`]: waiting requests may hold what others wait for.
-    pub(crate) async fn wait_for(&self, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn wait_for(&self, bytes: usize) -> Result<()> {
         let more = self.memory.shared.uploads.acquire(self.memory.account.tenant, bytes);
         timeout(FETCH_WAIT, more).await.map(|more| self.add(more)).map_err(|_| uploads_full_error())
     }
@@ -198,7 +210,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// 429 where the memory is used up.
+/// 429: the memory is used up.
 pub(crate) fn uploads_full_error() -> ApiError {
     let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
     error.retry_after(Duration::from_secs(1))
@@ -262,6 +274,18 @@ mod tests {
         drop(held);
         assert_eq!(fill(&memory, "b").0, 40, "alone again");
         assert_eq!(fill(&memory, "c").0, 53, "half of seven eighths");
+    }
+
+    #[test]
+    fn one_account_leaves_slots_of_clips_for_others() {
+        let memory = memory_of(MEGABYTE);
+        let slot = |account| memory.of(account).clip_slot();
+        let held: Vec<_> = std::iter::from_fn(|| slot("a").ok()).collect();
+        assert_eq!(held.len(), 8);
+        let other = slot("b");
+        assert!(other.is_ok() && slot("c").is_ok() && slot("a").is_err());
+        drop(held);
+        assert!(slot("c").is_ok());
     }
 
     #[test]

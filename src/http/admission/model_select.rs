@@ -5,22 +5,16 @@
 
 use super::caller::Caller;
 use crate::http::app::App;
-use crate::http::reply::MODEL;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, MODEL, Result};
 use crate::model::added::{AddedModels, FindError};
 use crate::recipe::{FieldError, InferenceMode, ModelRef, Network, Recipe, name_of, names};
 use hyper::header::HeaderMap;
 
 /// The field that names a model.
-pub(crate) const FIELD: &str = "segmentation_model";
+pub(crate) const MODEL_FIELD: &str = "segmentation_model";
 
 /// Sets the model of `recipe`. Refuses a request that names an unknown model, or more than one.
-pub(crate) fn select_model(
-    app: &App,
-    headers: &HeaderMap,
-    caller: &Caller,
-    recipe: &mut Recipe,
-) -> Result<(), ApiError> {
+pub(crate) fn select_model(app: &App, headers: &HeaderMap, caller: &Caller, recipe: &mut Recipe) -> Result<()> {
     let built_in = InferenceMode::ALL.map(|mode| {
         recipe.cut_out_by(mode);
         (mode, app.processor.model_of(recipe))
@@ -32,12 +26,7 @@ pub(crate) fn select_model(
 }
 
 /// The model of a clip.
-pub(crate) fn clip_model(
-    app: &App,
-    headers: &HeaderMap,
-    caller: &Caller,
-    field: Option<&ModelRef>,
-) -> Result<Network, ApiError> {
+pub(crate) fn clip_model(app: &App, headers: &HeaderMap, caller: &Caller, field: Option<&ModelRef>) -> Result<Network> {
     Ok(match selected(app, headers, caller, field, &clip_models(app))? {
         Network::BuiltIn(_) => Network::default(),
         added @ Network::Added(_) => added,
@@ -51,21 +40,21 @@ fn selected(
     caller: &Caller,
     field: Option<&ModelRef>,
     built_in: &[(InferenceMode, String)],
-) -> Result<Network, ApiError> {
+) -> Result<Network> {
     let added = Some(app.processor.added());
     let by_header = by_header(headers, built_in, added)?;
-    let by_field = field.map(|ModelRef(name)| named(FIELD, name, built_in, added)).transpose()?;
+    let by_field = field.map(|ModelRef(name)| named(MODEL_FIELD, name, built_in, added)).transpose()?;
     if let (Some(header), Some(field)) = (&by_header, &by_field)
         && header != field
     {
         let expected = format!("the model of the header `{MODEL}`, or one of both");
-        return Err(FieldError::invalid(FIELD, &field.of(&app.processor.model()), expected).into());
+        return Err(FieldError::invalid(MODEL_FIELD, &field.of(&app.processor.model()), expected).into());
     }
     by_header.or(by_field).map_or_else(|| default_model(app, caller), Ok)
 }
 
 /// The model of an account's pictures and clips for which the request names none.
-pub(crate) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiError> {
+pub(crate) fn default_model(app: &App, caller: &Caller) -> Result<Network> {
     match caller.model.as_ref().unwrap_or(&app.model) {
         Network::BuiltIn(mode) => Ok(Network::BuiltIn(*mode)),
         Network::Added(name) => {
@@ -79,7 +68,7 @@ pub(crate) fn default_model(app: &App, caller: &Caller) -> Result<Network, ApiEr
 }
 
 /// Refuses a clip whose header names an unknown model, before the clip is read.
-pub(crate) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn require_clip_model(app: &App, headers: &HeaderMap) -> Result<()> {
     by_header(headers, &clip_models(app), Some(app.processor.added())).map(drop)
 }
 
@@ -93,7 +82,7 @@ fn by_header(
     headers: &HeaderMap,
     built_in: &[(InferenceMode, String)],
     added: Option<&AddedModels>,
-) -> Result<Option<Network>, ApiError> {
+) -> Result<Option<Network>> {
     let mut values = headers.get_all(MODEL).iter();
     let Some(sent) = values.next() else { return Ok(None) };
     let text = sent.to_str().ok().filter(|_| values.next().is_none());
@@ -107,14 +96,14 @@ fn named(
     name: &str,
     built_in: &[(InferenceMode, String)],
     added: Option<&AddedModels>,
-) -> Result<Network, ApiError> {
+) -> Result<Network> {
     if let Some((mode, _)) = built_in.iter().find(|(_, model)| names(name, model)) {
         return Ok(Network::BuiltIn(*mode));
     }
     match added.zip(name.parse().ok()).map(|(added, name)| added.find(&name)) {
         Some(Ok(model)) => return Ok(Network::Added(model.name)),
         Some(Err(error @ FindError::Damaged { .. })) => {
-            return Err(ApiError::new(ErrorCode::InvalidParameter, error.to_string()).param(param));
+            return Err(ApiError::new(ErrorCode::InvalidParameter, &error).param(param));
         }
         Some(Err(FindError::Unknown { .. } | FindError::OtherVersion { .. })) | None => {}
     }

@@ -5,39 +5,40 @@
 
 use crate::codec::{self, Channels, EncodeOptions, Header, Limits, PngEffort};
 use crate::engine::{Admission, EngineError, Tenant};
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{ApiError, Result};
 use crate::image::{BufferPool, Composite, Frame, OutputFormat, Quality};
 use bytes::Bytes;
+use std::error::Error;
 use std::io::{Cursor, Write};
 use std::time::Instant;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 use zip::write::SimpleFileOptions;
 
-/// The archive of an account's finished PNG, which is in work once more, at most until the deadline of its request (503).
+/// The archive of an account's finished PNG. The PNG takes a slot again, at most until the deadline of its request (503).
 pub(super) async fn color_and_alpha(
     png: Bytes,
     admission: &Admission,
     account: &str,
     deadline: Instant,
-) -> Result<Vec<u8>, ApiError> {
+) -> Result<Vec<u8>> {
     // The PNG is our own, so it needs no limits.
     let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX, max_megapixels: u32::MAX };
-    let header = codec::probe(&png, &limits).map_err(|error| ApiError::internal(error.to_string()))?;
+    let header = codec::probe(&png, &limits).map_err(ApiError::internal)?;
     let slot = admission.slot(Tenant::of(account), 2 * header.size.area(), deadline).await?;
     let archiving = spawn_blocking(move || {
         let _slot = slot;
         zip_files(&png, &header)
     });
     let archived = timeout_at(deadline.into(), archiving).await.map_err(|_| EngineError::DeadlineExceeded)?;
-    archived.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
+    archived?.map_err(ApiError::internal)
 }
 
-fn zip_files(png: &[u8], header: &Header) -> Result<Vec<u8>, String> {
-    let mut frame = codec::decode(png, header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
+fn zip_files(png: &[u8], header: &Header) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+    let mut frame = codec::decode(png, header, &BufferPool::new(0))?;
     let file = |frame: Frame, format, channels| {
         let options = EncodeOptions { format, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
-        codec::encode(Composite::unchanged(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
+        codec::encode(Composite::unchanged(frame), &options).map(|image| image.bytes)
     };
     let alpha = file(frame.clone(), OutputFormat::Png, Channels::Alpha)?;
     fill_transparent(&mut frame);
@@ -47,10 +48,10 @@ fn zip_files(png: &[u8], header: &Header) -> Result<Vec<u8>, String> {
         .compression_method(zip::CompressionMethod::Stored)
         .last_modified_time(zip::DateTime::default());
     for (name, bytes) in [("color.jpg", color), ("alpha.png", alpha)] {
-        archive.start_file(name, options).map_err(|error| error.to_string())?;
-        archive.write_all(&bytes).map_err(|error| error.to_string())?;
+        archive.start_file(name, options)?;
+        archive.write_all(&bytes)?;
     }
-    Ok(archive.finish().map_err(|error| error.to_string())?.into_inner())
+    Ok(archive.finish()?.into_inner())
 }
 
 /// Makes `frame` opaque; transparent pixels get the nearest colour to their left, else to their right, else of the row

@@ -2,15 +2,13 @@
 
 use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{DecodeError, Limits};
-use crate::http::admission::authenticate::require_scope;
-use crate::http::admission::caller::Caller;
-use crate::http::admission::memory::Share;
-use crate::http::reply::error::ApiError;
+use crate::http::admission::{Caller, Share, require_scope};
+use crate::http::reply::ApiError;
 use crate::http::request::image_request::{ImageRequest, Inputs, Pictures};
 use crate::http::request::input_names::{FILE, URL};
 use crate::http::routes::image::{self, Bill, FinishedImage};
 use crate::http::state::ApiState;
-use crate::image::{Size, SourceUrl};
+use crate::image::Size;
 use crate::pipeline::{Call, Output, PipelineError};
 use crate::recipe::{BG_FILE, DROP_IN, DROP_IN_BACKGROUND, Endpoint, Fields};
 use bytes::Bytes;
@@ -22,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(super) struct CutoutRequest {
     /// Fields of `recipe::DROP_IN`.
     pub(super) fields: Fields,
-    pub(super) source: PictureSource,
+    pub(super) source: Pictures,
     pub(super) background: Option<Bytes>,
     /// The files' share of the memory of accounts.
     pub(super) share: Share,
@@ -30,18 +28,11 @@ pub(super) struct CutoutRequest {
     pub(super) limits: Limits,
 }
 
-/// A source, as it was sent.
-#[derive(Debug)]
-pub(super) enum PictureSource {
-    File(Bytes),
-    Url(SourceUrl),
-}
-
 /// A finished picture.
 pub(super) struct Cutout {
     pub(super) output: Output,
     pub(super) bill: Bill,
-    /// Of the upright source.
+    /// Size of the upright source.
     pub(super) source: Size,
     pub(super) latency: Duration,
     /// When its reply has to have begun.
@@ -56,21 +47,18 @@ pub(super) async fn cut_out(
     received: Instant,
     request: CutoutRequest,
 ) -> Result<Cutout, Refusal> {
-    let CutoutRequest { mut fields, source, background, share, limits } = request;
+    let CutoutRequest { mut fields, source: pictures, background, share, limits } = request;
     if background.is_some() {
         fields.attach(BG_FILE);
     }
     let endpoint = endpoint_of(&fields);
     require_scope(caller, endpoint.path)?;
     let recipe = endpoint.recipe(&fields)?;
-    let pictures = match source {
-        PictureSource::File(bytes) => Pictures::File(bytes),
-        PictureSource::Url(url) => Pictures::Url(url),
-    };
     let param = if pictures.is_url() { URL } else { FILE };
     let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
-    let call = Call::of_request(&caller.account, received + state.config.request_deadline, limits);
+    let deadline = received + state.config.request_deadline;
+    let call = Call::of_request(&caller.account, deadline, limits);
     let size = size_of(state, prepared.source.clone(), call).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
@@ -81,11 +69,10 @@ pub(super) async fn cut_out(
         }
     }
     let FinishedImage { output, bill, .. } = image::process(state, caller, prepared, received, limits).await?;
-    let deadline = received + state.config.request_deadline;
     Ok(Cutout { output, bill, source: size, latency: received.elapsed(), deadline })
 }
 
-/// Whether the matte is wanted, which has no background.
+/// Whether the result is the matte, which has no background.
 pub(super) fn is_matte(fields: &Fields) -> bool {
     fields.get("channels") == Some("alpha")
 }

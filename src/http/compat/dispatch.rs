@@ -1,32 +1,76 @@
-//! Answers a request on a route of another service: methods, API key, caller, handler; failures in the service's envelope.
+//! The paths of other services, and the answer to a request on one: methods, API key, caller, handler; failures in the service's
+//! envelope.
 
+use super::config::CompatConfig;
 use super::refusal::Refusal;
-use super::route::{Action, Route, WireFormat};
-use super::{account, photoroom, rembg, removebg, reply};
+use super::reply::write_reset_as_time;
+use super::{photoroom, rembg, removebg};
 use crate::http::admin::require_own_host;
-use crate::http::admission::authenticate::{admit_any_scope, admit_without_key};
-use crate::http::reply::Reply;
+use crate::http::admission::{Caller, admit_without_key, authenticate};
 use crate::http::reply::cors::Cors;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{self, ApiError, ErrorCode, Reply, Result};
 use crate::http::request_context::{API_KEY, RequestContext};
 use crate::http::state::ApiState;
-use hyper::Method;
+use crate::store::{RateKind, UnixSeconds};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, AUTHORIZATION, HeaderMap, HeaderName,
-    HeaderValue,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue,
 };
+use hyper::{Method, StatusCode};
+use serde_json::json;
 use url::Url;
 
-/// Where a page stands to the host that it sends a request to (Fetch Metadata).
+/// The wire format of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WireFormat {
+    RemoveBg,
+    Rembg,
+    Photoroom,
+}
+
+/// What a route does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    CutOut,
+    Account,
+    /// A route of the service that has no counterpart here.
+    Unsupported,
+}
+
+/// One path of another service.
+#[derive(Debug)]
+pub(crate) struct Route {
+    format: WireFormat,
+    action: Action,
+    path: &'static str,
+    /// As listed in `Allow`; empty if every method gets the same reply.
+    methods: &'static str,
+}
+
+const ROUTES: &[Route] = &[
+    Route { format: WireFormat::RemoveBg, action: Action::CutOut, path: "/v1.0/removebg", methods: "POST" },
+    Route { format: WireFormat::RemoveBg, action: Action::Account, path: "/v1.0/account", methods: "GET, HEAD" },
+    Route { format: WireFormat::RemoveBg, action: Action::Unsupported, path: "/v1.0/improve", methods: "" },
+    Route { format: WireFormat::Rembg, action: Action::CutOut, path: "/api/remove", methods: "GET, POST" },
+    Route { format: WireFormat::Photoroom, action: Action::CutOut, path: "/v1/segment", methods: "POST" },
+    Route { format: WireFormat::Photoroom, action: Action::Account, path: "/v1/account", methods: "GET, HEAD" },
+];
+
+/// The route of a path, where its service is enabled.
+pub(crate) fn find(config: &CompatConfig, path: &str) -> Option<&'static Route> {
+    let is_enabled = |format| match format {
+        WireFormat::RemoveBg => config.removebg,
+        WireFormat::Rembg => config.rembg,
+        WireFormat::Photoroom => config.photoroom,
+    };
+    ROUTES.iter().find(|route| route.path == path && is_enabled(route.format))
+}
+
+/// The relation of a page to the host of its request (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Answers a request; failures too, in the envelope of the service.
-pub(crate) async fn answer(
-    state: &ApiState,
-    route: &'static Route,
-    context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, route: &'static Route, context: &mut RequestContext) -> Result<Reply> {
     context.endpoint = route.path;
     if route.format == WireFormat::Rembg {
         allow_every_origin(&mut context.reply_headers);
@@ -37,7 +81,7 @@ pub(crate) async fn answer(
     let has_key = take_key(route.format, &mut context.headers);
     let answered = dispatch(state, route, has_key, context).await;
     if route.format == WireFormat::RemoveBg {
-        reply::write_reset_as_time(&mut context.reply_headers);
+        write_reset_as_time(&mut context.reply_headers);
     }
     Ok(answered.unwrap_or_else(|refusal| refusal.into_reply(route.format, has_key)))
 }
@@ -58,10 +102,10 @@ async fn dispatch(
         refuse_foreign(state, context)?;
         admit_without_key(state, state.app.compat.rembg_account_or_default(), context).await?
     } else {
-        admit_any_scope(state, context).await?
+        authenticate(state, RateKind::Calls, context).await?
     };
     if route.action == Action::Account {
-        return Ok(account::answer(state, route.format, &caller).await?);
+        return Ok(account(state, route.format, &caller).await?);
     }
     state.require_room(&caller.account)?;
     match route.format {
@@ -71,8 +115,31 @@ async fn dispatch(
     }
 }
 
-/// Refuses requests without a key from pages of other sites, and those for another host.
-fn refuse_foreign(state: &ApiState, context: &RequestContext) -> Result<(), ApiError> {
+/// Credits of an account without a quota: clients expect a number.
+const UNLIMITED: u64 = 1_000_000;
+
+/// `GET /v1.0/account` and `/v1/account`: the quota of a key's account, as credits.
+async fn account(state: &ApiState, format: WireFormat, caller: &Caller) -> Result<Reply> {
+    let standing = state.app.store.usage(&caller.account, caller.plan, UnixSeconds::now()).await?;
+    let left = standing.quota.map(|quota| quota.saturating_sub(standing.used));
+    let body = match format {
+        WireFormat::Photoroom => json!({
+            "credits": { "available": left.unwrap_or(UNLIMITED), "subscription": standing.quota.unwrap_or(UNLIMITED) }
+        }),
+        WireFormat::RemoveBg | WireFormat::Rembg => {
+            let credits = if left.is_none() { UNLIMITED } else { 0 };
+            // Ruby's client takes the members as keyword arguments, so there must be no others.
+            json!({ "data": { "attributes": {
+                "credits": { "subscription": credits, "payg": 0, "enterprise": 0, "total": credits },
+                "api": { "free_calls": left.unwrap_or(0), "sizes": "all" },
+            } } })
+        }
+    };
+    Ok(reply::json(StatusCode::OK, &body))
+}
+
+/// Refuses requests without a key from pages of other sites, and requests for another host.
+fn refuse_foreign(state: &ApiState, context: &RequestContext) -> Result<()> {
     let is_cross_site = context.headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site");
     let cors = Cors::for_request(&state.config.cors_origins, &context.method, &context.headers);
     if is_cross_site && !cors.is_some_and(|cors| cors.is_allowed()) {
@@ -85,7 +152,7 @@ fn refuse_foreign(state: &ApiState, context: &RequestContext) -> Result<(), ApiE
     require_own_host(context, &hosts, "compat.rembg_hosts")
 }
 
-/// Moves the key of `X-Api-Key` to `Authorization`, over one that is there. Returns whether there is any key.
+/// Moves the key of `X-Api-Key` to `Authorization`, which it replaces. Returns whether the request has a key.
 fn take_key(format: WireFormat, headers: &mut HeaderMap) -> bool {
     let key =
         headers.get(API_KEY).filter(|_| format != WireFormat::Rembg).map(|key| [b"Bearer ", key.as_bytes()].concat());
@@ -97,17 +164,16 @@ fn take_key(format: WireFormat, headers: &mut HeaderMap) -> bool {
 }
 
 fn not_allowed(route: &Route, method: &Method) -> ApiError {
-    let error = ApiError::new(ErrorCode::MethodNotAllowed, format!("this path takes {}, not {method}", route.methods));
-    error.header(ALLOW, HeaderValue::from_static(route.methods))
+    ApiError::method_not_allowed(route.methods, format!("this path takes {}, not {method}", route.methods))
 }
 
 /// `OPTIONS`: a preflight of rembg's route is answered for every origin, all others as on every route (`cors`).
-fn options(route: &'static Route, context: &RequestContext) -> Result<Reply, ApiError> {
+fn options(route: &'static Route, context: &RequestContext) -> Result<Reply> {
     let is_preflight = context.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     if route.format != WireFormat::Rembg || !is_preflight {
         return Err(not_allowed(route, &context.method));
     }
-    let mut reply = reply::empty();
+    let mut reply = reply::empty(StatusCode::OK);
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, authorization"));
@@ -135,5 +201,16 @@ mod tests {
         assert!(take_key(WireFormat::Photoroom, &mut headers));
         assert_eq!(headers[AUTHORIZATION], "Bearer a");
         assert!(headers[AUTHORIZATION].is_sensitive());
+    }
+
+    #[test]
+    fn a_route_is_found_where_its_service_is_enabled() {
+        let all = CompatConfig { rembg: true, ..CompatConfig::default() };
+        let none = CompatConfig { removebg: false, photoroom: false, ..CompatConfig::default() };
+        for route in ROUTES {
+            assert!(find(&all, route.path).is_some() && find(&none, route.path).is_none(), "{}", route.path);
+        }
+        assert!(find(&CompatConfig::default(), "/api/remove").is_none());
+        assert!(find(&all, "/v1.0/").is_none() && find(&all, "/v1.0/removebg/").is_none());
     }
 }

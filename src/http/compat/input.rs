@@ -3,18 +3,18 @@
 //! Unknown names are skipped and not refused: clients pass all their options through.
 
 use super::refusal::Refusal;
-use crate::codec::{DecodeError, Limits};
-use crate::http::admission::memory::Share;
-use crate::http::reply::error::ApiError;
-use crate::http::request::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
-use crate::http::request::form::{MAX_OVERHEAD, read_value};
+use crate::codec::Limits;
+use crate::http::admission::Share;
+use crate::http::reply::ApiError;
+use crate::http::request::body::{RequestBody, content_type, read_within, require_uncompressed, unsupported};
+use crate::http::request::form::{MAX_OVERHEAD, file_too_large, read_file, read_value};
 use crate::http::request::multipart::{self, Multipart, Part};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt::{self, Formatter};
@@ -67,7 +67,7 @@ impl Names {
     }
 }
 
-/// Whether a value is set: JavaScript clients send `undefined` for those that are not.
+/// Whether a value is set: JavaScript clients send `undefined` for an unset value.
 fn is_set(text: &str) -> bool {
     !matches!(text.trim(), "" | "undefined" | "null")
 }
@@ -98,11 +98,6 @@ impl ParsedBody {
     }
 }
 
-/// The refusal of a file that is too large, whichever bound it exceeds.
-fn file_too_large(max_file: usize) -> Refusal {
-    ApiError::from(DecodeError::TooManyBytes { limit: max_file }).into()
-}
-
 /// The largest body with a file in base64, whose characters may be escaped.
 fn max_encoded(max_file: usize) -> usize {
     max_file + max_file / 2 + MAX_OVERHEAD
@@ -128,9 +123,11 @@ pub(super) async fn read(
             return Err(unsupported(&format!("the request body must be {types}")).into());
         }
     };
-    let body = read_whole(&mut context.body, max_file, share).await?;
+    // Counted twice: the body, and the values parsed from it.
+    let body = read_within(&mut context.body, max_encoded(max_file), |bytes| share.grow(2 * bytes)).await?;
+    let body = body.ok_or_else(|| file_too_large(max_file))?;
     let decoded = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file));
-    let sent = decoded.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    let sent = decoded.await.map_err(ApiError::from)??;
     share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
     Ok(sent)
 }
@@ -143,22 +140,24 @@ async fn read_multipart(
     share: &mut Share,
 ) -> Result<ParsedBody, Refusal> {
     let most = max_file * names.files.len() + max_encoded(max_file) * names.base64.len() + MAX_OVERHEAD;
+    let too_large = || file_too_large(max_file);
     let mut multipart = Multipart::new(body, boundary, most);
     let mut sent = ParsedBody::default();
-    while let Some(Part { name, .. }) = multipart.next_part().await.map_err(|error| too_large(error, max_file))? {
+    while let Some(Part { name, .. }) = multipart.next_part().await.map_err(|error| error.answered(too_large))? {
         let name_of = name.as_str();
         // Two are refused as two sources; of any number of tiny parts only the first are kept.
         if sent.files.iter().filter(|(kept, _)| *kept == name).count() == 2 {
             continue;
         }
         if names.files.contains(&name_of) {
-            let bytes = read_part(&mut multipart, max_file, max_file, share).await?;
-            sent.files.push((name, bytes));
+            let bytes = read_file(&mut multipart, share, max_file, too_large).await?;
+            sent.files.push((name, bytes.ok_or_else(too_large)?));
         } else if names.base64.contains(&name_of) {
-            let text = read_part(&mut multipart, max_encoded(max_file), max_file, share).await?;
+            let text = read_file(&mut multipart, share, max_encoded(max_file), too_large).await?;
+            let text = text.ok_or_else(too_large)?;
             let name_again = name.clone();
             let decoding = spawn_blocking(move || decode_base64(&text, &name_again, max_file));
-            let bytes = decoding.await.map_err(|error| ApiError::internal(error.to_string()))??;
+            let bytes = decoding.await.map_err(ApiError::from)??;
             sent.files.push((name, bytes));
         } else if names.texts.contains(&name_of) {
             let text = read_value(&mut multipart, &name).await?;
@@ -166,45 +165,6 @@ async fn read_multipart(
         }
     }
     Ok(sent)
-}
-
-async fn read_part<C: Chunks>(
-    multipart: &mut Multipart<C>,
-    most: usize,
-    max_file: usize,
-    share: &Share,
-) -> Result<Bytes, Refusal> {
-    let mut part = BytesMut::new();
-    while let Some(data) = multipart.next_data().await.map_err(|error| too_large(error, max_file))? {
-        if part.len() + data.len() > most {
-            return Err(file_too_large(max_file));
-        }
-        share.grow(data.len())?;
-        part.extend_from_slice(&data);
-    }
-    Ok(part.freeze())
-}
-
-fn too_large(error: multipart::MultipartError, max_file: usize) -> Refusal {
-    match error {
-        multipart::MultipartError::BodyTooLarge => file_too_large(max_file),
-        error @ (multipart::MultipartError::Malformed(_) | multipart::MultipartError::Body(_)) => {
-            ApiError::from(error).into()
-        }
-    }
-}
-
-/// Reads a body that is parsed whole; counted twice, for the parsed values beside it.
-async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> Result<Bytes, Refusal> {
-    let mut bytes = BytesMut::new();
-    while let Some(chunk) = body.next_chunk().await.map_err(ApiError::from)? {
-        if bytes.len() + chunk.len() > max_encoded(max_file) {
-            return Err(file_too_large(max_file));
-        }
-        share.grow(2 * chunk.len())?;
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes.freeze())
 }
 
 pub(super) fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
@@ -320,7 +280,7 @@ fn decode_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refu
         Some(comma) if text.starts_with(b"data:") => &text[comma + 1..],
         Some(_) | None => text,
     };
-    // A form that was not escaped has blanks in place of plus signs.
+    // A form that was not escaped has blanks instead of plus signs.
     let has_whitespace = data.iter().any(u8::is_ascii_whitespace);
     let plain: Vec<u8>;
     let data = if has_whitespace {
@@ -334,7 +294,7 @@ fn decode_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refu
     let bytes =
         bytes.map_err(|_| Refusal::invalid_request("failed_to_read_image", format!("`{name}` is not base64")))?;
     if bytes.len() > max_file {
-        return Err(file_too_large(max_file));
+        return Err(file_too_large(max_file).into());
     }
     Ok(bytes.into())
 }

@@ -4,16 +4,15 @@
 //! and its reply is translated back. docs/migrate.md lists the differences.
 //!
 //! ```text
-//! route      paths and wire formats                dispatch   methods, key, caller, route → handler
+//! dispatch   paths, methods, key, caller → handler; GET /v1.0/account, /v1/account
 //! input      multipart, urlencoded and JSON bodies → texts and files
 //! removebg, rembg, photoroom   texts → Fields      values     switches, colours, sizes
 //! cutout     Fields → authorize → pipeline → finished picture
 //! reply      headers and bodies of replies         archive    PNG → color.jpg and alpha.png
 //! refusal    ApiError → envelope, status and codes of the service
-//! account    GET /v1.0/account, /v1/account        config     section `[compat]`
+//! config     section `[compat]`
 //! ```
 
-mod account;
 mod archive;
 pub(super) mod config;
 mod cutout;
@@ -26,9 +25,7 @@ mod refusal;
 mod rembg;
 mod removebg;
 mod reply;
-mod route;
 mod values;
 
 pub use config::CompatConfig;
-pub(super) use dispatch::answer;
-pub(super) use route::find;
+pub(super) use dispatch::{answer, find};

@@ -1,12 +1,13 @@
 //! `POST /v1/segment`: translates Photoroom's fields to recipe fields.
 
-use super::cutout::{self, CutoutRequest, PictureSource};
+use super::cutout::{self, CutoutRequest};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
 use super::values::{self, flag, with_hash};
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::reply::Reply;
+use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::pipeline::FaceFound;
@@ -31,13 +32,8 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let received = context.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
     let file = file.ok_or_else(|| Refusal::invalid_request("missing_image", "Please provide an image"))?;
-    let request = CutoutRequest {
-        fields: translated(&sent)?,
-        source: PictureSource::File(file),
-        background: None,
-        share,
-        limits,
-    };
+    let request =
+        CutoutRequest { fields: translated(&sent)?, source: Pictures::File(file), background: None, share, limits };
     let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
     let score = match cutout.output.face {
         // Photoroom has -1 for pictures of people.

@@ -2,13 +2,13 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "codes grow; one without a counterpart keeps its own name")]
 
-use super::route::WireFormat;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::{self, Reply};
+use super::dispatch::WireFormat;
+use crate::http::reply::{self, ApiError, ErrorCode, Reply};
 use crate::recipe::{BG_FILE, FieldError};
 use hyper::StatusCode;
 use hyper::header::WWW_AUTHENTICATE;
 use serde_json::{Value, json};
+use std::fmt::Display;
 
 /// The parameter of a failure that concerns the number of pixels of a source and not its bytes.
 pub(super) const RESOLUTION: &str = "resolution";
@@ -17,13 +17,13 @@ pub(super) const RESOLUTION: &str = "resolution";
 #[derive(Debug)]
 pub(super) struct Refusal {
     error: ApiError,
-    /// The service's own code; `None` where it follows from the error.
+    /// The service's code; `None` if it follows from the error.
     code: Option<&'static str>,
 }
 
 impl Refusal {
-    /// An invalid request that has a code of its own in the service.
-    pub(super) fn invalid_request(code: &'static str, message: impl Into<String>) -> Self {
+    /// An invalid request with a specific code of the service.
+    pub(super) fn invalid_request(code: &'static str, message: impl Display) -> Self {
         Self { error: ApiError::new(ErrorCode::InvalidParameter, message), code: Some(code) }
     }
 
@@ -35,7 +35,7 @@ impl Refusal {
         let message = match error.code {
             ErrorCode::Unauthorized if has_key => "API Key invalid",
             ErrorCode::Unauthorized => "Missing API Key",
-            _ => error.message(),
+            _ => &error.message,
         };
         let body = match format {
             WireFormat::RemoveBg => {
@@ -43,14 +43,14 @@ impl Refusal {
                 let title = title(code).unwrap_or(message);
                 json!({ "errors": [{ "title": title, "code": code, "detail": message }] })
             }
-            WireFormat::Rembg => json!({ "detail": rembg_detail(&error, code, message, status) }),
+            WireFormat::Rembg => json!({ "detail": rembg_detail(&error, message, status) }),
             WireFormat::Photoroom => {
                 let code = code.unwrap_or_else(|| photoroom_code(&error));
                 json!({ "detail": message, "status_code": status.as_u16(), "type": code })
             }
         };
         let mut reply = reply::json(status, &body);
-        let mut headers = error.into_headers();
+        let mut headers = *error.headers;
         if status == StatusCode::FORBIDDEN {
             headers.remove(WWW_AUTHENTICATE);
         }
@@ -84,43 +84,39 @@ fn status(format: WireFormat, error: &ApiError, code: Option<&str>) -> StatusCod
             | StatusCode::UNPROCESSABLE_ENTITY
             | StatusCode::FAILED_DEPENDENCY,
         ) => StatusCode::BAD_REQUEST,
-        (WireFormat::Rembg, StatusCode::BAD_REQUEST) if is_parameter_error(error, code) => {
+        // FastAPI, on which rembg's server is built, refuses parameters in its own validation.
+        (WireFormat::Rembg, _)
+            if error.code == ErrorCode::InvalidParameter && error.param.is_some() && code.is_none() =>
+        {
             StatusCode::UNPROCESSABLE_ENTITY
         }
         _ => usual,
     }
 }
 
-/// Whether FastAPI, on which rembg's server is built, would refuse it in its own validation.
-fn is_parameter_error(error: &ApiError, code: Option<&str>) -> bool {
-    error.code == ErrorCode::InvalidParameter && error.param_name().is_some() && code.is_none()
-}
-
 /// remove.bg's code.
 fn removebg_code(error: &ApiError) -> &'static str {
-    let param = error.param_name().unwrap_or_default();
-    let is_background = matches!(param, BG_FILE | "bg_url");
-    const INVALID: &[(&str, &str)] = &[
-        ("url", "invalid_image_url"),
-        ("bg_url", "invalid_bg_image_url"),
-        ("bg_color", "invalid_bg_color"),
-        ("channels", "invalid_channels"),
-        ("crop_margin", "invalid_crop_margin"),
-        ("format", "invalid_format"),
-        ("position", "invalid_position"),
-        ("roi", "invalid_roi"),
-        ("scale", "invalid_scale"),
-    ];
-    let invalid = || INVALID.iter().find(|(name, _)| *name == param).map(|(_, code)| *code);
+    let param = error.param.as_deref().unwrap_or_default();
     match error.code {
-        ErrorCode::InvalidParameter => invalid().unwrap_or(error.code.name()),
+        ErrorCode::InvalidParameter => match param {
+            "url" => "invalid_image_url",
+            "bg_url" => "invalid_bg_image_url",
+            "bg_color" => "invalid_bg_color",
+            "channels" => "invalid_channels",
+            "crop_margin" => "invalid_crop_margin",
+            "format" => "invalid_format",
+            "position" => "invalid_position",
+            "roi" => "invalid_roi",
+            "scale" => "invalid_scale",
+            _ => error.code.name(),
+        },
         ErrorCode::InvalidImage => "failed_to_read_image",
         ErrorCode::UnsupportedMediaType => "invalid_file_type",
         ErrorCode::PayloadTooLarge if param == RESOLUTION => "resolution_too_high",
         ErrorCode::PayloadTooLarge => "file_too_large",
         ErrorCode::OutputTooLarge => "resolution_too_high",
         ErrorCode::NoSubjectDetected => "unknown_foreground",
-        ErrorCode::FetchFailed if is_background => "failed_bg_download",
+        ErrorCode::FetchFailed if matches!(param, BG_FILE | "bg_url") => "failed_bg_download",
         ErrorCode::FetchFailed => "failed_image_download",
         ErrorCode::PaymentRequired => "insufficient_credits",
         ErrorCode::Unauthorized => "auth_failed",
@@ -147,12 +143,12 @@ fn photoroom_code(error: &ApiError) -> &'static str {
     }
 }
 
-/// rembg's detail: a sentence, or for a parameter that FastAPI itself refuses a list of one entry.
-fn rembg_detail(error: &ApiError, code: Option<&'static str>, message: &str, status: StatusCode) -> Value {
-    match error.param_name() {
+/// rembg's detail: a sentence, or a list of one entry for a parameter that FastAPI refuses.
+fn rembg_detail(error: &ApiError, message: &str, status: StatusCode) -> Value {
+    match error.param.as_deref() {
         Some(param) if status == StatusCode::UNPROCESSABLE_ENTITY => {
             let place = if param == "url" { "query" } else { "body" };
-            json!([{ "loc": [place, param], "msg": message, "type": code.unwrap_or("value_error") }])
+            json!([{ "loc": [place, param], "msg": message, "type": "value_error" }])
         }
         _ => message.into(),
     }

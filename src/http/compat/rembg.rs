@@ -1,12 +1,13 @@
 //! `GET` and `POST /api/remove`: translates the parameters of rembg's server to recipe fields; the reply is a PNG.
 
-use super::cutout::{self, CutoutRequest, PictureSource};
+use super::cutout::{self, CutoutRequest};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, ResultFile};
 use super::values::flag;
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::reply::{MODEL, Reply};
+use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
@@ -36,10 +37,10 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         let url = SourceUrl::parse(url).map_err(|error| {
             Refusal::invalid_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
         })?;
-        PictureSource::Url(url)
+        Pictures::Url(url)
     } else {
         let file = sent.take("file").into_iter().next();
-        PictureSource::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
+        Pictures::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
     let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
     let processor = &state.app.processor;
@@ -58,16 +59,10 @@ pub(super) fn add_query(sent: &mut ParsedBody, query: &str) {
 }
 
 pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
-    let switch = |name: &str| {
-        flag(sent, name, "").map_err(|_| {
-            let value = sent.text(name).unwrap_or_default();
-            Refusal::from(FieldError::invalid(name, value, "true or false"))
-        })
-    };
     // Validated but without effect: the band that is solved follows from the mask, which is always cleaned, and colours
     // are always unmixed.
-    switch("ppm")?;
-    switch("dc")?;
+    switch(sent, "ppm")?;
+    switch(sent, "dc")?;
     for (name, most) in [("af", 255), ("ab", 255), ("ae", 1000)] {
         if let Some(text) = sent.text(name)
             && !text.parse::<u32>().is_ok_and(|value| value <= most)
@@ -76,8 +71,8 @@ pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
         }
     }
     let mut fields = Fields::default();
-    fields.push("matting", if switch("a")? { "closed-form" } else { "none" })?;
-    if switch("om")? {
+    fields.push("matting", if switch(sent, "a")? { "closed-form" } else { "none" })?;
+    if switch(sent, "om")? {
         fields.push("channels", "alpha")?;
     } else if let Some(color) = sent.text("bgc") {
         let hex = parse_rgba(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
@@ -89,6 +84,12 @@ pub(super) fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     Ok(fields)
 }
 
+/// A switch, refused as a parameter.
+fn switch(sent: &ParsedBody, name: &str) -> Result<bool, FieldError> {
+    let value = sent.text(name).unwrap_or_default();
+    flag(sent, name, "").map_err(|_| FieldError::invalid(name, value, "true or false"))
+}
+
 /// `R,G,B,A` as `#RRGGBBAA`.
 fn parse_rgba(text: &str) -> Option<String> {
     let numbers: Option<Vec<u8>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
@@ -98,7 +99,7 @@ fn parse_rgba(text: &str) -> Option<String> {
     }
 }
 
-/// The prompts in `extras` as fields: a rectangle is the box, points of label 1 are subject and those of label 0 background.
+/// The prompts in `extras` as fields: a rectangle is the box, points of label 1 are subject, points of label 0 background.
 /// Extras that are not JSON are ignored, as by rembg.
 fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>, Refusal> {
     let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(Vec::new()) };
@@ -133,14 +134,13 @@ fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>, Refusal> {
     Ok(fields)
 }
 
-/// Models of rembg in whose place the built-in network is.
+/// Models of rembg that the built-in network replaces.
 const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
 
 /// What `x-service-model` says for a model of rembg's: the added model of this name, or the built-in network; nothing for the account's
 /// own. `vm`, its refinement of the edge, has no effect: `a` always has matting here.
 pub(super) fn model(sent: &ParsedBody, weights: &str, added: &AddedModels) -> Result<Option<String>, Refusal> {
-    flag(sent, "vm", "")
-        .map_err(|_| Refusal::from(FieldError::invalid("vm", sent.text("vm").unwrap_or_default(), "true or false")))?;
+    switch(sent, "vm")?;
     let Some(name) = sent.text("model") else { return Ok(None) };
     if let Some(model) = name.parse().ok().and_then(|name| added.find(&name).ok()) {
         return Ok(Some(model.name.to_string()));

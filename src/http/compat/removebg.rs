@@ -1,13 +1,14 @@
 //! `POST /v1.0/removebg`: translates remove.bg's fields to recipe fields, and adds its headers to the reply.
 
-use super::cutout::{self, Cutout, CutoutRequest, PictureSource, is_matte};
+use super::cutout::{self, Cutout, CutoutRequest, is_matte};
 use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
 use super::reply::{self, Json, ResultFile};
 use super::values::{self, FULL, MAX_PNG, PREVIEW, flag, lower, with_hash};
 use crate::compose::Scene;
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::reply::Reply;
+use crate::http::request::image_request::Pictures;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::color::Color;
@@ -45,7 +46,7 @@ pub(super) struct ReplyOptions {
     is_archive: bool,
     /// Whether the subject's type is reported.
     reports_type: bool,
-    /// The most pixels of this result, and of the largest size.
+    /// Maximum pixels of this result, and of a result of the largest size.
     max_pixels: u32,
     largest_pixels: u32,
     is_cropped: bool,
@@ -82,13 +83,13 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
 }
 
 /// The one source of a request.
-fn source(sent: &mut ParsedBody) -> Result<PictureSource, Refusal> {
+fn source(sent: &mut ParsedBody) -> Result<Pictures, Refusal> {
     let files: Vec<_> = NAMES.base64.iter().chain(&["image_file"]).flat_map(|name| sent.take(name)).collect();
     let mut files = files.into_iter();
     match (files.next(), files.next(), sent.text("image_url")) {
-        (Some(file), None, None) => Ok(PictureSource::File(file)),
+        (Some(file), None, None) => Ok(Pictures::File(file)),
         (None, None, Some(url)) => match SourceUrl::parse(url) {
-            Ok(url) => Ok(PictureSource::Url(url)),
+            Ok(url) => Ok(Pictures::Url(url)),
             Err(error) => Err(Refusal::invalid_request("invalid_image_url", format!("`image_url` is {error}"))),
         },
         (None, None, None) => Err(Refusal::invalid_request("missing_source", "No image given")),
@@ -207,7 +208,7 @@ fn headers(cutout: &Cutout, options: ReplyOptions, is_test: bool) -> HeaderMap {
     headers
 }
 
-/// The size of the result at the largest `size`. That of a crop is known only where this result was not scaled down.
+/// The size of the result at the largest `size`. For a crop it is known only if this result was not scaled down.
 fn largest(cutout: &Cutout, options: ReplyOptions) -> Option<Size> {
     let size = cutout.output.image.size;
     if options.is_cropped {

@@ -3,16 +3,14 @@
 use super::archive;
 use super::cutout::Cutout;
 use super::refusal::Refusal;
-use crate::http::admission::caller::Caller;
-use crate::http::reply::Reply;
-use crate::http::reply::error::ApiError;
-use crate::http::reply::picture_reply;
+use crate::http::admission::Caller;
+use crate::http::reply::{ApiError, Reply, picture_reply};
 use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Full};
+use http_body_util::{BodyExt, Full};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio::task::spawn_blocking;
 
@@ -34,17 +32,12 @@ pub(super) struct Json {
     pub(super) after: String,
 }
 
-/// Replaces the wait until the rate's reset, where there is one, by its time in seconds since 1970, as remove.bg has it.
+/// Replaces the wait until the rate's reset, if sent, by the time of the reset in seconds since 1970, as in remove.bg's replies.
 pub(super) fn write_reset_as_time(headers: &mut HeaderMap) {
     let wait = headers.get(RATE_RESET).and_then(|wait| wait.to_str().ok()?.parse::<i64>().ok());
     if let Some(wait) = wait {
         headers.insert(RATE_RESET, UnixSeconds::now().0.saturating_add(wait).into());
     }
-}
-
-/// A reply without a body.
-pub(super) fn empty() -> Reply {
-    Reply::new(Empty::new().boxed_unsync())
 }
 
 /// Whether the caller accepts JSON and no file. axios, whose default has JSON and `*/*`, gets the file, as from remove.bg.
@@ -58,8 +51,8 @@ pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     types.iter().any(|range| range == "application/json") && !types.iter().any(takes_file)
 }
 
-/// The reply that carries a finished picture, with the usual headers of one: its file, or JSON with it. The picture is billed once
-/// its reply can be sent.
+/// The reply with a finished picture and its usual headers: the file, or JSON with the file. The picture is billed once its reply has
+/// memory.
 pub(super) async fn picture(
     state: &ApiState,
     caller: &Caller,
@@ -85,7 +78,7 @@ pub(super) async fn picture(
             json.push_str(&after);
             Bytes::from(json)
         });
-        let json = encoding.await.map_err(|error| ApiError::internal(error.to_string()))?;
+        let json = encoding.await.map_err(ApiError::from)?;
         bytes = memory.hold(json, deadline).await?;
         media_type = "application/json";
     }

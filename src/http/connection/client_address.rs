@@ -20,7 +20,7 @@ pub(crate) struct ConnectionAddresses {
     pub(crate) local: IpAddr,
 }
 
-/// The network of one subscriber: an IPv4 address, or the /64 of an IPv6 address.
+/// The network of a subscriber: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Network {
     V4(u32),

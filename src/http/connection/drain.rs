@@ -5,7 +5,7 @@
 //! connection would leave it unknown whether its request was processed. Draining ends with the last request in flight or
 //! with the grace period; then the listener closes, and idle connections with it.
 
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{ApiError, Result};
 use tokio::sync::watch;
 
 /// The phase of a listener's shutdown.
@@ -47,7 +47,7 @@ impl Drain {
     }
 
     /// Counts a request as in flight; 503 once draining has begun.
-    pub(crate) fn admit(&self) -> Result<InFlightRequest, ApiError> {
+    pub(crate) fn admit(&self) -> Result<InFlightRequest> {
         if self.is_refusing() {
             return Err(ApiError::unavailable("the service is shutting down").closing());
         }

@@ -7,9 +7,7 @@
 //! the reply with it.
 
 use super::timeouts::Activity;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::request_id;
-use crate::http::reply::{REQUEST_ID, VERSION};
+use crate::http::reply::{ApiError, ErrorCode, REQUEST_ID, VERSION, request_id};
 use crate::telemetry::metrics;
 use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
@@ -18,7 +16,7 @@ use hyper::header::HeaderMap;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tracing::{debug, info};
 
@@ -34,9 +32,9 @@ pub(crate) fn too_large() -> ApiError {
 /// The beginning of every HTTP/1 reply of hyper. No HTTP/2 frame has it: its length field would exceed the maximum.
 const HTTP1: &[u8] = b"HTTP/1.";
 
-/// A stream that replaces hyper's own refusals.
+/// The stream of a connection: records in its [`Activity`] when bytes move, and replaces hyper's own refusals.
 #[derive(Debug)]
-pub(crate) struct EnvelopeStream<S> {
+pub(crate) struct ConnectionStream<S> {
     stream: S,
     activity: Activity,
     logged: bool,
@@ -50,7 +48,7 @@ struct Refusal {
     is_shut_down: bool,
 }
 
-impl<S> EnvelopeStream<S> {
+impl<S> ConnectionStream<S> {
     /// `logged`: whether refusals are logged at `info`, else at `debug`.
     pub(crate) fn new(stream: S, activity: Activity, logged: bool) -> Self {
         Self { stream, activity, logged, refusal: None }
@@ -69,18 +67,31 @@ impl<S> EnvelopeStream<S> {
         self.refusal = Some(Refusal { unwritten, is_shut_down: false });
         true
     }
+
+    fn record(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(1..)) => self.activity.wrote(Instant::now()),
+            Poll::Pending => self.activity.blocked(Instant::now()),
+            Poll::Ready(_) => {}
+        }
+        written
+    }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> EnvelopeStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionStream<S> {
     /// Writes the rest of the envelope.
     fn poll_envelope(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(())) };
-        while refusal.unwritten.has_remaining() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &refusal.unwritten))?;
+        while let Some(Refusal { unwritten, .. }) = &self.refusal
+            && unwritten.has_remaining()
+        {
+            let written = Pin::new(&mut self.stream).poll_write(cx, unwritten);
+            let written = ready!(self.record(written))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            refusal.unwritten.advance(written);
+            if let Some(refusal) = &mut self.refusal {
+                refusal.unwritten.advance(written);
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -90,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> EnvelopeStream<S> {
         let mut dropped = [0; 4096];
         loop {
             let mut buffer = ReadBuf::new(&mut dropped);
-            match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer)) {
+            match ready!(Pin::new(&mut *self).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
                 Ok(()) | Err(_) => return Poll::Ready(()),
             }
@@ -98,19 +109,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> EnvelopeStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for EnvelopeStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ConnectionStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        if buffer.filled().len() > before {
+            this.activity.read(Instant::now());
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EnvelopeStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ConnectionStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.replaces(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
-        Pin::new(&mut this.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.record(written)
     }
 
     fn poll_write_vectored(
@@ -122,14 +140,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EnvelopeStream<S> {
         if this.replaces(slices.first().map_or(&[], |first| first)) {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
-        Pin::new(&mut this.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.record(written)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    // hyper flushes when its own buffer is empty, so complete replies are written by then.
+    // hyper flushes when its own buffer is empty, so complete replies are written by then. A socket is ready to flush even
+    // while it accepts no bytes, so nothing is recorded.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(this.poll_envelope(cx))?;
@@ -157,7 +177,7 @@ fn status_of(reply: &[u8]) -> Option<u16> {
     std::str::from_utf8(reply.get(9..12)?).ok()?.parse().ok()
 }
 
-/// The envelope in place of a reply with `status`; counted and logged.
+/// The envelope instead of a reply with `status`; counted and logged.
 fn envelope(status: Option<u16>, logged: bool) -> Bytes {
     let error = match status {
         // 414 and 431: a target that is too long makes the head too large.
@@ -197,7 +217,6 @@ pub(crate) fn http1(error: ApiError, id: &str) -> Bytes {
 mod tests {
     use super::*;
     use hyper::Version;
-    use std::time::Instant;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     const OWN: &[u8] = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n\r\n";
@@ -207,7 +226,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(1 << 16);
         let activity = Activity::new(Instant::now());
         prepare(&activity);
-        let mut stream = EnvelopeStream::new(near, activity, false);
+        let mut stream = ConnectionStream::new(near, activity, false);
         stream.write_all(bytes).await.expect("room");
         stream.flush().await.expect("room");
         drop(stream);

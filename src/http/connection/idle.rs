@@ -27,7 +27,7 @@ pub(crate) async fn idle_for<B: Future<Output = bool>>(
             Ok(Err(_)) => return std::future::pending().await,
             Err(_) => {
                 let busy = is_busy().await;
-                // A connection may have come meanwhile.
+                // A connection may have arrived since.
                 if !busy && *open.borrow() == 0 {
                     return;
                 }

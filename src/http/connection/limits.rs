@@ -1,9 +1,8 @@
 //! Limits the connections of a listener, in all and by client address, by closing idle ones.
 //!
-//! * Beyond the total, the oldest idle connection that has not carried a valid key is closed in favour of the new one;
-//!   where there is none, the longest idle one with a valid key; where all are in use, the new one waits.
-//! * Beyond the limit of one address, the same among its own connections; where all of them are in use, the new one is
-//!   closed.
+//! * Beyond the total, the oldest idle connection that has not carried a valid key is closed in favour of the new one; if all have
+//!   carried one, the longest idle connection; if all are in use, the new one waits.
+//! * Beyond the limit of an address, a connection of this address is closed by these rules; if all are in use, the new one is closed.
 //!
 //! Idle means that every request is answered, though unread bodies may still be drained, and no reply is unsent. Without a
 //! valid key a connection also counts as idle after [`WITHOUT_KEY`]: such requests are answered at once, and a reply that is
@@ -41,7 +40,7 @@ const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
 /// The limits of one listener, and its connections.
 #[derive(Debug)]
-pub(crate) struct ConnectionLimits {
+pub(super) struct ConnectionLimits {
     listener: &'static str,
     places: Arc<Semaphore>,
     per_address: Option<usize>,
@@ -53,7 +52,7 @@ struct OpenConnections {
     next: u64,
     /// In order of arrival.
     connections: BTreeMap<u64, Arc<OpenConnection>>,
-    /// The number of each network, including those that still wait for a place.
+    /// The number of connections of each network, including connections that wait for a place.
     by_network: HashMap<Network, usize>,
     warned: Option<Instant>,
 }
@@ -69,14 +68,14 @@ struct OpenConnection {
 
 /// Counts a connection for its network while it exists.
 #[derive(Debug)]
-pub(crate) struct CountedConnection {
+pub(super) struct CountedConnection {
     limits: Arc<ConnectionLimits>,
     network: Option<Network>,
 }
 
 /// Holds the place of a connection while it exists.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(super) struct ConnectionPlace {
     counted: CountedConnection,
     id: u64,
     connection: Arc<OpenConnection>,
@@ -85,7 +84,7 @@ pub(crate) struct Admission {
 
 impl ConnectionLimits {
     /// At most `total` connections, and at most `per_address` of one address.
-    pub(crate) fn new(listener: &'static str, total: usize, per_address: Option<usize>) -> Arc<Self> {
+    pub(super) fn new(listener: &'static str, total: usize, per_address: Option<usize>) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(total.min(Semaphore::MAX_PERMITS)));
         Arc::new(Self { listener, places, per_address, open: Mutex::default() })
     }
@@ -95,7 +94,7 @@ impl ConnectionLimits {
     }
 
     /// Counts a new connection; `None` where its network has too many in use. Without a network it is not counted.
-    pub(crate) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<CountedConnection> {
+    pub(super) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<CountedConnection> {
         if let (Some(network), Some(limit)) = (network, self.per_address) {
             let mut open = self.open();
             let count = open.by_network.get(&network).copied().unwrap_or_default();
@@ -114,7 +113,7 @@ impl ConnectionLimits {
     }
 
     /// Closes an idle connection, if there is one.
-    pub(crate) fn evict_one(&self) -> bool {
+    pub(super) fn evict_one(&self) -> bool {
         self.open().evict(None, Instant::now())
     }
 }
@@ -163,7 +162,7 @@ impl OpenConnection {
 
 impl CountedConnection {
     /// Waits for a place. The connection's timeouts start with it.
-    pub(crate) async fn admit(self) -> (Admission, Activity) {
+    pub(super) async fn admit(self) -> ConnectionPlace {
         let place = loop {
             if let Ok(place) = self.limits.places.clone().try_acquire_owned() {
                 break place;
@@ -174,41 +173,42 @@ impl CountedConnection {
             }
         };
         let admitted = Instant::now();
-        let activity = Activity::new(admitted);
-        let connection = OpenConnection {
-            activity: activity.clone(),
+        let connection = Arc::new(OpenConnection {
+            activity: Activity::new(admitted),
             admitted,
             network: self.network.map(OnceLock::from).unwrap_or_default(),
             chosen: AtomicBool::new(false),
             wake: Notify::new(),
-        };
-        let connection = Arc::new(connection);
-        let id = {
-            let mut open = self.limits.open();
-            open.next += 1;
-            let id = open.next;
-            open.connections.insert(id, connection.clone());
-            id
-        };
-        (Admission { counted: self, id, connection, _place: place }, activity)
+        });
+        let mut open = self.limits.open();
+        open.next += 1;
+        let id = open.next;
+        open.connections.insert(id, connection.clone());
+        drop(open);
+        ConnectionPlace { counted: self, id, connection, _place: place }
     }
 }
 
-impl Admission {
+impl ConnectionPlace {
+    /// The activity of the connection.
+    pub(super) fn activity(&self) -> &Activity {
+        &self.connection.activity
+    }
+
     /// Counts the connection for the network of the client behind a proxy; false where that has too many in use.
-    pub(crate) fn recount_for(&mut self, network: Network) -> bool {
+    pub(super) fn recount_for(&mut self, network: Network) -> bool {
         let Some(counted) = self.counted.limits.count(Some(network)) else { return false };
         self.counted = counted;
         self.connection.network.set(network).is_ok()
     }
 
     /// Resolves when the connection is to be closed in favour of another one.
-    pub(crate) fn evicted(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) fn evicted(&self) -> impl Future<Output = ()> + Send + use<> {
         let connection = self.connection.clone();
         async move {
             loop {
                 connection.wake.notified().await;
-                // A request may have begun meanwhile.
+                // A request may have begun since.
                 if connection.idle_since(Instant::now()).is_some() {
                     metrics::connection_closed("evicted");
                     debug!("idle connection closed in favour of another one");
@@ -220,7 +220,7 @@ impl Admission {
     }
 }
 
-impl Drop for Admission {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.counted.limits.open().connections.remove(&self.id);
     }
@@ -250,14 +250,15 @@ mod tests {
     }
 
     /// A connection that has carried a request.
-    async fn admit(limits: &Arc<ConnectionLimits>, address: &str) -> (Admission, Activity) {
-        let (admission, activity) = limits.count(network(address)).expect("not too many").admit().await;
+    async fn admit(limits: &Arc<ConnectionLimits>, address: &str) -> (ConnectionPlace, Activity) {
+        let place = limits.count(network(address)).expect("not too many").admit().await;
+        let activity = place.activity().clone();
         drop(activity.begin(Version::HTTP_11));
-        (admission, activity)
+        (place, activity)
     }
 
-    fn is_evicted(admission: &Admission) -> bool {
-        let mut evicted = std::pin::pin!(admission.evicted());
+    fn is_evicted(place: &ConnectionPlace) -> bool {
+        let mut evicted = std::pin::pin!(place.evicted());
         evicted.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
     }
 
@@ -273,14 +274,14 @@ mod tests {
         drop(with_key);
         let _busy = admitted[1].1.begin(Version::HTTP_11);
         assert!(limits.evict_one());
-        let gone: Vec<_> = admitted.iter().map(|(admission, _)| is_evicted(admission)).collect();
+        let gone: Vec<_> = admitted.iter().map(|(place, _)| is_evicted(place)).collect();
         assert_eq!(gone, [false, false, true, false]);
     }
 
     #[tokio::test]
     async fn a_connection_with_a_key_is_evicted_last_and_not_at_once() {
         let limits = ConnectionLimits::new("test", 1, None);
-        let (admission, activity) = admit(&limits, "192.0.2.1").await;
+        let (place, activity) = admit(&limits, "192.0.2.1").await;
         let busy = activity.begin(Version::HTTP_11);
         busy.mark_authenticated();
         assert!(!limits.open().evict(None, Instant::now() + 2 * KEEP_AUTHENTICATED), "it has a request");
@@ -288,39 +289,38 @@ mod tests {
         assert!(!limits.open().evict(None, Instant::now()), "its client may be about to send the next request");
         assert!(limits.open().evict(None, Instant::now() + 2 * KEEP_AUTHENTICATED));
         assert!(!limits.open().evict(None, Instant::now() + 2 * KEEP_AUTHENTICATED), "chosen already");
-        drop(admission);
+        drop(place);
     }
 
     #[tokio::test]
     async fn a_request_that_begins_in_time_cancels_the_eviction() {
         let limits = ConnectionLimits::new("test", 1, None);
-        let (admission, activity) = admit(&limits, "192.0.2.1").await;
+        let (place, activity) = admit(&limits, "192.0.2.1").await;
         assert!(limits.evict_one());
         let busy = activity.begin(Version::HTTP_11);
-        assert!(!is_evicted(&admission));
+        assert!(!is_evicted(&place));
         assert!(!limits.evict_one());
         drop(busy);
-        assert!(limits.evict_one() && is_evicted(&admission));
+        assert!(limits.evict_one() && is_evicted(&place));
     }
 
     #[tokio::test]
     async fn a_new_connection_has_time_for_its_first_request() {
         let limits = ConnectionLimits::new("test", 1, None);
-        let (_admission, activity) = limits.count(None).expect("not counted").admit().await;
+        let _place = limits.count(None).expect("not counted").admit().await;
         assert!(!limits.open().evict(None, Instant::now()));
         assert!(limits.open().evict(None, Instant::now() + FIRST_REQUEST));
-        drop(activity);
     }
 
     #[tokio::test]
     async fn a_body_that_is_drained_after_its_reply_keeps_no_place() {
         let limits = ConnectionLimits::new("test", 1, None);
-        let (admission, activity) = admit(&limits, "192.0.2.1").await;
+        let (place, activity) = admit(&limits, "192.0.2.1").await;
         let lingering = activity.begin(Version::HTTP_11).lingering();
         let second = activity.begin(Version::HTTP_2);
         assert!(!limits.evict_one(), "another request has no answer yet");
         drop(second);
-        assert!(limits.evict_one() && is_evicted(&admission));
+        assert!(limits.evict_one() && is_evicted(&place));
         drop(lingering);
         assert!(activity.idle_since().is_some());
     }
@@ -331,7 +331,7 @@ mod tests {
         let (first, other) = (admit(&limits, "2001:db8::1").await, admit(&limits, "192.0.2.1").await);
         let second = admit(&limits, "2001:db8::ffff").await;
         let third = admit(&limits, "2001:db8::3").await;
-        let gone = [&first, &other, &second, &third].map(|(admission, _)| is_evicted(admission));
+        let gone = [&first, &other, &second, &third].map(|(place, _)| is_evicted(place));
         assert_eq!(gone, [true, false, false, false]);
         drop(first);
         let _busy = [second.1.begin(Version::HTTP_11), third.1.begin(Version::HTTP_11)];
@@ -344,11 +344,11 @@ mod tests {
     #[tokio::test]
     async fn closed_connections_are_not_counted() {
         let limits = ConnectionLimits::new("test", 3, Some(3));
-        let mut admitted = vec![admit(&limits, "192.0.2.1").await];
-        admitted.push(limits.count(None).expect("not counted").admit().await);
-        assert!(admitted[1].0.recount_for(Network::of("192.0.2.1".parse().expect("an address"))));
+        let counted = admit(&limits, "192.0.2.1").await;
+        let mut recounted = limits.count(None).expect("not counted").admit().await;
+        assert!(recounted.recount_for(Network::of("192.0.2.1".parse().expect("an address"))));
         assert_eq!(limits.open().by_network.values().sum::<usize>(), 2);
-        drop(admitted);
+        drop((counted, recounted));
         assert!(limits.open().by_network.is_empty());
         assert!(limits.open().connections.is_empty());
         assert_eq!(limits.places.available_permits(), 3);

@@ -1,9 +1,8 @@
 //! Runs the public and the admin listener until shutdown.
 
-use super::descriptors;
-use super::idle;
 use super::server::{self, ListenerLimits};
 use super::tls::Listener;
+use super::{descriptors, idle};
 use crate::http::admin::Admin;
 use crate::http::app::App;
 use crate::http::bulk_runs::BulkRuns;
@@ -13,12 +12,8 @@ use crate::jobs::JobsConfig;
 use crate::store::{BULK_ID_PREFIX, BulkRunState, BulkStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
-
-/// How long admin requests in flight may take to end at shutdown.
-const ADMIN_GRACE: Duration = Duration::from_secs(2);
 
 /// Serves both listeners until `shutdown` resolves, or the daemon is idle for `idle_exit`. Then readiness fails,
 /// requests in flight complete within the grace period while further ones are answered 503, the listeners close, and
@@ -34,9 +29,8 @@ pub async fn serve(
 ) {
     let config = Arc::new(config);
     let draining = Arc::new(AtomicBool::new(false));
-    let (stop_admin, admin_stopped) = oneshot::channel::<()>();
+    let (public_is_closed, admin_stopped) = oneshot::channel::<()>();
     let admin_service = Arc::new(Admin::new(app.clone(), draining.clone(), config.admin_hosts.clone()));
-    let grace = config.shutdown_grace;
     let (jobs, bulk) = (app.jobs.clone(), app.bulk.clone());
     let public_service = Arc::new(Public::new(app, config.clone(), &limits));
     let shares = descriptors::shares(config.max_connections);
@@ -44,13 +38,12 @@ pub async fn serve(
         connections: shares.public,
         per_address: Some(config.max_connections_per_address),
         proxy_protocol: config.proxy_protocol,
+        grace: config.shutdown_grace,
     };
-    let admin_limits = ListenerLimits { connections: shares.admin, per_address: None, proxy_protocol: false };
+    let admin_limits = ListenerLimits::of_admin(shares.admin);
+    let admin_limits = ListenerLimits { grace: config.shutdown_grace.min(admin_limits.grace), ..admin_limits };
     let open = watch::Sender::new(0);
-    let is_busy = move || {
-        let (jobs, bulk) = (jobs.clone(), bulk.clone());
-        async move { jobs.has_unfinished().await || has_bulk_work(bulk.as_ref()).await }
-    };
+    let is_busy = || async { jobs.has_unfinished().await || has_bulk_work(bulk.as_ref()).await };
     let idle = idle::idle_for(config.idle_exit, open.subscribe(), is_busy);
     let stop_public = async {
         tokio::select! {
@@ -59,25 +52,16 @@ pub async fn serve(
         }
         draining.store(true, Ordering::Relaxed);
     };
-    let public = server::run(public.into(), public_service, config.clone(), public_limits, grace, open, stop_public);
-    let admin_stop_signal = async {
-        // A dropped sender means the same as a sent message.
+    let public = server::run(public.into(), public_service, config.clone(), public_limits, open, stop_public);
+    let stop_admin = async {
+        // Nothing is sent: the sender is dropped.
         let _ = admin_stopped.await;
     };
-    let (admin_grace, admin_open) = (grace.min(ADMIN_GRACE), watch::Sender::new(0));
-    let admin = server::run(
-        admin.into(),
-        admin_service,
-        config.clone(),
-        admin_limits,
-        admin_grace,
-        admin_open,
-        admin_stop_signal,
-    );
+    let admin = server::run(admin.into(), admin_service, config, admin_limits, watch::Sender::new(0), stop_admin);
     // The admin listener closes last: operators may watch the other one drain.
     let public_then_stop = async {
         public.await;
-        drop(stop_admin);
+        drop(public_is_closed);
     };
     tokio::join!(public_then_stop, admin);
 }

@@ -5,11 +5,10 @@
 
 use super::client_address::{ConnectionAddresses, Network, is_trusted};
 use super::drain::{Drain, Phase};
-use super::head_refusal::EnvelopeStream;
-use super::head_refusal::MAX_HEAD;
-use super::limits::{Admission, ConnectionLimits};
+use super::head_refusal::{ConnectionStream, MAX_HEAD};
+use super::limits::{ConnectionLimits, ConnectionPlace};
 use super::proxy_protocol;
-use super::timeouts::{Activity, TimedStream};
+use super::timeouts::Activity;
 use super::tls::{Listener, Tls};
 use super::write_progress::StreamExecutor;
 use crate::http::config::HttpConfig;
@@ -29,8 +28,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-/// The head of an HTTP/2 request beyond which h2 answers an empty 431 of its own. The documented limit is smaller, and
-/// answered with an envelope.
+/// The size of an HTTP/2 head beyond which h2 answers an empty 431. The documented limit is smaller and answered with an envelope.
 const MAX_HTTP2_HEAD: u32 = 2 * MAX_HEAD;
 
 /// Concurrent requests on one HTTP/2 connection.
@@ -41,7 +39,7 @@ const MAX_STREAMS: u32 = 64;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
-/// Bytes of one reply that h2 buffers ahead of the socket, whatever window the client has opened.
+/// Bytes of a reply that h2 buffers ahead of the socket, for any window of the client.
 const STREAM_SEND_BUFFER: usize = 64 * 1024;
 
 /// Unsent bytes that the system buffers for a connection: enough for a fast reader, and few enough that a slow one shows
@@ -65,16 +63,24 @@ pub(crate) struct ListenerLimits {
     pub(crate) per_address: Option<usize>,
     /// Whether connections of trusted proxies begin with a PROXY header.
     pub(crate) proxy_protocol: bool,
+    /// How long requests in flight may take to end at shutdown.
+    pub(crate) grace: Duration,
+}
+
+impl ListenerLimits {
+    /// Limits of an admin listener.
+    pub(crate) const fn of_admin(connections: usize) -> Self {
+        Self { connections, per_address: None, proxy_protocol: false, grace: Duration::from_secs(2) }
+    }
 }
 
 /// Serves `listener` until `stop` resolves, with the number of its connections in `open`, then lets the requests in flight
-/// complete for `grace`. Where the service drains, connections are still accepted meanwhile, and their requests are answered 503.
+/// complete within the grace period. While a service drains, connections are still accepted, and their requests are answered 503.
 pub(crate) async fn run<S: Service>(
     listener: Listener,
     service: Arc<S>,
     config: Arc<HttpConfig>,
     listener_limits: ListenerLimits,
-    grace: Duration,
     open: watch::Sender<usize>,
     stop: impl Future<Output = ()>,
 ) {
@@ -86,7 +92,7 @@ pub(crate) async fn run<S: Service>(
     let deadline = {
         let mut drained = pin!(async {
             stop.await;
-            let deadline = tokio::time::Instant::now() + grace;
+            let deadline = tokio::time::Instant::now() + listener_limits.grace;
             if S::DRAINS {
                 // Requests that are still in flight at the deadline are aborted below.
                 let _ = tokio::time::timeout_at(deadline, server.drain.drain()).await;
@@ -97,7 +103,7 @@ pub(crate) async fn run<S: Service>(
         let mut accepting = pin!(accept(&listener, &limits, &server.config));
         loop {
             open.send_if_modified(|open| std::mem::replace(open, connections.len()) != connections.len());
-            let Accepted { stream, addresses, admission, activity } = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 deadline = &mut drained => break deadline,
                 Some(_) = connections.join_next() => continue,
@@ -105,7 +111,7 @@ pub(crate) async fn run<S: Service>(
             };
             accepting.set(accept(&listener, &limits, &server.config));
             let server = server.clone();
-            connections.spawn(async move { server.serve_connection(stream, addresses, admission, activity).await });
+            connections.spawn(async move { server.serve_connection(accepted).await });
         }
     };
     // From here on the system refuses new connections.
@@ -133,25 +139,20 @@ struct ConnectionServer<S> {
 
 impl<S: Service> ConnectionServer<S> {
     /// Serves one connection to its end or its timeout.
-    async fn serve_connection(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        addresses: ConnectionAddresses,
-        mut admission: Admission,
-        activity: Activity,
-    ) {
-        let (age, evicted) = (Instant::now() + self.config.max_connection_age, admission.evicted());
+    async fn serve_connection(self: &Arc<Self>, Accepted { stream, addresses, mut place }: Accepted) {
+        let age = Instant::now() + self.config.max_connection_age;
+        let (activity, evicted) = (place.activity().clone(), place.evicted());
         // One timeout for the handshake and the first head, so that TLS does not double the time of a slow client.
         tokio::select! {
             // In this order: a request that has arrived begins before the connection can be closed as idle.
             biased;
-            () = self.negotiate_and_serve(stream, addresses, &mut admission, &activity, age) => {}
+            () = self.negotiate_and_serve(stream, addresses, &mut place, age) => {}
             () = activity.timed_out(&self.config) => debug!("connection timed out"),
             () = evicted => {}
             () = overdue(&activity, age) => debug!("connection past its age was closed"),
         }
         // The socket is closed before its place is freed.
-        drop(admission);
+        drop(place);
     }
 
     /// PROXY header and TLS handshake, where the listener has them, then HTTP.
@@ -159,17 +160,17 @@ impl<S: Service> ConnectionServer<S> {
         self: &Arc<Self>,
         mut stream: TcpStream,
         addresses: ConnectionAddresses,
-        admission: &mut Admission,
-        activity: &Activity,
+        place: &mut ConnectionPlace,
         age: Instant,
     ) {
         let mut phase = self.drain.phase();
         let addresses = tokio::select! {
-            addresses = self.client_addresses(&mut stream, addresses, admission) => addresses,
+            addresses = self.client_addresses(&mut stream, addresses, place) => addresses,
             // No request has begun, so none is aborted.
             _ = phase.wait_for(|phase| *phase == Phase::Closing) => None,
         };
         let Some(addresses) = addresses else { return };
+        let activity = place.activity();
         let Some(tls) = &self.tls else { return self.serve_http(stream, addresses, activity, age, phase).await };
         let secured = tokio::select! {
             secured = tls.accept(stream) => secured,
@@ -185,7 +186,7 @@ impl<S: Service> ConnectionServer<S> {
         &self,
         stream: &mut TcpStream,
         addresses: ConnectionAddresses,
-        admission: &mut Admission,
+        place: &mut ConnectionPlace,
     ) -> Option<ConnectionAddresses> {
         if !self.proxy_protocol || !is_trusted(&self.config.trusted_proxies, addresses.peer) {
             return Some(addresses);
@@ -195,7 +196,7 @@ impl<S: Service> ConnectionServer<S> {
             named.inspect_err(|error| debug!(proxy = %addresses.peer, %error, "connection without a PROXY header"));
         let Some(peer) = named.ok()? else { return Some(addresses) };
         let is_counted = !is_trusted(&self.config.trusted_proxies, peer);
-        (!is_counted || admission.recount_for(Network::of(peer))).then_some(ConnectionAddresses { peer, ..addresses })
+        (!is_counted || place.recount_for(Network::of(peer))).then_some(ConnectionAddresses { peer, ..addresses })
     }
 
     /// Serves the requests of one connection until the client closes it, or gracefully once its age is reached or the
@@ -210,8 +211,7 @@ impl<S: Service> ConnectionServer<S> {
     ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = TimedStream::new(stream, activity.clone());
-        let io = TokioIo::new(EnvelopeStream::new(stream, activity.clone(), S::LOGGED));
+        let io = TokioIo::new(ConnectionStream::new(stream, activity.clone(), S::LOGGED));
         let answer = service_fn(|request| {
             let busy = activity.begin(request.version());
             let server = self.clone();
@@ -268,8 +268,7 @@ async fn overdue(activity: &Activity, age: Instant) {
 struct Accepted {
     stream: TcpStream,
     addresses: ConnectionAddresses,
-    admission: Admission,
-    activity: Activity,
+    place: ConnectionPlace,
 }
 
 /// The next connection within the limits. While it waits for its place, the system queues further ones.
@@ -307,8 +306,7 @@ async fn accept(listener: &TcpListener, limits: &Arc<ConnectionLimits>, config: 
         // Connections of trusted proxies are counted by client, from their PROXY header.
         let is_counted = !is_trusted(&config.trusted_proxies, addresses.peer);
         if let Some(counted) = limits.count(is_counted.then(|| Network::of(addresses.peer))) {
-            let (admission, activity) = counted.admit().await;
-            return Accepted { stream, addresses, admission, activity };
+            return Accepted { stream, addresses, place: counted.admit().await };
         }
     }
 }

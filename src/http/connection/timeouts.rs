@@ -14,11 +14,8 @@
 
 use crate::http::config::HttpConfig;
 use hyper::Version;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The activity of a connection, shared by its stream, its service and its timeouts.
 #[derive(Clone, Debug)]
@@ -28,14 +25,14 @@ pub(crate) struct Activity(Arc<Mutex<ActivityState>>);
 struct ActivityState {
     /// Requests in flight, including those whose unread body is being drained.
     busy: usize,
-    /// Since when at least one is.
+    /// Since when a request is in flight.
     busy_since: Instant,
     last_moved: Instant,
     /// Since when the head of a request is arriving.
     head_since: Option<Instant>,
     /// On HTTP/2 bytes between requests are pings and window updates, not the slow head of a request.
     http2: bool,
-    /// Those of the requests in flight that are answered and whose unread body is being drained.
+    /// Answered requests whose unread body is being drained; `busy` includes them.
     lingering: usize,
     /// Since when the socket accepts no bytes.
     blocked_since: Option<Instant>,
@@ -51,7 +48,7 @@ struct ActivityState {
 #[derive(Debug)]
 pub(crate) struct RequestGuard(Activity);
 
-/// The same for a request that is answered, whose unread body is being drained.
+/// Counts an answered request whose unread body is being drained.
 #[derive(Debug)]
 pub(crate) struct LingerGuard(RequestGuard);
 
@@ -90,7 +87,8 @@ impl Activity {
         RequestGuard(self.clone())
     }
 
-    fn read(&self, now: Instant) {
+    /// Bytes were read.
+    pub(super) fn read(&self, now: Instant) {
         let mut state = self.lock();
         if state.http2 {
             return;
@@ -101,7 +99,8 @@ impl Activity {
         }
     }
 
-    fn wrote(&self, now: Instant) {
+    /// The socket accepted bytes.
+    pub(super) fn wrote(&self, now: Instant) {
         let mut state = self.lock();
         state.blocked_since = None;
         if !state.http2 {
@@ -126,7 +125,7 @@ impl Activity {
     }
 
     /// The socket accepted no bytes.
-    fn blocked(&self, now: Instant) {
+    pub(super) fn blocked(&self, now: Instant) {
         self.lock().blocked_since.get_or_insert(now);
     }
 
@@ -156,26 +155,19 @@ impl Activity {
         self.lock().authenticated
     }
 
-    fn is_expired(
-        &self,
-        now: Instant,
-        header_timeout: Duration,
-        idle_timeout: Duration,
-        reply_timeout: Duration,
-    ) -> bool {
+    fn is_expired(&self, now: Instant, config: &HttpConfig) -> bool {
         let state = self.lock();
-        let unread = state.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= reply_timeout);
-        let slow_head = state.head_since.is_some_and(|since| now.saturating_duration_since(since) >= header_timeout);
-        let idle = now.saturating_duration_since(state.last_moved) >= idle_timeout;
-        unread || (state.busy == 0 && (slow_head || idle))
+        let lasts = |since: Instant, timeout: Duration| now.saturating_duration_since(since) >= timeout;
+        let unread = state.blocked_since.is_some_and(|since| lasts(since, config.reply_timeout));
+        let slow_head = state.head_since.is_some_and(|since| lasts(since, config.header_timeout));
+        unread || (state.busy == 0 && (slow_head || lasts(state.last_moved, config.idle_timeout)))
     }
 
     /// Resolves when a timeout of the connection expires.
     pub(crate) async fn timed_out(&self, config: &HttpConfig) {
-        let (header, idle, reply) = (config.header_timeout, config.idle_timeout, config.reply_timeout);
-        let tick = (header.min(idle).min(reply) / 8).max(Duration::from_millis(5));
-        while !self.is_expired(Instant::now(), header, idle, reply) {
-            tokio::time::sleep(tick).await;
+        let shortest = config.header_timeout.min(config.idle_timeout).min(config.reply_timeout);
+        while !self.is_expired(Instant::now(), config) {
+            tokio::time::sleep((shortest / 8).max(Duration::from_millis(5))).await;
         }
     }
 }
@@ -214,73 +206,6 @@ impl Drop for RequestGuard {
     }
 }
 
-/// A stream that records when bytes move.
-#[derive(Debug)]
-pub(crate) struct TimedStream<S> {
-    stream: S,
-    activity: Activity,
-}
-
-impl<S> TimedStream<S> {
-    pub(crate) fn new(stream: S, activity: Activity) -> Self {
-        Self { stream, activity }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
-        let this = self.get_mut();
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            this.activity.read(Instant::now());
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> TimedStream<S> {
-    fn record(&self, written: Poll<std::io::Result<usize>>) -> Poll<std::io::Result<usize>> {
-        match written {
-            Poll::Ready(Ok(1..)) => self.activity.wrote(Instant::now()),
-            Poll::Pending => self.activity.blocked(Instant::now()),
-            Poll::Ready(_) => {}
-        }
-        written
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.record(written)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
-        this.record(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    // A socket has no buffer of its own to flush: it is ready even while it accepts no bytes, so nothing is recorded.
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,13 +214,19 @@ mod tests {
     const IDLE: Duration = Duration::from_secs(75);
     const REPLY: Duration = Duration::from_secs(30);
 
+    fn is_expired(activity: &Activity, now: Instant) -> bool {
+        let timeouts =
+            HttpConfig { header_timeout: HEADER, idle_timeout: IDLE, reply_timeout: REPLY, ..HttpConfig::default() };
+        activity.is_expired(now, &timeouts)
+    }
+
     #[test]
     fn a_new_connection_must_send_its_first_head_in_time() {
         let start = Instant::now();
         let activity = Activity::new(start);
         activity.read(start + Duration::from_secs(9));
-        assert!(!activity.is_expired(start + Duration::from_millis(9_999), HEADER, IDLE, REPLY));
-        assert!(activity.is_expired(start + HEADER, HEADER, IDLE, REPLY), "single bytes do not extend it");
+        assert!(!is_expired(&activity, start + Duration::from_millis(9_999)));
+        assert!(is_expired(&activity, start + HEADER), "single bytes do not extend it");
     }
 
     #[test]
@@ -303,11 +234,11 @@ mod tests {
         let start = Instant::now();
         let activity = Activity::new(start);
         let busy = activity.begin(Version::HTTP_11);
-        assert!(!activity.is_expired(start + 10 * IDLE, HEADER, IDLE, REPLY));
+        assert!(!is_expired(&activity, start + 10 * IDLE));
         drop(busy);
         let end = Instant::now();
-        assert!(!activity.is_expired(end + HEADER, HEADER, IDLE, REPLY), "idle between requests is not a slow head");
-        assert!(activity.is_expired(end + IDLE, HEADER, IDLE, REPLY));
+        assert!(!is_expired(&activity, end + HEADER), "idle between requests is not a slow head");
+        assert!(is_expired(&activity, end + IDLE));
     }
 
     #[test]
@@ -317,7 +248,7 @@ mod tests {
             drop(activity.begin(version));
             let later = Instant::now() + Duration::from_secs(60);
             activity.read(later);
-            assert_eq!(activity.is_expired(later + HEADER, HEADER, IDLE, REPLY), slow, "{version:?}");
+            assert_eq!(is_expired(&activity, later + HEADER), slow, "{version:?}");
         }
     }
 
@@ -330,7 +261,7 @@ mod tests {
             activity.read(end + IDLE / 2);
             activity.wrote(end + IDLE / 2);
             activity.lock().head_since = None;
-            assert_eq!(!activity.is_expired(end + IDLE, HEADER, IDLE, REPLY), kept, "{version:?}");
+            assert_eq!(!is_expired(&activity, end + IDLE), kept, "{version:?}");
         }
     }
 
@@ -341,9 +272,9 @@ mod tests {
         let _busy = activity.begin(Version::HTTP_11);
         activity.blocked(start);
         activity.blocked(start + REPLY / 2);
-        assert!(!activity.is_expired(start + REPLY - Duration::from_millis(1), HEADER, IDLE, REPLY));
-        assert!(activity.is_expired(start + REPLY, HEADER, IDLE, REPLY), "a request in flight does not keep it");
+        assert!(!is_expired(&activity, start + REPLY - Duration::from_millis(1)));
+        assert!(is_expired(&activity, start + REPLY), "a request in flight does not keep it");
         activity.wrote(start + REPLY);
-        assert!(!activity.is_expired(start + 2 * REPLY, HEADER, IDLE, REPLY), "some bytes were accepted");
+        assert!(!is_expired(&activity, start + 2 * REPLY), "some bytes were accepted");
     }
 }

@@ -4,8 +4,7 @@
 //! HTTP/2 and HTTP/1.1 are offered by ALPN. A client that sends plain HTTP gets an error in plain HTTP.
 
 use super::head_refusal;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::request_id;
+use crate::http::reply::{ApiError, ErrorCode, request_id};
 use hyper::header::HeaderMap;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
@@ -77,7 +76,7 @@ struct Shared {
 }
 
 impl Tls {
-    /// Reads both PEM files: the certificate with those between it and its authority, and its key.
+    /// Reads both PEM files: the certificate with its intermediates, and its key.
     ///
     /// An expired certificate, or one that is not valid yet, is used with a warning: clocks can be wrong, and some clients
     /// ignore validity.

@@ -6,7 +6,7 @@
 //! bytes.
 //!
 //! Slow readers are served: a reply is stalled only when fewer than [`LEAST`] of its bytes, and fewer than were pending, were
-//! written to the socket within the timeout (Kestrel's `MinResponseDataRate` has the same purpose).
+//! written to the socket within the timeout (compare Kestrel's `MinResponseDataRate`).
 
 use super::drain::InFlightRequest;
 use super::timeouts::RequestGuard;
@@ -48,7 +48,7 @@ impl Progress {
         Arc::new(Self(Mutex::new(ProgressState { pending: 0, written: 0, last_progress, waker: None })))
     }
 
-    /// That of the current task's HTTP/2 stream; on HTTP/1.1, where the connection has the timeout, a separate one.
+    /// The progress of the current task's HTTP/2 stream; a new one on HTTP/1.1, where the connection has the timeout.
     pub(crate) fn of_stream() -> Arc<Self> {
         OF_STREAM.try_with(Arc::clone).unwrap_or_else(|_| Self::new())
     }

@@ -1,34 +1,56 @@
-//! The contract, OpenAPI 3.1, generated from the tables that the service runs on.
+//! The contract, OpenAPI 3.1: `contract.json`, filled in from the tables that the service runs on.
 //!
 //! ```text
-//! paths       the router's routes → operations        services   those about an account
-//! requests    tables of fields → request schemas      responses  replies and headers
-//! documents   jobs, presets, batches, error codes     operation  statuses and parameters of one operation
-//! schema      kinds of fields as JSON Schema          node, yaml the document as data, JSON and YAML
+//! contract.json   the document; `$Name` stands for a value of `values`, as a key for its members
+//! fields, paths   endpoints of pictures: schemas of their bodies, operations
+//! node, yaml      the document as data, JSON and YAML       docs   the document as HTML
 //! ```
 //!
-//! `schemas/openapi.yaml` is what [`yaml`] answers; a test holds the file to that. What a table does not say (the order of
-//! the checks, the meaning of a header) is text beside the code here, and `info.md`.
+//! `schemas/openapi.yaml` is the text of [`yaml`]; a test compares them.
 
 pub(super) mod docs;
-mod documents;
+mod fields;
 mod node;
-mod operation;
 mod paths;
-mod requests;
-mod responses;
-mod schema;
-mod services;
 mod yaml;
 
-use schema::string;
+use crate::bulk::KeyTemplate;
+use crate::codec::Limits;
+use crate::http::admission::{OUT_OF_SCOPE, PLAN_REQUIRED, QUOTA_EXHAUSTED};
+use crate::http::reply::ErrorCode;
+use crate::image::SourceUrl;
+use crate::recipe::{CutoutFormat, Kind, Value, VideoFormat};
+use crate::source::FetchFailure;
+use crate::store::{JobState, Plan};
+use crate::video;
+use node::{Node, Object};
 use std::sync::LazyLock;
-
-pub(super) use node::{Node, Object};
 
 static CONTRACT: LazyLock<Object> = LazyLock::new(contract);
 static YAML: LazyLock<String> = LazyLock::new(|| yaml::written(&CONTRACT));
 static JSON: LazyLock<String> = LazyLock::new(|| serde_json::to_string(&*CONTRACT).expect("plain data is JSON"));
+
+/// Headers of every reply with a picture.
+const OF_PICTURES: [&str; 14] = [
+    "content-length",
+    "x-service-latency",
+    "x-service-width",
+    "x-service-height",
+    "x-service-cost",
+    "server-timing",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "x-quota-remaining",
+    "x-request-id",
+    "x-service-version",
+    "cache-control",
+    "x-content-type-options",
+];
+
+/// Headers of a picture whose subject was cut out.
+const OF_SUBJECTS: [&str; 4] =
+    ["x-service-foreground", "x-service-uncertainty", "x-service-warnings", "x-service-model"];
 
 /// The contract as YAML, which is `schemas/openapi.yaml`.
 #[must_use]
@@ -42,71 +64,79 @@ pub fn json() -> &'static str {
     &JSON
 }
 
-/// The contract as a tree.
-pub(super) fn document() -> &'static Object {
-    &CONTRACT
-}
-
 fn contract() -> Object {
-    let license = env!("CARGO_PKG_LICENSE");
-    let info = Object::default()
-        .with("title", "Backdrop")
-        .with("version", env!("CARGO_PKG_VERSION"))
-        .with("summary", "Cuts subjects out of photos.")
-        .described(include_str!("info.md"))
-        .with("license", Object::default().with("name", license).with("identifier", license));
-    let server = Object::default().with("url", "http://127.0.0.1:8080");
-    let security = Object::default().with("key", Node::List(Vec::new()));
-    Object::default()
-        .with("openapi", "3.1.0")
-        .with("info", info)
-        .with("servers", [server].into_iter().collect::<Node>())
-        .with("security", [security].into_iter().collect::<Node>())
-        .with("paths", paths::paths())
-        .with("components", components())
+    let document: Object = serde_json::from_str(include_str!("contract.json")).expect("a test reads the contract");
+    document.filled(&values())
 }
 
-fn components() -> Object {
-    let key = Object::default()
-        .with("type", "http")
-        .with("scheme", "bearer")
-        .described("An API key, as `Authorization: Bearer <API_KEY>`.");
-    let schemas: Object =
-        [requests::schemas(), documents::schemas()].iter().flat_map(Object::members).cloned().collect();
-    Object::default()
-        .with("securitySchemes", Object::default().with("key", key))
-        .with("parameters", parameters())
-        .with("schemas", schemas)
-        .with("headers", responses::headers())
-        .with("responses", responses::responses())
+/// The values of `contract.json`.
+fn values() -> Object {
+    let Limits { max_bytes, max_side, .. } = Limits::default();
+    let file = format!(
+        "JPEG, PNG, WebP or HEIC; by default at most {} MiB ({} bytes) and {max_side}×{max_side} pixels. Another limit may be configured; the message of the 413 states it.",
+        max_bytes >> 20,
+        grouped(max_bytes as u64),
+    );
+    let clip = format!(
+        "MP4, MOV, WebM, MKV or GIF; at most {} bytes, 60 seconds, 60 frames a second and 1920×1080 pixels. Send it after the other fields: invalid ones are then refused before it is read.",
+        grouped(video::MAX_BYTES),
+    );
+    let Kind::Text(https) = SourceUrl::KIND else { unreachable!("an address is text") };
+    let https = Object::default().with("maxLength", https.max_length).with_some("pattern", https.pattern);
+    let Kind::Choice(cutout_formats) = CutoutFormat::KIND else { unreachable!("a format is a choice") };
+    let reasons = FetchFailure::REASONS.into_iter().chain([QUOTA_EXHAUSTED, PLAN_REQUIRED, OUT_OF_SCOPE]);
+    let statuses: Object = ErrorCode::ALL.iter().map(|code| (code.name(), u32::from(code.status().as_u16()))).collect();
+    let values: [(&str, Node); 19] = [
+        ("$Version", env!("CARGO_PKG_VERSION").into()),
+        ("$License", env!("CARGO_PKG_LICENSE").into()),
+        ("$Info", include_str!("info.md").into()),
+        ("$Images", paths::paths().into()),
+        ("$Bodies", fields::schemas().into()),
+        ("$File", file.into()),
+        ("$Clip", clip.into()),
+        ("$Https", https.into()),
+        ("$Error", reference("responses", "Error").into()),
+        ("$Pictures", files(["image/png", "image/webp", "image/jpeg"]).into()),
+        ("$Clips", files(VideoFormat::ALL.map(VideoFormat::media_type)).into()),
+        ("$OfPictures", headers(OF_PICTURES).into()),
+        ("$OfSubjects", headers(OF_SUBJECTS).into()),
+        ("$CutoutFormats", cutout_formats.iter().copied().collect()),
+        ("$VideoFormats", VideoFormat::ALL.map(VideoFormat::name).into_iter().collect()),
+        ("$JobStates", JobState::ALL.map(JobState::name).into_iter().collect()),
+        ("$Plans", Plan::ALL.map(Plan::name).into_iter().collect()),
+        ("$KeyTemplate", KeyTemplate::DEFAULT.into()),
+        ("$Reasons", reasons.collect()),
+    ];
+    let codes: Node = ErrorCode::ALL.iter().map(|code| code.name()).collect();
+    values.into_iter().chain([("$ErrorCodes", codes), ("$ErrorStatuses", statuses.into())]).collect()
 }
 
-/// Parameters of several operations.
-fn parameters() -> Object {
-    let models = ["fgnet-384", "fgnet-384-quality", "fgnet-384-fast", "fgnet-384/10"].into_iter().collect::<Node>();
-    let model = Object::default()
-        .with("name", "x-service-model")
-        .with("in", "header")
-        .extension()
-        .described(
-            "The model to use: its name, or its name and version as in `x-service-model` on replies of the endpoint. Endpoints that cut out \
-             pictures take the models of `GET /models`, where the built-in network has three names: NAME, NAME-quality and NAME-fast; without the \
-             header and the field `segmentation_model` they use the account's model, else the daemon's. For clips the built-in network is NAME alone.",
-        )
-        .with("schema", string().with("examples", models));
-    let key = string().with("minLength", 1u32).with("maxLength", 255u32).with("pattern", "^[!-~]+$");
-    let key = Object::default()
-        .with("name", "Idempotency-Key")
-        .with("in", "header")
-        .extension()
-        .described(
-            "A request that is repeated with the same key within 24 hours is billed once; a repeated clip or bulk run is answered with \
-             the same job. Another request with the same key is 409.",
-        )
-        .with("schema", key);
-    let job =
-        operation::parameter("path", "job_id", true, string()).described("Id of the job, from /video/remove or /bulk.");
-    [("Model", model), ("IdempotencyKey", key), ("JobId", job)].into_iter().collect()
+/// A reference to a component.
+fn reference(section: &str, name: &str) -> Object {
+    Object::default().with("$ref", format!("#/components/{section}/{name}"))
+}
+
+/// A reference to a component schema.
+fn named(name: &str) -> Object {
+    reference("schemas", name)
+}
+
+/// References to headers of several replies.
+fn headers<const N: usize>(names: [&str; N]) -> Object {
+    names.into_iter().map(|name| (name, reference("headers", name))).collect()
+}
+
+/// The content of a reply that is a file of one of these media types.
+fn files<const N: usize>(media_types: [&str; N]) -> Object {
+    let schema = Object::default().with("type", "string").with("format", "binary");
+    media_types.into_iter().map(|media_type| (media_type, Object::default().with("schema", schema.clone()))).collect()
+}
+
+/// A number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let comma = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
+    digits.chars().enumerate().flat_map(|(at, digit)| comma(at).then_some(',').into_iter().chain([digit])).collect()
 }
 
 #[cfg(test)]

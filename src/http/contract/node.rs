@@ -1,17 +1,18 @@
-//! The contract as an ordered tree of plain data, with JSON by serde.
+//! The contract as an ordered tree of plain data, read from JSON and written as JSON.
 
-use serde::{Serialize, Serializer};
-use std::borrow::Cow;
+use crate::http::request::json::members;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A value of the tree.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Node {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(in crate::http) enum Node {
     /// `true` or `false`.
     Boolean(bool),
     /// A number; one without fraction is written as an integer.
-    Number(f64),
+    Number(#[serde(serialize_with = "write_number")] f64),
     /// Text.
-    Text(Cow<'static, str>),
+    Text(String),
     /// A sequence.
     List(Vec<Self>),
     /// A mapping.
@@ -19,79 +20,94 @@ pub(crate) enum Node {
 }
 
 /// A mapping that keeps the order of its members.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Object(Vec<(Cow<'static, str>, Node)>);
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(in crate::http) struct Object(#[serde(deserialize_with = "members")] Vec<(String, Node)>);
 
 impl Object {
-    /// With a member more; each key is added once.
-    pub(super) fn with(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Node>) -> Self {
+    /// Appends a member; each key is added once.
+    pub(super) fn with(mut self, key: impl Into<String>, value: impl Into<Node>) -> Self {
         self.0.push((key.into(), value.into()));
         self
     }
 
-    /// With a member more where there is a value.
-    pub(super) fn with_some(self, key: &'static str, value: Option<impl Into<Node>>) -> Self {
+    /// Appends a member if there is a value.
+    pub(super) fn with_some(self, key: &str, value: Option<impl Into<Node>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
             None => self,
         }
     }
 
-    /// With the text as its `description`.
-    pub(super) fn described(self, text: impl Into<Cow<'static, str>>) -> Self {
-        self.with("description", text.into())
-    }
-
-    /// Marked as an addition to the interface specification.
-    pub(super) fn extension(self) -> Self {
-        self.with("x-origin", "extension")
-    }
-
-    /// Marked as an addition where `is_extension` says so.
+    /// Marks it as an addition to the interface specification if `is_extension`.
     pub(super) fn extension_if(self, is_extension: bool) -> Self {
-        if is_extension { self.extension() } else { self }
+        self.with_some("x-origin", is_extension.then_some("extension"))
     }
 
     /// The member of this name.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The text of this name; empty where there is none.
-    pub(crate) fn text(&self, key: &str) -> &str {
+    /// The text of this name; by default empty.
+    pub(super) fn text(&self, key: &str) -> &str {
         self.get(key).and_then(Node::as_text).unwrap_or_default()
     }
 
     /// The mapping of this name.
-    pub(crate) fn object(&self, key: &str) -> Option<&Self> {
+    pub(super) fn object(&self, key: &str) -> Option<&Self> {
         self.get(key).and_then(Node::as_object)
     }
 
-    /// The sequence of this name; empty where there is none.
-    pub(crate) fn list(&self, key: &str) -> &[Node] {
+    /// The sequence of this name; by default empty.
+    pub(super) fn list(&self, key: &str) -> &[Node] {
         match self.get(key) {
             Some(Node::List(values)) => values,
             Some(Node::Boolean(_) | Node::Number(_) | Node::Text(_) | Node::Object(_)) | None => &[],
         }
     }
 
+    /// The members of the mapping of this name, in order; by default none.
+    pub(super) fn members_of(&self, key: &str) -> &[(String, Node)] {
+        self.object(key).map(Self::members).unwrap_or_default()
+    }
+
     /// The members, in order.
-    pub(crate) fn members(&self) -> &[(Cow<'static, str>, Node)] {
+    pub(super) fn members(&self) -> &[(String, Node)] {
         &self.0
+    }
+
+    /// Replaces each text `$Name` by the value of that name, and each member with such a key by the members of the value.
+    pub(super) fn filled(self, values: &Self) -> Self {
+        let members = self.0.into_iter().flat_map(|(key, node)| match key.strip_prefix('$') {
+            Some("ref") | None => vec![(key, node.filled(values))],
+            Some(_) => values.object(&key).expect("a test fills in the contract").0.clone(),
+        });
+        Self(members.collect())
     }
 }
 
 impl Node {
-    /// Its text, where it is text.
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    fn filled(self, values: &Object) -> Self {
+        match self {
+            Self::Text(name) if name.starts_with('$') => {
+                values.get(&name).expect("a test fills in the contract").clone()
+            }
+            Self::List(nodes) => Self::List(nodes.into_iter().map(|node| node.filled(values)).collect()),
+            Self::Object(object) => Self::Object(object.filled(values)),
+            plain @ (Self::Boolean(_) | Self::Number(_) | Self::Text(_)) => plain,
+        }
+    }
+
+    /// Its text, if it is text.
+    pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             Self::Boolean(_) | Self::Number(_) | Self::List(_) | Self::Object(_) => None,
         }
     }
 
-    /// Its mapping, where it is one.
-    pub(crate) fn as_object(&self) -> Option<&Object> {
+    /// Its mapping, if it is one.
+    pub(super) fn as_object(&self) -> Option<&Object> {
         match self {
             Self::Object(object) => Some(object),
             Self::Boolean(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => None,
@@ -99,7 +115,7 @@ impl Node {
     }
 }
 
-impl<K: Into<Cow<'static, str>>, V: Into<Node>> FromIterator<(K, V)> for Object {
+impl<K: Into<String>, V: Into<Node>> FromIterator<(K, V)> for Object {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
         Self(members.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
@@ -135,36 +151,21 @@ impl From<u32> for Node {
     }
 }
 
-impl From<&'static str> for Node {
-    fn from(text: &'static str) -> Self {
-        Self::Text(text.into())
+impl From<&str> for Node {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
     }
 }
 
 impl From<String> for Node {
     fn from(text: String) -> Self {
-        Self::Text(text.into())
-    }
-}
-
-impl From<Cow<'static, str>> for Node {
-    fn from(text: Cow<'static, str>) -> Self {
         Self::Text(text)
     }
 }
 
-impl Serialize for Node {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Boolean(value) => serializer.serialize_bool(*value),
-            // Exact: what the tables hold is within 32 bits.
-            Self::Number(value) if value.fract() == 0.0 => serializer.serialize_i64(*value as i64),
-            Self::Number(value) => serializer.serialize_f64(*value),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::List(values) => serializer.collect_seq(values),
-            Self::Object(object) => object.serialize(serializer),
-        }
-    }
+fn write_number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    // Exact: the numbers of the contract are within 32 bits.
+    if value.fract() == 0.0 { serializer.serialize_i64(*value as i64) } else { serializer.serialize_f64(*value) }
 }
 
 impl Serialize for Object {

@@ -15,7 +15,7 @@ pub(super) fn written(root: &Object) -> String {
     text
 }
 
-/// Members at a depth in columns. The first one stands on the line that has been begun, where `continues` says so.
+/// Members at a depth in columns. With `continues` the first member stands on the current line.
 fn write_members(text: &mut String, object: &Object, depth: usize, continues: bool) {
     for (at, (key, value)) in object.members().iter().enumerate() {
         if at > 0 || !continues {

@@ -6,11 +6,10 @@
 //! `server.page` turns it off; the files that `/docs` needs stay.
 
 use crate::codec::Limits;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::{self, Reply};
+use crate::http::reply::{self, ApiError, Reply, Result};
 use bytes::Bytes;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY,
 };
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -37,7 +36,7 @@ pub(super) struct File {
     name: &'static str,
     media_type: &'static str,
     bytes: Bytes,
-    /// Whether `/docs` has it too.
+    /// Whether `/docs` uses it.
     of_docs: bool,
     etag: HeaderValue,
 }
@@ -75,16 +74,16 @@ impl File {
         Self { name, media_type, bytes, of_docs, etag }
     }
 
-    /// Its path as metrics and the log have it.
+    /// Its path in metrics and log.
     pub(super) fn endpoint(&self) -> &'static str {
         if self.media_type == HTML { "/" } else { "/assets/{name}" }
     }
 
-    /// The reply to a request for it: 304 where the caller has it, 405 for methods that do not read.
-    pub(super) fn reply(&self, method: &Method, headers: &HeaderMap) -> Result<Reply, ApiError> {
+    /// The reply to a request for it: 304 if the caller has this version, 405 for methods that do not read.
+    pub(super) fn reply(&self, method: &Method, headers: &HeaderMap) -> Result<Reply> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let error = ApiError::new(ErrorCode::MethodNotAllowed, format!("this path takes GET, HEAD, not {method}"));
-            return Err(error.header(ALLOW, HeaderValue::from_static("GET, HEAD")));
+            let message = format!("this path takes GET, HEAD, not {method}");
+            return Err(ApiError::method_not_allowed("GET, HEAD", message));
         }
         let is_known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok()).any(|value| {
             let mut tags = value.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
@@ -97,7 +96,7 @@ impl File {
         };
         let headers = reply.headers_mut();
         headers.insert(ETAG, self.etag.clone());
-        // Kept, and checked on each use: another version of the daemon has other files under the same names.
+        // Browsers keep the file and validate it on each use: another version of the daemon has other files of these names.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         protect(headers);
         Ok(reply)

@@ -3,10 +3,7 @@
 //! Off unless `server.cors_origins` names origins. A page gets no more access than other clients: it sends the API key
 //! itself, and cookies or client certificates ("credentials") are never allowed.
 
-use super::Reply;
-use super::error::{ApiError, ErrorCode};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use crate::http::reply::{self, ApiError, ErrorCode, Reply, Result};
 use hyper::header::{
     ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_DISPOSITION,
@@ -14,13 +11,12 @@ use hyper::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode};
-use std::convert::Infallible;
 use url::Url;
 
 /// Matches every origin.
 const ANY: &str = "*";
 
-/// Request headers that a page may send beside those that are always allowed. `*` would not cover `Authorization`.
+/// Request headers that a page may send, in addition to the standard's. `*` would not cover `Authorization`.
 /// `if-range` and `range` continue an interrupted download.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, idempotency-key, if-range, range, x-api-key, x-request-id, x-service-model",
@@ -29,7 +25,7 @@ const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
 /// Seconds for which a browser may cache a preflight; the maximum of Chromium.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
-/// Headers of replies that a page may read beside the `x-` ones; the standard names a few more (`Content-Type`).
+/// Headers of replies that a page may read, in addition to `x-` headers and the standard's (`Content-Type`).
 const EXPOSED: [HeaderName; 9] = [
     ALLOW,
     RETRY_AFTER,
@@ -77,13 +73,12 @@ impl Cors {
 
     /// The reply to a preflight, made from the 405 that `OPTIONS` gets on every path, which lists the methods. An unknown path
     /// and an origin that is not allowed keep the refusal.
-    pub(crate) fn preflight(&self, refusal: ApiError) -> Result<Reply, ApiError> {
+    pub(crate) fn preflight(&self, refusal: ApiError) -> Result<Reply> {
         if !self.preflight || !self.is_allowed() || refusal.code != ErrorCode::MethodNotAllowed {
             return Err(refusal);
         }
         let methods = refusal.into_reply("").headers_mut().remove(ALLOW);
-        let mut reply = Reply::new(Full::<Bytes>::default().map_err(|never: Infallible| match never {}).boxed_unsync());
-        *reply.status_mut() = StatusCode::NO_CONTENT;
+        let mut reply = reply::empty(StatusCode::NO_CONTENT);
         let headers = reply.headers_mut();
         headers.extend(methods.map(|methods| (ACCESS_CONTROL_ALLOW_METHODS, methods)));
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);

@@ -1,17 +1,15 @@
 //! Replies that carry finished pictures, with the headers that describe them: size, model, subject, cost, timing.
 
-use super::error::ApiError;
 use crate::account::price::in_dollars;
-use crate::http::reply::{self, LATENCY, MODEL, Reply};
+use crate::http::reply::{self, LATENCY, MODEL, Reply, Result};
 use crate::image::Transferred;
 use crate::pipeline::{Output, Timings, Warning};
 use bytes::Bytes;
 use futures_util::stream;
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use http_body_util::BodyExt;
+use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::http::response::Parts;
-use hyper::{Response, StatusCode};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -26,31 +24,31 @@ const WARNINGS: HeaderName = HeaderName::from_static("x-service-warnings");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
-pub(crate) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
+pub(crate) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply> {
     let Output { image, subject, uncertainty, edge, face, model, understood: _, warnings, timings } = output;
     let mut reply = reply::page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
     headers.insert(LATENCY, reply::milliseconds(latency));
-    headers.insert(MODEL, text(model)?);
+    headers.insert(MODEL, HeaderValue::try_from(model)?);
     headers.insert(WIDTH, image.size.width.into());
     headers.insert(HEIGHT, image.size.height.into());
     // Present only where the recipe computes them.
     if let Some(subject) = subject {
-        headers.insert(FOREGROUND, text(subject.to_string())?);
+        headers.insert(FOREGROUND, HeaderValue::try_from(subject.to_string())?);
     }
     if let Some(uncertainty) = uncertainty {
-        headers.insert(UNCERTAINTY, text(written_uncertainty(uncertainty))?);
+        headers.insert(UNCERTAINTY, HeaderValue::try_from(written_uncertainty(uncertainty))?);
     }
     if let Some(edge) = edge {
         headers.insert(EDGE, HeaderValue::from_static(edge.name()));
     }
     if let Some(face) = face {
-        headers.insert(FACE, text(face.to_string())?);
+        headers.insert(FACE, HeaderValue::try_from(face.to_string())?);
     }
     if !warnings.is_empty() {
-        headers.insert(WARNINGS, text(listed(&warnings))?);
+        headers.insert(WARNINGS, HeaderValue::try_from(listed(&warnings))?);
     }
-    headers.insert(COST, text(in_dollars(cost).to_string())?);
+    headers.insert(COST, HeaderValue::try_from(in_dollars(cost).to_string())?);
     // `server-timing` is written last, so that it covers the whole request.
     reply.extensions_mut().insert(timings);
     Ok(reply)
@@ -76,17 +74,13 @@ pub(crate) fn streamed(
     pieces: mpsc::Receiver<Bytes>,
     model: String,
     latency: Duration,
-) -> Result<Reply, ApiError> {
-    let frames = stream::unfold(pieces, async |mut pieces| {
-        let piece = pieces.recv().await?;
-        Some((Ok(Frame::data(piece)), pieces))
-    });
-    let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
-    *reply.status_mut() = status;
+) -> Result<Reply> {
+    let pieces = stream::unfold(pieces, async |mut pieces| Some((pieces.recv().await?, pieces)));
+    let mut reply = reply::streamed(status, pieces);
     let headers = reply.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(LATENCY, reply::milliseconds(latency));
-    headers.insert(MODEL, text(model)?);
+    headers.insert(MODEL, HeaderValue::try_from(model)?);
     Ok(reply)
 }
 
@@ -96,9 +90,9 @@ fn listed(warnings: &[Warning]) -> String {
     quoted.join(", ")
 }
 
-/// The number that `x-service-uncertainty` has.
+/// The number in `x-service-uncertainty`.
 pub(crate) fn rounded_uncertainty(uncertainty: f32) -> f64 {
-    // Parsed back from the text, so that a half is rounded the same way in header and JSON.
+    // Parsed from the text, so that header and JSON round a half alike.
     written_uncertainty(uncertainty).parse().expect("a decimal number")
 }
 
@@ -106,13 +100,9 @@ fn written_uncertainty(uncertainty: f32) -> String {
     format!("{uncertainty:.3}")
 }
 
-fn text(value: String) -> Result<HeaderValue, ApiError> {
-    HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
-}
-
 /// Status, headers and body of the reply to a picture that arrived without a connection (`backdrop pipe`) and took `latency`; nothing is
 /// billed.
-pub(crate) async fn local_reply(result: Result<Output, ApiError>, latency: Duration) -> (Parts, Bytes) {
+pub(crate) async fn local_reply(result: Result<Output>, latency: Duration) -> (Parts, Bytes) {
     let reply = result.and_then(|output| image(output, 0, latency));
     let mut reply = reply.unwrap_or_else(|error| error.into_reply(""));
     write_server_timing(&mut reply, latency, Duration::ZERO);

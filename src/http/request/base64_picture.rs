@@ -5,8 +5,8 @@
 
 use super::form;
 use super::input_names::IMAGE_BASE64;
-use crate::http::admission::memory::Share;
-use crate::http::reply::error::ApiError;
+use crate::http::admission::Share;
+use crate::http::reply::Result;
 use crate::recipe::FieldError;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
@@ -56,7 +56,7 @@ impl Decoder {
         Self { state: State::Start, escape: None, text: Vec::new(), bytes: Vec::new(), share }
     }
 
-    pub(crate) fn push(&mut self, byte: u8) -> Result<(), ApiError> {
+    pub(crate) fn push(&mut self, byte: u8) -> Result<()> {
         if byte.is_ascii_whitespace() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn decode(&mut self) -> Result<(), ApiError> {
+    fn decode(&mut self) -> Result<()> {
         let length = self.text.len() * 3 / 4;
         if self.bytes.len() + length > self.share.max_file() {
             return Err(form::file_too_large(self.share.max_file()).param(IMAGE_BASE64));
@@ -116,22 +116,18 @@ impl Decoder {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share), ApiError> {
+    pub(crate) fn finish(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share)> {
         if matches!(self.state, State::Head(_)) || self.escape.is_some() {
             self.state = invalid("a data URL without a picture");
         } else if !matches!(self.state, State::Invalid(_)) {
             self.decode()?;
         }
-        let picture = match self.state {
-            // The head was replaced above.
-            State::Head(_) => None,
-            State::Invalid(what) => {
-                self.bytes = Vec::new();
-                let expected = "a picture as base64, perhaps behind `data:image/…;base64,`";
-                Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected)))
-            }
-            State::Start | State::Text | State::Padding(_) if self.bytes.is_empty() => None,
-            State::Start | State::Text | State::Padding(_) => Some(Ok(Bytes::from(self.bytes))),
+        let picture = if let State::Invalid(what) = self.state {
+            self.bytes = Vec::new();
+            let expected = "a picture as base64, perhaps behind `data:image/…;base64,`";
+            Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected)))
+        } else {
+            (!self.bytes.is_empty()).then(|| Ok(Bytes::from(self.bytes)))
         };
         let held = picture.as_ref().map_or(0, |picture| picture.as_ref().map_or(0, Bytes::len));
         self.share.shrink_to(held);

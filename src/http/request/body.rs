@@ -2,9 +2,9 @@
 
 use crate::http::config::HttpConfig;
 use crate::http::connection::timeouts::RequestGuard;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::source::is_coded;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
@@ -12,9 +12,9 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long an unread body is drained after the reply, and how long it may pause meanwhile. A socket closed with bytes
-/// unread sends a reset, which can destroy a reply that the client has not read yet; nginx's `lingering_close` has the same
-/// two bounds.
+/// Longest time for which an unread body is drained after the reply, and its longest pause. A socket closed with bytes
+/// unread sends a reset, which can destroy a reply that the client has not read yet; nginx's `lingering_close` has these
+/// two bounds too.
 const LINGER: Duration = Duration::from_secs(30);
 const LINGER_PAUSE: Duration = Duration::from_secs(5);
 
@@ -35,14 +35,14 @@ pub(crate) trait Chunks: Send {
     fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send;
 }
 
-/// The body of the request in hand.
+/// The body of a request.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     incoming: Incoming,
     /// The client sends the body only after `100 Continue` (`Expect: 100-continue`).
     awaits_continue: bool,
     pause: Duration,
-    /// The time that every body has, and the time beside it for its length.
+    /// The time for any body, and the additional time for its announced length.
     base: Duration,
     transfer: Duration,
     deadline: Option<Instant>,
@@ -58,7 +58,7 @@ impl RequestBody {
         Self { incoming, awaits_continue, pause, base, transfer, deadline: None, ended, broken: false }
     }
 
-    /// Multiplies the time that every body has, for larger bodies. To be called before the first byte is read.
+    /// Multiplies the time for any body. To be called before the first byte is read.
     pub(crate) fn extend_timeout(&mut self, times: u32) {
         self.base = self.base.saturating_mul(times);
     }
@@ -68,7 +68,7 @@ impl RequestBody {
         self.incoming.size_hint().exact()
     }
 
-    /// When the request had arrived in full; now, while it has not.
+    /// When the last byte of the request was read; the current time before that.
     pub(crate) fn received(&self) -> std::time::Instant {
         self.ended.unwrap_or_else(Instant::now).into_std()
     }
@@ -122,7 +122,7 @@ impl<C: Chunks> Chunks for &mut C {
     }
 }
 
-/// The time of a body of this length at the slowest accepted rate. A body beyond the memory of accounts gets no more time: it
+/// The time for a body of this length at the slowest accepted rate. A length beyond the memory of accounts adds no time: such a body
 /// is refused before its end.
 fn transfer_time(announced: Option<u64>, config: &HttpConfig) -> Duration {
     let most = config.max_body_bytes() as u64;
@@ -131,20 +131,25 @@ fn transfer_time(announced: Option<u64>, config: &HttpConfig) -> Duration {
     Duration::from_millis(bytes / u64::from(config.min_upload_kilobytes_per_second))
 }
 
-/// Reads a small body; `None` where it is longer than `limit`.
-pub(crate) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<Option<Bytes>, BodyError> {
-    let mut bytes = Vec::new();
+/// Reads a body to its end; `None`, without reading on, if it is longer than `limit`. `grow` takes the memory of each piece.
+pub(crate) async fn read_within(
+    body: &mut RequestBody,
+    limit: usize,
+    grow: impl Fn(usize) -> Result<()>,
+) -> Result<Option<Bytes>> {
+    let mut bytes = BytesMut::new();
     while let Some(chunk) = body.next_chunk().await? {
         if bytes.len() + chunk.len() > limit {
             return Ok(None);
         }
+        grow(chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
-    Ok(Some(bytes.into()))
+    Ok(Some(bytes.freeze()))
 }
 
 /// Refuses a compressed body (415): its decompressed size is not known in advance.
-pub(crate) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn require_uncompressed(headers: &HeaderMap) -> Result<()> {
     if headers.get_all(CONTENT_ENCODING).iter().any(is_coded) {
         return Err(unsupported("a compressed request body is not taken; send it as it is"));
     }

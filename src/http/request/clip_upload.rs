@@ -1,15 +1,12 @@
 //! Writes an uploaded clip to disk while it arrives, and hashes it; it is never held in memory.
 //!
-//! A blocking thread writes; the channel to it holds a few pieces, so that a slow disk slows the upload. The number of
-//! uploads at once is bounded, because each may take 200 MB of disk, in all and by account as the memory of accounts is.
+//! A blocking thread writes; the channel to it holds a few pieces, so that a slow disk slows the upload.
 
 use super::body::Chunks;
 use super::form::MAX_OVERHEAD;
-use super::multipart::{Multipart, MultipartError};
+use super::multipart::Multipart;
 use crate::codec::DecodeError;
-use crate::engine::{FairSemaphore, Permit, Tenant};
-use crate::http::admission::memory::uploads_full_error;
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{ApiError, Result};
 use crate::video;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -18,9 +15,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
-
-/// Clips that are uploaded or fetched at once; one more is answered 429. One account alone has eight.
-const CLIPS_AT_ONCE: usize = 12;
 
 /// Pieces that wait for the disk; each is at most what a connection's buffer holds.
 const PIECES_AHEAD: usize = 8;
@@ -38,21 +32,6 @@ pub(crate) fn max_body() -> usize {
 /// 413 for a clip that is too large, whichever bound it exceeds.
 pub(crate) fn clip_too_large() -> ApiError {
     DecodeError::TooManyBytes { limit: max_clip() }.into()
-}
-
-/// The slots of uploads of clips, which accounts share evenly.
-#[derive(Clone, Debug)]
-pub(crate) struct ClipSlots(FairSemaphore);
-
-impl ClipSlots {
-    pub(crate) fn new() -> Self {
-        Self(FairSemaphore::shared(CLIPS_AT_ONCE, 1))
-    }
-
-    /// A slot for `account`, until it is dropped.
-    pub(crate) fn acquire(&self, account: &str) -> Result<Permit, ApiError> {
-        self.0.try_acquire(Tenant::of(account), 1).ok_or_else(uploads_full_error)
-    }
 }
 
 /// A file that a clip is written to.
@@ -94,7 +73,7 @@ impl ClipFile {
     }
 
     /// Waits until all of it is on disk.
-    pub(crate) async fn finish(self) -> Result<StoredClip, ApiError> {
+    pub(crate) async fn finish(self) -> Result<StoredClip> {
         drop(self.pieces);
         let stored = self.writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         stored.map_err(|error| {
@@ -126,37 +105,14 @@ pub(crate) fn disk_full_error(cause: String) -> ApiError {
 }
 
 /// Writes a part of a form to a file.
-pub(crate) async fn read_part<C: Chunks>(form: &mut Multipart<C>, path: PathBuf) -> Result<StoredClip, ApiError> {
+pub(crate) async fn read_part<C: Chunks>(form: &mut Multipart<C>, path: PathBuf) -> Result<StoredClip> {
     let file = ClipFile::create(path);
     let mut left = max_clip();
-    while let Some(data) = form.next_data().await.map_err(too_large_as_clip)? {
+    while let Some(data) = form.next_data().await.map_err(|error| error.answered(clip_too_large))? {
         left = left.checked_sub(data.len()).ok_or_else(clip_too_large)?;
         if file.pieces().send(data).await.is_err() {
             break;
         }
     }
     file.finish().await
-}
-
-fn too_large_as_clip(error: MultipartError) -> ApiError {
-    match error {
-        MultipartError::BodyTooLarge => clip_too_large(),
-        MultipartError::Malformed(_) | MultipartError::Body(_) => error.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_account_leaves_slots_for_others() {
-        let slots = ClipSlots::new();
-        let held: Vec<_> = std::iter::from_fn(|| slots.acquire("a").ok()).collect();
-        assert_eq!(held.len(), 8);
-        let other = slots.acquire("b");
-        assert!(other.is_ok() && slots.acquire("c").is_ok() && slots.acquire("a").is_err());
-        drop(held);
-        assert!(slots.acquire("c").is_ok());
-    }
 }

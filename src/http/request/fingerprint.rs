@@ -1,11 +1,10 @@
-//! Fingerprints a request for its `Idempotency-Key`, and compares fetched files with those that were billed under the key.
+//! Fingerprints a request for its `Idempotency-Key`, and compares fetched files with the files that were billed under the key.
 //!
 //! What is sent is part of the fingerprint; what is behind its URLs can be compared only once it is fetched.
 
 use super::image_request::{Inputs, Pictures};
 use crate::account::IdempotencyKey;
-use crate::http::reply::MODEL;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, MODEL, Result};
 use crate::recipe::{Endpoint, Fields, MASK_FILE};
 use crate::store::BilledPictures;
 use crate::store::NOTHING_FETCHED;
@@ -19,7 +18,7 @@ use tokio::task::spawn_blocking;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The `Idempotency-Key` of a request, if it has one.
-pub(crate) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let key = value.to_str().ok().and_then(|text| IdempotencyKey::try_from(text).ok());
@@ -54,8 +53,8 @@ pub(crate) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> [u8; 3
     hash.finalize().into()
 }
 
-/// SHA-256 of a whole request: its fields with those of its preset, its files and URLs, and the model that it names. What is
-/// behind the URLs is compared after fetching ([`EarlierPictures::compare`]).
+/// SHA-256 of a whole request: its fields and its preset's, its files and URLs, and the named model. Fetched files are compared later
+/// ([`EarlierPictures::compare`]).
 ///
 /// Ten pictures take a tenth of a second, too long for an async thread.
 pub(crate) async fn fingerprint(
@@ -63,7 +62,7 @@ pub(crate) async fn fingerprint(
     fields: &Fields,
     inputs: &Inputs,
     headers: &HeaderMap,
-) -> Result<[u8; 32], ApiError> {
+) -> Result<[u8; 32]> {
     let texts = texts(endpoint.path, fields);
     let mut pieces: Vec<_> = texts.into_iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
     pieces.push(inputs.background.clone().unwrap_or_default());
@@ -73,8 +72,8 @@ pub(crate) async fn fingerprint(
         Pictures::Url(url) => pieces.push(url.to_string().into()),
         Pictures::Urls(urls) => pieces.extend(urls.iter().cloned().map(Bytes::from)),
     }
-    // A URL differs from a file with the same text. Nothing is added where pictures are sent in the endpoint's own way, so
-    // that fingerprints stored by earlier versions stay valid for their day.
+    // Separates a URL from a file of equal bytes. Nothing is added for the endpoint's usual kind of picture, so that fingerprints stored
+    // by earlier versions stay valid for their day.
     if inputs.pictures.is_url() != endpoint.input.is_url() {
         pieces.push(Bytes::from_static(if inputs.pictures.is_url() { b"url" } else { b"file" }));
     }
@@ -82,8 +81,7 @@ pub(crate) async fn fingerprint(
         pieces.extend([Bytes::from_static(MASK_FILE.as_bytes()), mask.clone()]);
     }
     pieces.extend(headers.get(MODEL).map(|model| Bytes::copy_from_slice(model.as_bytes())));
-    let hashed = spawn_blocking(move || hash(pieces));
-    hashed.await.map_err(|error| ApiError::internal(error.to_string()))
+    Ok(spawn_blocking(move || hash(pieces)).await?)
 }
 
 /// The pictures that were billed before under the key of a request. Clones share them.
@@ -115,12 +113,12 @@ impl EarlierPictures {
         self.billed.as_ref().and_then(|billed| billed.get(index).copied().flatten())
     }
 
-    /// Compares the files fetched for the picture at `index` (source, background, watermark and mask, those of them that have
-    /// a URL) with those that were billed.
+    /// Compares the files fetched for the picture at `index` (source, background, watermark and mask; `None` for a file that was sent) with
+    /// the billed ones.
     ///
     /// # Errors
     /// 409 where the picture was billed with other bytes.
-    pub(crate) async fn compare(&self, index: usize, fetched: [Option<Bytes>; 4]) -> Result<PictureDigest, ApiError> {
+    pub(crate) async fn compare(&self, index: usize, fetched: [Option<Bytes>; 4]) -> Result<PictureDigest> {
         let digest = if self.billed.is_none() || fetched.iter().all(Option::is_none) {
             NOTHING_FETCHED
         } else {
@@ -131,7 +129,7 @@ impl EarlierPictures {
                 let present = if fetched[3].is_some() { &present[..] } else { &present[..3] };
                 hash(iter::once(present).chain(fetched.iter().flatten().map(|bytes| &bytes[..])))
             });
-            hashed.await.map_err(|error| ApiError::internal(error.to_string()))?
+            hashed.await?
         };
         match self.at(index) {
             Some(before) if before != digest => Err(conflict()),
@@ -159,7 +157,7 @@ impl EarlierPictures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::reply::error::ErrorCode;
+    use crate::http::reply::ErrorCode;
 
     fn fetched(source: &'static str, mark: Option<&'static str>) -> [Option<Bytes>; 4] {
         [Some(Bytes::from(source)), None, mark.map(Bytes::from), None]

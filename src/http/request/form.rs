@@ -1,19 +1,18 @@
 //! Reads a form with pictures (multipart) into fields and files, enforcing their limits while it arrives.
 
-use super::body::{BodyError, Chunks};
+use super::body::Chunks;
 use super::input_names::{FILE, FILES, URL, canonical};
 use super::multipart::{Multipart, MultipartError, Part};
 use crate::codec::DecodeError;
-use crate::http::admission::memory::{AccountMemory, Share};
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::admission::{AccountMemory, Share};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MASK_FILE, MAX_BATCH, OF_ONE_PICTURE};
 use bytes::{Bytes, BytesMut};
 
 /// The longest value of any other field.
 const MAX_VALUE: usize = 4 * 1024;
 
-/// Bytes of fields and part heads beside the files, and of the values of all fields alone; more than a form with all fields
-/// needs.
+/// Bytes of a form without its files, and bytes of all values; more than a form with all fields needs.
 pub(crate) const MAX_OVERHEAD: usize = 256 * 1024;
 
 /// The parts of a form that hold files, each with its greatest number.
@@ -36,7 +35,7 @@ pub(crate) fn max_body(input: Input, max_file: usize) -> usize {
 pub(crate) struct Form {
     pub(crate) fields: Fields,
     pub(crate) files: Vec<Upload>,
-    /// The URL of a picture, in place of a file.
+    /// The URL of a picture, instead of a file.
     pub(crate) url: Option<String>,
     /// The files' share of the memory of accounts; to be dropped after them.
     pub(crate) share: Share,
@@ -49,7 +48,7 @@ pub(crate) struct Upload {
     pub(crate) name: String,
     /// Name of the file at the caller.
     pub(crate) filename: Option<String>,
-    /// Empty where it is refused.
+    /// Empty if the file is refused.
     pub(crate) bytes: Bytes,
     /// Why this file of a batch is not processed, though the others are.
     pub(crate) refused: Option<ApiError>,
@@ -69,11 +68,11 @@ pub(crate) async fn read<C: Chunks>(
     boundary: &str,
     endpoint: &Endpoint,
     memory: &AccountMemory,
-) -> Result<Form, ApiError> {
+) -> Result<Form> {
     let max_file = memory.max_file();
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input, max_file));
     let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
-    // A list may have any number of parts, and values are not counted in the memory of accounts.
+    // A list may have any number of parts, and the memory of accounts does not count values.
     let mut values_left = MAX_OVERHEAD;
     while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
         let name = canonical(&sent).to_owned();
@@ -84,8 +83,9 @@ pub(crate) async fn read<C: Chunks>(
             if count == max_count {
                 return Err(too_many(name, max_count));
             }
-            let file = read_file(&mut multipart, &form.share, endpoint.input, max_file).await?;
-            // A browser sends an empty file where none was chosen.
+            let too_large = || body_too_large(endpoint.input, max_file);
+            let file = read_file(&mut multipart, &form.share, max_file, too_large).await?;
+            // A browser sends an empty file if none was chosen.
             if file.as_ref().is_some_and(Bytes::is_empty) && filename.as_deref().is_none_or(str::is_empty) {
                 continue;
             }
@@ -127,16 +127,17 @@ fn too_many(name: String, max_count: usize) -> ApiError {
     ApiError::new(ErrorCode::InvalidParameter, message).param(name)
 }
 
-/// Reads a file; `None`, without reading on, where it is too large.
-async fn read_file<C: Chunks>(
+/// Reads a file of at most `max_bytes`; `None`, without reading on, if it is larger. `body_too_large` is the refusal of the whole
+/// body.
+pub(crate) async fn read_file<C: Chunks>(
     multipart: &mut Multipart<C>,
     share: &Share,
-    input: Input,
-    max_file: usize,
-) -> Result<Option<Bytes>, ApiError> {
+    max_bytes: usize,
+    body_too_large: impl Fn() -> ApiError,
+) -> Result<Option<Bytes>> {
     let mut file = BytesMut::new();
-    while let Some(data) = multipart.next_data().await.map_err(|error| file_read_error(error, input, max_file))? {
-        if file.len() + data.len() > max_file {
+    while let Some(data) = multipart.next_data().await.map_err(|error| error.answered(&body_too_large))? {
+        if file.len() + data.len() > max_bytes {
             return Ok(None);
         }
         share.grow(data.len())?;
@@ -146,7 +147,7 @@ async fn read_file<C: Chunks>(
 }
 
 /// Reads the value of a field.
-pub(crate) async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &str) -> Result<String, ApiError> {
+pub(crate) async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &str) -> Result<String> {
     let mut value = Vec::new();
     while let Some(data) = multipart.next_data().await? {
         if value.len() + data.len() > MAX_VALUE {
@@ -171,17 +172,10 @@ pub(crate) fn body_too_large(input: Input, max_file: usize) -> ApiError {
     if input == Input::Files { MultipartError::BodyTooLarge.into() } else { file_too_large(max_file) }
 }
 
-fn file_read_error(error: MultipartError, input: Input, max_file: usize) -> ApiError {
-    match error {
-        MultipartError::BodyTooLarge => body_too_large(input, max_file),
-        MultipartError::Malformed(_) | MultipartError::Body(BodyError::TooSlow | BodyError::Broken(_)) => error.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::admission::memory::Memory;
+    use crate::http::admission::Memory;
     use crate::recipe::ENDPOINTS;
     use futures_util::FutureExt;
     use std::collections::VecDeque;

@@ -1,20 +1,20 @@
-//! Checks of a request's head beyond those of hyper: `Host`, `Transfer-Encoding`, size (RFC 9112, sections 3.2 and 6.1).
+//! Checks a request's head, in addition to hyper: `Host`, `Transfer-Encoding`, size (RFC 9112, sections 3.2 and 6.1).
 //!
 //! A proxy and this server must not read one message differently (request smuggling): neither its host (no `Host`, or two)
-//! nor the end of its body (codings beside `chunked`). The size of HTTP/2 heads is checked here too, because h2 refuses those
-//! above its own limit by an empty 431.
+//! nor the end of its body (codings other than `chunked`). The size of HTTP/2 heads is checked here too, because h2 refuses heads
+//! above its limit by an empty 431.
 
 use crate::http::connection::head_refusal::{MAX_HEAD, too_large};
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use hyper::header::{HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
 use hyper::{Uri, Version};
 
-/// The size of an HTTP/2 field beside its name and value (RFC 9113, section 10.5.1).
+/// The size of an HTTP/2 field in addition to its name and value (RFC 9113, section 10.5.1).
 const FIELD_OVERHEAD: usize = 32;
 
 /// Refuses a head that is too large or ambiguous. The connection is closed after an ambiguous one.
-pub(crate) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Result<()> {
     // Larger HTTP/1 heads do not fit into the connection's buffer and are refused by hyper.
     if version == Version::HTTP_2 && size(target, headers) > MAX_HEAD as usize {
         return Err(too_large());

@@ -1,22 +1,20 @@
 //! Reads a request for pictures (form, JSON or raw body) into its fields, recipe, files and URLs.
 
-use super::body::{Chunks, content_type, require_uncompressed, unsupported};
+use super::body::{content_type, read_within, require_uncompressed, unsupported};
 use super::form::{self, Form, Upload};
 use super::input_names::{FILE, FILES, IMAGE_BASE64, URL, URLS};
 use super::json::Syntax;
 use super::picture_json::{self, PictureJson};
 use super::{json, multipart};
 use crate::codec::DecodeError;
-use crate::http::admission::caller::Caller;
-use crate::http::admission::memory::{AccountMemory, Share};
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::admission::{AccountMemory, Caller, Share};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MASK_FILE, MAX_BATCH, Recipe, Value};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::Uri;
-use hyper::header::HeaderMap;
 use serde_json::Value as Json;
 
 /// A request with valid fields.
@@ -72,95 +70,162 @@ impl Pictures {
     }
 }
 
+impl ImageRequest {
+    /// A request without background and mask.
+    fn of(fields: Fields, recipe: Recipe, pictures: Pictures, param: &'static str, share: Share) -> Self {
+        Self { fields, recipe, inputs: Inputs { pictures, param, background: None, mask: None, share } }
+    }
+}
+
 /// Reads the request to its end and validates all names and values.
 pub(crate) async fn read(
     state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
     context: &mut RequestContext,
-) -> Result<ImageRequest, ApiError> {
-    let memory = state.memory.of(&caller.account);
+) -> Result<ImageRequest> {
+    let mut reader = Reader { memory: state.memory.of(&caller.account), endpoint, context };
     match endpoint.input {
-        Input::File | Input::FileAndBackground | Input::Url => read_picture(&memory, endpoint, context).await,
-        Input::Files => {
-            refuse_query(&context.uri, "form fields")?;
-            let boundary = boundary(&context.headers)?;
-            read_files(&memory, endpoint, context, &boundary).await
-        }
-        Input::Urls => {
-            refuse_query(&context.uri, "members of a JSON object")?;
-            read_urls(&memory, endpoint, context).await
-        }
+        Input::File | Input::FileAndBackground | Input::Url => reader.picture().await,
+        Input::Files => reader.files().await,
+        Input::Urls => reader.urls().await,
     }
 }
 
-/// Reads a request with one picture: a form, JSON, or the picture itself, whose fields are in the query.
-async fn read_picture(
-    memory: &AccountMemory,
-    endpoint: &Endpoint,
-    context: &mut RequestContext,
-) -> Result<ImageRequest, ApiError> {
-    require_uncompressed(&context.headers)?;
-    let content_type = content_type(&context.headers);
-    if let Some(boundary) = multipart::boundary(content_type)? {
-        refuse_query(&context.uri, "form fields")?;
-        return read_form(memory, endpoint, context, &boundary).await;
-    }
-    if let Ok(syntax) = json::syntax(&context.headers) {
-        refuse_query(&context.uri, "members of the body")?;
-        return read_json(memory, endpoint, context, syntax).await;
-    }
-    let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    // Without a type, and with one of bytes, it is known by its content, as every picture is.
-    if media_type.starts_with("image/")
-        || matches!(&*media_type, "" | "application/octet-stream" | "binary/octet-stream")
-    {
-        let fields = query_fields(&context.uri, endpoint)?;
-        return read_body(memory, endpoint, context, fields).await;
-    }
-    Err(unsupported(
-        "the request body must be multipart/form-data, application/json, or a picture as image/* or \
-         application/octet-stream",
-    ))
+/// A request that is being read.
+struct Reader<'a> {
+    memory: AccountMemory,
+    endpoint: &'a Endpoint,
+    context: &'a mut RequestContext,
 }
 
-/// The fields in the query string.
-fn query_fields(uri: &Uri, endpoint: &Endpoint) -> Result<Fields, FieldError> {
-    let mut fields = Fields::default();
-    for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
-        if endpoint.field(&name).is_none() {
-            return Err(FieldError::unknown(&name, endpoint.names()));
+impl Reader<'_> {
+    /// Reads a request with one picture: a form, JSON, or the picture itself, whose fields are in the query.
+    async fn picture(&mut self) -> Result<ImageRequest> {
+        require_uncompressed(&self.context.headers)?;
+        let content_type = content_type(&self.context.headers);
+        if let Some(boundary) = multipart::boundary(content_type)? {
+            refuse_query(&self.context.uri, "form fields")?;
+            return self.picture_form(&boundary).await;
         }
-        fields.push(&name, &value)?;
+        if let Ok(syntax) = json::syntax(&self.context.headers) {
+            refuse_query(&self.context.uri, "members of the body")?;
+            return self.picture_json(syntax).await;
+        }
+        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        // Without a type, or with a type of any bytes, the picture is recognized by its content, as every picture is.
+        if media_type.starts_with("image/")
+            || matches!(&*media_type, "" | "application/octet-stream" | "binary/octet-stream")
+        {
+            return self.picture_body().await;
+        }
+        Err(unsupported(
+            "the request body must be multipart/form-data, application/json, or a picture as image/* or \
+             application/octet-stream",
+        ))
     }
-    Ok(fields)
-}
 
-async fn read_form(
-    memory: &AccountMemory,
-    endpoint: &Endpoint,
-    context: &mut RequestContext,
-    boundary: &str,
-) -> Result<ImageRequest, ApiError> {
-    refuse_large_form(memory, endpoint, context)?;
-    let mut form = form::read(&mut context.body, boundary, endpoint, memory).await?;
-    // Fields are checked before files, so that their errors are reported whatever the files are.
-    let recipe = validate(endpoint, &form.fields)?;
-    let background = take_aux_file(&mut form, BG_FILE)?;
-    let mask = take_aux_file(&mut form, MASK_FILE)?;
-    let (pictures, param) = match (form.take(FILE), form.url.take()) {
-        (Some(_), Some(_)) => return Err(duplicate_picture_error(FILE)),
-        (Some(file), None) if file.is_empty() => return Err(DecodeError::Empty.into()),
-        (Some(file), None) => (Pictures::File(file), FILE),
-        (None, Some(address)) => (Pictures::Url(url(&Json::from(address))?), URL),
-        (None, None) => return Err(FieldError::Missing { param: FILE.to_owned() }.into()),
-    };
-    let inputs = Inputs { pictures, param, background, mask, share: form.share };
-    Ok(ImageRequest { fields: form.fields, recipe, inputs })
+    async fn picture_form(&mut self, boundary: &str) -> Result<ImageRequest> {
+        let (mut form, recipe) = self.form(boundary).await?;
+        let background = take_aux_file(&mut form, BG_FILE)?;
+        let mask = take_aux_file(&mut form, MASK_FILE)?;
+        let (pictures, param) = match (form.take(FILE), form.url.take()) {
+            (Some(_), Some(_)) => return Err(duplicate_picture_error(FILE)),
+            (Some(file), None) if file.is_empty() => return Err(DecodeError::Empty.into()),
+            (Some(file), None) => (Pictures::File(file), FILE),
+            (None, Some(address)) => (Pictures::Url(url(&Json::from(address))?), URL),
+            (None, None) => return Err(FieldError::Missing { param: FILE.to_owned() }.into()),
+        };
+        let inputs = Inputs { pictures, param, background, mask, share: form.share };
+        Ok(ImageRequest { fields: form.fields, recipe, inputs })
+    }
+
+    async fn picture_json(&mut self, syntax: Syntax) -> Result<ImageRequest> {
+        let read = picture_json::read(&mut self.context.body, &self.memory, syntax).await?;
+        let PictureJson { object, picture, share } = read;
+        let (fields, [address, left]) = object.split(&self.endpoint.fields, [URL, IMAGE_BASE64])?;
+        let recipe = self.validate(&fields)?;
+        let (pictures, param) = match (picture, left, address) {
+            (Some(_), _, Some(_)) => return Err(duplicate_picture_error(IMAGE_BASE64)),
+            // The member is repeated, and one of the two was decoded.
+            (Some(_), Some(_), None) => return Err(FieldError::Repeated { param: IMAGE_BASE64.to_owned() }.into()),
+            (Some(picture), None, None) => (Pictures::File(picture?), IMAGE_BASE64),
+            (None, Some(left), _) => {
+                return Err(FieldError::invalid(IMAGE_BASE64, &left.to_string(), "a picture as base64").into());
+            }
+            (None, None, Some(address)) => (Pictures::Url(url(&address)?), URL),
+            (None, None, None) => {
+                let message =
+                    format!("`{URL}` is missing: send the address of a picture, or the picture as `{IMAGE_BASE64}`");
+                return Err(ApiError::new(ErrorCode::InvalidParameter, message).param(URL));
+            }
+        };
+        Ok(ImageRequest::of(fields, recipe, pictures, param, share))
+    }
+
+    /// Reads a body that is the picture, with the fields in the query string.
+    async fn picture_body(&mut self) -> Result<ImageRequest> {
+        let mut fields = Fields::default();
+        for (name, value) in self.context.query() {
+            if self.endpoint.field(&name).is_none() {
+                return Err(FieldError::unknown(&name, self.endpoint.names()).into());
+            }
+            fields.push(&name, &value)?;
+        }
+        let recipe = self.validate(&fields)?;
+        let (max_file, share) = (self.memory.max_file(), self.memory.share());
+        let too_large = || form::file_too_large(max_file);
+        let body = &mut self.context.body;
+        if body.content_length().is_some_and(|length| length > max_file as u64) {
+            return Err(too_large());
+        }
+        let picture = read_within(body, max_file, |bytes| share.grow(bytes)).await?.ok_or_else(too_large)?;
+        if picture.is_empty() {
+            return Err(DecodeError::Empty.into());
+        }
+        Ok(ImageRequest::of(fields, recipe, Pictures::File(picture), FILE, share))
+    }
+
+    async fn files(&mut self) -> Result<ImageRequest> {
+        refuse_query(&self.context.uri, "form fields")?;
+        require_uncompressed(&self.context.headers)?;
+        let boundary = multipart::boundary(content_type(&self.context.headers))?;
+        let boundary = boundary.ok_or_else(|| unsupported("the request body must be multipart/form-data"))?;
+        let (form, recipe) = self.form(&boundary).await?;
+        if form.files.is_empty() {
+            return Err(FieldError::Missing { param: FILES.to_owned() }.into());
+        }
+        Ok(ImageRequest::of(form.fields, recipe, Pictures::Files(form.files), FILES, form.share))
+    }
+
+    async fn urls(&mut self) -> Result<ImageRequest> {
+        refuse_query(&self.context.uri, "members of a JSON object")?;
+        let object = json::read(&self.context.headers, &mut self.context.body).await?;
+        let (fields, [value]) = object.split(&self.endpoint.fields, [URLS])?;
+        let recipe = self.validate(&fields)?;
+        let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;
+        Ok(ImageRequest::of(fields, recipe, pictures, URLS, self.memory.share()))
+    }
+
+    /// Reads a form. Fields are validated before files, so that an invalid field is reported first.
+    async fn form(&mut self, boundary: &str) -> Result<(Form, Recipe)> {
+        let (input, max_file, body) = (self.endpoint.input, self.memory.max_file(), &mut self.context.body);
+        if body.content_length().is_some_and(|length| length > form::max_body(input, max_file) as u64) {
+            return Err(form::body_too_large(input, max_file));
+        }
+        let form = form::read(body, boundary, self.endpoint, &self.memory).await?;
+        let recipe = self.validate(&form.fields)?;
+        Ok((form, recipe))
+    }
+
+    /// Validates all fields. With a preset, required ones may be missing: they may be stored in it.
+    fn validate(&self, fields: &Fields) -> Result<Recipe, FieldError> {
+        if fields.get("preset").is_some() { self.endpoint.validate(fields) } else { self.endpoint.recipe(fields) }
+    }
 }
 
 /// The file in the part `name`, which is not empty.
-fn take_aux_file(form: &mut Form, name: &str) -> Result<Option<Bytes>, ApiError> {
+fn take_aux_file(form: &mut Form, name: &str) -> Result<Option<Bytes>> {
     let file = form.take(name);
     if file.as_ref().is_some_and(Bytes::is_empty) {
         return Err(ApiError::from(DecodeError::Empty).param(name));
@@ -168,106 +233,10 @@ fn take_aux_file(form: &mut Form, name: &str) -> Result<Option<Bytes>, ApiError>
     Ok(file)
 }
 
-async fn read_json(
-    memory: &AccountMemory,
-    endpoint: &Endpoint,
-    context: &mut RequestContext,
-    syntax: Syntax,
-) -> Result<ImageRequest, ApiError> {
-    let PictureJson { object, picture, share } = picture_json::read(&mut context.body, memory, syntax).await?;
-    let (fields, [address, left]) = object.split(&endpoint.fields, [URL, IMAGE_BASE64])?;
-    let recipe = validate(endpoint, &fields)?;
-    let (pictures, param) = match (picture, left, address) {
-        (Some(_), _, Some(_)) => return Err(duplicate_picture_error(IMAGE_BASE64)),
-        // The member is repeated, and one of the two was decoded.
-        (Some(_), Some(_), None) => return Err(FieldError::Repeated { param: IMAGE_BASE64.to_owned() }.into()),
-        (Some(picture), None, None) => (Pictures::File(picture?), IMAGE_BASE64),
-        (None, Some(left), _) => {
-            return Err(FieldError::invalid(IMAGE_BASE64, &left.to_string(), "a picture as base64").into());
-        }
-        (None, None, Some(address)) => (Pictures::Url(url(&address)?), URL),
-        (None, None, None) => {
-            let message =
-                format!("`{URL}` is missing: send the address of a picture, or the picture as `{IMAGE_BASE64}`");
-            return Err(ApiError::new(ErrorCode::InvalidParameter, message).param(URL));
-        }
-    };
-    Ok(ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background: None, mask: None, share } })
-}
-
-/// Reads a body that is the picture.
-async fn read_body(
-    memory: &AccountMemory,
-    endpoint: &Endpoint,
-    context: &mut RequestContext,
-    fields: Fields,
-) -> Result<ImageRequest, ApiError> {
-    let recipe = validate(endpoint, &fields)?;
-    if context.body.content_length().is_some_and(|length| length > memory.max_file() as u64) {
-        return Err(form::file_too_large(memory.max_file()));
-    }
-    let share = memory.share();
-    let mut picture = BytesMut::new();
-    while let Some(chunk) = context.body.next_chunk().await? {
-        if picture.len() + chunk.len() > memory.max_file() {
-            return Err(form::file_too_large(memory.max_file()));
-        }
-        share.grow(chunk.len())?;
-        picture.extend_from_slice(&chunk);
-    }
-    if picture.is_empty() {
-        return Err(DecodeError::Empty.into());
-    }
-    let pictures = Pictures::File(picture.freeze());
-    let inputs = Inputs { pictures, param: FILE, background: None, mask: None, share };
-    Ok(ImageRequest { fields, recipe, inputs })
-}
-
-async fn read_files(
-    memory: &AccountMemory,
-    endpoint: &Endpoint,
-    context: &mut RequestContext,
-    boundary: &str,
-) -> Result<ImageRequest, ApiError> {
-    refuse_large_form(memory, endpoint, context)?;
-    let form = form::read(&mut context.body, boundary, endpoint, memory).await?;
-    let recipe = validate(endpoint, &form.fields)?;
-    if form.files.is_empty() {
-        return Err(FieldError::Missing { param: FILES.to_owned() }.into());
-    }
-    let pictures = Pictures::Files(form.files);
-    let inputs = Inputs { pictures, param: FILES, background: None, mask: None, share: form.share };
-    Ok(ImageRequest { fields: form.fields, recipe, inputs })
-}
-
-async fn read_urls(
-    memory: &AccountMemory,
-    endpoint: &Endpoint,
-    context: &mut RequestContext,
-) -> Result<ImageRequest, ApiError> {
-    let object = json::read(&context.headers, &mut context.body).await?;
-    let (fields, [value]) = object.split(&endpoint.fields, [URLS])?;
-    let recipe = validate(endpoint, &fields)?;
-    let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;
-    let inputs = Inputs { pictures, param: URLS, background: None, mask: None, share: memory.share() };
-    Ok(ImageRequest { fields, recipe, inputs })
-}
-
-fn refuse_large_form(memory: &AccountMemory, endpoint: &Endpoint, context: &RequestContext) -> Result<(), ApiError> {
-    let (input, max_file) = (endpoint.input, memory.max_file());
-    let is_large = context.body.content_length().is_some_and(|length| length > form::max_body(input, max_file) as u64);
-    if is_large { Err(form::body_too_large(input, max_file)) } else { Ok(()) }
-}
-
-/// 400: a picture beside a URL.
+/// 400: both a picture and a URL.
 fn duplicate_picture_error(param: &str) -> ApiError {
     let message = format!("`{param}` was sent beside `{URL}`; send one picture");
     ApiError::new(ErrorCode::InvalidParameter, message).param(param)
-}
-
-/// Validates all fields. With a preset, required ones may be missing: they may be stored in it.
-fn validate(endpoint: &Endpoint, fields: &Fields) -> Result<Recipe, FieldError> {
-    if fields.get("preset").is_some() { endpoint.validate(fields) } else { endpoint.recipe(fields) }
 }
 
 /// The URL in the member `url`.
@@ -289,18 +258,10 @@ fn urls(value: &Json) -> Result<Pictures, FieldError> {
 }
 
 /// Refuses parameters in the query string (400), where they would have no effect.
-pub(crate) fn refuse_query(uri: &Uri, place: &str) -> Result<(), ApiError> {
+pub(crate) fn refuse_query(uri: &Uri, place: &str) -> Result<()> {
     let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
     let name = query.split(['=', '&']).next().unwrap_or(query);
     let shown: String = name.chars().take(80).collect();
     let message = format!("`{shown}` was sent in the query string; this endpoint takes its parameters as {place}");
     Err(ApiError::new(ErrorCode::InvalidParameter, message).param(shown))
-}
-
-fn boundary(headers: &HeaderMap) -> Result<String, ApiError> {
-    require_uncompressed(headers)?;
-    match multipart::boundary(content_type(headers))? {
-        Some(boundary) => Ok(boundary),
-        None => Err(unsupported("the request body must be multipart/form-data")),
-    }
 }

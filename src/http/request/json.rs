@@ -1,41 +1,40 @@
 //! Reads a small body, JSON or a form in the encoding of URLs, as an object of fields, each at most once.
 
-use super::body::{RequestBody, content_type, read_small, require_uncompressed, unsupported};
+use super::body::{RequestBody, content_type, read_within, require_uncompressed, unsupported};
 use super::input_names::{URLS, canonical};
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Result};
 use crate::recipe::{Field, FieldError, Fields};
 use hyper::header::HeaderMap;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::marker::PhantomData;
 
 /// The largest body without a picture; ten URLs of the greatest length are a third of it.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 
 /// The members of a JSON object, in order, repeated ones kept.
-#[derive(Debug)]
-pub(crate) struct Object(Vec<(String, Value)>);
+#[derive(Debug, Deserialize)]
+pub(crate) struct Object(#[serde(deserialize_with = "members")] Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Object;
+/// Reads an object as its members, in order, repeated ones kept.
+pub(crate) fn members<'de, V: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, V)>, D::Error> {
+    struct Members<V>(PhantomData<V>);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Members<V> {
+        type Value = Vec<(String, V)>;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Object(members))
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
         }
-        deserializer.deserialize_map(Members)
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            std::iter::from_fn(|| map.next_entry().transpose()).collect()
+        }
     }
+
+    from.deserialize_map(Members(PhantomData))
 }
 
 /// How an object is written.
@@ -48,7 +47,7 @@ pub(crate) enum Syntax {
 }
 
 /// The syntax of an uncompressed body; a body of another media type is refused (415).
-pub(crate) fn syntax(headers: &HeaderMap) -> Result<Syntax, ApiError> {
+pub(crate) fn syntax(headers: &HeaderMap) -> Result<Syntax> {
     require_uncompressed(headers)?;
     let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("application/json") {
@@ -61,9 +60,9 @@ pub(crate) fn syntax(headers: &HeaderMap) -> Result<Syntax, ApiError> {
 }
 
 /// Reads the whole body.
-pub(crate) async fn read(headers: &HeaderMap, body: &mut RequestBody) -> Result<Object, ApiError> {
+pub(crate) async fn read(headers: &HeaderMap, body: &mut RequestBody) -> Result<Object> {
     let syntax = syntax(headers)?;
-    let bytes = read_small(body, MAX_BODY).await?.ok_or_else(too_large)?;
+    let bytes = read_within(body, MAX_BODY, |_| Ok(())).await?.ok_or_else(too_large)?;
     match syntax {
         Syntax::Json => parse(&bytes),
         Syntax::Form => Ok(Object::of_form(&bytes)),
@@ -71,7 +70,7 @@ pub(crate) async fn read(headers: &HeaderMap, body: &mut RequestBody) -> Result<
 }
 
 /// Reads an object.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Object> {
     let malformed = |error: serde_json::Error| format!("malformed JSON: {error}");
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))

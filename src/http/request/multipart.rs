@@ -10,6 +10,7 @@
 //! part. The size of a part is bounded by the caller (`form.rs`).
 
 use super::body::{BodyError, Chunks};
+use crate::http::reply::ApiError;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
@@ -23,7 +24,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// The longest text before the first delimiter; no client is known to send any.
 const MAX_PREAMBLE: usize = 1024;
 
-/// The longest head of one part; a browser's is about 150 bytes and the file's name.
+/// The longest head of a part; a browser sends about 150 bytes and the file's name.
 const MAX_PART_HEAD: usize = 8 * 1024;
 
 /// The longest boundary (RFC 2046, section 5.1.1).
@@ -45,6 +46,16 @@ pub(crate) enum MultipartError {
 
 use MultipartError::Malformed;
 
+impl MultipartError {
+    /// The reply to it; `too_large` if the body is too large.
+    pub(crate) fn answered(self, too_large: impl FnOnce() -> ApiError) -> ApiError {
+        match self {
+            Self::BodyTooLarge => too_large(),
+            Self::Malformed(_) | Self::Body(_) => self.into(),
+        }
+    }
+}
+
 /// A reader over the parts of a body.
 #[derive(Debug)]
 pub(crate) struct Multipart<C> {
@@ -52,7 +63,7 @@ pub(crate) struct Multipart<C> {
     buffer: BytesMut,
     delimiter: memmem::Finder<'static>,
     state: State,
-    /// Of a part in base64, the characters that do not complete a group of four yet.
+    /// In a part in base64: the characters of an incomplete group of four.
     base64: Option<Vec<u8>>,
     bytes_left: usize,
 }
@@ -105,7 +116,7 @@ impl<C: Chunks> Multipart<C> {
         }
     }
 
-    /// The next bytes of the part, decoded from base64 where its head says so (RFC 2045), never empty; `None` at its end.
+    /// The next bytes of the part, decoded if its head declares base64 (RFC 2045), never empty; `None` at its end.
     pub(crate) async fn next_data(&mut self) -> Result<Option<Bytes>, MultipartError> {
         loop {
             let stored = self.next_stored().await?;

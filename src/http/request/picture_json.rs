@@ -1,7 +1,7 @@
 //! Reads a JSON object with a picture as base64 (`image_base64`), decoding the picture while the body arrives.
 //!
 //! The value of the top-level member `image_base64` is separated from the rest: that is a small object with an empty string
-//! in its place, parsed like any other. So a picture takes the memory of its bytes, as in a form, and never that of its text.
+//! instead, parsed like any other. So a picture takes the memory of its bytes, as in a form, and not the memory of its text.
 //! JSON escapes are resolved (some serialisers write `/` as `\/` and `+` as `\u002B`).
 
 use super::base64_picture::Decoder;
@@ -9,8 +9,8 @@ use super::body::{Chunks, RequestBody};
 use super::form::{self, MAX_OVERHEAD};
 use super::input_names::IMAGE_BASE64;
 use super::json::{self, Object, Syntax};
-use crate::http::admission::memory::{AccountMemory, Share};
-use crate::http::reply::error::ApiError;
+use crate::http::admission::{AccountMemory, Share};
+use crate::http::reply::Result;
 use crate::recipe::FieldError;
 use bytes::Bytes;
 
@@ -19,7 +19,7 @@ use bytes::Bytes;
 pub(crate) struct PictureJson {
     /// Its members; `image_base64` is an empty string where a picture was decoded.
     pub(crate) object: Object,
-    /// The picture, if there is one. Its error is to be reported after those of the fields.
+    /// The picture, if one was sent. Its error is reported after errors of the fields.
     pub(crate) picture: Option<Result<Bytes, FieldError>>,
     /// The picture's share of the memory of accounts; to be dropped after it.
     pub(crate) share: Share,
@@ -31,11 +31,7 @@ fn max_body(max_file: usize) -> u64 {
 }
 
 /// Reads the whole body. A form is collected first, with memory for its text.
-pub(crate) async fn read(
-    body: &mut RequestBody,
-    memory: &AccountMemory,
-    syntax: Syntax,
-) -> Result<PictureJson, ApiError> {
+pub(crate) async fn read(body: &mut RequestBody, memory: &AccountMemory, syntax: Syntax) -> Result<PictureJson> {
     let max_body = max_body(memory.max_file());
     let too_large = || form::file_too_large(memory.max_file()).param(IMAGE_BASE64);
     if body.content_length().is_some_and(|length| length > max_body) {
@@ -61,7 +57,7 @@ pub(crate) async fn read(
 }
 
 /// The members of a form, and the picture in it.
-fn of_form(text: &[u8], share: Share) -> Result<PictureJson, ApiError> {
+fn of_form(text: &[u8], share: Share) -> Result<PictureJson> {
     let mut object = Object::of_form(text);
     let mut picture = Decoder::new(share);
     for byte in object.take_text(IMAGE_BASE64).unwrap_or_default().bytes() {
@@ -79,7 +75,7 @@ pub(crate) struct Splitter {
     depth: usize,
     /// Whether a colon came since the last comma or brace.
     is_value: bool,
-    /// The last member name, as far as it can be that of the picture.
+    /// The last member name, up to one byte more than the picture's.
     name: Vec<u8>,
     rest: Vec<u8>,
     has_picture: bool,
@@ -114,7 +110,7 @@ impl Splitter {
         }
     }
 
-    pub(crate) fn feed(&mut self, mut data: &[u8]) -> Result<(), ApiError> {
+    pub(crate) fn feed(&mut self, mut data: &[u8]) -> Result<()> {
         while let Some((&byte, rest)) = data.split_first() {
             data = rest;
             match self.position {
@@ -202,7 +198,7 @@ impl Splitter {
         Position::BetweenStrings
     }
 
-    fn keep(&mut self, byte: u8) -> Result<(), ApiError> {
+    fn keep(&mut self, byte: u8) -> Result<()> {
         if self.rest.len() == json::MAX_BODY {
             return Err(json::too_large());
         }
@@ -210,7 +206,7 @@ impl Splitter {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<PictureJson, ApiError> {
+    pub(crate) fn finish(self) -> Result<PictureJson> {
         let object = json::parse(&self.rest)?;
         let (picture, share) = self.picture.finish()?;
         Ok(PictureJson { object, picture, share })
@@ -220,8 +216,8 @@ impl Splitter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::admission::memory::Memory;
-    use crate::http::reply::error::ErrorCode;
+    use crate::http::admission::Memory;
+    use crate::http::reply::ErrorCode;
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
     use proptest::prelude::*;
@@ -232,7 +228,7 @@ mod tests {
     type Read = (Vec<(String, serde_json::Value)>, Option<Result<Bytes, FieldError>>);
 
     /// Reads a body that arrives in pieces of `step` bytes, with 20 MB of memory.
-    fn read(body: &[u8], step: usize) -> Result<Read, ApiError> {
+    fn read(body: &[u8], step: usize) -> Result<Read> {
         let memory = Memory::new(20_000_000, MAX_FILE);
         let mut splitter = Splitter::new(memory.of("a").share());
         body.chunks(step).try_for_each(|chunk| splitter.feed(chunk))?;

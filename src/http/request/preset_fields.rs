@@ -33,7 +33,7 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
     endpoint.validate(&Fields::default().over(&fields)).map(|_| ())
 }
 
-/// Params as fields of `endpoint`, which must have all of them. None of them names a preset.
+/// Params as fields of `endpoint`, which must have all of them; `preset` is refused.
 pub(crate) fn fields_of<'a>(
     endpoint: &Endpoint,
     params: impl IntoIterator<Item = (&'a String, &'a Value)>,
@@ -53,7 +53,7 @@ pub(crate) fn fields_of<'a>(
     Ok(fields)
 }
 
-/// The params of a preset as fields of `endpoint`; those that it does not have are left out.
+/// The params of a preset as fields of `endpoint`, without params that the endpoint does not have.
 pub(crate) fn for_endpoint(endpoint: &Endpoint, preset: &Preset) -> Fields {
     let mut fields = Fields::default();
     for (name, value) in &params(preset) {

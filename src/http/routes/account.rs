@@ -1,10 +1,8 @@
 //! `GET /account`: plan, model, quota, cost and rate of the caller's account, and its webhook secret for keys that make jobs.
 
 use crate::account::price::in_dollars;
-use crate::http::admission::caller::Caller;
-use crate::http::admission::model_select::default_model;
-use crate::http::reply::error::ApiError;
-use crate::http::reply::{self, Reply};
+use crate::http::admission::{Caller, default_model};
+use crate::http::reply::{self, Reply, Result};
 use crate::http::state::ApiState;
 use crate::recipe::VIDEO_PATH;
 use crate::store::UnixSeconds;
@@ -12,7 +10,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 /// Answers the account that the key belongs to.
-pub(crate) async fn answer(state: &ApiState, caller: &Caller) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller) -> Result<Reply> {
     let limit = state.per_caller.rate_of(caller.plan);
     let rate = state.app.store.rate(&caller.key_id, limit).await?;
     let standing = state.app.store.usage(&caller.account, caller.plan, UnixSeconds::now()).await?;

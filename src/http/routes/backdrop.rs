@@ -1,11 +1,8 @@
 //! Generates the backdrop of a `/replace-bg-ai` request with an upstream model, and reports the generator in reply headers.
 
 use crate::generate::GeneratedImage;
-use crate::http::admission::authorize::Authorized;
-use crate::http::admission::caller::Caller;
-use crate::http::admission::memory::Share;
-use crate::http::reply::Reply;
-use crate::http::reply::error::ApiError;
+use crate::http::admission::{Authorized, Caller, Share};
+use crate::http::reply::{Reply, Result};
 use crate::http::state::ApiState;
 use crate::image::{Rect, Size};
 use crate::pipeline::{Call, PipelineError};
@@ -22,20 +19,20 @@ const PROMPT_WORDS: HeaderName = HeaderName::from_static("x-service-prompt-words
 
 /// The one value of `x-service-engine`.
 const STANDARD: HeaderValue = HeaderValue::from_static("standard");
-/// The name of the built-in generator beside those of the models.
+/// The name of the built-in generator in the header of the model.
 const BUILT_IN: &str = "procedural";
 /// The list of recognised words when it is empty.
 const NO_WORDS: &str = "none";
 
 /// The backdrop that an upstream model generates for the recipe's prompt; `None` where the recipe has no prompt, or where the
-/// built-in generator draws it during processing. The share is that of the picture.
+/// built-in generator draws it during processing. The share is the backdrop's.
 pub(crate) async fn generate(
     state: &ApiState,
     authorized: &mut Authorized,
     caller: &Caller,
     source: &Bytes,
     received: Instant,
-) -> Result<Option<(GeneratedImage, Share)>, ApiError> {
+) -> Result<Option<(GeneratedImage, Share)>> {
     let recipe = &authorized.recipe;
     let Some(Source::Generated(prompt)) = &recipe.inputs.background else { return Ok(None) };
     let providers = &state.app.providers;
@@ -53,13 +50,13 @@ pub(crate) async fn generate(
     let made = providers.generate(prompt, canvas, caller.scope(), deadline).await;
     authorized.backdrop = calling.0.take();
     let Some(made) = made? else { return Ok(None) };
-    // It is paid for, whatever comes of the picture.
+    // The call is paid for, also if the picture fails.
     authorized.count_backdrop();
     share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
 }
 
-/// The place in the day's cap during a call. Dropped with it, when the client disconnects, it is counted: the call may be paid for.
+/// The reservation in the day's cap during a call. When the client disconnects, it is counted, because the call may be paid for.
 struct Calling(Option<BackdropReservation>);
 
 impl Drop for Calling {
@@ -71,17 +68,12 @@ impl Drop for Calling {
 }
 
 /// Reports the generator of the backdrop: a model, or the built-in one with the words of the prompt that it recognised.
-pub(crate) fn write_headers(
-    reply: &mut Reply,
-    made: Option<ModelId>,
-    understood: Option<&[String]>,
-) -> Result<(), ApiError> {
+pub(crate) fn write_headers(reply: &mut Reply, made: Option<ModelId>, understood: Option<&[String]>) -> Result<()> {
     let headers = reply.headers_mut();
     headers.insert(ENGINE, STANDARD);
     headers.insert(BACKDROP_MODEL, HeaderValue::from_static(made.map_or(BUILT_IN, ModelId::as_str)));
     if let Some(words) = understood {
-        let words = HeaderValue::from_str(&listed(words)).map_err(|error| ApiError::internal(error.to_string()))?;
-        headers.insert(PROMPT_WORDS, words);
+        headers.insert(PROMPT_WORDS, HeaderValue::try_from(listed(words))?);
     }
     Ok(())
 }
@@ -106,7 +98,7 @@ fn listed(words: &[String]) -> String {
 }
 
 /// The size of the result, from the source's header and the recipe.
-async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes, call: Call) -> Result<Size, ApiError> {
+async fn canvas_of(state: &ApiState, recipe: &Recipe, source: Bytes, call: Call) -> Result<Size> {
     let size = state.app.processor.header_of(source, call).await?.size;
     if let Some(cut) = recipe.cut() {
         cut.guidance.located(size)?;

@@ -5,20 +5,14 @@
 //! (424), the places themselves (400), an earlier request under the `Idempotency-Key` (the same job, or 409), another run with
 //! the report (409), and the key's number of runs (429).
 
-use super::bulk_document::job_document;
-use super::jobs;
+use super::jobs::{self, bulk_document};
 use crate::bulk::{KeyFilter, Selection};
-use crate::http::admission::authenticate::require_scope;
-use crate::http::admission::authorize::{merge_preset, require_backdrop_access};
-use crate::http::admission::caller::Caller;
-use crate::http::admission::model_select::select_model;
+use crate::http::admission::{Caller, merge_preset, require_backdrop_access, require_scope, select_model};
 use crate::http::bulk_runs::{BulkRefusal, BulkRequest, BulkRuns};
-use crate::http::reply::Reply;
-use crate::http::reply::error::{ApiError, ErrorCode};
+use crate::http::reply::{ApiError, ErrorCode, Reply, Result};
 use crate::http::request::fetching::fetch_aux_files;
-use crate::http::request::fingerprint;
 use crate::http::request::json::{self, Object, is_absent};
-use crate::http::request::preset_fields;
+use crate::http::request::{fingerprint, preset_fields};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::jobs::{BulkPlaces, JobsError};
@@ -27,6 +21,7 @@ use crate::source::Place;
 use crate::store::BulkJobCreated;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 /// The endpoint that runs without `endpoint`.
 const DEFAULT_ENDPOINT: &str = "/remove";
@@ -36,7 +31,7 @@ const MEMBERS: [&str; 10] =
     ["from", "to", "endpoint", "params", "preset", "include", "exclude", "output", "limit", "report"];
 
 /// Answers 202 with the job.
-pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let name = fingerprint::key(&context.headers)?;
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
@@ -48,8 +43,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     body.require_globs()?;
     let request = request(state, caller, context, body, name.map(|name| name.as_str().to_owned())).await?;
     let preparing = Arc::clone(&runs.prepare);
-    let prepared = tokio::task::spawn_blocking(move || preparing.prepare(request)).await;
-    let new = prepared.map_err(|error| ApiError::internal(error.to_string()))??;
+    let new = spawn_blocking(move || preparing.prepare(request)).await??;
     let at_most = runs.config.max_queued_per_key;
     match runs.queue.create_job(&new, at_most).await? {
         BulkJobCreated::Queued | BulkJobCreated::Same => {}
@@ -62,11 +56,11 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     }
     let job = runs.queue.job(&new.key_id, &new.run.id).await?;
     let job = job.ok_or_else(|| ApiError::internal("a bulk run that was created is gone"))?;
-    jobs::accepted(&job.id, job_document(&job), job.state, received.elapsed())
+    jobs::accepted(&job.id, bulk_document(&job), job.state, received.elapsed())
 }
 
 /// Refuses places that the account may not use (403). A sandbox key, which stamps its results, may use none.
-fn require_places(runs: &BulkRuns, caller: &Caller, body: &BulkBody) -> Result<(), ApiError> {
+fn require_places(runs: &BulkRuns, caller: &Caller, body: &BulkBody) -> Result<()> {
     if caller.test {
         return Err(ApiError::new(ErrorCode::Forbidden, "a sandbox key cannot start bulk runs"));
     }
@@ -85,7 +79,7 @@ async fn request(
     context: &RequestContext,
     body: BulkBody,
     name: Option<String>,
-) -> Result<BulkRequest, ApiError> {
+) -> Result<BulkRequest> {
     let BulkBody { from, to, report, endpoint, mut fields, preset, selection } = body;
     require_scope(caller, endpoint.path)?;
     require_backdrop_access(state, endpoint, caller, &fields)?;
@@ -114,8 +108,8 @@ async fn request(
         endpoint,
         fields,
         network,
-        background: aux.background,
-        mark: aux.mark,
+        background: aux.background.map(|file| file.bytes),
+        mark: aux.mark.map(|file| file.bytes),
         selection,
     })
 }

@@ -1,8 +1,7 @@
 //! `POST /estimate`: the cost of a call, from the price table that bills it.
 
 use crate::account::price::{Call, in_dollars};
-use crate::http::reply::error::ApiError;
-use crate::http::reply::{self, Reply};
+use crate::http::reply::{self, Reply, Result};
 use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -11,22 +10,14 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 /// Validates the body and answers the price; nothing is processed or counted.
-pub(crate) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply> {
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
-    let request = EstimateRequest::parse(object)?;
-    let call = Call {
-        endpoint: &request.endpoint,
-        scale: request.scale,
-        stroke_width: request.stroke_width,
-        width: request.width,
-        height: request.height,
-        count: request.count,
-        seconds: request.seconds,
-    };
+    let (endpoint, call) = parse(object)?;
+    let call = Call { endpoint: &endpoint, ..call };
     let estimate = state.app.prices.price(&call)?;
     let body = json!({
-        "endpoint": request.endpoint,
+        "endpoint": endpoint,
         "estimated_cost_usd": in_dollars(estimate.total()),
         "unit_price_usd": in_dollars(estimate.unit_price),
         "units": estimate.units.number(),
@@ -39,45 +30,30 @@ pub(crate) async fn answer(state: &ApiState, context: &mut RequestContext) -> Re
 /// The names of the members of the body.
 const MEMBERS: [&str; 7] = ["endpoint", "scale", "stroke_width", "width", "height", "count", "seconds"];
 
-/// The members of the body.
-#[derive(Default)]
-struct EstimateRequest {
-    endpoint: String,
-    scale: Option<u32>,
-    stroke_width: Option<u32>,
-    width: Option<u32>,
-    height: Option<u32>,
-    count: Option<u32>,
-    seconds: Option<f64>,
-}
-
-impl EstimateRequest {
-    fn parse(object: Object) -> Result<Self, FieldError> {
-        let mut request = Self::default();
-        let mut endpoint = None;
-        for (name, value) in object.unique()? {
-            if value.is_null() && MEMBERS.contains(&name.as_str()) {
-                continue;
-            }
-            let refuse = |expected: &str| FieldError::invalid(&name, &value.to_string(), expected);
-            let whole = || whole(&value).ok_or_else(|| refuse("a whole number that is not negative"));
-            match name.as_str() {
-                "endpoint" => {
-                    let path = value.as_str().ok_or_else(|| refuse("the path of an endpoint, such as /remove"))?;
-                    endpoint = Some(path.to_owned());
-                }
-                "scale" => request.scale = Some(whole()?),
-                "stroke_width" => request.stroke_width = Some(whole()?),
-                "width" => request.width = Some(whole()?),
-                "height" => request.height = Some(whole()?),
-                "count" => request.count = Some(whole()?),
-                "seconds" => request.seconds = Some(number(&value).ok_or_else(|| refuse("a number of seconds"))?),
-                _ => return Err(FieldError::unknown(&name, MEMBERS)),
-            }
+/// The endpoint, and the call without it.
+fn parse(object: Object) -> Result<(String, Call<'static>), FieldError> {
+    let (mut endpoint, mut call) = (None, Call::default());
+    for (name, value) in object.unique()? {
+        if value.is_null() && MEMBERS.contains(&name.as_str()) {
+            continue;
         }
-        request.endpoint = endpoint.ok_or_else(|| FieldError::Missing { param: "endpoint".to_owned() })?;
-        Ok(request)
+        let refuse = |expected: &str| FieldError::invalid(&name, &value.to_string(), expected);
+        let whole = || whole(&value).ok_or_else(|| refuse("a whole number that is not negative"));
+        match name.as_str() {
+            "endpoint" => {
+                let path = value.as_str().ok_or_else(|| refuse("the path of an endpoint, such as /remove"))?;
+                endpoint = Some(path.to_owned());
+            }
+            "scale" => call.scale = Some(whole()?),
+            "stroke_width" => call.stroke_width = Some(whole()?),
+            "width" => call.width = Some(whole()?),
+            "height" => call.height = Some(whole()?),
+            "count" => call.count = Some(whole()?),
+            "seconds" => call.seconds = Some(number(&value).ok_or_else(|| refuse("a number of seconds"))?),
+            _ => return Err(FieldError::unknown(&name, MEMBERS)),
+        }
     }
+    Ok((endpoint.ok_or_else(|| FieldError::Missing { param: "endpoint".to_owned() })?, call))
 }
 
 /// A number, or a string that holds one.

@@ -3,12 +3,8 @@
 use super::backdrop;
 use crate::codec::Limits;
 use crate::generate::GeneratedImage;
-use crate::http::admission::authorize::{Authorized, authorize};
-use crate::http::admission::caller::Caller;
-use crate::http::admission::memory::Share;
-use crate::http::reply::Reply;
-use crate::http::reply::error::ApiError;
-use crate::http::reply::picture_reply;
+use crate::http::admission::{Authorized, Caller, Share, authorize};
+use crate::http::reply::{ApiError, Reply, Result, picture_reply};
 use crate::http::request::fetching;
 use crate::http::request::fetching::AuxFiles;
 use crate::http::request::fingerprint::PictureDigest;
@@ -28,7 +24,7 @@ pub(crate) async fn answer(
     endpoint: &'static Endpoint,
     caller: &Caller,
     context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+) -> Result<Reply> {
     let request = image_request::read(state, endpoint, caller, context).await?;
     let received = context.body.received();
     let prepared = prepare(state, endpoint, caller, &context.headers, request).await?;
@@ -76,7 +72,7 @@ impl Bill {
     }
 
     /// The cost in microdollars, once the bill is durable.
-    pub(crate) async fn pay(self) -> Result<u64, ApiError> {
+    pub(crate) async fn pay(self) -> Result<u64> {
         self.authorized.bill(&[self.digest]).await
     }
 }
@@ -88,7 +84,7 @@ pub(crate) async fn prepare(
     caller: &Caller,
     headers: &HeaderMap,
     request: ImageRequest,
-) -> Result<PreparedImage, ApiError> {
+) -> Result<PreparedImage> {
     let (authorized, inputs) = authorize(state, endpoint, caller, headers, request).await?;
     authorized.require_billable()?;
     let Inputs { pictures, param, background, mask, share } = inputs;
@@ -105,9 +101,10 @@ pub(crate) async fn prepare(
         }
     };
     let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe, background, mask);
-    let ((source, share), mut aux) = tokio::try_join!(source, aux)?;
-    let [fetched_background, fetched_mark, fetched_mask] = std::mem::take(&mut aux.fetched);
-    let fetched = [by_url.then(|| source.clone()), fetched_background, fetched_mark, fetched_mask];
+    let ((source, share), aux) = tokio::try_join!(source, aux)?;
+    let [background, mark, mask] = [&aux.background, &aux.mark, &aux.mask]
+        .map(|file| file.as_ref().filter(|file| file.was_fetched).map(|file| file.bytes.clone()));
+    let fetched = [by_url.then(|| source.clone()), background, mark, mask];
     let was_fetched = fetched.iter().any(Option::is_some);
     let digest = authorized.earlier.compare(0, fetched).await?;
     Ok(PreparedImage { authorized, source, param, share, aux, digest, fetching, was_fetched })
@@ -120,7 +117,7 @@ pub(crate) async fn process(
     prepared: PreparedImage,
     received: Instant,
     limits: Limits,
-) -> Result<FinishedImage, ApiError> {
+) -> Result<FinishedImage> {
     let PreparedImage { mut authorized, source, param, share, aux, digest, fetching, was_fetched } = prepared;
     // Before a backdrop is paid for.
     let place = state.app.processor.admission().place(&caller.account)?;
@@ -133,7 +130,9 @@ pub(crate) async fn process(
     let call = Call::of_request(&caller.account, deadline, limits);
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
-    let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };
+    let [(background, background_share), (mark, mark_share), (mask, mask_share)] =
+        [aux.background, aux.mark, aux.mask].map(|file| file.map(|file| (file.bytes, file.share)).unzip());
+    let files = Files { source, background: background.or(picture), mark, mask, fetch };
     let mut output = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
         let error = error.renamed(MASK_FILE, recipe.inputs.mask.as_ref().map_or(MASK_FILE, MaskSource::param));
@@ -141,7 +140,7 @@ pub(crate) async fn process(
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
     // The files were moved into the processing and are freed.
-    drop((share, aux.share, generated_share));
+    drop((share, background_share, mark_share, mask_share, generated_share));
     output.image.bytes = state.memory.of(&caller.account).hold(output.image.bytes, call.deadline).await?;
     drop(place);
     Ok(FinishedImage { output, model, bill: Bill { authorized, digest } })

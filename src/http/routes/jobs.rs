@@ -1,14 +1,12 @@
-//! `/jobs`: lists, shows, cancels and deletes the jobs of a key: those of clips, and bulk runs, which are also paused and resumed.
+//! `/jobs`: lists, shows, cancels and deletes the jobs of a key: clips, and bulk runs, which are also paused and resumed.
 
-use super::bulk_document;
-use crate::http::admission::caller::Caller;
+use crate::http::admission::Caller;
 use crate::http::bulk_runs::{BulkRefusal, BulkRuns};
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::{self, Reply};
+use crate::http::reply::{self, ApiError, ErrorCode, Reply, Result};
 use crate::http::request::json::{self, Object};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
-use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, Removed, job_json};
+use crate::jobs::{BulkPlaces, Cursor, JobState, JobView, MAX_PAGE, RECORD_SECONDS, Removed, job_json};
 use crate::recipe::FieldError;
 use crate::store::{BulkJob, BulkRunState, UnixSeconds};
 use hyper::StatusCode;
@@ -19,7 +17,7 @@ use serde_json::{Value, json};
 const POLL_AFTER_SECONDS: u32 = 2;
 
 /// Lists the key's jobs.
-pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in context.query() {
         let first = match name.as_ref() {
@@ -47,7 +45,7 @@ pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestCon
         for run in runs.queue.jobs(&caller.key_id, page.after.as_ref().map(Cursor::parts), limit + 1).await? {
             let place = Cursor { place: run.created_ms, id: run.id.clone() };
             if page.covers(&place) {
-                jobs.push((place, bulk_document::job_document(&run)));
+                jobs.push((place, bulk_document(&run)));
             }
         }
         jobs.sort_by(|(one, _), (other, _)| other.cmp(one));
@@ -65,12 +63,7 @@ pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestCon
 }
 
 /// Shows one job.
-pub(crate) async fn show(
-    state: &ApiState,
-    caller: &Caller,
-    context: &RequestContext,
-    id: &str,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn show(state: &ApiState, caller: &Caller, context: &RequestContext, id: &str) -> Result<Reply> {
     // A query, such as one that bypasses caches, is ignored.
     if let Some(runs) = bulk_runs(state, id) {
         return Ok(bulk_reply(&bulk_job(runs, caller, id).await?));
@@ -80,12 +73,7 @@ pub(crate) async fn show(
 }
 
 /// Pauses or resumes a bulk run.
-pub(crate) async fn change(
-    state: &ApiState,
-    caller: &Caller,
-    context: &mut RequestContext,
-    id: &str,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn change(state: &ApiState, caller: &Caller, context: &mut RequestContext, id: &str) -> Result<Reply> {
     refuse_query(context)?;
     let to = state_of(json::read(&context.headers, &mut context.body).await?)?;
     let Some(runs) = bulk_runs(state, id) else {
@@ -97,7 +85,7 @@ pub(crate) async fn change(
     if job.state.is_final() {
         return Err(is_over());
     }
-    // What was allowed when the run was requested may not be any more.
+    // Places may have been withdrawn since the run was requested.
     let places = BulkPlaces { from: &job.source, to: &job.destination, report: Some(&job.report) };
     let refused = runs.config.refused_bulk_place(&caller.account, &places);
     if let Some(param) = refused.filter(|_| to == BulkRunState::Running) {
@@ -125,12 +113,7 @@ fn state_of(body: Object) -> Result<BulkRunState, FieldError> {
 }
 
 /// Cancels a job, or deletes one that has ended.
-pub(crate) async fn remove(
-    state: &ApiState,
-    caller: &Caller,
-    context: &RequestContext,
-    id: &str,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn remove(state: &ApiState, caller: &Caller, context: &RequestContext, id: &str) -> Result<Reply> {
     refuse_query(context)?;
     if let Some(runs) = bulk_runs(state, id) {
         return remove_bulk(runs, caller, id).await;
@@ -145,17 +128,17 @@ fn deleted(id: &str) -> Reply {
     reply::json(StatusCode::OK, &json!({ "deleted": true, "job_id": id }))
 }
 
-/// The bulk runs, where an id is that of one.
+/// The bulk runs, if `id` is the id of a bulk run.
 fn bulk_runs<'a>(state: &'a ApiState, id: &str) -> Option<&'a BulkRuns> {
     state.app.bulk.as_ref().filter(|_| BulkJob::is_id(id))
 }
 
-async fn bulk_job(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<BulkJob, ApiError> {
+async fn bulk_job(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<BulkJob> {
     runs.queue.job(&caller.key_id, id).await?.ok_or_else(no_such_job)
 }
 
 /// Cancels a run, which ends once its report is written; deletes one that has ended.
-async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply, ApiError> {
+async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply> {
     if bulk_job(runs, caller, id).await?.state.is_final() {
         runs.queue.remove_job(&caller.key_id, id).await?;
         return Ok(deleted(id));
@@ -166,20 +149,16 @@ async fn remove_bulk(runs: &BulkRuns, caller: &Caller, id: &str) -> Result<Reply
 
 /// One bulk run; with `Retry-After` until it has ended.
 fn bulk_reply(job: &BulkJob) -> Reply {
-    with_retry(reply::json(StatusCode::OK, &bulk_document::job_document(job)), job.state)
+    with_retry(reply::json(StatusCode::OK, &bulk_document(job)), job.state)
 }
 
 /// A job as JSON, with the URL of its result.
-pub(super) async fn job_document(
-    state: &ApiState,
-    context: &RequestContext,
-    shown: &JobView,
-) -> Result<Value, ApiError> {
+pub(super) async fn job_document(state: &ApiState, context: &RequestContext, shown: &JobView) -> Result<Value> {
     Ok(job_json(shown, &state.app.results, &context.base_url(&state.config), UnixSeconds::now()).await?)
 }
 
 /// One job; with `Retry-After` until it has ended.
-async fn job_reply(state: &ApiState, context: &RequestContext, shown: &JobView) -> Result<Reply, ApiError> {
+async fn job_reply(state: &ApiState, context: &RequestContext, shown: &JobView) -> Result<Reply> {
     Ok(with_retry(reply::json(StatusCode::OK, &job_document(state, context, shown).await?), shown.job.state))
 }
 
@@ -192,14 +171,9 @@ fn with_retry(mut reply: Reply, state: JobState) -> Reply {
 }
 
 /// 202 with a job, at its address.
-pub(super) fn accepted(
-    id: &str,
-    mut document: Value,
-    state: JobState,
-    latency: std::time::Duration,
-) -> Result<Reply, ApiError> {
+pub(super) fn accepted(id: &str, mut document: Value, state: JobState, latency: std::time::Duration) -> Result<Reply> {
     let status_url = format!("/jobs/{id}");
-    let location = HeaderValue::from_str(&status_url).map_err(|error| ApiError::internal(error.to_string()))?;
+    let location = HeaderValue::from_str(&status_url)?;
     document["status_url"] = status_url.into();
     let mut reply = reply::timed_json(StatusCode::ACCEPTED, &document, latency);
     reply.headers_mut().insert(LOCATION, location);
@@ -215,4 +189,92 @@ fn refuse_query(context: &RequestContext) -> Result<(), FieldError> {
 
 fn no_such_job() -> ApiError {
     ApiError::new(ErrorCode::NotFound, "this key has no such job").param("job_id")
+}
+
+/// A bulk run as the JSON of a job.
+pub(super) fn bulk_document(job: &BulkJob) -> Value {
+    let created_at = UnixSeconds(job.created_ms.div_euclid(1000));
+    let kept_from = if job.state.is_final() { job.updated_at } else { created_at };
+    let mut run = json!({
+        "from": job.source,
+        "to": job.destination,
+        "report": job.report,
+        "listed": job.is_listed,
+        "objects": job.objects,
+        "done": job.finished.saturating_sub(job.failed),
+        "failed": job.failed,
+    });
+    if let Some(state) = job.run_state.filter(|_| !job.state.is_final()) {
+        run["state"] = state.name().into();
+    }
+    if let Some(ends_at) = job.ends_at {
+        run["estimated_end"] = ends_at.to_string().into();
+    }
+    // This service wrote the summary as JSON.
+    if let Some(summary) = job.summary.as_deref().and_then(|summary| serde_json::from_str::<Value>(summary).ok()) {
+        run["summary"] = summary;
+    }
+    let mut document = json!({
+        "job_id": job.id,
+        "status": job.state.name(),
+        "progress": progress(job),
+        "created_at": created_at.to_string(),
+        "updated_at": job.updated_at.to_string(),
+        "expires_at": UnixSeconds(kept_from.0.saturating_add(RECORD_SECONDS)).to_string(),
+        "bulk": run,
+    });
+    if let Some(error) = &job.error {
+        document["error"] = json!({ "code": error.code, "message": error.message });
+    }
+    document
+}
+
+/// Percent of the objects that have a report row; 100 only when the job is done.
+fn progress(job: &BulkJob) -> u64 {
+    if job.state == JobState::Done {
+        return 100;
+    }
+    if job.is_listed { (job.finished.saturating_mul(100) / job.objects.max(1)).min(99) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::JobError;
+
+    #[test]
+    fn a_job_shows_its_counts_and_its_progress_reaches_100_at_its_end() {
+        let mut job = BulkJob {
+            id: "bulk_1".into(),
+            state: JobState::Processing,
+            source: "s3://a".into(),
+            destination: "s3://b".into(),
+            report: "s3://b/r.jsonl".into(),
+            created_ms: 1_796_000_000_999,
+            updated_at: UnixSeconds(1_796_000_100),
+            run_state: Some(BulkRunState::Paused),
+            is_listed: false,
+            objects: 200,
+            finished: 100,
+            failed: 4,
+            ends_at: None,
+            summary: None,
+            error: None,
+        };
+        assert_eq!(bulk_document(&job)["progress"], 0, "the number of objects is not known yet");
+        job.is_listed = true;
+        let document = bulk_document(&job);
+        assert_eq!((&document["status"], &document["progress"]), (&json!("processing"), &json!(50)));
+        let run = &document["bulk"];
+        assert_eq!((&run["done"], &run["failed"], &run["state"]), (&json!(96), &json!(4), &json!("paused")));
+        job.finished = 200;
+        assert_eq!(bulk_document(&job)["progress"], 99, "the report is not written yet");
+        job.state = JobState::Done;
+        job.summary = Some(r#"{"done":196}"#.into());
+        let document = bulk_document(&job);
+        assert_eq!((&document["progress"], &document["bulk"]["summary"]["done"]), (&json!(100), &json!(196)));
+        job.state = JobState::Failed;
+        job.error = Some(JobError { code: "cancelled".into(), message: "the run was cancelled".into() });
+        assert_eq!(bulk_document(&job)["error"]["code"], "cancelled");
+    }
 }

@@ -4,7 +4,6 @@ pub(super) mod account;
 mod backdrop;
 pub(super) mod batch;
 pub(super) mod bulk;
-mod bulk_document;
 pub(super) mod estimate;
 pub(super) mod image;
 pub(super) mod jobs;

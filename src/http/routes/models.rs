@@ -1,8 +1,7 @@
 //! `GET /models`: the models that cut out, the caller's default first.
 
 use crate::engine::EngineState;
-use crate::http::admission::caller::Caller;
-use crate::http::admission::model_select::default_model;
+use crate::http::admission::{Caller, default_model};
 use crate::http::reply::{self, Reply};
 use crate::http::state::ApiState;
 use crate::model::added::{AddedModel, FindError};

@@ -1,30 +1,19 @@
 //! `/presets`: lists, saves and deletes the presets of an account.
 
 use crate::account::presets::{Draft, LookupBy, MAX_PAGE, Page, params};
-use crate::http::admission::caller::Caller;
-use crate::http::reply::error::ApiError;
-use crate::http::reply::{self, Reply};
+use crate::http::admission::Caller;
+use crate::http::reply::{self, Reply, Result};
 use crate::http::request::json::{self, is_absent};
 use crate::http::request::preset_fields;
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::{ENDPOINTS, Endpoint, FieldError};
 use crate::store::{Preset, UnixSeconds};
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// Lists, saves or deletes.
-pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
-    if context.method == Method::POST {
-        save(state, caller, context).await
-    } else if context.method == Method::DELETE {
-        delete(state, caller, context).await
-    } else {
-        list(state, caller, context).await
-    }
-}
-
-async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply, ApiError> {
+/// Lists the presets of the account, a page at a time.
+pub(crate) async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply> {
     let (mut limit, mut cursor) = (MAX_PAGE, None);
     for (name, value) in context.query() {
         match name.as_ref() {
@@ -45,7 +34,8 @@ async fn list(state: &ApiState, caller: &Caller, context: &RequestContext) -> Re
     Ok(reply::json(StatusCode::OK, &body))
 }
 
-async fn save(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
+/// Saves a preset; with an id, overwrites that one.
+pub(crate) async fn save(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let object = json::read(&context.headers, &mut context.body).await?;
     let received = context.body.received();
     let mut draft = Draft::default();
@@ -84,7 +74,8 @@ async fn save(state: &ApiState, caller: &Caller, context: &mut RequestContext) -
     Ok(reply::timed_json(StatusCode::OK, &to_json(&preset), received.elapsed()))
 }
 
-async fn delete(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
+/// Deletes a preset, whose id is in the body or in the query.
+pub(crate) async fn delete(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let mut id = None;
     for (name, value) in context.query() {
         match name.as_ref() {

@@ -1,19 +1,18 @@
 //! `GET /results/{object}`: the result of a job, whole or a range, by its signed URL.
 
-use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::range::{self, RequestedRange};
-use crate::http::reply::{self, Reply};
+use crate::http::reply::{self, ApiError, ErrorCode, Reply, Result};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::jobs::results;
 use crate::store::UnixSeconds;
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
 };
 use hyper::{Method, StatusCode};
 
 /// Answers the file or a range of it.
-pub(crate) async fn answer(state: &ApiState, context: &RequestContext, object: &str) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, context: &RequestContext, object: &str) -> Result<Reply> {
     let query = context.uri.query().unwrap_or_default();
     let opened = state.app.results.open_signed(object, query, UnixSeconds::now()).await?;
     let result = opened.ok_or_else(|| {
@@ -29,37 +28,32 @@ pub(crate) async fn answer(state: &ApiState, context: &RequestContext, object: &
         RequestedRange::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
         RequestedRange::Unsatisfiable => return not_satisfiable(context, bytes),
     };
-    let mut headers = HeaderMap::new();
-    let mut set = |name: HeaderName, value: String| -> Result<(), ApiError> {
-        let value = HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))?;
-        headers.insert(name, value);
-        Ok(())
-    };
-    set(ETAG, tag)?;
-    set(CONTENT_DISPOSITION, results::disposition(object))?;
-    if status == StatusCode::PARTIAL_CONTENT {
-        set(CONTENT_RANGE, format!("bytes {first}-{}/{bytes}", first + count - 1))?;
-    }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(result.media_type));
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let (media_type, disposition) = (result.media_type, HeaderValue::try_from(results::disposition(object))?);
     // HEAD sends no body, so the file is not read.
     let mut reply = if context.method == Method::HEAD {
-        reply::head_of_file(count)
+        reply::empty(status)
     } else {
-        reply::file(count, result.read(first, count))
+        reply::file(status, result.read(first, count))
     };
-    *reply.status_mut() = status;
-    reply.headers_mut().extend(headers);
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_LENGTH, count.into());
+    headers.insert(ETAG, HeaderValue::try_from(tag)?);
+    headers.insert(CONTENT_DISPOSITION, disposition);
+    if status == StatusCode::PARTIAL_CONTENT {
+        let range = format!("bytes {first}-{}/{bytes}", first + count - 1);
+        headers.insert(CONTENT_RANGE, HeaderValue::try_from(range)?);
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     Ok(reply)
 }
 
 /// 416, with the code of a malformed parameter: the closed set of codes has none for it.
-fn not_satisfiable(context: &RequestContext, bytes: u64) -> Result<Reply, ApiError> {
+fn not_satisfiable(context: &RequestContext, bytes: u64) -> Result<Reply> {
     let error = ApiError::new(ErrorCode::InvalidParameter, format!("the result has {bytes} bytes")).param("Range");
     error.log();
     let mut reply = error.into_reply(&context.id);
     *reply.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
-    let range = HeaderValue::from_str(&format!("bytes */{bytes}"));
-    reply.headers_mut().insert(CONTENT_RANGE, range.map_err(|error| ApiError::internal(error.to_string()))?);
+    reply.headers_mut().insert(CONTENT_RANGE, HeaderValue::try_from(format!("bytes */{bytes}"))?);
     Ok(reply)
 }

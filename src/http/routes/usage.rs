@@ -1,9 +1,8 @@
 //! `GET /usage`: images, seconds and cost of each key of the account, by day (UTC); to a key with scopes, its own.
 
 use crate::account::price::in_dollars;
-use crate::http::admission::caller::Caller;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::{self, Reply};
+use crate::http::admission::Caller;
+use crate::http::reply::{self, ApiError, ErrorCode, Reply, Result};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::recipe::FieldError;
@@ -12,11 +11,11 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Rows of one answer: some megabytes.
+/// Maximum rows of a reply: some megabytes.
 const MAX_ROWS: usize = 10_000;
 
 /// Answers the rows of the days from `from` to `to`, and their sum.
-pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestContext) -> Result<Reply> {
     let (from, to) = date_range(context.query(), UnixSeconds::now())?;
     // One more row than fits, to detect that there are more.
     let mut rows = state.app.store.key_days(&caller.account, (from, to), MAX_ROWS + 1).await?;
@@ -24,7 +23,7 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &RequestC
         let message = format!("these days have more than {MAX_ROWS} rows; ask for fewer days at once");
         return Err(ApiError::new(ErrorCode::InvalidParameter, message).param("from"));
     }
-    // After the check: of more rows some are missing, which may be those of this key.
+    // After the check: beyond the limit rows are missing, possibly rows of this key.
     if caller.scopes.are_limited() {
         rows.retain(|(_, key_id, _)| *key_id == caller.key_id);
     }

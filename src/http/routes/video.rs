@@ -9,19 +9,16 @@
 use crate::account::price::Call;
 use crate::codec::DecodeError;
 use crate::engine::Permit;
-use crate::http::admission::authorize::{is_free, require_plan, reserve_quota};
-use crate::http::admission::caller::Caller;
-use crate::http::admission::model_select::{self, clip_model, require_clip_model};
-use crate::http::reply::error::ApiError;
-use crate::http::reply::{MODEL, Reply};
+use crate::http::admission::{
+    Caller, MODEL_FIELD, clip_model, is_free, require_clip_model, require_plan, reserve_quota,
+};
+use crate::http::reply::{ApiError, MODEL, Reply, Result};
 use crate::http::request::body::{content_type, require_uncompressed, unsupported};
 use crate::http::request::clip_upload::{self, ClipFile, StoredClip, clip_too_large};
 use crate::http::request::fingerprint::{self, hash, texts};
-use crate::http::request::form;
-use crate::http::request::image_request;
 use crate::http::request::input_names::{FILE, URL};
-use crate::http::request::json;
 use crate::http::request::multipart::{self, Multipart, Part};
+use crate::http::request::{form, image_request, json};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
@@ -60,7 +57,7 @@ struct Upload {
 }
 
 /// Answers 202 with the job.
-pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply> {
     let key = fingerprint::key(&context.headers)?;
     require_clip_model(&state.app, &context.headers)?;
     let request = read(state, caller, context).await?;
@@ -82,7 +79,9 @@ pub(crate) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
         ClipSource::Uploaded(upload) => upload,
         ClipSource::Url(url) => fetch(state, &caller.account, &url).await?,
     };
-    let seconds = billable_seconds(state, &caller.account, &upload).await.map_err(|error| clip_error(error, param))?;
+    let clip = state.app.inspector.probe(&caller.account, &upload.incoming.input()).await;
+    // In started seconds; `as` saturates, so that no duration overflows.
+    let seconds = (clip.map_err(|error| clip_error(error, param))?.seconds.ceil() as u64).max(1);
     let reservation = if caller.test { None } else { Some(reserve_quota(state, caller, seconds)?) };
     let unit_price = state.app.prices.price(&Call { endpoint: VIDEO_PATH, ..Call::default() })?.unit_price;
     let base = context.base_url(&state.config);
@@ -111,16 +110,16 @@ async fn accepted(
     context: &RequestContext,
     shown: &JobView,
     latency: std::time::Duration,
-) -> Result<Reply, ApiError> {
+) -> Result<Reply> {
     let document = job_document(state, context, shown).await?;
     jobs::accepted(&shown.job.id, document, shown.job.state, latency)
 }
 
 /// The request's fields, and the added model with its version that cuts out all frames.
 fn job_fields(fields: &Fields, network: &Network) -> Vec<(String, String)> {
-    let sent = fields.iter().filter(|(name, _)| *name != model_select::FIELD);
+    let sent = fields.iter().filter(|(name, _)| *name != MODEL_FIELD);
     let sent = sent.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let model = (*network != Network::default()).then(|| (model_select::FIELD.to_owned(), network.to_string()));
+    let model = (*network != Network::default()).then(|| (MODEL_FIELD.to_owned(), network.to_string()));
     sent.chain(model).collect()
 }
 
@@ -131,8 +130,8 @@ fn fingerprint(context: &RequestContext, fields: &Fields, kind: &str, clip: &[u8
     hash(texts.chain([kind.as_bytes(), clip]).chain(model))
 }
 
-/// Reads the request to its end: its clip, if any, is on disk afterwards, and all fields are valid.
-async fn read(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<ClipRequest, ApiError> {
+/// Reads the request to its end: an uploaded clip is then on disk, and all fields are valid.
+async fn read(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<ClipRequest> {
     image_request::refuse_query(&context.uri, "form fields or members of a JSON object")?;
     require_uncompressed(&context.headers)?;
     if let Some(boundary) = multipart::boundary(content_type(&context.headers))? {
@@ -154,7 +153,7 @@ async fn read_form(
     caller: &Caller,
     context: &mut RequestContext,
     boundary: &str,
-) -> Result<ClipRequest, ApiError> {
+) -> Result<ClipRequest> {
     let content_length = context.body.content_length();
     context.body.extend_timeout(BODY_TIMEOUT_FACTOR);
     let mut form = Multipart::new(&mut context.body, boundary, clip_upload::max_body());
@@ -165,7 +164,7 @@ async fn read_form(
                 return Err(FieldError::Repeated { param: name }.into());
             }
             require_upload_allowed(state, caller, &fields).await?;
-            let slot = state.clips.acquire(&caller.account)?;
+            let slot = state.memory.of(&caller.account).clip_slot()?;
             if content_length.is_some_and(|length| length > clip_upload::max_body() as u64) {
                 return Err(clip_too_large());
             }
@@ -197,12 +196,7 @@ async fn read_form(
 }
 
 /// Validates all fields together.
-fn validate(
-    state: &ApiState,
-    caller: &Caller,
-    context: &RequestContext,
-    fields: &Fields,
-) -> Result<VideoRecipe, ApiError> {
+fn validate(state: &ApiState, caller: &Caller, context: &RequestContext, fields: &Fields) -> Result<VideoRecipe> {
     let mut recipe = VideoRecipe::of(fields)?;
     recipe.network = clip_model(&state.app, &context.headers, caller, recipe.named_model.as_ref())?;
     // A host name may still resolve to such an address; that is refused at delivery.
@@ -214,8 +208,8 @@ fn validate(
 }
 
 /// Fetches a clip to disk.
-async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Upload, ApiError> {
-    let slot = state.clips.acquire(account)?;
+async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Upload> {
+    let slot = state.memory.of(account).clip_slot()?;
     let incoming = state.app.jobs.incoming(account, clip_upload::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
     let fetched = state.app.fetcher.fetch_clip(url, clip_upload::max_clip(), file.pieces()).await;
@@ -233,29 +227,22 @@ async fn fetch(state: &ApiState, account: &str, url: &SourceUrl) -> Result<Uploa
     Ok(Upload { incoming, stored, _slot: slot })
 }
 
-/// Probes a clip; its duration in started seconds.
-async fn billable_seconds(state: &ApiState, account: &str, upload: &Upload) -> Result<u64, VideoError> {
-    let clip = state.app.inspector.probe(account, &upload.incoming.input()).await?;
-    // `as` saturates, so no duration in the file overflows.
-    Ok((clip.seconds.ceil() as u64).max(1))
-}
-
 /// The error for an unusable clip. The type of a fetched file that is no video is not reported.
 fn clip_error(error: VideoError, param: &str) -> ApiError {
     let is_other = matches!(error, VideoError::Unreadable | VideoError::Unsupported(_) | VideoError::NoPicture);
     if param == URL && is_other {
         let message =
             "there is no video at the URL that is read here: mp4, mov, webm, mkv and gif with common codecs are";
-        return unsupported(message).param(URL).caused_by(error.to_string());
+        return unsupported(message).param(URL).caused_by(&error);
     }
     ApiError::from(error).renamed(FILE, param)
 }
 
 /// Checks before a clip is read: plan (402), ffmpeg (503).
-async fn require_upload_allowed(state: &ApiState, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
+async fn require_upload_allowed(state: &ApiState, caller: &Caller, fields: &Fields) -> Result<()> {
     require_plan(VIDEO_PATH, caller, fields)?;
     // Which program is missing, and where it was searched, goes to the log only.
     let message = "clips cannot be worked on here: ffmpeg is not installed";
     let ready = state.app.inspector.ready().await;
-    ready.map_err(|missing| ApiError::unavailable(message).caused_by(missing.to_string()))
+    ready.map_err(|missing| ApiError::unavailable(message).caused_by(&missing))
 }

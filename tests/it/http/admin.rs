@@ -149,13 +149,6 @@ async fn admin_requests_are_served_on_the_admin_listener_only() {
 }
 
 #[tokio::test]
-async fn a_web_page_cannot_reach_the_admin_listener() {
-    let daemon = Daemon::start().await;
-    let post = daemon.client.post(format!("http://{}/keys", daemon.admin)).header("origin", "https://example.org");
-    refusal(post.send().await.expect("an answer")).await.is(403, "forbidden", None);
-}
-
-#[tokio::test]
 async fn a_foreign_host_name_that_resolves_to_the_admin_listener_is_refused() {
     let admin_hosts = vec!["metrics.example.org".to_owned()];
     let daemon = Daemon::start_with(HttpConfig { admin_hosts, ..HttpConfig::default() }, 60).await;

@@ -340,17 +340,6 @@ async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
 }
 
 #[tokio::test]
-async fn a_batch_of_files_that_are_too_large_is_200() {
-    let daemon = Daemon::start().await;
-    let response = daemon.post("/remove-batch").multipart(files(&[MAX_FILE + 1])).send().await.expect("an answer");
-    assert_eq!(response.status(), 200);
-    let body: Value = response.json().await.expect("JSON");
-    assert_eq!((&body["succeeded"], &body["results"][0]["status"]), (&json!(0), &json!(413)));
-    assert_eq!(daemon.engine.started(), 0);
-    assert_eq!(daemon.account(KEY).await["used"], 0);
-}
-
-#[tokio::test]
 async fn a_body_above_the_sum_of_all_files_is_413_for_the_request() {
     let daemon = Daemon::start().await;
     let length = 10 * MAX_FILE + (1 << 20);

@@ -179,21 +179,6 @@ async fn the_body_timeout_grows_with_the_announced_length() {
 }
 
 #[tokio::test]
-async fn a_connection_whose_reply_is_not_read_is_closed() {
-    let daemon = Daemon::start_with(HttpConfig { reply_timeout: ms(500), ..patient() }, 60).await;
-    daemon.engine.set(Work::AnswerBytes(64 << 20));
-    let (head, body) = raw_upload(b"the picture");
-    let mut connection = daemon.connect().await;
-    connection.write(format!("{head}\r\n")).await;
-    connection.write(body).await;
-    until("the work", || daemon.engine.started() == 1).await;
-    sleep(ms(2500)).await;
-    let mut reply = Vec::new();
-    let _ = tokio::time::timeout(LONG, connection.0.read_to_end(&mut reply)).await.expect("the end");
-    assert!(reply.len() < 64 << 20, "all {} bytes were still delivered", reply.len());
-}
-
-#[tokio::test]
 async fn a_connection_serves_further_requests_after_refusals() {
     let daemon = Daemon::start().await;
     let (head, body) = raw_upload(&vec![0; 300_000]);

@@ -279,6 +279,7 @@ async fn an_announced_length_and_a_bad_query_are_refused_before_the_body() {
     for (path, kind, length, status) in [
         ("/remove", "image/jpeg", MAX_FILE + 1, "413"),
         ("/remove", "application/json", 40 << 20, "413"),
+        ("/remove", "multipart/form-data; boundary=B", 30 << 20, "413"),
         ("/remove-url", "multipart/form-data; boundary=B", 30 << 20, "413"),
         ("/remove?egde=soft", "image/jpeg", 1000, "400"),
         ("/remove?edge=fuzzy", "image/jpeg", 1000, "400"),

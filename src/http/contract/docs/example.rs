@@ -1,10 +1,10 @@
 //! A minimal request of an operation as programs to copy: curl, Python (requests), JavaScript (fetch).
 
 use super::schema::{resolved, written};
-use crate::http::contract::{Node, Object};
+use crate::http::contract::node::{Node, Object};
 use serde_json::Value;
 
-/// The address in the examples; the page's script puts that of the server in its place.
+/// The address in the examples, which the page's script replaces by the server's.
 pub(super) const SERVER: &str = "http://127.0.0.1:8080";
 
 /// Values of fields for which the contract has no example.
@@ -25,7 +25,7 @@ const VALUES: [(&str, &str); 14] = [
     ("state", "paused"),
 ];
 
-/// What is sent beside the address and the key.
+/// The body of a request.
 enum Body {
     None,
     /// Fields, and the names of parts with files.
@@ -33,9 +33,9 @@ enum Body {
     Json(Value),
 }
 
-/// A request of one operation.
+/// An example request.
 pub(super) struct Example {
-    method: &'static str,
+    method: String,
     url: String,
     has_key: bool,
     body: Body,
@@ -45,7 +45,7 @@ pub(super) struct Example {
 
 impl Example {
     /// The smallest request of an operation: what is required, and nothing else.
-    pub(super) fn new(method: &'static str, path: &str, operation: &'static Object) -> Self {
+    pub(super) fn new(method: &str, path: &str, operation: &'static Object) -> Self {
         let has_key = operation.get("security").is_none();
         let mut url = format!("{SERVER}{path}");
         let mut query = Vec::new();
@@ -63,7 +63,7 @@ impl Example {
             url = format!("{url}?{}", query.join("&"));
         }
         let body = if query.is_empty() { body_of(operation) } else { Body::None };
-        Self { method, url, has_key, body, saved_as: saved_as(operation) }
+        Self { method: method.to_owned(), url, has_key, body, saved_as: saved_as(operation) }
     }
 
     /// The programs, with the name of each language.
@@ -76,22 +76,18 @@ impl Example {
         if self.has_key {
             parts.push("-H \"Authorization: Bearer $BACKDROP_KEY\"".to_owned());
         }
+        match (&self.body, self.method.as_str()) {
+            // `--json` and `-F` send POST by themselves.
+            (Body::None, "GET") | (Body::Json(_), "POST") | (Body::Form(..), _) => {}
+            (Body::None | Body::Json(_), method) => parts.push(format!("-X {method}")),
+        }
         match &self.body {
-            Body::None => match self.method {
-                "GET" => {}
-                method => parts.push(format!("-X {method}")),
-            },
+            Body::None => {}
             Body::Form(fields, files) => {
                 parts.extend(fields.iter().map(|(name, value)| format!("-F {name}='{value}'")));
                 parts.extend(files.iter().map(|(name, file)| format!("-F {name}=@{file}")));
             }
-            Body::Json(value) => {
-                // `--json` sends POST by itself.
-                if self.method != "POST" {
-                    parts.push(format!("-X {}", self.method));
-                }
-                parts.push(format!("--json '{value}'"));
-            }
+            Body::Json(value) => parts.push(format!("--json '{value}'")),
         }
         parts.extend(self.saved_as.map(|name| format!("-o {name}")));
         parts.push(if self.url.contains('?') { format!("'{}'", self.url) } else { self.url.clone() });
@@ -99,84 +95,70 @@ impl Example {
     }
 
     fn python(&self) -> String {
-        let mut lines = Vec::new();
-        if self.has_key {
-            lines.push("import os".to_owned());
-        }
-        lines.extend(["import requests".to_owned(), String::new()]);
-        lines.push(format!("reply = requests.{}(", self.method.to_lowercase()));
-        lines.push(format!("    \"{}\",", self.url));
-        if self.has_key {
-            lines.push("    headers={\"Authorization\": f\"Bearer {os.environ['BACKDROP_KEY']}\"},".to_owned());
-        }
-        match &self.body {
-            Body::None => {}
+        let (import, headers) = match self.has_key {
+            true => ("import os\n", "    headers={\"Authorization\": f\"Bearer {os.environ['BACKDROP_KEY']}\"},\n"),
+            false => ("", ""),
+        };
+        let body = match &self.body {
+            Body::None => String::new(),
             Body::Form(fields, files) => {
-                if !fields.is_empty() {
-                    let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name:?}: {value:?}")).collect();
-                    lines.push(format!("    data={{{}}},", fields.join(", ")));
-                }
-                let files: Vec<_> =
-                    files.iter().map(|(name, file)| format!("({name:?}, open({file:?}, \"rb\"))")).collect();
-                lines.push(format!("    files=[{}],", files.join(", ")));
+                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name:?}: {value:?}")).collect();
+                let data =
+                    if fields.is_empty() { String::new() } else { format!("    data={{{}}},\n", fields.join(", ")) };
+                let file = |(name, file): &(String, String)| format!("({name:?}, open({file:?}, \"rb\"))");
+                let files: Vec<_> = files.iter().map(file).collect();
+                format!("{data}    files=[{}],\n", files.join(", "))
             }
-            Body::Json(value) => lines.push(format!("    json={value},")),
-        }
-        lines.extend(["    timeout=300,".to_owned(), ")".to_owned(), "reply.raise_for_status()".to_owned()]);
-        match self.saved_as {
-            Some(name) => {
-                lines.push(format!("with open(\"{name}\", \"wb\") as file:"));
-                lines.push("    file.write(reply.content)".to_owned());
-            }
-            None => lines.push("print(reply.json())".to_owned()),
-        }
-        lines.join("\n")
+            Body::Json(value) => format!("    json={value},\n"),
+        };
+        let result = match self.saved_as {
+            Some(name) => format!("with open(\"{name}\", \"wb\") as file:\n    file.write(reply.content)"),
+            None => "print(reply.json())".to_owned(),
+        };
+        let (method, url) = (self.method.to_lowercase(), &self.url);
+        format!(
+            "{import}import requests\n\nreply = requests.{method}(\n    \"{url}\",\n{headers}{body}    timeout=300,\n)\n\
+             reply.raise_for_status()\n{result}"
+        )
     }
 
     fn javascript(&self) -> String {
-        let mut lines = Vec::new();
-        let mut headers = Vec::new();
+        let (mut imports, mut form, mut headers) = (String::new(), String::new(), Vec::new());
         if self.has_key {
             headers.push("authorization: `Bearer ${process.env.BACKDROP_KEY}`");
         }
-        if matches!(self.body, Body::Form(..)) {
-            lines.push("import { openAsBlob } from \"node:fs\";".to_owned());
-        }
-        if self.saved_as.is_some() {
-            lines.push("import { writeFile } from \"node:fs/promises\";".to_owned());
-        }
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
         let body = match &self.body {
-            Body::None => None,
+            Body::None => String::new(),
             Body::Form(fields, files) => {
-                lines.push("const form = new FormData();".to_owned());
-                lines.extend(fields.iter().map(|(name, value)| format!("form.append({name:?}, {value:?});")));
+                imports += "import { openAsBlob } from \"node:fs\";\n";
+                form += "const form = new FormData();\n";
+                form.extend(fields.iter().map(|(name, value)| format!("form.append({name:?}, {value:?});\n")));
                 let file = |(name, file): &(String, String)| {
-                    format!("form.append({name:?}, await openAsBlob({file:?}), {file:?});")
+                    format!("form.append({name:?}, await openAsBlob({file:?}), {file:?});\n")
                 };
-                lines.extend(files.iter().map(file));
-                Some("form".to_owned())
+                form.extend(files.iter().map(file));
+                "  body: form,\n".to_owned()
             }
             Body::Json(value) => {
                 headers.push("\"content-type\": \"application/json\"");
-                Some(format!("JSON.stringify({value})"))
+                format!("  body: JSON.stringify({value}),\n")
             }
         };
-        lines.push(format!("const reply = await fetch(\"{}\", {{", self.url));
-        lines.push(format!("  method: \"{}\",", self.method));
-        if !headers.is_empty() {
-            lines.push(format!("  headers: {{ {} }},", headers.join(", ")));
-        }
-        lines.extend(body.map(|body| format!("  body: {body},")));
-        lines.push("});".to_owned());
-        lines.push("if (!reply.ok) throw new Error(await reply.text());".to_owned());
-        lines.push(match self.saved_as {
-            Some(name) => format!("await writeFile(\"{name}\", Buffer.from(await reply.arrayBuffer()));"),
+        let result = match self.saved_as {
+            Some(name) => {
+                imports += "import { writeFile } from \"node:fs/promises\";\n";
+                format!("await writeFile(\"{name}\", Buffer.from(await reply.arrayBuffer()));")
+            }
             None => "console.log(await reply.json());".to_owned(),
-        });
-        lines.join("\n")
+        };
+        let gap = if imports.is_empty() { "" } else { "\n" };
+        let headers =
+            if headers.is_empty() { String::new() } else { format!("  headers: {{ {} }},\n", headers.join(", ")) };
+        let (url, method) = (&self.url, &self.method);
+        format!(
+            "{imports}{gap}{form}const reply = await fetch(\"{url}\", {{\n  method: \"{method}\",\n{headers}{body}}});\n\
+             if (!reply.ok) throw new Error(await reply.text());\n{result}"
+        )
     }
 }
 

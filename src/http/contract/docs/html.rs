@@ -1,12 +1,5 @@
 //! Text as HTML.
 
-use std::fmt::{Arguments, Write};
-
-/// Appends to a page.
-pub(super) fn add(page: &mut String, text: Arguments<'_>) {
-    page.write_fmt(text).expect("writing to a string cannot fail");
-}
-
 /// Text without markup, for elements and attributes in double quotes.
 pub(super) fn plain(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")

@@ -8,18 +8,18 @@ mod html;
 mod schema;
 mod section;
 
-use crate::http::contract::{self, Object};
+use crate::http::contract::node::Object;
+use crate::http::contract::{self, CONTRACT};
 use crate::http::page;
-use crate::http::reply::error::ErrorCode;
-use crate::http::reply::{self, Reply};
+use crate::http::reply::{self, ErrorCode, Reply};
 use crate::http::router::Page;
 use crate::http::state::ApiState;
 use crate::recipe::ModelId;
 use bytes::Bytes;
-use html::{add, line, paragraphs};
+use html::{line, paragraphs};
 use hyper::StatusCode;
 
-/// Parts of the reference, with the start of the paths in each; the first that fits.
+/// Parts of the reference, each with the starts of its paths; a path is in the first part that fits.
 const PARTS: [(&str, &[&str]); 4] = [
     ("Clips and jobs", &["/video/", "/jobs", "/results/"]),
     ("Account", &["/account", "/usage", "/estimate", "/presets"]),
@@ -67,7 +67,7 @@ impl Entry {
 }
 
 fn entries() -> Vec<Entry> {
-    let paths = contract::document().object("paths").map(Object::members).unwrap_or_default();
+    let paths = CONTRACT.members_of("paths");
     let items = paths.iter().filter_map(|(path, item)| Some((path, item.as_object()?)));
     items
         .flat_map(|(path, item)| {
@@ -99,7 +99,7 @@ fn render(has_page: bool) -> String {
     add_contents(&mut page, &entries);
     add_introduction(&mut page);
     for (part, _) in in_order() {
-        add(&mut page, format_args!("<h2 class=\"part\">{part}</h2>"));
+        page += &format!("<h2 class=\"part\">{part}</h2>");
         for entry in entries.iter().filter(|entry| entry.part() == part) {
             section::add_section(&mut page, &entry.method, entry.path, entry.operation, has_page);
         }
@@ -109,7 +109,7 @@ fn render(has_page: bool) -> String {
     page
 }
 
-/// The parts with that of the pictures first.
+/// The parts in the order of the page: pictures first.
 fn in_order() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let [clips, account, contract, pictures] = PARTS;
     [pictures, clips, account, contract].into_iter()
@@ -122,13 +122,13 @@ fn add_contents(page: &mut String, entries: &[Entry]) {
          <p id=\"found\" role=\"status\"></p><ul><li><a href=\"#start\">First steps</a></ul>",
     );
     for (part, _) in in_order() {
-        add(page, format_args!("<h2>{part}</h2><ul>"));
+        *page += &format!("<h2>{part}</h2><ul>");
         for entry in entries.iter().filter(|entry| entry.part() == part) {
             let Entry { method, path, .. } = entry;
             // The method is shown where a path has several.
             let several = entries.iter().filter(|other| other.path == *path).count() > 1;
             let method = if several { format!("<small>{method}</small> ") } else { String::new() };
-            add(page, format_args!("<li><a href=\"#{}\">{method}{path}</a>", entry.id()));
+            *page += &format!("<li><a href=\"#{}\">{method}{path}</a>", entry.id());
         }
         page.push_str("</ul>");
     }
@@ -136,22 +136,19 @@ fn add_contents(page: &mut String, entries: &[Entry]) {
 }
 
 fn add_introduction(page: &mut String) {
-    let about = contract::document().object("info").map(|info| info.text("description")).unwrap_or_default();
-    add(
-        page,
-        format_args!(
-            "<main id=\"content\"><section id=\"start\"><h1>Backdrop API {}</h1>\
-             <p class=\"lead\">Cuts subjects out of photos and clips.</p>\
-             <p>Send your key with each request, as <code>Authorization: Bearer API_KEY</code>; the operator of the server \
-             makes it with <code>backdrop keys create</code>. The contract for programs is \
-             <a href=\"openapi.yaml\">/openapi.yaml</a>, as JSON <a href=\"openapi.json\">/openapi.json</a>.</p>\
-             <pre tabindex=\"0\"><code>export BACKDROP_KEY=bd_live_…\n\
-             curl -H \"Authorization: Bearer $BACKDROP_KEY\" -F file=@photo.jpg -o cutout.png {server}/remove\
-             </code></pre><details><summary>What holds for all requests</summary>{}</details></section>",
-            env!("CARGO_PKG_VERSION"),
-            paragraphs(about),
-            server = example::SERVER,
-        ),
+    let about = CONTRACT.object("info").map(|info| info.text("description")).unwrap_or_default();
+    *page += &format!(
+        "<main id=\"content\"><section id=\"start\"><h1>Backdrop API {}</h1>\
+         <p class=\"lead\">Cuts subjects out of photos and clips.</p>\
+         <p>Send your key with each request, as <code>Authorization: Bearer API_KEY</code>; the operator of the server \
+         makes it with <code>backdrop keys create</code>. The contract for programs is \
+         <a href=\"openapi.yaml\">/openapi.yaml</a>, as JSON <a href=\"openapi.json\">/openapi.json</a>.</p>\
+         <pre tabindex=\"0\"><code>export BACKDROP_KEY=bd_live_…\n\
+         curl -H \"Authorization: Bearer $BACKDROP_KEY\" -F file=@photo.jpg -o cutout.png {server}/remove\
+         </code></pre><details><summary>What holds for all requests</summary>{}</details></section>",
+        env!("CARGO_PKG_VERSION"),
+        paragraphs(about),
+        server = example::SERVER
     );
 }
 
@@ -164,37 +161,10 @@ fn add_errors(page: &mut String) {
          <div class=\"wide\"><table><thead><tr><th>Status<th>Code<th>Meaning<tbody>",
     );
     for code in ErrorCode::ALL {
-        let (status, name, about) = (code.status().as_u16(), code.name(), line(meaning(*code)));
-        add(page, format_args!("<tr><td>{status}<td><code>{name}</code><td>{about}"));
+        let (status, name, about) = (code.status().as_u16(), code.name(), line(code.about()));
+        *page += &format!("<tr><td>{status}<td><code>{name}</code><td>{about}");
     }
     page.push_str("</table></div></section>");
-}
-
-const fn meaning(code: ErrorCode) -> &'static str {
-    match code {
-        ErrorCode::InvalidParameter => "A value, a missing or unknown field, or a malformed body.",
-        ErrorCode::InvalidImage => "The bytes are not a readable image.",
-        ErrorCode::InvalidEndpoint => "`/estimate` of an unknown endpoint.",
-        ErrorCode::Unauthorized => "No API key, or one that is not valid.",
-        ErrorCode::PaymentRequired => "The quota is used up, or the plan lacks the field; `reason` says which.",
-        ErrorCode::Forbidden => "Not allowed for this account or key.",
-        ErrorCode::NotFound => "No such path or record.",
-        ErrorCode::MethodNotAllowed => "The path exists with other methods, which `allow` lists.",
-        ErrorCode::RequestTimeout => "The body stopped arriving.",
-        ErrorCode::Conflict => "The name is taken.",
-        ErrorCode::IdempotencyConflict => "The `Idempotency-Key` was used for another request.",
-        ErrorCode::PayloadTooLarge => "Too many bytes or pixels.",
-        ErrorCode::OutputTooLarge => "The result would have too many pixels.",
-        ErrorCode::UnsupportedMediaType => "A format of the picture or of the request that is not supported.",
-        ErrorCode::NoSubjectDetected => "The picture has no subject.",
-        ErrorCode::NoFaceDetected => "The picture has no face.",
-        ErrorCode::FetchFailed => "The address could not be fetched; `reason` says why.",
-        ErrorCode::RateLimitExceeded => "Too many requests; `retry-after` says when to repeat.",
-        ErrorCode::HeadersTooLarge => "The head of the request is too large.",
-        ErrorCode::InternalError => "A fault of this service; quote the `request_id`.",
-        ErrorCode::UpstreamFailed => "Another service failed.",
-        ErrorCode::Unavailable => "Temporarily not possible; `retry-after` says when to repeat.",
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Schemas of the contract as rows of tables: name, accepted values, default, description.
 
-use super::html::{add, line, plain};
-use crate::http::contract::{Node, Object, document};
+use super::html::{line, plain};
+use crate::http::contract::CONTRACT;
+use crate::http::contract::node::{Node, Object};
 
-/// What a `$ref` leads to, else the object itself.
+/// The target of a `$ref`, else the object itself.
 pub(super) fn resolved(object: &'static Object) -> &'static Object {
     match object.get("$ref").and_then(Node::as_text) {
         Some(path) => resolved(
-            path.split('/').skip(1).try_fold(document(), Object::object).expect("a test follows every reference"),
+            path.split('/').skip(1).try_fold(&*CONTRACT, Object::object).expect("a test follows every reference"),
         ),
         None => object,
     }
@@ -17,7 +18,7 @@ pub(super) fn resolved(object: &'static Object) -> &'static Object {
 pub(super) fn request_table(page: &mut String, schema: &'static Object) {
     page.push_str("<div class=\"wide\"><table><thead><tr><th>Field<th>Value<th>Default<th>Meaning<tbody>");
     let required = schema.list("required");
-    for (name, member) in schema.object("properties").map(Object::members).unwrap_or_default() {
+    for (name, member) in schema.members_of("properties") {
         let member = resolved(member.as_object().expect("a schema is a mapping"));
         let default = match member.get("default") {
             Some(default) => format!("<code>{}</code>", plain(&written(default))),
@@ -25,7 +26,7 @@ pub(super) fn request_table(page: &mut String, schema: &'static Object) {
             None => String::new(),
         };
         let (value, about) = (values(member), line(member.text("description")));
-        add(page, format_args!("<tr><td><code>{name}</code><td>{value}<td>{default}<td>{about}"));
+        *page += &format!("<tr><td><code>{name}</code><td>{value}<td>{default}<td>{about}");
     }
     page.push_str("</table></div>");
 }
@@ -38,18 +39,18 @@ pub(super) fn parameter_table(page: &mut String, parameters: &'static [Node]) {
         let (name, place) = (parameter.text("name"), parameter.text("in"));
         let value = parameter.object("schema").map(|schema| values(resolved(schema))).unwrap_or_default();
         let about = line(parameter.text("description"));
-        add(page, format_args!("<tr><td><code>{name}</code><td>{place}<td>{value}<td>{about}"));
+        *page += &format!("<tr><td><code>{name}</code><td>{place}<td>{value}<td>{about}");
     }
     page.push_str("</table></div>");
 }
 
-/// A schema of a reply as a table of its members, those of nested objects as `outer.inner` and of sequences as `rows[].x`.
+/// A schema of a reply as a table of its members; members of nested objects are `outer.inner`, of sequences `rows[].x`.
 pub(super) fn reply_table(page: &mut String, schema: &'static Object) {
     let mut rows = String::new();
     add_members(&mut rows, "", schema);
     if !rows.is_empty() {
         let head = "<div class=\"wide\"><table><thead><tr><th>Member<th>Value<th>Meaning<tbody>";
-        add(page, format_args!("{head}{rows}</table></div>"));
+        *page += &format!("{head}{rows}</table></div>");
     }
 }
 
@@ -58,10 +59,10 @@ fn add_members(rows: &mut String, prefix: &str, schema: &'static Object) {
     for part in schema.list("allOf").iter().chain(schema.list("anyOf").first()).filter_map(Node::as_object) {
         add_members(rows, prefix, part);
     }
-    for (name, member) in schema.object("properties").map(Object::members).unwrap_or_default() {
+    for (name, member) in schema.members_of("properties") {
         let member = resolved(member.as_object().expect("a schema is a mapping"));
         let (value, about) = (values(member), line(member.text("description")));
-        add(rows, format_args!("<tr><td><code>{prefix}{name}</code><td>{value}<td>{about}"));
+        *rows += &format!("<tr><td><code>{prefix}{name}</code><td>{value}<td>{about}");
         let nested = member.object("items").map(resolved);
         match (nested, member.object("properties")) {
             (Some(items), _) => add_members(rows, &format!("{prefix}{name}[]."), items),

@@ -1,9 +1,9 @@
 //! The section of one operation: what it takes, a request in three languages, its replies and errors.
 
 use super::example::{Example, body_schema};
-use super::html::{add, line, paragraphs, plain};
+use super::html::{line, paragraphs, plain};
 use super::schema::{parameter_table, reply_table, request_table, resolved};
-use crate::http::contract::{Node, Object};
+use crate::http::contract::node::{Node, Object};
 use crate::http::page;
 
 /// Appends the section.
@@ -16,27 +16,21 @@ pub(super) fn add_section(
 ) {
     let id = operation.text("operationId");
     let summary = line(operation.text("summary"));
-    add(
-        page,
-        format_args!(
-            "<section id=\"{id}\" class=\"operation\"><h3><span class=\"method\">{method}</span> <code>{path}</code></h3>\
-             <p class=\"lead\">{summary}</p>"
-        ),
+    *page += &format!(
+        "<section id=\"{id}\" class=\"operation\"><h3><span class=\"method\">{method}</span> <code>{path}</code></h3>\
+         <p class=\"lead\">{summary}</p>"
     );
     let body = body_schema(operation);
     let takes_file =
         body.is_some_and(|(_, schema)| schema.object("properties").is_some_and(|all| all.get("file").is_some()));
     if has_page && takes_file {
-        add(page, format_args!("<p><a class=\"button small\" href=\"./#{path}\">Try it</a></p>"));
+        *page += &format!("<p><a class=\"button small\" href=\"./#{path}\">Try it</a></p>");
     }
     let picture = format!("/assets/example-{id}.webp");
     if page::find(None, &picture, false).is_some() {
-        add(
-            page,
-            format_args!(
-                "<img class=\"example\" src=\"assets/example-{id}.webp\" alt=\"A result of {path}\" width=\"320\" \
-                 height=\"320\" loading=\"lazy\">"
-            ),
+        *page += &format!(
+            "<img class=\"example\" src=\"assets/example-{id}.webp\" alt=\"A result of {path}\" width=\"320\" \
+             height=\"320\" loading=\"lazy\">"
         );
     }
     if operation.get("description").is_some() {
@@ -60,19 +54,16 @@ fn add_request(page: &mut String, operation: &'static Object, body: Option<(&'st
             let about = kind.as_object().and_then(|kind| kind.object("schema")).map(resolved);
             let about = about.filter(|_| at > 0).map(|schema| schema.text("description")).unwrap_or_default();
             let intro = if at == 0 { "Sent as" } else { "Or as" };
-            add(
-                page,
-                format_args!(
-                    "<p>{intro} <code>{media_type}</code>{}</p>",
-                    match about {
-                        "" => ".".to_owned(),
-                        about => format!(": {}", line(about)),
-                    }
-                ),
+            *page += &format!(
+                "<p>{intro} <code>{media_type}</code>{}</p>",
+                match about {
+                    "" => ".".to_owned(),
+                    about => format!(": {}", line(about)),
+                }
             );
         }
         if schema.get("description").is_some() {
-            add(page, format_args!("<p>{}</p>", line(schema.text("description"))));
+            *page += &format!("<p>{}</p>", line(schema.text("description")));
         }
         request_table(page, schema);
     }
@@ -84,20 +75,11 @@ fn add_request(page: &mut String, operation: &'static Object, body: Option<(&'st
 }
 
 fn add_example(page: &mut String, method: &str, path: &str, operation: &'static Object) {
-    let method = match method {
-        "GET" => "GET",
-        "DELETE" => "DELETE",
-        "PATCH" => "PATCH",
-        _ => "POST",
-    };
     page.push_str("<h4>Example</h4><div class=\"languages\">");
     for (language, program) in Example::new(method, path, operation).programs() {
         let program = plain(&program);
-        add(
-            page,
-            format_args!(
-                "<div data-language=\"{language}\"><p>{language}</p><pre tabindex=\"0\"><code>{program}</code></pre></div>"
-            ),
+        *page += &format!(
+            "<div data-language=\"{language}\"><p>{language}</p><pre tabindex=\"0\"><code>{program}</code></pre></div>"
         );
     }
     page.push_str("</div>");
@@ -108,17 +90,17 @@ fn add_replies(page: &mut String, operation: &'static Object) {
     let mut schemas = Vec::new();
     for (status, reply) in statuses(operation).filter(|(status, _)| *status < "400") {
         let Some(reply) = reply.as_object().map(resolved) else { continue };
-        let content = reply.object("content").map(Object::members).unwrap_or_default();
+        let content = reply.members_of("content");
         let kinds = content.iter().map(|(media_type, _)| format!("<code>{media_type}</code>"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
         let about = line(reply.text("description"));
-        add(page, format_args!("<li><b>{status}</b> {about} {kinds}"));
-        let headers = reply.object("headers").map(Object::members).unwrap_or_default();
+        *page += &format!("<li><b>{status}</b> {about} {kinds}");
+        let headers = reply.members_of("headers");
         if !headers.is_empty() {
             page.push_str("<details><summary>Headers</summary><div class=\"wide\"><table><tbody>");
             for (name, header) in headers {
                 let about = header.as_object().map(resolved).map(|header| line(header.text("description")));
-                add(page, format_args!("<tr><td><code>{name}</code><td>{}", about.unwrap_or_default()));
+                *page += &format!("<tr><td><code>{name}</code><td>{}", about.unwrap_or_default());
             }
             page.push_str("</table></div></details>");
         }
@@ -127,7 +109,7 @@ fn add_replies(page: &mut String, operation: &'static Object) {
     }
     let errors = statuses(operation).map(|(status, _)| status).filter(|status| *status >= "400");
     let errors = errors.collect::<Vec<_>>().join(", ");
-    add(page, format_args!("<li>Errors: {errors}; see <a href=\"#errors\">the codes</a>.</ul>"));
+    *page += &format!("<li>Errors: {errors}; see <a href=\"#errors\">the codes</a>.</ul>");
     for schema in schemas {
         reply_table(page, schema);
     }
@@ -135,6 +117,6 @@ fn add_replies(page: &mut String, operation: &'static Object) {
 
 /// The numbers of the statuses that an operation is answered with.
 fn statuses(operation: &'static Object) -> impl Iterator<Item = (&'static str, &'static Node)> {
-    let replies = operation.object("responses").map(Object::members).unwrap_or_default();
+    let replies = operation.members_of("responses");
     replies.iter().map(|(status, reply)| (&**status, reply))
 }

@@ -57,7 +57,7 @@ fn is_safe(character: char) -> bool {
         && !character.is_control()
 }
 
-/// Whether Windows reserves the name for a device, whatever its extension.
+/// Whether Windows reserves the name for a device, with any extension.
 fn is_device(stem: &str) -> bool {
     let name = stem.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let numbered = name.strip_prefix("com").or_else(|| name.strip_prefix("lpt"));

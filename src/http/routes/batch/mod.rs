@@ -1,8 +1,8 @@
 //! Endpoints of batches: up to ten pictures in, a row for each out.
 //!
 //! A few rows are processed at a time, through the same engine batches as all other requests, and written in order as
-//! they finish (`reply`). The reply begins once a picture is fetched, or no picture could be: that is a 424. The rows are billed
-//! together before the end of the reply, which says where that failed; a batch whose bill is known to fail is refused.
+//! they finish (`reply`). The reply begins once a picture is fetched, or with 424 when none could be fetched. The rows are billed
+//! together before the end of the reply, which reports a failed bill. A batch whose bill is known to fail is refused.
 
 mod accept;
 mod archive;
@@ -11,12 +11,9 @@ mod reply;
 mod row;
 mod work;
 
-use crate::http::admission::authorize::authorize;
-use crate::http::admission::caller::Caller;
-use crate::http::reply::Reply;
-use crate::http::reply::error::{ApiError, ErrorCode};
-use crate::http::reply::picture_reply;
-use crate::http::request::fetching::{self, AuxFiles};
+use crate::http::admission::{Caller, authorize};
+use crate::http::reply::{ErrorCode, Reply, Result, picture_reply};
+use crate::http::request::fetching;
 use crate::http::request::image_request::{self, Inputs};
 use crate::http::request_context::RequestContext;
 use crate::http::state::ApiState;
@@ -41,7 +38,7 @@ pub(crate) async fn answer(
     endpoint: &'static Endpoint,
     caller: &Caller,
     context: &mut RequestContext,
-) -> Result<Reply, ApiError> {
+) -> Result<Reply> {
     let request = image_request::read(state, endpoint, caller, context).await?;
     let received = context.body.received();
     let (authorized, inputs) = authorize(state, endpoint, caller, &context.headers, request).await?;
@@ -50,7 +47,7 @@ pub(crate) async fn answer(
     let Inputs { pictures, share, .. } = inputs;
     let memory = state.memory.of(&caller.account);
     let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
-    let AuxFiles { mark, share: aux_share, .. } = aux;
+    let (mark, mark_share) = aux.mark.map(|file| (file.bytes, file.share)).unzip();
     let items = row::items(pictures)?;
     let count = items.len();
     let format = recipe.encode.format.name();
@@ -78,7 +75,7 @@ pub(crate) async fn answer(
     let costs = (0..count).map(|index| authorized.cost_of(index)).collect();
     let (pieces, read) = mpsc::channel(PIECES_AHEAD);
     let archived = fetched && accept::prefers_zip(&context.headers);
-    let mut writer = if archived { Writer::zip(pieces, costs) } else { Writer::json(pieces, costs) };
+    let mut writer = Writer::new(pieces, costs, archived);
     let head = Head { count, format, error };
     let request_id = context.id.clone();
     let busy = context.busy.clone();
@@ -95,10 +92,10 @@ pub(crate) async fn answer(
         if let Err(error) = &billed {
             error.log();
         }
-        if let Ok(counts) = written {
-            let _ = writer.finish(counts, billed.is_ok(), &request_id).await;
+        if written.is_ok() {
+            let _ = writer.finish(billed.is_ok(), &request_id).await;
         }
-        drop((busy, share, aux_share));
+        drop((busy, share, mark_share));
     });
     let media_type = if archived { "application/zip" } else { "application/json" };
     let mut reply = picture_reply::streamed(status, media_type, read, model, received.elapsed())?;

@@ -7,8 +7,8 @@ use super::archive::StoredZip;
 use super::file_names::FileNames;
 use super::row::{Label, Row};
 use crate::account::price::in_dollars;
-use crate::http::reply::error::{ApiError, ErrorCode};
 use crate::http::reply::picture_reply::rounded_uncertainty;
+use crate::http::reply::{ApiError, ErrorCode};
 use crate::image::Rect;
 use crate::pipeline::Output;
 use base64::Engine as _;
@@ -31,7 +31,7 @@ const RESULTS: &str = "results.json";
 pub(super) struct Head {
     pub(super) count: usize,
     pub(super) format: &'static str,
-    /// Where no picture could be fetched.
+    /// Only if no picture could be fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<RowError>,
 }
@@ -42,7 +42,7 @@ struct Tail<'a> {
     succeeded: usize,
     failed: usize,
     request_id: &'a str,
-    /// `false` where the bill of the succeeded rows could not be written.
+    /// `false` if the bill of the succeeded rows could not be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     billed: Option<bool>,
 }
@@ -97,7 +97,7 @@ struct FailedRow<'a> {
     label: &'a Label,
     success: bool,
     status: u16,
-    /// Dollars: what failed is not billed.
+    /// 0: a failed row is not billed.
     cost: f64,
     error: RowError,
 }
@@ -113,24 +113,17 @@ pub(super) struct RowError {
 
 impl RowError {
     fn of(error: &ApiError) -> Self {
-        Self { code: error.code.name(), message: error.message().to_owned(), reason: error.reason_name() }
+        Self { code: error.code.name(), message: error.message.clone(), reason: error.reason }
     }
 
-    /// The error of a batch of which no picture could be fetched, from those of its rows.
+    /// The error of a batch of which no picture could be fetched, from the errors of its rows.
     pub(super) fn of_all(rows: &[Row]) -> Self {
-        let mut reasons = rows.iter().map(|row| row.outcome.as_ref().err().and_then(ApiError::reason_name));
+        let mut reasons = rows.iter().map(|row| row.outcome.as_ref().err().and_then(|error| error.reason));
         let first = reasons.next().flatten();
         let shared = first.filter(|_| reasons.all(|reason| reason == first));
         let message = "no picture of the batch could be fetched".to_owned();
         Self { code: ErrorCode::FetchFailed.name(), message, reason: shared }
     }
-}
-
-/// How many rows are written.
-#[derive(Clone, Copy, Default)]
-pub(super) struct RowCounts {
-    succeeded: usize,
-    failed: usize,
 }
 
 /// The client disconnected or does not read.
@@ -143,6 +136,8 @@ pub(super) struct Writer {
     archive: Option<Archive>,
     /// What each picture costs once it is made, in microdollars.
     costs: Vec<u64>,
+    succeeded: usize,
+    failed: usize,
 }
 
 /// A partly written archive.
@@ -155,41 +150,31 @@ struct Archive {
 }
 
 impl Writer {
-    /// A writer of the document alone.
-    pub(super) const fn json(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>) -> Self {
-        Self { pieces, archive: None, costs }
-    }
-
-    /// A writer of an archive.
-    pub(super) fn zip(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>) -> Self {
-        Self { pieces, archive: Some(Archive::default()), costs }
+    /// A writer of an archive, or of the document alone.
+    pub(super) fn new(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>, is_archive: bool) -> Self {
+        Self { pieces, archive: is_archive.then(Archive::default), costs, succeeded: 0, failed: 0 }
     }
 
     /// Writes the reply up to the last row; an error where the client no longer reads it.
-    pub(super) async fn rows(
-        &mut self,
-        head: Head,
-        rows: impl Stream<Item = Row> + Send,
-    ) -> Result<RowCounts, Disconnected> {
+    pub(super) async fn rows(&mut self, head: Head, rows: impl Stream<Item = Row> + Send) -> Result<(), Disconnected> {
         let mut rows = pin!(rows);
         self.document(format!("{},\"results\":[", json_prefix(&head))).await?;
-        let mut counts = RowCounts::default();
         loop {
             let row = tokio::select! {
                 row = rows.next() => row,
                 () = self.pieces.closed() => return Err(Disconnected),
             };
-            let Some(Row { index, label, outcome }) = row else { return Ok(counts) };
+            let Some(Row { index, label, outcome }) = row else { return Ok(()) };
             if index > 0 {
                 self.document(",").await?;
             }
             match outcome {
                 Ok((output, _)) => {
-                    counts.succeeded += 1;
+                    self.succeeded += 1;
                     self.picture(index, &label, output).await?;
                 }
                 Err(error) => {
-                    counts.failed += 1;
+                    self.failed += 1;
                     let status = error.code.status().as_u16();
                     let error_of_row = RowError::of(&error);
                     let row =
@@ -262,12 +247,8 @@ impl Writer {
     }
 
     /// Writes what is behind the last row.
-    pub(super) async fn finish(
-        mut self,
-        RowCounts { succeeded, failed }: RowCounts,
-        is_billed: bool,
-        request_id: &str,
-    ) -> Result<(), Disconnected> {
+    pub(super) async fn finish(mut self, is_billed: bool, request_id: &str) -> Result<(), Disconnected> {
+        let (succeeded, failed) = (self.succeeded, self.failed);
         let billed = (succeeded > 0 && !is_billed).then_some(false);
         let tail = json_prefix(&Tail { succeeded, failed, request_id, billed });
         self.document(format!("],{}}}", &tail[1..])).await?;

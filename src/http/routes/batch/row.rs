@@ -1,7 +1,7 @@
 //! The pictures of a batch as they were sent, and the rows of the reply.
 
 use super::file_names;
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{ApiError, Result};
 use crate::http::request::fingerprint::PictureDigest;
 use crate::http::request::form::Upload;
 use crate::http::request::image_request::Pictures;
@@ -28,7 +28,7 @@ pub(super) enum Label {
 
 /// The source of a row; an error fails that row alone.
 pub(super) enum RowInput {
-    File(Result<Bytes, ApiError>),
+    File(Result<Bytes>),
     Url(Result<SourceUrl, FieldError>),
 }
 
@@ -36,11 +36,11 @@ pub(super) enum RowInput {
 pub(super) struct Row {
     pub(super) index: usize,
     pub(super) label: Label,
-    pub(super) outcome: Result<(Output, PictureDigest), ApiError>,
+    pub(super) outcome: Result<(Output, PictureDigest)>,
 }
 
 impl Label {
-    /// The caller's name for the picture, where there is one.
+    /// The caller's name for the picture, if it has one.
     pub(super) fn name(&self) -> Option<String> {
         match self {
             Self::Filename(name) => name.clone(),
@@ -50,7 +50,7 @@ impl Label {
 }
 
 /// The pictures of a batch in order.
-pub(super) fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {
+pub(super) fn items(pictures: Pictures) -> Result<Vec<Item>> {
     let refuse = |text: &str| FieldError::invalid("urls", text, <SourceUrl as Value>::KIND.expected());
     let inputs: Vec<_> = match pictures {
         Pictures::Files(files) => files

@@ -5,9 +5,9 @@
 use super::row::{Item, Row, RowInput};
 use crate::codec::Limits;
 use crate::engine::Place;
-use crate::http::admission::memory::AccountMemory;
+use crate::http::admission::AccountMemory;
 use crate::http::app::App;
-use crate::http::reply::error::ApiError;
+use crate::http::reply::{ApiError, Result};
 use crate::http::request::fetching;
 use crate::http::request::fingerprint::{EarlierPictures, PictureDigest};
 use crate::pipeline::{Call, Files, Output};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Rows of one batch that are processed, or finished and waiting for earlier rows to be written.
+/// Rows of a batch that are processed, or that wait for earlier rows to be written.
 const ROWS_AT_ONCE: usize = 4;
 
 /// What all rows of a batch are processed with.
@@ -58,10 +58,10 @@ pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = 
 }
 
 /// A task that is aborted when its result is no longer awaited.
-struct AbortOnDrop(JoinHandle<Result<(Output, PictureDigest), ApiError>>);
+struct AbortOnDrop(JoinHandle<Result<(Output, PictureDigest)>>);
 
 impl AbortOnDrop {
-    async fn outcome(mut self) -> Result<(Output, PictureDigest), ApiError> {
+    async fn outcome(mut self) -> Result<(Output, PictureDigest)> {
         (&mut self.0).await.unwrap_or_else(|error| Err(ApiError::internal(format!("a row: {error}"))))
     }
 }
@@ -78,7 +78,7 @@ struct Turn {
     /// The previous row has its reply memory, or failed.
     previous_done: Option<oneshot::Receiver<Infallible>>,
     _done: oneshot::Sender<Infallible>,
-    /// The previous row has a place in the engine, or failed, and those before it.
+    /// The previous row and all rows before it have a place in the engine, or failed.
     previous_entered: Option<oneshot::Receiver<Infallible>>,
     entered: Option<oneshot::Sender<Infallible>>,
 }
@@ -106,10 +106,10 @@ impl Turn {
 
 impl BatchContext {
     /// Processes one row; its result holds its reply memory.
-    async fn work(&self, index: usize, input: RowInput, mut turn: Turn) -> Result<(Output, PictureDigest), ApiError> {
+    async fn work(&self, index: usize, input: RowInput, mut turn: Turn) -> Result<(Output, PictureDigest)> {
         let began = Instant::now();
         let finished = self.process(index, input, began, &mut turn).await;
-        // A row that failed before its entry does not let later ones pass those before it.
+        // A row that failed before its entry lets later rows enter only after the rows before it.
         turn.wait_to_enter().await;
         turn.end_entry();
         turn.wait_for_previous().await;
@@ -126,7 +126,7 @@ impl BatchContext {
         input: RowInput,
         began: Instant,
         turn: &mut Turn,
-    ) -> Result<(Output, Place, PictureDigest), ApiError> {
+    ) -> Result<(Output, Place, PictureDigest)> {
         let by_url = matches!(input, RowInput::Url(_));
         let (source, share, fetch) = match input {
             RowInput::File(file) => (file?, self.memory.share(), Duration::ZERO),
@@ -147,7 +147,7 @@ impl BatchContext {
 
     /// A place in the engine, after all earlier rows. Where none is free, they may hold it: the batch was admitted whole, so this
     /// row waits for them before it is refused.
-    async fn enter(&self, turn: &mut Turn) -> Result<Place, ApiError> {
+    async fn enter(&self, turn: &mut Turn) -> Result<Place> {
         turn.wait_to_enter().await;
         let admission = self.app.processor.admission();
         let place = match admission.try_place(&self.account) {
