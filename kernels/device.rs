@@ -1,13 +1,12 @@
 //! Helpers of the GPU twins: launch grids, and tensors created on, uploaded to and read from a device.
 //!
-//! A kernel is an operation on burn tensors. The tensor's device picks the twin: `#[cube]` for data on a GPU, plain
-//! Rust for data on the host. Neither twin copies data from the other side.
+//! A GPU twin is a function of burn tensors on a GPU. It launches its kernels on their memory.
 
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Flex, TensorMetadata};
+use burn::backend::TensorMetadata;
 use burn::tensor::kind::Basic;
-use burn::tensor::{Bytes, DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
+use burn::tensor::{BackendPrimitive, Bytes, DType, Device, Element, Int, Shape, Tensor, TensorData};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
@@ -24,6 +23,25 @@ const CUBE_SIDE: u32 = 16;
 pub(crate) fn launch_grid(width: usize, height: usize) -> (CubeCount, CubeDim) {
     let cubes = |items: usize| u32::try_from(items).expect("pictures fit in 32 bits").div_ceil(CUBE_SIDE);
     (CubeCount::Static(cubes(width), cubes(height), 1), CubeDim::new_2d(CUBE_SIDE, CUBE_SIDE))
+}
+
+/// The memory of `tensor`, contiguous.
+///
+/// # Panics
+/// When the tensor is not on a GPU.
+pub(crate) fn buffer_of<const D: usize, K>(tensor: Tensor<D, K>) -> CubeTensor
+where
+    K: Basic + BackendPrimitive<CubeBackend, Primitive = CubeTensor>,
+{
+    into_contiguous(tensor.try_into_primitive::<CubeBackend>().expect("kernels run on a GPU"))
+}
+
+/// The tensor in `buffer`.
+pub(crate) fn tensor_of<const D: usize, K>(buffer: CubeTensor) -> Tensor<D, K>
+where
+    K: Basic + BackendPrimitive<CubeBackend, Primitive = CubeTensor>,
+{
+    Tensor::from_primitive::<CubeBackend>(buffer)
 }
 
 /// An uninitialised tensor on the device of `like`.
@@ -48,54 +66,9 @@ pub(crate) fn scalar(value: usize) -> u32 {
     u32::try_from(value).expect("pictures fit in 32 bits")
 }
 
-/// The values of a tensor on the host.
-pub(crate) fn host_floats(tensor: FloatTensor<Flex>) -> Vec<f32> {
-    let data = read_sync(Flex::float_into_data(tensor)).expect("host memory can be read");
-    data.try_into_vec().expect("kernels work on f32")
-}
-
-/// The packed words of a tensor on the host.
-pub(crate) fn host_words(tensor: IntTensor<Flex>) -> Vec<u32> {
-    let data = read_sync(Flex::int_into_data(tensor)).expect("host memory can be read");
-    data.try_into_vec().expect("packed pictures are u32")
-}
-
-/// The bytes that `words` hold one each: labels or coverage.
-pub(crate) fn host_bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().map(|&word| u8::try_from(word).expect("labels and coverage are bytes")).collect()
-}
-
-/// The bytes of packed words.
-pub(crate) fn bytes_of_words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-/// The words of packed bytes.
-pub(crate) fn words_of_bytes(bytes: &[u8]) -> Vec<u32> {
-    bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect()
-}
-
-/// A plane, or its single value repeated for every pixel.
-pub(crate) fn everywhere<T: Copy>(plane: Vec<T>, pixels: usize) -> Vec<T> {
-    match plane[..] {
-        [value] => vec![value; pixels],
-        _ => plane,
-    }
-}
-
 /// Step from pixel to pixel: 1, or 0 for a plane of a single value.
 pub(crate) fn step(plane: &CubeTensor) -> u32 {
     u32::from(plane.shape().num_elements() > 1)
-}
-
-/// A host tensor of `values`.
-pub(crate) fn host_tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FloatTensor<Flex> {
-    Flex::float_from_data(TensorData::new(values, shape), &Default::default())
-}
-
-/// A host tensor of packed `words`.
-pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTensor<Flex> {
-    Flex::int_from_data(TensorData::new(words, shape), &Default::default())
 }
 
 /// Zeros of `shape` (`[H, W]`) with `part` at the rows and columns `place`, on its device.

@@ -1,14 +1,11 @@
 //! The layers beneath a canvas on the GPU (stroke, shadow, background), for `dst_over` and `flat_over`. Their planes
 //! have the canvas's size, or one value.
 
-use burn::backend::Flex;
-use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{Int, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::device::{bytes_of_words, everywhere, host_floats, host_words, scalar, step};
-use crate::dst_over::cpu::{Row, Shadow, Stroke, Under};
+use crate::device::{scalar, step};
 
 /// Colours of the layers of a single colour, sRGB.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,41 +57,4 @@ pub(crate) fn argument(
         opaque(paint.shadow),
         paint.opacity,
     )
-}
-
-/// The layers on the host, one value a pixel.
-pub(crate) struct HostLayers {
-    width: usize,
-    stroke: Vec<u8>,
-    shadow: Vec<f32>,
-    background: Vec<u8>,
-    paint: Paint,
-}
-
-impl HostLayers {
-    /// Those of a canvas of `width` × `height`.
-    pub(crate) fn new(
-        [height, width]: [usize; 2],
-        stroke: IntTensor<Flex>,
-        shadow: FloatTensor<Flex>,
-        background: IntTensor<Flex>,
-        paint: Paint,
-    ) -> Self {
-        let pixels = width * height;
-        let stroke = everywhere(host_words(stroke), pixels).into_iter().map(|word| word as u8).collect();
-        let shadow = everywhere(host_floats(shadow), pixels);
-        let background = bytes_of_words(&everywhere(host_words(background), pixels));
-        Self { width, stroke, shadow, background, paint }
-    }
-
-    /// Those beneath row `y`.
-    pub(crate) fn row(&self, y: usize) -> Row<'_> {
-        let here = y * self.width..(y + 1) * self.width;
-        let Paint { stroke, shadow, opacity } = self.paint;
-        Row {
-            stroke: Some(Stroke { coverage: &self.stroke[here.clone()], color: stroke }),
-            shadow: Some(Shadow { coverage: &self.shadow[here.clone()], color: shadow, opacity }),
-            background: Under::Pixels(&self.background[4 * here.start..4 * here.end]),
-        }
-    }
 }

@@ -1,15 +1,10 @@
 //! Bilinear interpolation on the GPU: a work item for each pixel.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::Tap;
-use crate::device::{empty_like, host_floats, host_int_tensor, launch_grid, scalar, upload_table, words_of_bytes};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of, upload_table};
 use crate::srgb::gpu::{byte, encoded, unit};
 
 #[cube]
@@ -57,56 +52,28 @@ fn bilinear_kernel(
     output[(y * width + x) as usize] = packed;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Bilinear: Backend {
-    /// `samples`: f32 `[rows, columns, 4]`. Returns u32 `[H, W]`, a tap for each row and column.
-    fn bilinear(samples: FloatTensor<Self>, columns: Vec<Tap>, rows: Vec<Tap>) -> IntTensor<Self>;
-}
-
-impl Bilinear for Flex {
-    fn bilinear(samples: FloatTensor<Self>, columns: Vec<Tap>, rows: Vec<Tap>) -> IntTensor<Self> {
-        let [_, grid_width, _] = samples.shape().dims();
-        let samples = host_floats(samples);
-        let (samples, _) = samples.as_chunks::<4>();
-        let (width, height) = (columns.len(), rows.len());
-        let (transparent, mut line) = (vec![0; 4 * width], Vec::new());
-        let mut pixels = vec![0; 4 * width * height];
-        for (to, row) in pixels.chunks_exact_mut(4 * width).zip(rows) {
-            super::cpu::row(samples, grid_width, (&columns, row), &transparent, &mut line, to);
-        }
-        host_int_tensor(words_of_bytes(&pixels), [height, width])
-    }
-}
-
-impl Bilinear for CubeBackend {
-    fn bilinear(samples: FloatTensor<Self>, columns: Vec<Tap>, rows: Vec<Tap>) -> IntTensor<Self> {
-        let samples: CubeTensor = into_contiguous(samples);
-        let [_, grid_width, _] = samples.shape().dims();
-        let (width, height) = (columns.len(), rows.len());
-        let taps = || columns.iter().chain(&rows);
-        let cells: Vec<u32> = taps().flat_map(|tap| [tap.first, tap.second]).collect();
-        let shares: Vec<f32> = taps().map(|tap| tap.share).collect();
-        let output = empty_like(&samples, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        bilinear_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            samples.clone().into_buffer_arg(),
-            upload_table(&samples, &cells).into_buffer_arg(),
-            upload_table(&samples, &shares).into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(grid_width),
-            scalar(width),
-            scalar(height),
-        );
-        output
-    }
-}
-
 /// The pixels (u32 `[H, W]`) of a canvas between the cells of `samples` (f32 `[rows, columns, 4]`), on their device.
 #[must_use]
 pub fn bilinear(samples: Tensor<3>, columns: Vec<Tap>, rows: Vec<Tap>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Bilinear>::bilinear(samples.into_dispatch(), columns, rows))
+    let [_, grid_width, _] = samples.dims();
+    let samples = buffer_of(samples);
+    let (width, height) = (columns.len(), rows.len());
+    let taps = || columns.iter().chain(&rows);
+    let cells: Vec<u32> = taps().flat_map(|tap| [tap.first, tap.second]).collect();
+    let shares: Vec<f32> = taps().map(|tap| tap.share).collect();
+    let output = empty_like(&samples, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    bilinear_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        samples.clone().into_buffer_arg(),
+        upload_table(&samples, &cells).into_buffer_arg(),
+        upload_table(&samples, &shares).into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(grid_width),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(output)
 }

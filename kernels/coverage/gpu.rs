@@ -1,15 +1,10 @@
 //! Coverage of packed pictures on the GPU.
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Tensor, TensorData};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
+use burn::tensor::{DType, Int, Tensor};
 use cubecl::prelude::*;
 
-use super::{Fill, cpu};
-use crate::device::{empty_like, host_int_tensor, host_words, launch_grid, scalar};
+use super::Fill;
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of, upload_table};
 
 /// Work items in a row of a list's launch grid, because the list may be longer than one dimension allows.
 const LIST_ROW: usize = 4096;
@@ -81,154 +76,66 @@ fn fill_kernel(source: &[u32], fills: &[u32], output: &mut [u32], row: u32, coun
     output[at] = select(fill & 1 == 1, source[at] | 0xff00_0000, 0u32);
 }
 
-/// The kernels as burn operations.
-#[backend_extension(Flex, Cube)]
-pub trait Coverage: Backend {
-    /// `picture`: u32 `[height, width]`. Returns u32 `[height, ⌈width / 4⌉]`.
-    fn bytes(picture: IntTensor<Self>, height: usize, width: usize) -> IntTensor<Self>;
-
-    /// `picture`: u32 `[height, W]`. Returns u32 `[height, 2]`.
-    fn extents(picture: IntTensor<Self>, height: usize, least: u32) -> IntTensor<Self>;
-
-    /// `picture` and `most`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    fn clipped(picture: IntTensor<Self>, most: IntTensor<Self>) -> IntTensor<Self>;
-
-    /// `picture` and `source`: u32 `[H, W]`; `fills`: u32 `[count]`. Returns u32 `[H, W]`.
-    fn filled(picture: IntTensor<Self>, source: IntTensor<Self>, fills: IntTensor<Self>) -> IntTensor<Self>;
-}
-
-impl Coverage for Flex {
-    fn bytes(picture: IntTensor<Self>, height: usize, width: usize) -> IntTensor<Self> {
-        let words = host_words(picture);
-        host_int_tensor(words.chunks(width).flat_map(cpu::bytes).collect(), [height, width.div_ceil(4)])
-    }
-
-    fn extents(picture: IntTensor<Self>, height: usize, least: u32) -> IntTensor<Self> {
-        let words = host_words(picture);
-        let extents = words.chunks(words.len() / height).flat_map(|row| cpu::extent(row, least));
-        host_int_tensor(extents.collect(), [height, 2])
-    }
-
-    fn clipped(picture: IntTensor<Self>, most: IntTensor<Self>) -> IntTensor<Self> {
-        let shape = picture.shape();
-        let pixels = host_words(picture).into_iter().zip(host_words(most));
-        host_int_tensor(pixels.map(|(pixel, most)| cpu::clipped(pixel, most)).collect(), shape)
-    }
-
-    fn filled(picture: IntTensor<Self>, source: IntTensor<Self>, fills: IntTensor<Self>) -> IntTensor<Self> {
-        let (shape, mut pixels) = (picture.shape(), host_words(picture));
-        cpu::fill(&mut pixels, &host_words(source), &host_words(fills));
-        host_int_tensor(pixels, shape)
-    }
-}
-
-impl Coverage for CubeBackend {
-    fn bytes(picture: IntTensor<Self>, height: usize, width: usize) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let columns = width.div_ceil(4);
-        let output = empty_like(&picture, [height, columns], DType::U32);
-        let (count, dim) = launch_grid(columns, height);
-        bytes_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            scalar(columns),
-        );
-        output
-    }
-
-    fn extents(picture: IntTensor<Self>, height: usize, least: u32) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let [_, width] = picture.shape().dims();
-        let output = empty_like(&picture, [height, 2], DType::U32);
-        let (count, dim) = launch_grid(height, 1);
-        extents_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            least,
-        );
-        output
-    }
-
-    fn clipped(picture: IntTensor<Self>, most: IntTensor<Self>) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let most: CubeTensor = into_contiguous(most);
-        let [height, width] = picture.shape().dims();
-        let output = empty_like(&picture, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        clip_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            most.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        output
-    }
-
-    fn filled(picture: IntTensor<Self>, source: IntTensor<Self>, fills: IntTensor<Self>) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let source: CubeTensor = into_contiguous(source);
-        let fills: CubeTensor = into_contiguous(fills);
-        let [height, width] = picture.shape().dims();
-        let filled = fills.shape().num_elements();
-        let client = picture.client.clone();
-        let output = empty_like(&picture, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        copy_kernel::launch(
-            &client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        let (count, dim) = launch_grid(LIST_ROW, filled.div_ceil(LIST_ROW));
-        fill_kernel::launch(
-            &client,
-            count,
-            dim,
-            source.into_buffer_arg(),
-            fills.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(LIST_ROW),
-            scalar(filled),
-        );
-        output
-    }
-}
-
 /// The alpha of `picture` (u32 `[H, W]`), four to a word: u32 `[H, ⌈W / 4⌉]`, on its device.
 #[must_use]
 pub fn bytes(picture: Tensor<2, Int>) -> Tensor<2, Int> {
     let [height, width] = picture.dims();
-    Tensor::from_dispatch(<Dispatch as Coverage>::bytes(picture.into_dispatch(), height, width))
+    let picture = buffer_of(picture);
+    let columns = width.div_ceil(4);
+    let output = empty_like(&picture, [height, columns], DType::U32);
+    let (count, dim) = launch_grid(columns, height);
+    bytes_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        scalar(columns),
+    );
+    tensor_of(output)
 }
 
 /// The extents of coverage of at least `least` in each row of `picture` (u32 `[H, W]`): u32 `[H, 2]`, on its device.
 #[must_use]
 pub fn extents(picture: Tensor<2, Int>, least: u8) -> Tensor<2, Int> {
-    let [height, _] = picture.dims();
-    Tensor::from_dispatch(<Dispatch as Coverage>::extents(picture.into_dispatch(), height, least.into()))
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let output = empty_like(&picture, [height, 2], DType::U32);
+    let (count, dim) = launch_grid(height, 1);
+    extents_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        u32::from(least),
+    );
+    tensor_of(output)
 }
 
 /// `picture` (u32 `[H, W]`) with its coverage limited to `most` (u32 `[H, W]`, 0..=255), on its device.
 #[must_use]
 pub fn clipped(picture: Tensor<2, Int>, most: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Coverage>::clipped(picture.into_dispatch(), most.into_dispatch()))
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let most = buffer_of(most);
+    let output = empty_like(&picture, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    clip_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        most.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(output)
 }
 
 /// `picture` (u32 `[H, W]`), a cutout of `source`, after `fills`, on its device.
@@ -238,8 +145,32 @@ pub fn filled(picture: Tensor<2, Int>, source: Tensor<2, Int>, fills: &[Fill]) -
         return picture;
     }
     let words: Vec<u32> = fills.iter().map(|fill| fill.word()).collect();
-    let device = picture.device();
-    let fills = Tensor::<1, Int>::from_data(TensorData::new(words, [fills.len()]), (&device, DType::U32));
-    let (picture, source, fills) = (picture.into_dispatch(), source.into_dispatch(), fills.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as Coverage>::filled(picture, source, fills))
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let source = buffer_of(source);
+    let list = upload_table(&picture, &words);
+    let client = picture.client.clone();
+    let output = empty_like(&picture, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    copy_kernel::launch(
+        &client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+    );
+    let (count, dim) = launch_grid(LIST_ROW, fills.len().div_ceil(LIST_ROW));
+    fill_kernel::launch(
+        &client,
+        count,
+        dim,
+        source.into_buffer_arg(),
+        list.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(LIST_ROW),
+        scalar(fills.len()),
+    );
+    tensor_of(output)
 }

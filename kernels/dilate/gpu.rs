@@ -1,16 +1,11 @@
 //! Dilation of a packed picture's alpha on the GPU: a work item for each column, then for each pixel to search its row.
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::cpu::{LEAST_GAIN, MAX_STEPS};
 use super::{Limits, MAX_RADIUS, SEED};
-use crate::device::{empty_like, host_int_tensor, host_words, launch_grid, scalar};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::srgb::gpu::{byte, unit};
 
 /// No seed within reach in this column.
@@ -197,67 +192,45 @@ fn rows_kernel(picture: &[u32], offsets: &[i32], output: &mut [u32], shape: &Sha
     output[at] = result;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Dilate: Backend {
-    /// `picture`: u32 `[H, W]`, packed; `radius` above 0. Returns u32 `[H, W]`, 0..=255.
-    fn dilate(picture: IntTensor<Self>, radius: f32) -> IntTensor<Self>;
-}
-
-impl Dilate for Flex {
-    fn dilate(picture: IntTensor<Self>, radius: f32) -> IntTensor<Self> {
-        let [height, width] = picture.shape().dims();
-        let coverage: Vec<u8> = host_words(picture).into_iter().map(|word| (word >> 24) as u8).collect();
-        let dilated = super::cpu::dilate(&coverage, width, radius);
-        host_int_tensor(dilated.into_iter().map(u32::from).collect(), [height, width])
-    }
-}
-
-impl Dilate for CubeBackend {
-    fn dilate(picture: IntTensor<Self>, radius: f32) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let [height, width] = picture.shape().dims();
-        let limits = Limits::new(radius.min(MAX_RADIUS));
-        let small = |squared: i64| i32::try_from(squared).expect("the radius is limited");
-        let client = picture.client.clone();
-        let offsets = empty_like(&picture, [height, width], DType::I32);
-        let output = empty_like(&picture, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, 1);
-        columns_kernel::launch(
-            &client,
-            count,
-            dim,
-            picture.clone().into_buffer_arg(),
-            offsets.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            small(limits.reach as i64),
-        );
-        let shape = ShapeLaunch::new(
-            scalar(width),
-            scalar(height),
-            radius.min(MAX_RADIUS),
-            small(limits.near),
-            small(limits.far),
-            MAX_STEPS,
-        );
-        let (count, dim) = launch_grid(width, height);
-        rows_kernel::launch(
-            &client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            offsets.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            shape,
-        );
-        output
-    }
-}
-
 /// Coverage (u32 `[H, W]`, 0..=255) of everything within `radius` > 0 pixels of what `picture` (u32 `[H, W]`, packed RGBA8)
 /// covers, on its device.
 #[must_use]
 pub fn dilate(picture: Tensor<2, Int>, radius: f32) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Dilate>::dilate(picture.into_dispatch(), radius))
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let limits = Limits::new(radius.min(MAX_RADIUS));
+    let small = |squared: i64| i32::try_from(squared).expect("the radius is limited");
+    let client = picture.client.clone();
+    let offsets = empty_like(&picture, [height, width], DType::I32);
+    let output = empty_like(&picture, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, 1);
+    columns_kernel::launch(
+        &client,
+        count,
+        dim,
+        picture.clone().into_buffer_arg(),
+        offsets.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        small(limits.reach as i64),
+    );
+    let shape = ShapeLaunch::new(
+        scalar(width),
+        scalar(height),
+        radius.min(MAX_RADIUS),
+        small(limits.near),
+        small(limits.far),
+        MAX_STEPS,
+    );
+    let (count, dim) = launch_grid(width, height);
+    rows_kernel::launch(
+        &client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        offsets.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        shape,
+    );
+    tensor_of(output)
 }

@@ -1,18 +1,10 @@
 //! Destination over on the GPU, over whole planes: one work item a pixel. It encodes with `pow`, not from a table.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::row;
-use crate::device::{
-    bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, upload_table, words_of_bytes,
-};
-use crate::layers::{self, HostLayers, Layers, Paint};
+use crate::device::{buffer_of, empty_like, launch_grid, tensor_of, upload_table};
+use crate::layers::{self, Layers, Paint};
 use crate::srgb::exact_linear_of_encoded8;
 use crate::srgb::gpu::{byte, encoded, unit};
 
@@ -73,71 +65,6 @@ fn dst_over_kernel(
     output[at as usize] = result;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait DstOver: Backend {
-    /// `canvas`: u32 `[H, W]`; `stroke`: u32, `shadow`: f32, `background`: u32, each `[H, W]`, or `[1, 1]` for the
-    /// same everywhere. Returns u32 `[H, W]`.
-    fn dst_over(
-        canvas: IntTensor<Self>,
-        stroke: IntTensor<Self>,
-        shadow: FloatTensor<Self>,
-        background: IntTensor<Self>,
-        paint: Paint,
-    ) -> IntTensor<Self>;
-}
-
-impl DstOver for Flex {
-    fn dst_over(
-        canvas: IntTensor<Self>,
-        stroke: IntTensor<Self>,
-        shadow: FloatTensor<Self>,
-        background: IntTensor<Self>,
-        paint: Paint,
-    ) -> IntTensor<Self> {
-        let [height, width] = canvas.shape().dims();
-        let layers = HostLayers::new([height, width], stroke, shadow, background, paint);
-        let mut pixels = bytes_of_words(&host_words(canvas));
-        for (y, pixels) in pixels.chunks_exact_mut(4 * width).enumerate() {
-            row(pixels, &layers.row(y));
-        }
-        host_int_tensor(words_of_bytes(&pixels), [height, width])
-    }
-}
-
-impl DstOver for CubeBackend {
-    fn dst_over(
-        canvas: IntTensor<Self>,
-        stroke: IntTensor<Self>,
-        shadow: FloatTensor<Self>,
-        background: IntTensor<Self>,
-        paint: Paint,
-    ) -> IntTensor<Self> {
-        let canvas: CubeTensor = into_contiguous(canvas);
-        let stroke: CubeTensor = into_contiguous(stroke);
-        let shadow: CubeTensor = into_contiguous(shadow);
-        let background: CubeTensor = into_contiguous(background);
-        let [height, width] = canvas.shape().dims();
-        let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
-        let output = empty_like(&canvas, [height, width], DType::U32);
-        let linear = upload_table(&canvas, exact_linear_of_encoded8());
-        let (count, dim) = launch_grid(width, height);
-        dst_over_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            canvas.into_buffer_arg(),
-            stroke.into_buffer_arg(),
-            shadow.into_buffer_arg(),
-            background.into_buffer_arg(),
-            linear.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            layers,
-        );
-        output
-    }
-}
-
 /// Composites a stroke (u32, 0..=255), a shadow (f32, 0..=1) and a background (u32, packed RGBA8) under `canvas` (u32
 /// `[H, W]`, packed RGBA8), on their device. Each is `[H, W]`, or `[1, 1]` for one value: 0 for an absent layer, a
 /// colour for a plain background.
@@ -153,11 +80,26 @@ pub fn dst_over(
     paint: Paint,
 ) -> Tensor<2, Int> {
     layers::check(&canvas, &stroke, &shadow, &background);
-    Tensor::from_dispatch(<Dispatch as DstOver>::dst_over(
-        canvas.into_dispatch(),
-        stroke.into_dispatch(),
-        shadow.into_dispatch(),
-        background.into_dispatch(),
-        paint,
-    ))
+    let [height, width] = canvas.dims();
+    let canvas = buffer_of(canvas);
+    let stroke = buffer_of(stroke);
+    let shadow = buffer_of(shadow);
+    let background = buffer_of(background);
+    let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
+    let output = empty_like(&canvas, [height, width], DType::U32);
+    let linear = upload_table(&canvas, exact_linear_of_encoded8());
+    let (count, dim) = launch_grid(width, height);
+    dst_over_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        canvas.into_buffer_arg(),
+        stroke.into_buffer_arg(),
+        shadow.into_buffer_arg(),
+        background.into_buffer_arg(),
+        linear.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        layers,
+    );
+    tensor_of(output)
 }

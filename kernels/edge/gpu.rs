@@ -1,16 +1,10 @@
 //! Edges on the GPU. Traces are removed in integers: the quotient is never halfway between two, so all devices agree.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{MIN_SLOPE, TRACE, cpu};
-use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
-use crate::mask_upsample::cpu::Upsampled;
+use super::{MIN_SLOPE, TRACE};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 use crate::srgb::gpu::{byte, unit};
 
@@ -115,153 +109,82 @@ fn unmixed_by_kernel(solved: &[u32], hard: &[u32], output: &mut [u32], width: u3
     output[at] = coverage;
 }
 
-/// The kernels as burn operations.
-#[backend_extension(Flex, Cube)]
-pub trait Edges: Backend {
-    /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self>;
-
-    /// `coverage`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self>;
-
-    /// `coverage`: u32 `[H, W]`; `share`: f32 `[rows, columns]`. Returns u32 `[H, W]`.
-    fn sharpened(coverage: IntTensor<Self>, share: FloatTensor<Self>) -> IntTensor<Self>;
-
-    /// `solved` and `hard`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self>;
-}
-
-impl Edges for Flex {
-    fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self> {
-        let shape = coverage.shape();
-        let table = cpu::without_traces();
-        let values = host_words(coverage).into_iter().map(|value| u32::from(table[value as usize]));
-        host_int_tensor(values.collect(), shape)
-    }
-
-    fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self> {
-        let [height, width] = coverage.shape().dims();
-        let values = host_bytes(&host_words(coverage));
-        let hard = |(at, &value): (usize, &u8)| {
-            let is_edge = (value != 0 || crossing < 0.5) && value != 255;
-            if is_edge { cpu::hard_coverage(&values, [width, height], at % width, at / width, crossing) } else { value }
-        };
-        host_int_tensor(values.iter().enumerate().map(hard).map(u32::from).collect(), [height, width])
-    }
-
-    fn sharpened(coverage: IntTensor<Self>, share: FloatTensor<Self>) -> IntTensor<Self> {
-        let ([height, width], [rows, columns]) = (coverage.shape().dims(), share.shape().dims());
-        let share = host_floats(share);
-        let share = Upsampled::new(&share, (columns, rows), (width, height));
-        let solved = host_bytes(&host_words(coverage.clone()));
-        let hard = host_bytes(&host_words(Self::hardened(coverage, 0.5)));
-        let mixed = solved.into_iter().zip(hard).enumerate();
-        let mixed = mixed.map(|(at, (solved, hard))| cpu::sharpened(solved, hard, share.at(at % width, at / width)));
-        host_int_tensor(mixed.map(u32::from).collect(), [height, width])
-    }
-
-    fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self> {
-        let shape = solved.shape();
-        let [solved, hard] = [solved, hard].map(|plane| host_bytes(&host_words(plane)));
-        let merged = solved.into_iter().zip(hard).map(|(solved, hard)| u32::from(cpu::unmixed_by(solved, hard)));
-        host_int_tensor(merged.collect(), shape)
-    }
-}
-
-impl Edges for CubeBackend {
-    fn without_traces(coverage: IntTensor<Self>) -> IntTensor<Self> {
-        let coverage: CubeTensor = into_contiguous(coverage);
-        let [height, width] = coverage.shape().dims();
-        let output = empty_like(&coverage, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        without_traces_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            coverage.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        output
-    }
-
-    fn hardened(coverage: IntTensor<Self>, crossing: f32) -> IntTensor<Self> {
-        let coverage: CubeTensor = into_contiguous(coverage);
-        let [height, width] = coverage.shape().dims();
-        let output = empty_like(&coverage, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        hardened_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            coverage.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            crossing,
-        );
-        output
-    }
-
-    fn sharpened(coverage: IntTensor<Self>, share: FloatTensor<Self>) -> IntTensor<Self> {
-        let coverage: CubeTensor = into_contiguous(coverage);
-        let share: CubeTensor = into_contiguous(share);
-        let ([height, width], [rows, columns]) = (coverage.shape().dims(), share.shape().dims());
-        let output = empty_like(&coverage, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        sharpened_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            coverage.into_buffer_arg(),
-            share.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            stretch((columns, rows), (width, height)),
-        );
-        output
-    }
-
-    fn unmixed_by(solved: IntTensor<Self>, hard: IntTensor<Self>) -> IntTensor<Self> {
-        let [solved, hard]: [CubeTensor; 2] = [solved, hard].map(into_contiguous);
-        let [height, width] = solved.shape().dims();
-        let output = empty_like(&solved, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        unmixed_by_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            solved.into_buffer_arg(),
-            hard.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        output
-    }
-}
-
 /// `coverage` (u32 `[H, W]`) with a hard edge at `crossing` (0..=0.5), at most a pixel from one half, on its device.
 #[must_use]
 pub fn hardened(coverage: Tensor<2, Int>, crossing: f32) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Edges>::hardened(coverage.into_dispatch(), crossing))
+    let [height, width] = coverage.dims();
+    let coverage = buffer_of(coverage);
+    let output = empty_like(&coverage, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    hardened_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        coverage.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        crossing,
+    );
+    tensor_of(output)
 }
 
 /// `coverage` (u32 `[H, W]`) mixed with its hard edge by `share` (f32 `[rows, columns]`, upsampled), on its device.
 #[must_use]
 pub fn sharpened(coverage: Tensor<2, Int>, share: Tensor<2>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Edges>::sharpened(coverage.into_dispatch(), share.into_dispatch()))
+    let ([height, width], [rows, columns]) = (coverage.dims(), share.dims());
+    let coverage = buffer_of(coverage);
+    let share = buffer_of(share);
+    let output = empty_like(&coverage, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    sharpened_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        coverage.into_buffer_arg(),
+        share.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        stretch((columns, rows), (width, height)),
+    );
+    tensor_of(output)
 }
 
 /// The coverage by which the colours of an opaque subject are unmixed: the `solved` one, and the least where only the
 /// `hard` edge covers (each u32 `[H, W]`), on their device.
 #[must_use]
 pub fn unmixed_by(solved: Tensor<2, Int>, hard: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Edges>::unmixed_by(solved.into_dispatch(), hard.into_dispatch()))
+    let [height, width] = solved.dims();
+    let [solved, hard] = [solved, hard].map(buffer_of);
+    let output = empty_like(&solved, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    unmixed_by_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        solved.into_buffer_arg(),
+        hard.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(output)
 }
 
 /// `coverage` (u32 `[H, W]`) without traces, on its device.
 #[must_use]
 pub fn without_traces(coverage: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Edges>::without_traces(coverage.into_dispatch()))
+    let [height, width] = coverage.dims();
+    let coverage = buffer_of(coverage);
+    let output = empty_like(&coverage, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    without_traces_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        coverage.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(output)
 }

@@ -1,18 +1,11 @@
 //! Brightness and saturation on the GPU: one work item a pixel.
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::cpu::Curve;
 use super::{LUMA, STEPS};
-use crate::device::{
-    bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, scalar, upload_table, words_of_bytes,
-};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of, upload_table};
 use crate::srgb::gpu::value;
 
 #[cube(launch)]
@@ -39,52 +32,24 @@ fn enhance_kernel(picture: &[u32], lifted: &[f32], output: &mut [u32], width: u3
     output[at] = result;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Enhance: Backend {
-    /// `picture`: u32 `[H, W]`; `strength` above 0. Returns u32 `[H, W]`.
-    fn enhance(picture: IntTensor<Self>, strength: f32) -> IntTensor<Self>;
-}
-
-fn curve(strength: f32) -> Curve {
-    Curve::new(strength).expect("a strength that changes nothing launches nothing")
-}
-
-impl Enhance for Flex {
-    fn enhance(picture: IntTensor<Self>, strength: f32) -> IntTensor<Self> {
-        let (shape, curve, mut pixels) = (picture.shape(), curve(strength), bytes_of_words(&host_words(picture)));
-        pixels.as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| *pixel = curve.enhanced(*pixel));
-        host_int_tensor(words_of_bytes(&pixels), shape)
-    }
-}
-
-impl Enhance for CubeBackend {
-    fn enhance(picture: IntTensor<Self>, strength: f32) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let [height, width] = picture.shape().dims();
-        let curve = curve(strength);
-        let output = empty_like(&picture, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        enhance_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            picture.clone().into_buffer_arg(),
-            upload_table(&picture, &curve.lifted).into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            curve.gain,
-        );
-        output
-    }
-}
-
 /// `picture` (u32 `[H, W]`, packed RGBA8), enhanced by `strength`, on its device. A strength of 0 or less changes nothing.
 #[must_use]
 pub fn enhance(picture: Tensor<2, Int>, strength: f32) -> Tensor<2, Int> {
-    if strength.is_nan() || strength <= 0.0 {
-        return picture;
-    }
-    Tensor::from_dispatch(<Dispatch as Enhance>::enhance(picture.into_dispatch(), strength))
+    let Some(curve) = Curve::new(strength) else { return picture };
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let output = empty_like(&picture, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    enhance_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        picture.clone().into_buffer_arg(),
+        upload_table(&picture, &curve.lifted).into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        curve.gain,
+    );
+    tensor_of(output)
 }

@@ -1,17 +1,10 @@
 //! Flat layers on the GPU, over whole planes: one work item a pixel.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::over;
-use crate::device::{bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, words_of_bytes};
-use crate::dst_over::cpu::Row;
-use crate::layers::{self, HostLayers, Layers, Paint};
+use crate::device::{buffer_of, empty_like, launch_grid, tensor_of};
+use crate::layers::{self, Layers, Paint};
 use crate::srgb::gpu::{byte, unit, value};
 
 #[cube(launch)]
@@ -59,75 +52,6 @@ fn flat_over_kernel(
     output[at as usize] = result;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait FlatOver: Backend {
-    /// `canvas`: u32 `[H, W]`; `stroke`: u32, `shadow`: f32, `background`: u32, each `[H, W]`, or `[1, 1]` for the
-    /// same everywhere. Returns u32 `[H, W]`.
-    fn flat_over(
-        canvas: IntTensor<Self>,
-        stroke: IntTensor<Self>,
-        shadow: FloatTensor<Self>,
-        background: IntTensor<Self>,
-        paint: Paint,
-    ) -> IntTensor<Self>;
-}
-
-impl FlatOver for Flex {
-    fn flat_over(
-        canvas: IntTensor<Self>,
-        stroke: IntTensor<Self>,
-        shadow: FloatTensor<Self>,
-        background: IntTensor<Self>,
-        paint: Paint,
-    ) -> IntTensor<Self> {
-        let [height, width] = canvas.shape().dims();
-        let pixels = bytes_of_words(&host_words(canvas));
-        let layers = HostLayers::new([height, width], stroke, shadow, background, paint);
-        let mut output = Vec::with_capacity(pixels.len());
-        let mut mixed = Vec::new();
-        for (y, pixels) in pixels.chunks_exact(4 * width).enumerate() {
-            let Row { stroke, shadow, background } = layers.row(y);
-            // Nothing of the row before shows under opaque pixels.
-            mixed.clear();
-            let _ = over(pixels, stroke, shadow, background, &mut mixed);
-            output.extend_from_slice(&mixed);
-        }
-        host_int_tensor(words_of_bytes(&output), [height, width])
-    }
-}
-
-impl FlatOver for CubeBackend {
-    fn flat_over(
-        canvas: IntTensor<Self>,
-        stroke: IntTensor<Self>,
-        shadow: FloatTensor<Self>,
-        background: IntTensor<Self>,
-        paint: Paint,
-    ) -> IntTensor<Self> {
-        let canvas: CubeTensor = into_contiguous(canvas);
-        let stroke: CubeTensor = into_contiguous(stroke);
-        let shadow: CubeTensor = into_contiguous(shadow);
-        let background: CubeTensor = into_contiguous(background);
-        let [height, width] = canvas.shape().dims();
-        let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
-        let output = empty_like(&canvas, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        flat_over_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            canvas.into_buffer_arg(),
-            stroke.into_buffer_arg(),
-            shadow.into_buffer_arg(),
-            background.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            layers,
-        );
-        output
-    }
-}
-
 /// A stroke (u32, 0..=255) over a shadow (f32, 0..=1) over a background (u32, packed RGBA8), where `canvas` (u32
 /// `[H, W]`, packed RGBA8) is not opaque: u32 `[H, W]`, on their device. Each layer is `[H, W]`, or `[1, 1]` for one
 /// value.
@@ -143,11 +67,24 @@ pub fn flat_over(
     paint: Paint,
 ) -> Tensor<2, Int> {
     layers::check(&canvas, &stroke, &shadow, &background);
-    Tensor::from_dispatch(<Dispatch as FlatOver>::flat_over(
-        canvas.into_dispatch(),
-        stroke.into_dispatch(),
-        shadow.into_dispatch(),
-        background.into_dispatch(),
-        paint,
-    ))
+    let [height, width] = canvas.dims();
+    let canvas = buffer_of(canvas);
+    let stroke = buffer_of(stroke);
+    let shadow = buffer_of(shadow);
+    let background = buffer_of(background);
+    let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
+    let output = empty_like(&canvas, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    flat_over_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        canvas.into_buffer_arg(),
+        stroke.into_buffer_arg(),
+        shadow.into_buffer_arg(),
+        background.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        layers,
+    );
+    tensor_of(output)
 }

@@ -5,17 +5,11 @@
 
 #![allow(clippy::collapsible_if, reason = "the outer condition is one of the kernel's compilation")]
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::Tile;
-use super::{SMALL, SMOOTHNESS, STEPS, STEPS_SMALL};
-use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
+use super::{SMOOTHNESS, STEPS, steps};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::prolongation::gpu::beside;
 use crate::srgb::gpu::{byte, unit};
 
@@ -286,128 +280,6 @@ fn pack_kernel(values: &[f32], colours: &mut [u32], sizes: &Sizes) {
     colours[(at + plane) as usize] = packed(&load(values, at + 3 * plane, plane));
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Relax: Backend {
-    /// `picture`, `coverage`: u32 `[height, width]`; `coarser`: u32 `[2, rows, columns]`. Returns u32 `[2, height, width]`.
-    fn relax(
-        picture: IntTensor<Self>,
-        coverage: IntTensor<Self>,
-        coarser: IntTensor<Self>,
-        height: usize,
-        width: usize,
-        only_partial: bool,
-    ) -> IntTensor<Self>;
-}
-
-/// Steps on a level of this size.
-const fn steps(width: usize, height: usize) -> usize {
-    if width <= SMALL && height <= SMALL { STEPS_SMALL } else { STEPS }
-}
-
-impl Relax for Flex {
-    fn relax(
-        picture: IntTensor<Self>,
-        coverage: IntTensor<Self>,
-        coarser: IntTensor<Self>,
-        height: usize,
-        width: usize,
-        only_partial: bool,
-    ) -> IntTensor<Self> {
-        let [_, rows, columns] = coarser.shape().dims();
-        let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
-        let (coverage, coarser) = (host_bytes(&host_words(coverage)), host_words(coarser));
-        let channel = |plane: usize| -> Vec<u8> {
-            let words = &coarser[plane / 3 * rows * columns..][..rows * columns];
-            words.iter().map(|word| word.to_le_bytes()[plane % 3]).collect()
-        };
-        let mut tile = Tile::default();
-        tile.resize(width, height);
-        for y in 0..height {
-            tile.set_row(y, &coverage[y * width..][..width], &pixels[y * width..][..width]);
-        }
-        for plane in 0..6 {
-            let values = channel(plane);
-            let row = |y: usize| &values[y * columns..][..columns];
-            for y in 0..height {
-                let far = if y.is_multiple_of(2) { (y / 2).saturating_sub(1) } else { (y / 2 + 1).min(rows - 1) };
-                tile.start_row(plane, y, 0, row(y / 2), row(far));
-            }
-        }
-        tile.relax(steps(width, height));
-        let word = |pixel: usize, of_pair: usize| {
-            if only_partial && matches!(coverage[pixel], 0 | 255) {
-                return 0;
-            }
-            let (front, back) = tile.colours((pixel % width, pixel / width));
-            let [red, green, blue] = [front, back][of_pair].map(crate::srgb::byte);
-            u32::from_le_bytes([red, green, blue, 0])
-        };
-        let words = (0..2).flat_map(|of_pair| (0..width * height).map(move |pixel| (pixel, of_pair)));
-        host_int_tensor(words.map(|(pixel, of_pair)| word(pixel, of_pair)).collect(), [2, height, width])
-    }
-}
-
-impl Relax for CubeBackend {
-    fn relax(
-        picture: IntTensor<Self>,
-        coverage: IntTensor<Self>,
-        coarser: IntTensor<Self>,
-        height: usize,
-        width: usize,
-        only_partial: bool,
-    ) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let coverage: CubeTensor = into_contiguous(coverage);
-        let coarser: CubeTensor = into_contiguous(coarser);
-        let [_, rows, columns] = coarser.shape().dims();
-        let sizes = || SizesLaunch::new(scalar(width), scalar(height), scalar(columns), scalar(rows));
-        let colours = empty_like(&picture, [2, height, width], DType::U32);
-        let client = picture.client.clone();
-        let (count, dim) = launch_grid(width, height);
-        let steps = steps(width, height);
-        if steps == STEPS {
-            relax_twice_kernel::launch(
-                &client,
-                count,
-                dim,
-                picture.into_buffer_arg(),
-                coverage.into_buffer_arg(),
-                coarser.into_buffer_arg(),
-                colours.clone().into_buffer_arg(),
-                sizes(),
-                only_partial,
-            );
-            return colours;
-        }
-        let mut values = empty_like(&picture, [2, 3, height, width], DType::F32);
-        let mut next = empty_like(&picture, [2, 3, height, width], DType::F32);
-        start_kernel::launch(
-            &client,
-            count.clone(),
-            dim,
-            coarser.into_buffer_arg(),
-            values.clone().into_buffer_arg(),
-            sizes(),
-        );
-        for _ in 0..steps {
-            relax_kernel::launch(
-                &client,
-                count.clone(),
-                dim,
-                picture.clone().into_buffer_arg(),
-                coverage.clone().into_buffer_arg(),
-                values.clone().into_buffer_arg(),
-                next.clone().into_buffer_arg(),
-                sizes(),
-            );
-            std::mem::swap(&mut values, &mut next);
-        }
-        pack_kernel::launch(&client, count, dim, values.into_buffer_arg(), colours.clone().into_buffer_arg(), sizes());
-        colours
-    }
-}
-
 /// The colours of a level (u32 `[2, H, W]`, foreground and background) that explain `picture` (packed, u32 `[H, W]`)
 /// with `coverage` (u32 `[H, W]`), initialised by the `coarser` level, on their device. With `only_partial` the colours
 /// of other than partly covered pixels are undefined.
@@ -419,6 +291,52 @@ pub fn relax(
     only_partial: bool,
 ) -> Tensor<3, Int> {
     let [height, width] = picture.dims();
-    let (picture, coverage, coarser) = (picture.into_dispatch(), coverage.into_dispatch(), coarser.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as Relax>::relax(picture, coverage, coarser, height, width, only_partial))
+    let [_, rows, columns] = coarser.dims();
+    let picture = buffer_of(picture);
+    let coverage = buffer_of(coverage);
+    let coarser = buffer_of(coarser);
+    let sizes = || SizesLaunch::new(scalar(width), scalar(height), scalar(columns), scalar(rows));
+    let colours = empty_like(&picture, [2, height, width], DType::U32);
+    let client = picture.client.clone();
+    let (count, dim) = launch_grid(width, height);
+    let steps = steps([width, height]);
+    if steps == STEPS {
+        relax_twice_kernel::launch(
+            &client,
+            count,
+            dim,
+            picture.into_buffer_arg(),
+            coverage.into_buffer_arg(),
+            coarser.into_buffer_arg(),
+            colours.clone().into_buffer_arg(),
+            sizes(),
+            only_partial,
+        );
+        return tensor_of(colours);
+    }
+    let mut values = empty_like(&picture, [2, 3, height, width], DType::F32);
+    let mut next = empty_like(&picture, [2, 3, height, width], DType::F32);
+    start_kernel::launch(
+        &client,
+        count.clone(),
+        dim,
+        coarser.into_buffer_arg(),
+        values.clone().into_buffer_arg(),
+        sizes(),
+    );
+    for _ in 0..steps {
+        relax_kernel::launch(
+            &client,
+            count.clone(),
+            dim,
+            picture.clone().into_buffer_arg(),
+            coverage.clone().into_buffer_arg(),
+            values.clone().into_buffer_arg(),
+            next.clone().into_buffer_arg(),
+            sizes(),
+        );
+        std::mem::swap(&mut values, &mut next);
+    }
+    pack_kernel::launch(&client, count, dim, values.into_buffer_arg(), colours.clone().into_buffer_arg(), sizes());
+    tensor_of(colours)
 }

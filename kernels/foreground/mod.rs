@@ -23,9 +23,14 @@ pub mod gpu;
 /// ω: weight of smoothness where alpha is flat.
 pub const SMOOTHNESS: f32 = 1e-5;
 
-/// Steps on a small level.
-pub const STEPS_SMALL: usize = 10;
-/// Steps on a level larger than [`SMALL`].
-pub const STEPS: usize = 2;
+/// Steps on a level of [`SMALL`] pixels a side at most, and on a larger one.
+const STEPS_SMALL: usize = 10;
+const STEPS: usize = 2;
 /// Longest side of a small level.
-pub const SMALL: usize = 32;
+const SMALL: usize = 32;
+
+/// Steps on a level of this width and height.
+#[must_use]
+pub const fn steps([width, height]: [usize; 2]) -> usize {
+    if width <= SMALL && height <= SMALL { STEPS_SMALL } else { STEPS }
+}

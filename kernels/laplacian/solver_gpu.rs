@@ -5,21 +5,14 @@
 //!
 //! On small levels, which take the most steps, a single cube takes all steps: its barriers cost far less than launches.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::{Band, Colours};
 use super::gpu::{fit, leverage, residuals, store, window};
-use super::solver::{Solver, TOLERANCE};
-use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
-use crate::mask_upsample::cpu::Upsampled;
+use super::solver::TOLERANCE;
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched, stretched_from};
-use crate::pyramid::cpu::LevelPixels;
 use crate::sums::{UNITS, cube_index, cube_sum, sum_of};
 use crate::trimap::UNKNOWN;
 
@@ -451,57 +444,6 @@ fn coverage_kernel(decided: &[u32], alpha: &[f32], coverage: &mut [u32], width: 
     coverage[at] = select(is_unknown(decided, at), solved, decided[at]);
 }
 
-/// The solver as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Solve: Backend {
-    /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `prior`: f32
-    /// `[2, rows, columns]`, the expected alpha and its weight.
-    /// Returns u32 `[H, W]`.
-    fn solve(
-        picture: IntTensor<Self>,
-        labels: IntTensor<Self>,
-        decided: IntTensor<Self>,
-        start: FloatTensor<Self>,
-        prior: FloatTensor<Self>,
-        steps: usize,
-    ) -> IntTensor<Self>;
-}
-
-impl Solve for Flex {
-    fn solve(
-        picture: IntTensor<Self>,
-        labels: IntTensor<Self>,
-        decided: IntTensor<Self>,
-        start: FloatTensor<Self>,
-        prior: FloatTensor<Self>,
-        steps: usize,
-    ) -> IntTensor<Self> {
-        let ([height, width], [_, rows, columns]) = (picture.shape().dims(), prior.shape().dims());
-        let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
-        let (labels, decided) = (host_bytes(&host_words(labels)), host_bytes(&host_words(decided)));
-        let (start, prior) = (host_floats(start), host_floats(prior));
-        let (expected, gamma) = prior.split_at(rows * columns);
-        let [expected, gamma] = [expected, gamma].map(|grid| Upsampled::new(grid, (columns, rows), (width, height)));
-        let band =
-            Band::new(Colours { width, height, pixels: LevelPixels::Stored(&pixels) }, &decided, UNKNOWN, 0..height);
-        let mut alpha = band.plane(width, height, |x, y| {
-            let at = y * width + x;
-            if labels[at] == UNKNOWN { start[at] } else { f32::from(labels[at]) / 255.0 }
-        });
-        let mut solver = Solver::default();
-        solver.clear(&band);
-        band.each_unknown(|x, y, _, at| (solver.expected[at], solver.gamma[at]) = (expected.at(x, y), gamma.at(x, y)));
-        if !band.is_empty() {
-            solver.solve(&band, &mut alpha, steps);
-        }
-        let mut coverage: Vec<u32> = decided.into_iter().map(u32::from).collect();
-        band.each_unknown(|x, y, pixel, _| {
-            coverage[y * width + x] = (alpha[pixel].clamp(0.0, 1.0) * 255.0 + 0.5) as u32;
-        });
-        host_int_tensor(coverage, [height, width])
-    }
-}
-
 /// The planes of a level, and what its kernels are launched with.
 struct Level {
     picture: CubeTensor,
@@ -701,24 +643,35 @@ impl Level {
     }
 }
 
-impl Solve for CubeBackend {
-    fn solve(
-        picture: IntTensor<Self>,
-        labels: IntTensor<Self>,
-        decided: IntTensor<Self>,
-        start: FloatTensor<Self>,
-        prior: FloatTensor<Self>,
-        steps: usize,
-    ) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let labels: CubeTensor = into_contiguous(labels);
-        let start: CubeTensor = into_contiguous(start);
-        let prior: CubeTensor = into_contiguous(prior);
-        let ([height, width], [_, rows, columns]) = (picture.shape().dims(), prior.shape().dims());
+/// A level of closed-form matting: picture, known alpha, and the prior of the rest. All planes are on one device.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// Packed RGBA8, u32 `[H, W]`.
+    pub picture: Tensor<2, Int>,
+    /// The trimap, u32 `[H, W]`: known pixels have their label's alpha.
+    pub labels: Tensor<2, Int>,
+    /// The trimap with the pixels that a coarser level decided: only its unknown pixels move.
+    pub decided: Tensor<2, Int>,
+    /// Initial alpha, f32 `[H, W]`.
+    pub start: Tensor<2>,
+    /// The expected alpha and its weight γ, f32 `[2, rows, columns]`, upsampled to the picture.
+    pub prior: Tensor<3>,
+}
+
+impl Problem {
+    /// Coverage after `steps` steps: u32 `[H, W]`, 0 to 255.
+    #[must_use]
+    pub fn solved(self, steps: usize) -> Tensor<2, Int> {
+        let Self { picture, labels, decided, start, prior } = self;
+        let ([height, width], [_, rows, columns]) = (picture.dims(), prior.dims());
+        let picture = buffer_of(picture);
+        let labels = buffer_of(labels);
+        let start = buffer_of(start);
+        let prior = buffer_of(prior);
         let plane = || empty_like(&picture, [height, width], DType::F32);
         let (count, dim) = launch_grid(width, height);
         let level = Level {
-            decided: into_contiguous(decided),
+            decided: buffer_of(decided),
             prior,
             alpha: plane(),
             direction: plane(),
@@ -753,37 +706,6 @@ impl Solve for CubeBackend {
             scalar(width),
             scalar(height),
         );
-        coverage
-    }
-}
-
-/// A level of closed-form matting: picture, known alpha, and the prior of the rest. All planes are on one device.
-#[derive(Clone, Debug)]
-pub struct Problem {
-    /// Packed RGBA8, u32 `[H, W]`.
-    pub picture: Tensor<2, Int>,
-    /// The trimap, u32 `[H, W]`: known pixels have their label's alpha.
-    pub labels: Tensor<2, Int>,
-    /// The trimap with the pixels that a coarser level decided: only its unknown pixels move.
-    pub decided: Tensor<2, Int>,
-    /// Initial alpha, f32 `[H, W]`.
-    pub start: Tensor<2>,
-    /// The expected alpha and its weight γ, f32 `[2, rows, columns]`, upsampled to the picture.
-    pub prior: Tensor<3>,
-}
-
-impl Problem {
-    /// Coverage after `steps` steps: u32 `[H, W]`, 0 to 255.
-    #[must_use]
-    pub fn solved(self, steps: usize) -> Tensor<2, Int> {
-        let Self { picture, labels, decided, start, prior } = self;
-        Tensor::from_dispatch(<Dispatch as Solve>::solve(
-            picture.into_dispatch(),
-            labels.into_dispatch(),
-            decided.into_dispatch(),
-            start.into_dispatch(),
-            prior.into_dispatch(),
-            steps,
-        ))
+        tensor_of(coverage)
     }
 }

@@ -1,15 +1,10 @@
 //! Linear alpha on the GPU, and the finished cutout: packed RGBA8 of a picture, its coverage and its unmixed colours.
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{ALIKE, cpu};
-use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar, upload_table};
+use super::ALIKE;
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of, upload_table};
 use crate::srgb::linear_of_encoded8;
 
 /// Linear light of an encoded value between 0 and 255, by linear interpolation.
@@ -82,82 +77,6 @@ fn cutout_kernel(
     cutout[at] = pixel;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait CutOut: Backend {
-    /// `picture`, `coverage`, `unmixed_by`: u32 `[H, W]`; `colours`: u32 `[2, H, W]`. Returns u32 `[H, W]`.
-    fn cut_out(
-        picture: IntTensor<Self>,
-        coverage: IntTensor<Self>,
-        unmixed_by: IntTensor<Self>,
-        colours: IntTensor<Self>,
-        in_light: bool,
-    ) -> IntTensor<Self>;
-}
-
-impl CutOut for Flex {
-    fn cut_out(
-        picture: IntTensor<Self>,
-        coverage: IntTensor<Self>,
-        unmixed_by: IntTensor<Self>,
-        colours: IntTensor<Self>,
-        in_light: bool,
-    ) -> IntTensor<Self> {
-        let shape = picture.shape();
-        let [coverage, unmixed_by] = [coverage, unmixed_by].map(|plane| host_bytes(&host_words(plane)));
-        let (pixels, colours) = (host_words(picture), host_words(colours));
-        let (front, back) = colours.split_at(pixels.len());
-        let colour = |word: u32| {
-            let [red, green, blue, _] = word.to_le_bytes();
-            [red, green, blue]
-        };
-        let cutout = (0..pixels.len()).map(|at| {
-            let (front, back) = (colour(front[at]), colour(back[at]));
-            let ([red, green, blue], alpha) = match coverage[at] {
-                0 => ([0; 3], 0),
-                covered if !in_light => (if unmixed_by[at] == 255 { colour(pixels[at]) } else { front }, covered),
-                255 => (colour(pixels[at]), 255),
-                partial => (front, cpu::coverage(partial, [front, back])),
-            };
-            u32::from_le_bytes([red, green, blue, alpha])
-        });
-        host_int_tensor(cutout.collect(), shape)
-    }
-}
-
-impl CutOut for CubeBackend {
-    fn cut_out(
-        picture: IntTensor<Self>,
-        coverage: IntTensor<Self>,
-        unmixed_by: IntTensor<Self>,
-        colours: IntTensor<Self>,
-        in_light: bool,
-    ) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let [coverage, unmixed_by]: [CubeTensor; 2] = [coverage, unmixed_by].map(into_contiguous);
-        let colours: CubeTensor = into_contiguous(colours);
-        let [height, width] = picture.shape().dims();
-        let cutout = empty_like(&picture, [height, width], DType::U32);
-        let light = upload_table(&picture, linear_of_encoded8());
-        let (count, dim) = launch_grid(width, height);
-        cutout_kernel::launch(
-            &cutout.client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            coverage.into_buffer_arg(),
-            unmixed_by.into_buffer_arg(),
-            colours.into_buffer_arg(),
-            light.into_buffer_arg(),
-            cutout.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            in_light,
-        );
-        cutout
-    }
-}
-
 /// The packed cutout of `picture` (packed, u32 `[H, W]`) by `coverage` (u32 `[H, W]`), on their device. Where coverage
 /// is partial, with the foreground of `colours` (packed, u32 `[2, H, W]`, foreground and background) and coverage in
 /// linear light.
@@ -185,7 +104,26 @@ fn cutout(
     colours: Tensor<3, Int>,
     in_light: bool,
 ) -> Tensor<2, Int> {
-    let [picture, coverage, unmixed_by] = [picture, coverage, unmixed_by].map(Tensor::into_dispatch);
-    let colours = colours.into_dispatch();
-    Tensor::from_dispatch(<Dispatch as CutOut>::cut_out(picture, coverage, unmixed_by, colours, in_light))
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let [coverage, unmixed_by] = [coverage, unmixed_by].map(buffer_of);
+    let colours = buffer_of(colours);
+    let cutout = empty_like(&picture, [height, width], DType::U32);
+    let light = upload_table(&picture, linear_of_encoded8());
+    let (count, dim) = launch_grid(width, height);
+    cutout_kernel::launch(
+        &cutout.client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        coverage.into_buffer_arg(),
+        unmixed_by.into_buffer_arg(),
+        colours.into_buffer_arg(),
+        light.into_buffer_arg(),
+        cutout.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        in_light,
+    );
+    tensor_of(cutout)
 }

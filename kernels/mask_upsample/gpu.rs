@@ -2,16 +2,10 @@
 //!
 //! The output is f32 for the trimap on the device, and is rounded to eight bits only at the end.
 
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::Upsampled;
-use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 
 /// Sizes of the grid and of the upsampled picture, and their ratios.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -81,44 +75,20 @@ fn mask_upsample_kernel(mask: &[f32], output: &mut [f32], over: &Stretch) {
     output[(y * over.width + x) as usize] = stretched(mask, x, y, over);
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait MaskUpsample: Backend {
-    /// `mask`: f32 `[rows, columns]`. Returns f32 `[height, width]`.
-    fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self>;
-}
-
-impl MaskUpsample for Flex {
-    fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
-        let [rows, columns] = mask.shape().dims();
-        let values = host_floats(mask);
-        let plane = Upsampled::new(&values, (columns, rows), (width, height));
-        let upsampled =
-            (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| plane.at(x, y)).collect();
-        host_tensor(upsampled, [height, width])
-    }
-}
-
-impl MaskUpsample for CubeBackend {
-    fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
-        let mask: CubeTensor = into_contiguous(mask);
-        let [rows, columns] = mask.shape().dims();
-        let output = empty_like(&mask, [height, width], DType::F32);
-        let (count, dim) = launch_grid(width, height);
-        mask_upsample_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            mask.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            stretch((columns, rows), (width, height)),
-        );
-        output
-    }
-}
-
 /// Upsamples `mask` (f32 `[rows, columns]`) to f32 `[height, width]`, on its device.
 #[must_use]
 pub fn mask_upsample(mask: Tensor<2>, height: usize, width: usize) -> Tensor<2> {
-    Tensor::from_dispatch(<Dispatch as MaskUpsample>::mask_upsample(mask.into_dispatch(), height, width))
+    let [rows, columns] = mask.dims();
+    let mask = buffer_of(mask);
+    let output = empty_like(&mask, [height, width], DType::F32);
+    let (count, dim) = launch_grid(width, height);
+    mask_upsample_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        mask.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        stretch((columns, rows), (width, height)),
+    );
+    tensor_of(output)
 }

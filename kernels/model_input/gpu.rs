@@ -1,14 +1,9 @@
 //! Resampling to the network's input on the GPU: one work item for each pixel of the network's grid.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::device::{empty_like, host_tensor, host_words, launch_grid, scalar};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 
 /// First source index of output `index`. Exact: positions are fractions of integers below 2^25.
 #[cube]
@@ -90,45 +85,22 @@ fn model_input_kernel(picture: &[u32], output: &mut [f32], width: u32, height: u
     output[at + 2] = blue / 127.5 - 1.0;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait ModelInput: Backend {
-    /// `picture`: u32 `[H, W]`. Returns f32 `[S, S, 3]`.
-    fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self>;
-}
-
-impl ModelInput for Flex {
-    fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self> {
-        let [height, width] = picture.shape().dims();
-        let pixels: Vec<u8> = host_words(picture).into_iter().flat_map(u32::to_le_bytes).collect();
-        let mut output = vec![0.0; side * side * 3];
-        super::cpu::model_input(&pixels, width, height, side, 0, &mut output);
-        host_tensor(output, [side, side, 3])
-    }
-}
-
-impl ModelInput for CubeBackend {
-    fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let [height, width] = picture.shape().dims();
-        let output = empty_like(&picture, [side, side, 3], DType::F32);
-        let (count, dim) = launch_grid(side, side);
-        model_input_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            scalar(side),
-        );
-        output
-    }
-}
-
 /// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to f32 `[side, side, 3]` in -1..=1, on its device.
 #[must_use]
 pub fn model_input(picture: Tensor<2, Int>, side: usize) -> Tensor<3> {
-    Tensor::from_dispatch(<Dispatch as ModelInput>::model_input(picture.into_dispatch(), side))
+    let [height, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let output = empty_like(&picture, [side, side, 3], DType::F32);
+    let (count, dim) = launch_grid(side, side);
+    model_input_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        picture.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        scalar(side),
+    );
+    tensor_of(output)
 }

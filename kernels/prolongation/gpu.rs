@@ -1,16 +1,10 @@
 //! Prolongation on the GPU: one work item for each pixel of the finer level.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::DECIDED;
-use super::cpu::{Coarser, Decisions};
-use crate::device::{empty_like, host_bytes, host_int_tensor, host_tensor, host_words, launch_grid, scalar};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
 
 /// A sixteenth of a step of coverage.
@@ -76,87 +70,47 @@ fn decide_kernel(
     decided[at] = label;
 }
 
-/// The kernels as burn operations.
-#[backend_extension(Flex, Cube)]
-pub trait Prolongation: Backend {
-    /// `coarser`: u32 `[rows, columns]`, coverage. Returns f32 `[height, width]`.
-    fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self>;
-
-    /// `coarser`: u32 `[rows, columns]`, coverage; `labels`: u32 `[height, width]`. Returns labels.
-    fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self>;
-}
-
-impl Prolongation for Flex {
-    fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
-        let [rows, columns] = coarser.shape().dims();
-        let coverage = host_bytes(&host_words(coarser));
-        let coarser = Coarser { size: [columns, rows], coverage: &coverage };
-        let mut start = vec![0.0; height * width];
-        start.chunks_exact_mut(width).enumerate().for_each(|(y, row)| coarser.start(y, 0, row));
-        host_tensor(start, [height, width])
-    }
-
-    fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self> {
-        let ([rows, columns], [height, width]) = (coarser.shape().dims(), labels.shape().dims());
-        let coverage = host_bytes(&host_words(coarser));
-        let coarser = Coarser { size: [columns, rows], coverage: &coverage };
-        let (mut labels, mut decisions) = (host_bytes(&host_words(labels)), Decisions::default());
-        labels.chunks_exact_mut(width).enumerate().for_each(|(y, row)| coarser.decide(y, &mut decisions, row));
-        host_int_tensor(labels.into_iter().map(u32::from).collect(), [height, width])
-    }
-}
-
-impl Prolongation for CubeBackend {
-    fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
-        let coarser: CubeTensor = into_contiguous(coarser);
-        let [rows, columns] = coarser.shape().dims();
-        let start = empty_like(&coarser, [height, width], DType::F32);
-        let (count, dim) = launch_grid(width, height);
-        start_kernel::launch(
-            &start.client,
-            count,
-            dim,
-            coarser.into_buffer_arg(),
-            start.clone().into_buffer_arg(),
-            scalar(columns),
-            scalar(rows),
-            scalar(width),
-            scalar(height),
-        );
-        start
-    }
-
-    fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self> {
-        let coarser: CubeTensor = into_contiguous(coarser);
-        let labels: CubeTensor = into_contiguous(labels);
-        let ([rows, columns], [height, width]) = (coarser.shape().dims(), labels.shape().dims());
-        let decided = empty_like(&labels, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        decide_kernel::launch(
-            &decided.client,
-            count,
-            dim,
-            coarser.into_buffer_arg(),
-            labels.into_buffer_arg(),
-            decided.clone().into_buffer_arg(),
-            scalar(columns),
-            scalar(rows),
-            scalar(width),
-            scalar(height),
-        );
-        decided
-    }
-}
-
 /// Initial alpha of a level of `height` rows of `width` pixels from the coverage of the `coarser` level (u32
 /// `[rows, columns]`): f32 `[H, W]`, on its device.
 #[must_use]
 pub fn start(coarser: Tensor<2, Int>, height: usize, width: usize) -> Tensor<2> {
-    Tensor::from_dispatch(<Dispatch as Prolongation>::start(coarser.into_dispatch(), height, width))
+    let [rows, columns] = coarser.dims();
+    let coarser = buffer_of(coarser);
+    let start = empty_like(&coarser, [height, width], DType::F32);
+    let (count, dim) = launch_grid(width, height);
+    start_kernel::launch(
+        &start.client,
+        count,
+        dim,
+        coarser.into_buffer_arg(),
+        start.clone().into_buffer_arg(),
+        scalar(columns),
+        scalar(rows),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(start)
 }
 
 /// `labels` (u32 `[H, W]`) after decisions by the `coarser` coverage (u32 `[rows, columns]`), on their device.
 #[must_use]
 pub fn decide(coarser: Tensor<2, Int>, labels: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Prolongation>::decide(coarser.into_dispatch(), labels.into_dispatch()))
+    let ([rows, columns], [height, width]) = (coarser.dims(), labels.dims());
+    let coarser = buffer_of(coarser);
+    let labels = buffer_of(labels);
+    let decided = empty_like(&labels, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    decide_kernel::launch(
+        &decided.client,
+        count,
+        dim,
+        coarser.into_buffer_arg(),
+        labels.into_buffer_arg(),
+        decided.clone().into_buffer_arg(),
+        scalar(columns),
+        scalar(rows),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(decided)
 }

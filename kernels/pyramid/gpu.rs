@@ -1,15 +1,10 @@
 //! Halving on the GPU: one work item for each pixel of the half.
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Mix, cpu, half_size};
-use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
+use super::{Mix, half_size};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::trimap::UNKNOWN;
 
 #[cube(launch)]
@@ -47,59 +42,23 @@ fn halve_kernel(plane: &[u32], half: &mut [u32], width: u32, height: u32, #[comp
     }
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Halve: Backend {
-    /// `plane`: u32 `[height, width]`. Returns u32 of half the size.
-    fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self>;
-}
-
-impl Halve for Flex {
-    fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self> {
-        let (words, size) = (host_words(plane), [width, height]);
-        let [half_width, half_height] = half_size(size);
-        let of_bytes = |mix: fn([u8; 4]) -> u8| {
-            let mut half = vec![0; half_width * half_height];
-            cpu::halve(&host_bytes(&words), size, mix, &mut half);
-            half.into_iter().map(u32::from).collect()
-        };
-        let words = match mix {
-            Mix::Colour => {
-                let pixels: Vec<[u8; 4]> = words.iter().map(|word| word.to_le_bytes()).collect();
-                let mut half = vec![[0; 4]; half_width * half_height];
-                cpu::halve(&pixels, size, cpu::mean_colour, &mut half);
-                half.into_iter().map(u32::from_le_bytes).collect()
-            }
-            Mix::Coverage => of_bytes(cpu::mean_coverage),
-            Mix::Label => of_bytes(cpu::common_label),
-        };
-        host_int_tensor(words, [half_height, half_width])
-    }
-}
-
-impl Halve for CubeBackend {
-    fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self> {
-        let plane: CubeTensor = into_contiguous(plane);
-        let [half_width, half_height] = half_size([width, height]);
-        let half = empty_like(&plane, [half_height, half_width], DType::U32);
-        let (count, dim) = launch_grid(half_width, half_height);
-        halve_kernel::launch(
-            &half.client,
-            count,
-            dim,
-            plane.into_buffer_arg(),
-            half.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-            mix,
-        );
-        half
-    }
-}
-
 /// Half of `plane` (u32 `[H, W]`: packed RGBA8, coverage or labels), on its device.
 #[must_use]
 pub fn halve(plane: Tensor<2, Int>, mix: Mix) -> Tensor<2, Int> {
     let [height, width] = plane.dims();
-    Tensor::from_dispatch(<Dispatch as Halve>::halve(plane.into_dispatch(), height, width, mix))
+    let plane = buffer_of(plane);
+    let [half_width, half_height] = half_size([width, height]);
+    let half = empty_like(&plane, [half_height, half_width], DType::U32);
+    let (count, dim) = launch_grid(half_width, half_height);
+    halve_kernel::launch(
+        &half.client,
+        count,
+        dim,
+        plane.into_buffer_arg(),
+        half.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+        mix,
+    );
+    tensor_of(half)
 }

@@ -1,17 +1,10 @@
 //! Lanczos resampling on the GPU: a kernel for each pass, one work item for each output.
 
-use burn::backend::tensor::IntTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{Axis, Part};
-use crate::device::{
-    bytes_of_words, empty_like, host_int_tensor, host_words, launch_grid, scalar, upload_table, words_of_bytes,
-};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of, upload_table};
 use crate::srgb::gpu::{byte, encoded};
 use crate::srgb::linear16_of_encoded8;
 
@@ -113,68 +106,47 @@ fn columns_kernel(
     output[(y * columns + x) as usize] = packed;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Resample: Backend {
-    /// `picture`: u32 `[H, W]`. Returns u32 `[rows, columns]`.
-    fn resample(picture: IntTensor<Self>, part: Part, rows: usize, columns: usize) -> IntTensor<Self>;
-}
-
-impl Resample for Flex {
-    fn resample(picture: IntTensor<Self>, part: Part, rows: usize, columns: usize) -> IntTensor<Self> {
-        let [_, width] = picture.shape().dims();
-        let resampled = super::cpu::resample(&bytes_of_words(&host_words(picture)), width, part, [columns, rows]);
-        host_int_tensor(words_of_bytes(&resampled), [rows, columns])
-    }
-}
-
-impl Resample for CubeBackend {
-    fn resample(picture: IntTensor<Self>, part: Part, rows: usize, columns: usize) -> IntTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let [picture_rows, width] = picture.shape().dims();
-        let across = Axis::new(width, (part.left, part.width), columns);
-        let down = Axis::new(picture_rows, (part.top, part.height), rows);
-        let (top, height) = down.inputs();
-        let client = picture.client.clone();
-        let narrowed = empty_like(&picture, [height, columns, 4], DType::F32);
-        let output = empty_like(&picture, [rows, columns], DType::U32);
-        let linear: Vec<u32> = linear16_of_encoded8().iter().copied().map(u32::from).collect();
-        let (count, dim) = launch_grid(columns, height);
-        rows_kernel::launch(
-            &client,
-            count,
-            dim,
-            picture.clone().into_buffer_arg(),
-            upload_table(&picture, &linear).into_buffer_arg(),
-            upload_table(&picture, &across.first).into_buffer_arg(),
-            upload_table(&picture, &across.weights).into_buffer_arg(),
-            narrowed.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(top),
-            scalar(height),
-            scalar(columns),
-            scalar(across.taps),
-        );
-        let (count, dim) = launch_grid(columns, rows);
-        columns_kernel::launch(
-            &client,
-            count,
-            dim,
-            narrowed.into_buffer_arg(),
-            upload_table(&picture, &down.first).into_buffer_arg(),
-            upload_table(&picture, &down.weights).into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(columns),
-            scalar(top),
-            scalar(rows),
-            scalar(down.taps),
-        );
-        output
-    }
-}
-
 /// `part` of `picture` (u32 `[H, W]`, packed RGBA8), resampled to u32 `[rows, columns]`, on its device.
 #[must_use]
 pub fn resample(picture: Tensor<2, Int>, part: Part, rows: usize, columns: usize) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as Resample>::resample(picture.into_dispatch(), part, rows, columns))
+    let [picture_rows, width] = picture.dims();
+    let picture = buffer_of(picture);
+    let across = Axis::new(width, (part.left, part.width), columns);
+    let down = Axis::new(picture_rows, (part.top, part.height), rows);
+    let (top, height) = down.inputs();
+    let client = picture.client.clone();
+    let narrowed = empty_like(&picture, [height, columns, 4], DType::F32);
+    let output = empty_like(&picture, [rows, columns], DType::U32);
+    let linear: Vec<u32> = linear16_of_encoded8().iter().copied().map(u32::from).collect();
+    let (count, dim) = launch_grid(columns, height);
+    rows_kernel::launch(
+        &client,
+        count,
+        dim,
+        picture.clone().into_buffer_arg(),
+        upload_table(&picture, &linear).into_buffer_arg(),
+        upload_table(&picture, &across.first).into_buffer_arg(),
+        upload_table(&picture, &across.weights).into_buffer_arg(),
+        narrowed.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(top),
+        scalar(height),
+        scalar(columns),
+        scalar(across.taps),
+    );
+    let (count, dim) = launch_grid(columns, rows);
+    columns_kernel::launch(
+        &client,
+        count,
+        dim,
+        narrowed.into_buffer_arg(),
+        upload_table(&picture, &down.first).into_buffer_arg(),
+        upload_table(&picture, &down.weights).into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(columns),
+        scalar(top),
+        scalar(rows),
+        scalar(down.taps),
+    );
+    tensor_of(output)
 }

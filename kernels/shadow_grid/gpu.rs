@@ -1,15 +1,10 @@
 //! The grid of a shadow on the GPU: one work item a cell, then one a pixel.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Cells, Placement, cpu};
-use crate::device::{empty_like, host_floats, host_tensor, host_words, launch_grid, scalar};
+use super::{Cells, Placement};
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Squares {
@@ -136,103 +131,54 @@ impl Coverage {
     }
 }
 
-/// The kernels as burn operations.
-#[backend_extension(Flex, Cube)]
-pub trait ShadowGrid: Backend {
-    /// `coverage`: u32 `[H, W]`. Returns f32 `[rows, columns, 1]`, of the cells' size.
-    fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self>;
-
-    /// `grid`: f32 `[rows, columns, 1]`. Returns f32 `[height, width]`.
-    fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self>;
-}
-
-impl ShadowGrid for Flex {
-    fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self> {
-        let [_, width] = coverage.shape().dims();
-        let words = host_words(coverage);
-        let covers = |x: u32, y: u32| (words[y as usize * width + x as usize] >> within.shift()) as u8;
-        let [columns, rows] = cells.size();
-        host_tensor(cpu::cells(covers, &cells).into_flattened(), [rows, columns, 1])
-    }
-
-    fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self> {
-        let [_, columns, _] = grid.shape().dims();
-        let values = host_floats(grid);
-        let (cells, _) = values.as_chunks::<1>();
-        let mut samples = vec![0.0; width * height];
-        for (samples, y) in samples.chunks_mut(width).zip(0..) {
-            // Rows without any are zero already.
-            let _ = cpu::row((cells, columns), at, y, &mut Vec::new(), samples);
-        }
-        host_tensor(samples, [height, width])
-    }
-}
-
-impl ShadowGrid for CubeBackend {
-    fn cells(coverage: IntTensor<Self>, within: Coverage, cells: Cells) -> FloatTensor<Self> {
-        let coverage: CubeTensor = into_contiguous(coverage);
-        let [_, width] = coverage.shape().dims();
-        let [columns, rows] = cells.size();
-        let grid = empty_like(&coverage, [rows, columns, 1], DType::F32);
-        let small = |at: i64| i32::try_from(at).expect("pictures fit in 32 bits");
-        let [left, top] = cells.start();
-        let end = |low: usize| small(i64::from(cells.bounds[low]) + i64::from(cells.extension[low]));
-        let squares = SquaresLaunch::new(
-            scalar(width),
-            scalar(columns),
-            scalar(rows),
-            scalar(cells.border),
-            scalar(cells.cell),
-            small(left),
-            small(top),
-            end(2),
-            end(3),
-            small(cells.bounds[0].into()),
-            small(i64::from(cells.bounds[2]) - 1),
-            small(cells.bounds[1].into()),
-            small(i64::from(cells.bounds[3]) - 1),
-            within.shift(),
-        );
-        let (count, dim) = launch_grid(columns, rows);
-        cells_kernel::launch(
-            &grid.client,
-            count,
-            dim,
-            coverage.into_buffer_arg(),
-            grid.clone().into_buffer_arg(),
-            squares,
-        );
-        grid
-    }
-
-    fn samples(grid: FloatTensor<Self>, at: Placement, height: usize, width: usize) -> FloatTensor<Self> {
-        let grid: CubeTensor = into_contiguous(grid);
-        let [rows, columns, _] = grid.shape().dims();
-        let samples = empty_like(&grid, [height, width], DType::F32);
-        let small = |cells: usize| i32::try_from(cells).expect("pictures fit in 32 bits");
-        let Placement { cell, left, top } = at;
-        let over = SampledLaunch::new(small(columns), small(rows), cell, left, top, scalar(width), scalar(height));
-        let (count, dim) = launch_grid(width, height);
-        samples_kernel::launch(
-            &samples.client,
-            count,
-            dim,
-            grid.into_buffer_arg(),
-            samples.clone().into_buffer_arg(),
-            over,
-        );
-        samples
-    }
-}
-
 /// The grid of `coverage` (u32 `[H, W]`): f32 `[rows, columns, 1]`, on its device.
 #[must_use]
 pub fn cells(coverage: Tensor<2, Int>, within: Coverage, cells: Cells) -> Tensor<3> {
-    Tensor::from_dispatch(<Dispatch as ShadowGrid>::cells(coverage.into_dispatch(), within, cells))
+    let [_, width] = coverage.dims();
+    let coverage = buffer_of(coverage);
+    let [columns, rows] = cells.size();
+    let grid = empty_like(&coverage, [rows, columns, 1], DType::F32);
+    let small = |at: i64| i32::try_from(at).expect("pictures fit in 32 bits");
+    let [left, top] = cells.start();
+    let end = |low: usize| small(i64::from(cells.bounds[low]) + i64::from(cells.extension[low]));
+    let squares = SquaresLaunch::new(
+        scalar(width),
+        scalar(columns),
+        scalar(rows),
+        scalar(cells.border),
+        scalar(cells.cell),
+        small(left),
+        small(top),
+        end(2),
+        end(3),
+        small(cells.bounds[0].into()),
+        small(i64::from(cells.bounds[2]) - 1),
+        small(cells.bounds[1].into()),
+        small(i64::from(cells.bounds[3]) - 1),
+        within.shift(),
+    );
+    let (count, dim) = launch_grid(columns, rows);
+    cells_kernel::launch(&grid.client, count, dim, coverage.into_buffer_arg(), grid.clone().into_buffer_arg(), squares);
+    tensor_of(grid)
 }
 
 /// The samples of `grid` (f32 `[rows, columns, 1]`) for each pixel of a canvas: f32 `[height, width]`, on its device.
 #[must_use]
 pub fn samples(grid: Tensor<3>, at: Placement, height: usize, width: usize) -> Tensor<2> {
-    Tensor::from_dispatch(<Dispatch as ShadowGrid>::samples(grid.into_dispatch(), at, height, width))
+    let [rows, columns, _] = grid.dims();
+    let grid = buffer_of(grid);
+    let samples = empty_like(&grid, [height, width], DType::F32);
+    let small = |cells: usize| i32::try_from(cells).expect("pictures fit in 32 bits");
+    let Placement { cell, left, top } = at;
+    let over = SampledLaunch::new(small(columns), small(rows), cell, left, top, scalar(width), scalar(height));
+    let (count, dim) = launch_grid(width, height);
+    samples_kernel::launch(
+        &samples.client,
+        count,
+        dim,
+        grid.into_buffer_arg(),
+        samples.clone().into_buffer_arg(),
+        over,
+    );
+    tensor_of(samples)
 }

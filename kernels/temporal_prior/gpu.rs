@@ -2,19 +2,12 @@
 //!
 //! A prior is a plane of words: the expected coverage in the low byte, its weight in the next one.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::UNRELATED;
-use super::cpu::{self, Past, cell};
-use crate::device::{
-    empty_like, host_bytes, host_floats, host_int_tensor, host_tensor, host_words, launch_grid, scalar,
-};
+use super::cpu::cell;
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, tensor_of};
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 use crate::trimap::UNKNOWN;
 
@@ -142,154 +135,73 @@ fn blend_kernel(solved: &[u32], prior: &[u32], output: &mut [u32], width: u32, h
     output[at] = (solved * (whole - weight) + expected * weight + whole / 2) / whole;
 }
 
-/// The kernels as burn operations.
-#[backend_extension(Flex, Cube)]
-pub trait TemporalPrior: Backend {
-    /// `matte` and `labels`: u32 `[H, W]`; `right`, `down` and `share`: f32 `[rows, columns]`. Returns u32 `[H, W]`.
-    fn warp(
-        matte: IntTensor<Self>,
-        right: FloatTensor<Self>,
-        down: FloatTensor<Self>,
-        share: FloatTensor<Self>,
-        labels: IntTensor<Self>,
-    ) -> IntTensor<Self>;
-
-    /// `start`: f32 `[H, W]`; `prior`: u32 `[H, W]`. Returns f32 `[H, W]`.
-    fn toward(start: FloatTensor<Self>, prior: IntTensor<Self>) -> FloatTensor<Self>;
-
-    /// `solved` and `prior`: u32 `[H, W]`. Returns u32 `[H, W]`.
-    fn blended(solved: IntTensor<Self>, prior: IntTensor<Self>) -> IntTensor<Self>;
-}
-
-/// The expected coverage and its weight of a word of a prior.
-fn parts(word: u32) -> (u8, u8) {
-    let [expected, weight, ..] = word.to_le_bytes();
-    (expected, weight)
-}
-
-impl TemporalPrior for Flex {
-    fn warp(
-        matte: IntTensor<Self>,
-        right: FloatTensor<Self>,
-        down: FloatTensor<Self>,
-        share: FloatTensor<Self>,
-        labels: IntTensor<Self>,
-    ) -> IntTensor<Self> {
-        let ([height, width], [rows, columns]) = (labels.shape().dims(), share.shape().dims());
-        let [matte, labels] = [matte, labels].map(|plane| host_bytes(&host_words(plane)));
-        let [right, down, share] = [right, down, share].map(host_floats);
-        let (size, grid) = ((width, height), (columns, rows));
-        let past = Past { matte: &matte, size, grid, flow: [&right, &down], share: &share };
-        let [mut coverage, mut weight] = [(); 2].map(|()| vec![0; width * height]);
-        past.warp(&labels, &mut coverage, &mut weight);
-        let words =
-            coverage.into_iter().zip(weight).map(|(coverage, weight)| u32::from_le_bytes([coverage, weight, 0, 0]));
-        host_int_tensor(words.collect(), [height, width])
-    }
-
-    fn toward(start: FloatTensor<Self>, prior: IntTensor<Self>) -> FloatTensor<Self> {
-        let shape = start.shape();
-        let pixels = host_floats(start).into_iter().zip(host_words(prior));
-        let moved = pixels.map(|(start, word)| cpu::toward(start, parts(word).0, parts(word).1));
-        host_tensor(moved.collect(), shape)
-    }
-
-    fn blended(solved: IntTensor<Self>, prior: IntTensor<Self>) -> IntTensor<Self> {
-        let shape = solved.shape();
-        let pixels = host_bytes(&host_words(solved)).into_iter().zip(host_words(prior));
-        let blended = pixels.map(|(solved, word)| cpu::blended(solved, parts(word).0, parts(word).1));
-        host_int_tensor(blended.map(u32::from).collect(), shape)
-    }
-}
-
-impl TemporalPrior for CubeBackend {
-    fn warp(
-        matte: IntTensor<Self>,
-        right: FloatTensor<Self>,
-        down: FloatTensor<Self>,
-        share: FloatTensor<Self>,
-        labels: IntTensor<Self>,
-    ) -> IntTensor<Self> {
-        let [matte, labels]: [CubeTensor; 2] = [matte, labels].map(into_contiguous);
-        let [right, down, share]: [CubeTensor; 3] = [right, down, share].map(into_contiguous);
-        let ([height, width], [rows, columns]) = (labels.shape().dims(), share.shape().dims());
-        let (size, grid) = ((width, height), (columns, rows));
-        let [cell_width, cell_height] = cell(size, grid);
-        let prior = empty_like(&labels, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        warp_kernel::launch(
-            &prior.client,
-            count,
-            dim,
-            matte.into_buffer_arg(),
-            right.into_buffer_arg(),
-            down.into_buffer_arg(),
-            share.into_buffer_arg(),
-            labels.into_buffer_arg(),
-            prior.clone().into_buffer_arg(),
-            stretch(grid, size),
-            cell_width,
-            cell_height,
-        );
-        prior
-    }
-
-    fn toward(start: FloatTensor<Self>, prior: IntTensor<Self>) -> FloatTensor<Self> {
-        let start: CubeTensor = into_contiguous(start);
-        let prior: CubeTensor = into_contiguous(prior);
-        let [height, width] = start.shape().dims();
-        let output = empty_like(&start, [height, width], DType::F32);
-        let (count, dim) = launch_grid(width, height);
-        toward_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            start.into_buffer_arg(),
-            prior.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        output
-    }
-
-    fn blended(solved: IntTensor<Self>, prior: IntTensor<Self>) -> IntTensor<Self> {
-        let [solved, prior]: [CubeTensor; 2] = [solved, prior].map(into_contiguous);
-        let [height, width] = solved.shape().dims();
-        let output = empty_like(&solved, [height, width], DType::U32);
-        let (count, dim) = launch_grid(width, height);
-        blend_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            solved.into_buffer_arg(),
-            prior.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        output
-    }
-}
-
 /// The prior of a frame with these `labels` (u32 `[H, W]`): the previous frame's `matte` (u32 `[H, W]`), moved by
 /// `flow` (to the right and down) with the weight `share` (each f32 `[rows, columns]`). On their device: u32 `[H, W]`,
 /// coverage in the low byte and weight in the next one.
 #[must_use]
 pub fn warp(matte: Tensor<2, Int>, flow: [Tensor<2>; 2], share: Tensor<2>, labels: Tensor<2, Int>) -> Tensor<2, Int> {
-    let ([right, down], share) = (flow.map(Tensor::into_dispatch), share.into_dispatch());
-    let (matte, labels) = (matte.into_dispatch(), labels.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as TemporalPrior>::warp(matte, right, down, share, labels))
+    let ([height, width], [rows, columns]) = (labels.dims(), share.dims());
+    let [matte, labels] = [matte, labels].map(buffer_of);
+    let [right, down] = flow;
+    let [right, down, share] = [right, down, share].map(buffer_of);
+    let (size, grid) = ((width, height), (columns, rows));
+    let [cell_width, cell_height] = cell(size, grid);
+    let prior = empty_like(&labels, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    warp_kernel::launch(
+        &prior.client,
+        count,
+        dim,
+        matte.into_buffer_arg(),
+        right.into_buffer_arg(),
+        down.into_buffer_arg(),
+        share.into_buffer_arg(),
+        labels.into_buffer_arg(),
+        prior.clone().into_buffer_arg(),
+        stretch(grid, size),
+        cell_width,
+        cell_height,
+    );
+    tensor_of(prior)
 }
 
 /// Moves `start` (f32 `[H, W]`) towards a `prior` from [`warp`], on their device.
 #[must_use]
 pub fn toward(start: Tensor<2>, prior: Tensor<2, Int>) -> Tensor<2> {
-    Tensor::from_dispatch(<Dispatch as TemporalPrior>::toward(start.into_dispatch(), prior.into_dispatch()))
+    let [height, width] = start.dims();
+    let start = buffer_of(start);
+    let prior = buffer_of(prior);
+    let output = empty_like(&start, [height, width], DType::F32);
+    let (count, dim) = launch_grid(width, height);
+    toward_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        start.into_buffer_arg(),
+        prior.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(output)
 }
 
 /// Blends the `solved` coverage (u32 `[H, W]`) with a `prior` from [`warp`], on their device.
 #[must_use]
 pub fn blended(solved: Tensor<2, Int>, prior: Tensor<2, Int>) -> Tensor<2, Int> {
-    Tensor::from_dispatch(<Dispatch as TemporalPrior>::blended(solved.into_dispatch(), prior.into_dispatch()))
+    let [height, width] = solved.dims();
+    let [solved, prior] = [solved, prior].map(buffer_of);
+    let output = empty_like(&solved, [height, width], DType::U32);
+    let (count, dim) = launch_grid(width, height);
+    blend_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        solved.into_buffer_arg(),
+        prior.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(width),
+        scalar(height),
+    );
+    tensor_of(output)
 }

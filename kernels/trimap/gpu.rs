@@ -2,18 +2,11 @@
 //!
 //! The filters run over windows along the lines, then over the chords that the windows cover. Labels are u32.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::{Labeller, extremes, label};
 use super::{BACKGROUND, Chords, FOREGROUND, Params, UNKNOWN};
-use crate::device::{empty_like, everywhere, host_floats, host_int_tensor, launch_grid, scalar, step, upload_table};
-use crate::mask_upsample::cpu::Upsampled;
+use crate::device::{buffer_of, empty_like, launch_grid, scalar, step, tensor_of, upload_table};
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -122,121 +115,76 @@ fn label_kernel(low: &[f32], high: &[f32], labels: &mut [u32], over: &Stretch, f
     labels[(y * over.width + x) as usize] = label;
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub trait Trimap: Backend {
-    /// `mask`: f32 `[rows, columns]`; `raised`: the same, or `[1, 1]` for the same everywhere. Returns u32 `[height, width]`.
-    fn trimap(
-        mask: FloatTensor<Self>,
-        raised: FloatTensor<Self>,
-        height: usize,
-        width: usize,
-        params: Params,
-    ) -> IntTensor<Self>;
-}
-
-impl Trimap for Flex {
-    fn trimap(
-        mask: FloatTensor<Self>,
-        raised: FloatTensor<Self>,
-        height: usize,
-        width: usize,
-        params: Params,
-    ) -> IntTensor<Self> {
-        let [rows, columns] = mask.shape().dims();
-        let (low, mut high) = extremes(&host_floats(mask), (columns, rows), &params);
-        let raised = everywhere(host_floats(raised), rows * columns);
-        high.iter_mut().zip(raised).for_each(|(high, raised)| *high = high.max(raised));
-        let over = |values| Upsampled::new(values, (columns, rows), (width, height));
-        let mut labels = vec![0; width * height];
-        label(&Labeller { low: over(&low), high: over(&high), params }, &mut labels, width);
-        host_int_tensor(labels.into_iter().map(u32::from).collect(), [height, width])
-    }
-}
-
-impl Trimap for CubeBackend {
-    fn trimap(
-        mask: FloatTensor<Self>,
-        raised: FloatTensor<Self>,
-        height: usize,
-        width: usize,
-        params: Params,
-    ) -> IntTensor<Self> {
-        let mask: CubeTensor = into_contiguous(mask);
-        let raised: CubeTensor = into_contiguous(raised);
-        let raised_step = step(&raised);
-        let [rows, columns] = mask.shape().dims();
-        let Chords { down, half_widths, chords } = Chords::new(params.radii, [columns, rows]);
-        let levels = half_widths.len();
-        let half_widths: Vec<u32> = half_widths.into_iter().map(scalar).collect();
-        let chords = chords.into_iter().flat_map(|chord| [chord.level, chord.distance, chord.shift]);
-        let chords: Vec<u32> = chords.map(scalar).collect();
-        let low_windows = empty_like(&mask, [levels, rows, columns], DType::F32);
-        let high_windows = empty_like(&mask, [levels, rows, columns], DType::F32);
-        let low = empty_like(&mask, [rows, columns], DType::F32);
-        let high = empty_like(&mask, [rows, columns], DType::F32);
-        let labels = empty_like(&mask, [height, width], DType::U32);
-        let client = mask.client.clone();
-        let [length, stride_along, lines, stride] =
-            if down { [rows, columns, columns, 1] } else { [columns, 1, rows, columns] };
-        let over = || {
-            LinesLaunch::new(
-                scalar(columns),
-                scalar(rows),
-                scalar(length),
-                scalar(stride_along),
-                scalar(lines),
-                scalar(stride),
-            )
-        };
-        let (count, dim) = launch_grid(columns, rows);
-        windows_kernel::launch(
-            &client,
-            count,
-            dim,
-            mask.clone().into_buffer_arg(),
-            upload_table(&mask, &half_widths).into_buffer_arg(),
-            low_windows.clone().into_buffer_arg(),
-            high_windows.clone().into_buffer_arg(),
-            over(),
-            scalar(levels),
-        );
-        let (count, dim) = launch_grid(columns, rows);
-        extremes_kernel::launch(
-            &client,
-            count,
-            dim,
-            low_windows.into_buffer_arg(),
-            high_windows.into_buffer_arg(),
-            upload_table(&mask, &chords).into_buffer_arg(),
-            raised.into_buffer_arg(),
-            low.clone().into_buffer_arg(),
-            high.clone().into_buffer_arg(),
-            over(),
-            scalar(chords.len() / 3),
-            raised_step,
-        );
-        let (count, dim) = launch_grid(width, height);
-        label_kernel::launch(
-            &client,
-            count,
-            dim,
-            low.into_buffer_arg(),
-            high.into_buffer_arg(),
-            labels.clone().into_buffer_arg(),
-            stretch((columns, rows), (width, height)),
-            params.foreground,
-            params.background,
-        );
-        labels
-    }
-}
-
 /// The trimap of a picture of `width` × `height` from its `mask` (f32 `[rows, columns]`): u32 `[height, width]`, on the
 /// mask's device. The highest value around a cell counts as at least `raised` (the mask's shape, or `[1, 1]`): where
 /// that exceeds the threshold, background becomes unknown.
 #[must_use]
 pub fn trimap(mask: Tensor<2>, raised: Tensor<2>, height: usize, width: usize, params: Params) -> Tensor<2, Int> {
-    let (mask, raised) = (mask.into_dispatch(), raised.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as Trimap>::trimap(mask, raised, height, width, params))
+    let [rows, columns] = mask.dims();
+    let mask = buffer_of(mask);
+    let raised = buffer_of(raised);
+    let raised_step = step(&raised);
+    let Chords { down, half_widths, chords } = Chords::new(params.radii, [columns, rows]);
+    let levels = half_widths.len();
+    let half_widths: Vec<u32> = half_widths.into_iter().map(scalar).collect();
+    let chords = chords.into_iter().flat_map(|chord| [chord.level, chord.distance, chord.shift]);
+    let chords: Vec<u32> = chords.map(scalar).collect();
+    let low_windows = empty_like(&mask, [levels, rows, columns], DType::F32);
+    let high_windows = empty_like(&mask, [levels, rows, columns], DType::F32);
+    let low = empty_like(&mask, [rows, columns], DType::F32);
+    let high = empty_like(&mask, [rows, columns], DType::F32);
+    let labels = empty_like(&mask, [height, width], DType::U32);
+    let client = mask.client.clone();
+    let [length, stride_along, lines, stride] =
+        if down { [rows, columns, columns, 1] } else { [columns, 1, rows, columns] };
+    let over = || {
+        LinesLaunch::new(
+            scalar(columns),
+            scalar(rows),
+            scalar(length),
+            scalar(stride_along),
+            scalar(lines),
+            scalar(stride),
+        )
+    };
+    let (count, dim) = launch_grid(columns, rows);
+    windows_kernel::launch(
+        &client,
+        count,
+        dim,
+        mask.clone().into_buffer_arg(),
+        upload_table(&mask, &half_widths).into_buffer_arg(),
+        low_windows.clone().into_buffer_arg(),
+        high_windows.clone().into_buffer_arg(),
+        over(),
+        scalar(levels),
+    );
+    let (count, dim) = launch_grid(columns, rows);
+    extremes_kernel::launch(
+        &client,
+        count,
+        dim,
+        low_windows.into_buffer_arg(),
+        high_windows.into_buffer_arg(),
+        upload_table(&mask, &chords).into_buffer_arg(),
+        raised.into_buffer_arg(),
+        low.clone().into_buffer_arg(),
+        high.clone().into_buffer_arg(),
+        over(),
+        scalar(chords.len() / 3),
+        raised_step,
+    );
+    let (count, dim) = launch_grid(width, height);
+    label_kernel::launch(
+        &client,
+        count,
+        dim,
+        low.into_buffer_arg(),
+        high.into_buffer_arg(),
+        labels.clone().into_buffer_arg(),
+        stretch((columns, rows), (width, height)),
+        params.foreground,
+        params.background,
+    );
+    tensor_of(labels)
 }

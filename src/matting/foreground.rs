@@ -9,7 +9,7 @@ use super::edge::is_partial;
 use super::pyramid::{self, LevelPixels, Pyramid};
 use crate::image::{AlphaMatte, Buffer, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
-use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
+use backdrop_kernels::foreground::steps;
 use backdrop_kernels::linear_alpha::cpu as linear_alpha;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
@@ -165,10 +165,6 @@ impl Tiles {
         }
         Self::new(columns, beneath)
     }
-}
-
-const fn steps([width, height]: [usize; 2]) -> usize {
-    if width <= SMALL && height <= SMALL { STEPS_SMALL } else { STEPS }
 }
 
 /// The part of a level of `size` on which a tile depends: each step reaches one pixel further. It begins at an even

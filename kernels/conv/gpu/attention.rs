@@ -2,15 +2,10 @@
 //! one pass over the positions that rescales its sums when it finds a larger score (Milakov and Gimelshein, "Online
 //! normalizer calculation for softmax", 2018).
 
+use super::VECTOR;
 use super::work::{Four, grid};
-use super::{VECTOR, host};
-use crate::device::{empty_like, scalar};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
+use crate::device::{buffer_of, empty_like, scalar, tensor_of};
+use burn::tensor::{DType, Tensor};
 use cubecl::prelude::*;
 
 #[cube(launch)]
@@ -62,45 +57,26 @@ fn attention_kernel(
     }
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub(super) trait SelfAttention: Backend {
-    /// `qkv`: f32 `[N, H, W, 3·C]`. Returns f32 `[N, H, W, C]`.
-    fn self_attention(qkv: FloatTensor<Self>, heads: usize) -> FloatTensor<Self>;
-}
-
-impl SelfAttention for Flex {
-    fn self_attention(qkv: FloatTensor<Self>, heads: usize) -> FloatTensor<Self> {
-        host::attention(qkv, heads)
-    }
-}
-
-impl SelfAttention for CubeBackend {
-    fn self_attention(qkv: FloatTensor<Self>, heads: usize) -> FloatTensor<Self> {
-        let qkv: CubeTensor = into_contiguous(qkv);
-        let [batch, height, width, channels] = qkv.shape().dims();
-        let (channels, positions) = (channels / 3, height * width);
-        let output = empty_like(&qkv, Shape::new([batch, height, width, channels]), DType::F32);
-        let (count, dim) = grid(VECTOR * batch * positions, heads);
-        attention_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            qkv.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            scalar(positions),
-            scalar(batch),
-            1.0 / ((channels / heads) as f32).sqrt(),
-            heads as u32,
-            (channels / heads / VECTOR) as u32,
-        );
-        output
-    }
-}
-
 /// Self-attention over all positions of each picture, on the tensor's device. `qkv`: `[N, H, W, 3·C]`: queries, keys
 /// and values, head after head; C is a multiple of four times `heads`. Returns f32 `[N, H, W, C]`.
 #[must_use]
 pub fn attention(qkv: Tensor<4>, heads: usize) -> Tensor<4> {
-    Tensor::from_dispatch(<Dispatch as SelfAttention>::self_attention(qkv.into_dispatch(), heads))
+    let [batch, height, width, channels] = qkv.dims();
+    let qkv = buffer_of(qkv);
+    let (channels, positions) = (channels / 3, height * width);
+    let output = empty_like(&qkv, [batch, height, width, channels], DType::F32);
+    let (count, dim) = grid(VECTOR * batch * positions, heads);
+    attention_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        qkv.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        scalar(positions),
+        scalar(batch),
+        1.0 / ((channels / heads) as f32).sqrt(),
+        heads as u32,
+        (channels / heads / VECTOR) as u32,
+    );
+    tensor_of(output)
 }

@@ -1,14 +1,9 @@
 //! Dense convolutions on a GPU.
 
 use super::work::{Corner, Four, Sizes, activated, sizes};
-use super::{Added, Window, host};
-use crate::device::empty_like;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use super::{Added, Window};
+use crate::device::{buffer_of, empty_like, tensor_of};
 use burn::tensor::{DType, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 #[cube(launch)]
@@ -86,60 +81,8 @@ fn dense_kernel(
     }
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub(super) trait DenseConvolution: Backend {
-    /// `input`: f32 `[N, H, W, C]`; `weights`: f32 `[taps · C, O]`; `bias`: f32 `[O]`; `residual`: f32 of the output's shape, of half its rows and
-    /// columns, or of one value, as `window` says. Returns f32 `[N, H', W', O]`.
-    fn dense_convolution(
-        input: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self>;
-}
-
-impl DenseConvolution for Flex {
-    fn dense_convolution(
-        input: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self> {
-        host::dense(input, weights, bias, residual, window)
-    }
-}
-
-impl DenseConvolution for CubeBackend {
-    fn dense_convolution(
-        input: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self> {
-        let [input, residual]: [CubeTensor; 2] = [input, residual].map(into_contiguous);
-        let [channels] = bias.shape().dims();
-        let output = empty_like(&input, window.output_shape(input.shape(), channels), DType::F32);
-        let (sizes, (count, dim)) = sizes(&input, &output);
-        dense_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            input.into_buffer_arg(),
-            weights.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            residual.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            sizes,
-            window,
-        );
-        output
-    }
-}
-
+/// `input`: f32 `[N, H, W, C]`; `weights`: f32 `[taps · C, O]`; `bias`: f32 `[O]`; `residual`: f32 of the output's shape,
+/// of half its rows and columns, or of one value, as `window` says. Returns f32 `[N, H', W', O]`.
 pub(super) fn dense(
     input: Tensor<4>,
     weights: Tensor<2>,
@@ -147,11 +90,22 @@ pub(super) fn dense(
     residual: Tensor<4>,
     window: Window,
 ) -> Tensor<4> {
-    Tensor::from_dispatch(<Dispatch as DenseConvolution>::dense_convolution(
-        input.into_dispatch(),
-        weights.into_dispatch(),
-        bias.into_dispatch(),
-        residual.into_dispatch(),
+    let [channels] = bias.dims();
+    let shape = window.output_shape(input.dims(), channels);
+    let [input, residual] = [input, residual].map(buffer_of);
+    let output = empty_like(&input, shape, DType::F32);
+    let (sizes, (count, dim)) = sizes(&input, &output);
+    dense_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        input.into_buffer_arg(),
+        buffer_of(weights).into_buffer_arg(),
+        buffer_of(bias).into_buffer_arg(),
+        residual.into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        sizes,
         window,
-    ))
+    );
+    tensor_of(output)
 }

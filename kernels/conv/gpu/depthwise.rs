@@ -1,14 +1,9 @@
 //! Depthwise convolutions on a GPU.
 
+use super::Window;
 use super::work::{Corner, Four, Sizes, activated, sizes};
-use super::{Window, host};
-use crate::device::empty_like;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use crate::device::{buffer_of, empty_like, tensor_of};
 use burn::tensor::{DType, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 #[cube(launch)]
@@ -55,60 +50,23 @@ fn depthwise_kernel(
     }
 }
 
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube)]
-pub(super) trait DepthwiseConvolution: Backend {
-    /// `input`: f32 `[N, H, W, C]`; `weights`: f32 `[taps, C]`; `bias`: f32 `[C]`. Returns f32 `[N, H', W', C]`.
-    fn depthwise_convolution(
-        input: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self>;
-}
-
-impl DepthwiseConvolution for Flex {
-    fn depthwise_convolution(
-        input: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self> {
-        host::depthwise(input, weights, bias, window)
-    }
-}
-
-impl DepthwiseConvolution for CubeBackend {
-    fn depthwise_convolution(
-        input: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self> {
-        let input: CubeTensor = into_contiguous(input);
-        let [channels] = bias.shape().dims();
-        let output = empty_like(&input, window.output_shape(input.shape(), channels), DType::F32);
-        let (sizes, (count, dim)) = sizes(&input, &output);
-        depthwise_kernel::launch(
-            &output.client,
-            count,
-            dim,
-            input.into_buffer_arg(),
-            weights.into_buffer_arg(),
-            bias.into_buffer_arg(),
-            output.clone().into_buffer_arg(),
-            sizes,
-            window,
-        );
-        output
-    }
-}
-
+/// `input`: f32 `[N, H, W, C]`; `weights`: f32 `[taps, C]`; `bias`: f32 `[C]`. Returns f32 `[N, H', W', C]`.
 pub(super) fn depthwise(input: Tensor<4>, weights: Tensor<2>, bias: Tensor<1>, window: Window) -> Tensor<4> {
-    Tensor::from_dispatch(<Dispatch as DepthwiseConvolution>::depthwise_convolution(
-        input.into_dispatch(),
-        weights.into_dispatch(),
-        bias.into_dispatch(),
+    let [channels] = bias.dims();
+    let shape = window.output_shape(input.dims(), channels);
+    let input = buffer_of(input);
+    let output = empty_like(&input, shape, DType::F32);
+    let (sizes, (count, dim)) = sizes(&input, &output);
+    depthwise_kernel::launch(
+        &output.client,
+        count,
+        dim,
+        input.into_buffer_arg(),
+        buffer_of(weights).into_buffer_arg(),
+        buffer_of(bias).into_buffer_arg(),
+        output.clone().into_buffer_arg(),
+        sizes,
         window,
-    ))
+    );
+    tensor_of(output)
 }

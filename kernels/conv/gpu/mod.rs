@@ -10,14 +10,13 @@ mod attention;
 mod dense;
 mod depthwise;
 mod global_pool;
-mod host;
 mod work;
 
 pub use attention::attention;
 pub use global_pool::global_average;
 
 use super::{Activation, Filter};
-use burn::tensor::{Device, Shape, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use dense::dense;
 use depthwise::depthwise;
 
@@ -46,14 +45,9 @@ enum Added {
 }
 
 impl Window {
-    const fn output_extent(self, extent: usize) -> usize {
-        extent.div_ceil(self.stride)
-    }
-
     /// Shape of the output with `channels`, for an input `[N, H, W, C]`.
-    fn output_shape(self, input: Shape, channels: usize) -> Shape {
-        let [batch, height, width, _] = input.dims();
-        Shape::new([batch, self.output_extent(height), self.output_extent(width), channels])
+    const fn output_shape(self, [batch, height, width, _]: [usize; 4], channels: usize) -> [usize; 4] {
+        [batch, height.div_ceil(self.stride), width.div_ceil(self.stride), channels]
     }
 
     /// Pixels of the first output pixel's window that lie outside the picture.
@@ -126,13 +120,13 @@ impl Dense {
     /// When the input's channels or the residual's shape do not fit.
     #[must_use]
     pub fn run(&self, input: Tensor<4>, residual: Residual) -> Tensor<4> {
-        let [batch, height, width, channels] = input.dims();
-        assert_eq!(channels, self.channels_in, "a convolution of other channels");
-        let [rows, columns] = [height, width].map(|extent| self.window.output_extent(extent));
+        let shape = input.dims();
+        assert_eq!(shape[3], self.channels_in, "a convolution of other channels");
+        let output @ [batch, rows, columns, _] = self.window.output_shape(shape, self.channels_out);
         let (residual, added) = match residual {
             Residual::None => (self.nothing.clone(), Added::Nothing),
             Residual::Same(plane) => {
-                assert_eq!(plane.dims(), [batch, rows, columns, self.channels_out], "a residual of another shape");
+                assert_eq!(plane.dims(), output, "a residual of another shape");
                 (in_vectors(plane), Added::Same)
             }
             Residual::Upsampled(plane) => {

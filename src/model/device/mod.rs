@@ -5,6 +5,8 @@ mod adapter;
 mod choice;
 mod fallback;
 mod select;
+#[cfg(all(test, feature = "gpu"))]
+pub(crate) mod test_adapter;
 
 #[cfg(feature = "gpu")]
 pub use adapter::{Adapter, AdapterKind, adapters};

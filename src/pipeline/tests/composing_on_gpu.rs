@@ -257,9 +257,10 @@ fn a_device_that_fails_while_it_composes_costs_no_picture() {
 
 #[test]
 fn the_cpu_handles_an_outline_without_a_half_covered_pixel() {
+    let Some(device) = device() else { return };
     let size = Size::new(40, 30);
     let faint = Frame::new(size, [200, 100, 50, 100].repeat(size.area()).into());
-    let copy = faint.copied_to(&session(&Device::flex(), LIMITS));
+    let copy = faint.copied_to(&session(&device, LIMITS));
     let outline = Some(Outline { color: Color::WHITE, width: 3.0 });
     let (scene, take) = (Scene { outline, ..Scene::default() }, |len| vec![0; len].into());
     let (layout, materials) = (Layout::unchanged(size), Materials::default());

@@ -1,8 +1,8 @@
-//! Shared by the tests on a GPU: the adapter, the pictures, and the comparison of results.
+//! Shared by the tests on a GPU: the pictures, and the comparison of results.
 
 use crate::codec::{Limits, decode, probe};
 use crate::image::{BufferPool, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect};
-use crate::model::device::{Adapter, adapters};
+pub(crate) use crate::model::device::test_adapter::{adapter, device};
 use crate::model::weights::Weights;
 use crate::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
@@ -16,24 +16,6 @@ pub(crate) const ROUNDING: u8 = 2;
 pub(crate) const MOST_OFF: f64 = 0.001;
 /// Least matte IoU of the two devices.
 pub(crate) const LEAST_IOU: f64 = 0.998;
-
-/// The best adapter.
-pub(crate) fn adapter() -> Option<Adapter> {
-    let Some(adapter) = adapters().iter().min_by_key(|adapter| adapter.kind) else {
-        #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
-        let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
-        assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
-        eprintln!(
-            "\n*** SKIPPED: no graphics adapter, matting on a GPU was NOT tested (install mesa-vulkan-drivers) ***\n"
-        );
-        return None;
-    };
-    Some(adapter.clone())
-}
-
-pub(crate) fn device() -> Option<Device> {
-    adapter().map(|adapter| adapter.open().expect("the adapter opens"))
-}
 
 pub(crate) fn picture(name: &str) -> Frame {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures").join(name);

@@ -1,20 +1,23 @@
-//! The network on a GPU, or on Mesa's lavapipe without a GPU, gives the CPU's masks.
+//! The networks on a GPU, or on Mesa's lavapipe without a GPU, gives the CPU's masks.
 //!
 //! lavapipe takes minutes for the network at its full side. The tests run it at 128, because the network is fully convolutional; at
 //! 96 it finds no subject in some pictures. Without an adapter the tests are skipped with a notice, or fail with
 //! `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
+use crate::model::retouch_support::{crop, largest_difference, small_picture, spread, thinned};
 use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::device::{Adapter, AdapterKind, DeviceChoice, SelectedDevice, adapters, select};
 use backdrop::model::weights::architecture::{Network, fgnet};
 use backdrop::model::weights::{Card, Weights};
-use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
+use backdrop::model::{
+    CpuRetoucher, CpuSegmenter, FaceSearch, Factor, GpuRetoucher, GpuSegmenter, Retoucher, Segmenter,
+};
 use backdrop_kernels::conv::Isa;
 
 pub(crate) const SIDE: usize = 128;
 
-/// Largest difference between the masks of two devices.
+/// Largest difference between the masks or the restorations of two devices.
 const TOLERANCE: f32 = 2e-3;
 
 /// The best adapter.
@@ -97,6 +100,28 @@ fn masks_on_the_gpu_agree_with_the_cpu_and_are_the_same_bits_in_any_batch_and_af
     let mut reloaded = GpuSegmenter::start(&adapter, &weights, 1).expect("the adapter passes its own test again");
     let mask = reloaded.segment(&[&frames[1]]).expect("the device computes").remove(0);
     assert_eq!(mask, alone[1], "after unloading and reloading");
+}
+
+#[test]
+fn retouching_on_an_adapter_agrees_with_the_cpu() {
+    let Some(adapter) = adapter() else { return };
+    let (gpu, cpu) = (GpuRetoucher::new(&adapter, std::time::Duration::from_secs(1800)), CpuRetoucher::default());
+    let picture = small_picture();
+    for by in Factor::ALL {
+        let found = gpu.enlarged(picture.clone(), by).expect("the adapter passes its own test");
+        let expected = cpu.enlarged(picture.clone(), by).expect("the CPU computes");
+        assert_eq!(found.size(), expected.size());
+        let pairs = found.pixels().iter().zip(expected.pixels());
+        assert!(pairs.clone().all(|(one, other)| one.abs_diff(*other) <= 1), "{by:?}");
+    }
+    let added = |retoucher: &dyn Retoucher| thinned(&retoucher.restoration(&crop()).expect("both compute"));
+    let (found, expected) = (added(&gpu), added(&cpu));
+    let difference = largest_difference(&found, &expected);
+    eprintln!("restoration: {difference:e} of {}", spread(&expected));
+    assert!(difference <= TOLERANCE, "restoration: a value is {difference} off");
+    assert!(spread(&expected) > 10.0 * TOLERANCE, "the reference is flat");
+    let faces = |retoucher: &dyn Retoucher| retoucher.faces(&picture, FaceSearch::All).expect("both compute").len();
+    assert_eq!(faces(&gpu), faces(&cpu));
 }
 
 #[test]

@@ -1,10 +1,8 @@
-//! The networks against recorded outputs of PyTorch, on every CPU path and on the GPU; added models.
+//! The networks against recorded outputs of PyTorch on every CPU path, and on a GPU against the CPU; added models.
 
 pub(crate) mod added;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 pub(crate) mod parity;
-#[cfg(feature = "gpu")]
-pub(crate) mod retouch_burn;
 pub(crate) mod retouch_parity;
 pub(crate) mod retouch_support;

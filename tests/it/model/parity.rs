@@ -104,27 +104,6 @@ fn the_kinds_of_outline_agree_with_pytorch_and_are_the_embedded_networks_alone()
     assert_eq!(segment(&mut another, &[&scene()])[0].edge(), None);
 }
 
-#[cfg(feature = "gpu")]
-#[test]
-fn the_burn_network_agrees_with_pytorch() {
-    use backdrop::model::burn_net::BurnNet;
-    use burn::tensor::{Device, Tensor, TensorData};
-
-    let net = BurnNet::new(&Weights::embedded(), &Device::flex());
-    for (name, frame, expected) in cases() {
-        let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
-        let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
-        let side = SIDE as usize;
-        let input = Tensor::<4>::from_data(TensorData::new(input, [1, side, side, 3]), &Device::flex());
-        let mask = net.forward(input).masks;
-        assert_eq!(mask.dims(), [1, side, side]);
-        let mask: Vec<f32> = mask.into_data().try_into_vec().expect("masks are f32");
-        let difference = largest_difference(&mask, &expected);
-        eprintln!("burn, {name}: {difference:e}");
-        assert!(difference <= TOLERANCE, "burn, {name}: a value is {difference} off");
-    }
-}
-
 #[test]
 fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
     for (name, _, expected) in cases() {

@@ -12,7 +12,7 @@ fn wave(x: usize, y: usize, channel: usize) -> u8 {
 }
 
 /// All values of a picture, packed.
-pub(crate) fn values(width: usize, height: usize) -> Vec<u8> {
+fn values(width: usize, height: usize) -> Vec<u8> {
     let places = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
     places.flat_map(|(x, y)| (0..3).map(move |channel| wave(x, y, channel))).collect()
 }
@@ -50,7 +50,7 @@ pub(crate) fn thinned(face: &FaceCrop) -> Vec<f32> {
 }
 
 /// Values in half precision.
-pub(crate) fn halves(bytes: &[u8]) -> Vec<f32> {
+fn halves(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<2>().0.iter().map(|&value| half::f16::from_le_bytes(value).to_f32()).collect()
 }
 
