@@ -54,11 +54,13 @@ struct Row {
     round_trip: Duration,
 }
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 10] = [
+    Row { daemons: 1, callers: 1, round_trip: NEAR },
     Row { daemons: 1, callers: 16, round_trip: NEAR },
     Row { daemons: 1, callers: 64, round_trip: NEAR },
     Row { daemons: 2, callers: 64, round_trip: NEAR },
     Row { daemons: 3, callers: 64, round_trip: NEAR },
+    Row { daemons: 1, callers: 1, round_trip: FAR },
     Row { daemons: 1, callers: 16, round_trip: FAR },
     Row { daemons: 1, callers: 64, round_trip: FAR },
     Row { daemons: 2, callers: 64, round_trip: FAR },

@@ -255,7 +255,7 @@ const COLOUR: u32 = 0xFF20_60C0;
 fn row_of(background: Under<'_>, y: usize, width: usize) -> Under<'_> {
     match background {
         Under::Pixels(pixels) => Under::Pixels(&pixels[4 * y * width..][..4 * width]),
-        flat => flat,
+        flat @ (Under::Clear | Under::Color(_)) => flat,
     }
 }
 

@@ -79,7 +79,16 @@ fn a_breaking_migration_waits_for_the_version_before_which_is_refused_afterwards
     assert!(refused.contains("is upgraded"), "{refused}");
     apply(&old, account("one")).expect("it goes on");
     drop(old);
-    let new = PostgresStore::open(next.clone()).expect("no process uses the tables");
+    // The server releases the lock when it has noticed the end of the connection.
+    let mut new = None;
+    wait_until(|| {
+        new = match PostgresStore::open(next.clone()) {
+            Err(OpenError::Locked { .. }) => None,
+            opened => Some(opened.expect("no process uses the tables")),
+        };
+        new.is_some()
+    });
+    let new = new.expect("the loop ended");
     apply(&new, account("two")).expect("a new name");
     let before = database.configured();
     let queue = runtime().block_on(before.bulk_queue()).map(drop);
