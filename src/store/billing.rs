@@ -164,7 +164,8 @@ impl Reservation {
     ///
     /// # Errors
     /// When it could not be written: nothing is billed, the images and the claim are released. After
-    /// [`ChangeError::Interrupted`] it may be billed all the same.
+    /// [`ChangeError::Interrupted`] and [`ChangeError::Storage`] it may be billed; after the latter images and claim are
+    /// held until the file shows the outcome.
     pub async fn bill(self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<Billed, BillingError> {
         let reserved = self.images;
         if images > reserved {

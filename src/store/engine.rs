@@ -22,8 +22,8 @@ const USES_WRITTEN_EVERY: Duration = Duration::from_secs(10);
 /// How often a database is queried whether it answers, so that `/readyz` reports an outage while there are no requests.
 const TESTED_EVERY: Duration = Duration::from_secs(1);
 
-/// How often old rows are dropped, beginning at the start: a daemon may never run for as long.
-const CLEANED_EVERY: Duration = Duration::from_secs(600);
+/// How often old rows are dropped. The first time is the start, because a daemon may run for less than this.
+const CLEANED_EVERY: Duration = Duration::from_secs(3600);
 
 /// Requests that are dropped in one change, for which the bills of a file wait.
 const DROPPED_PER_CHANGE: usize = 5000;
@@ -411,12 +411,11 @@ impl Store {
             Self::File(local) => local.claims().drop_old(now).await,
             Self::Database(database) => database.drop_ended().await?,
         }
-        self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await?;
         let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
         // In batches, so that no transaction is long.
         let forget = || Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
         while self.change(forget()).await?.forgotten_requests == DROPPED_PER_CHANGE {}
-        Ok(())
+        self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await.map(drop)
     }
 
     /// Writes when keys were last used, where that is in memory.

@@ -42,7 +42,7 @@ pub(crate) use tests::memory_store::{CommitMode, MemoryStore};
 /// Keys whose last use is written in one change.
 const USES_PER_CHANGE: usize = 500;
 
-/// How long a change waits for the disk, before its caller gets an error of unknown outcome.
+/// How long a change waits for a file that cannot be used, before its caller gets an error of unknown outcome.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A file with its copies in memory. Clones share them.
@@ -186,7 +186,7 @@ impl LocalStore {
         change: Change,
         committed: impl FnOnce(&Rows) + Send + 'static,
     ) -> Result<Rows, WriteError> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let done = move |result: Result<Rows, ChangeError>| {
             match &result {
                 Ok(rows) => committed(rows),
@@ -197,9 +197,15 @@ impl LocalStore {
             drop(reply.send(result));
         };
         self.0.file.submit(change, Box::new(done));
-        match timeout(OUTCOME_TIMEOUT, answer).await {
-            Ok(answer) => Ok(answer.map_err(|_| WriteError::Closed)??),
-            Err(_) => Err(ChangeError::Storage("the disk does not say whether it was written".into()).into()),
+        loop {
+            match timeout(OUTCOME_TIMEOUT, &mut answer).await {
+                Ok(answer) => return Ok(answer.map_err(|_| WriteError::Closed)??),
+                // The disk is slow: the change will be made.
+                Err(_) if self.0.file.fault().is_none() => {}
+                Err(_) => {
+                    return Err(ChangeError::Storage("the disk does not say whether it was written".into()).into());
+                }
+            }
         }
     }
 
@@ -272,9 +278,10 @@ impl LocalStore {
     /// Starts the next queued job.
     pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, WriteError> {
         let unreadable = |error| ChangeError::Unavailable(with_causes(&error));
-        let uncertain = self.uncertain_start().take();
+        let uncertain = self.uncertain_start().clone();
         if let Some(id) = uncertain {
             let started = self.read(move |file| file.job(&id)).await.map_err(unreadable)?;
+            *self.uncertain_start() = None;
             if let Some(job) = started.filter(|job| job.state == JobState::Processing) {
                 return Ok(Some(ClaimedJob { job, attempt: 0 }));
             }

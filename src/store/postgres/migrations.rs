@@ -3,9 +3,10 @@
 //! A migration that was released is never edited; a new one is a new file, which raises the schema.
 //!
 //! An additive one is applied while processes of the version before work on the tables, and they may start again afterwards:
-//! it adds, within moments, tables, columns with defaults and indexes that they can ignore without doing anything wrong. Every
-//! other one is breaking and waits until no process uses the database. So is one that changes no table but what is
-//! in them: a new version of a record, a new value of a column, a reservation that a bill has to respect.
+//! it adds, within moments, tables, columns with defaults and indexes that they can ignore without doing anything wrong, or
+//! replaces a function by one whose result they read without error. Every other migration is breaking and waits until no
+//! process uses the database, also if it changes no table but their contents: a new version of a record, a new value of a
+//! column, a reservation that a bill has to respect.
 
 use std::sync::Arc;
 

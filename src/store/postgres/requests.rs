@@ -94,7 +94,7 @@ impl Database {
         Ok(self.read(text, &[&account, &i64::from(month.0)], usage).await?.pop().unwrap_or_default())
     }
 
-    /// Claims a key for a request; `None` while the key is another claim's, and that may end with the key free or billed.
+    /// Claims a key for a request. `None` while another claim holds the key: try again.
     ///
     /// In a task, so that a caller who leaves during the statement drops a claim that deletes its row.
     pub(in crate::store) async fn claim(

@@ -1,4 +1,4 @@
--- As before, and `billed` is returned in every state: a repetition of a billed request is one also while another request has the claim.
+-- `billed` is returned in every state, so that a repetition is recognised while another request holds the claim.
 CREATE OR REPLACE FUNCTION claim(p_account text, p_key text, p_fingerprint bytea, p_owner bigint, p_seconds double precision,
     p_oldest bigint, OUT state text, OUT billed bytea)
 LANGUAGE plpgsql AS $$
