@@ -243,7 +243,7 @@ impl State {
     }
 }
 
-/// A waiter's end of the channel. Dropped before its permit, the next waiter has the turn.
+/// A waiter's end of the channel. If it is dropped before it has its permit, the turn passes to the next waiter.
 struct Waiting<'a> {
     semaphore: &'a FairSemaphore,
     receiver: oneshot::Receiver<Permit>,

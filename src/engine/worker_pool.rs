@@ -1,7 +1,8 @@
 //! A pool of threads that bounds the work in progress: CPU work, or waits for decode workers.
 //!
-//! The pool holds at most as many tasks as threads; the others wait outside, where a cancelled task costs nothing. The bound also limits stack depth: a rayon worker that waits for its own parallel part begins other tasks of the
-//! pool on the same stack, without limit.
+//! The pool holds at most as many tasks as threads; the others wait outside, where a cancelled task costs nothing. The bound
+//! also limits stack depth: a rayon worker that waits for its own parallel part begins other tasks of the pool on the same
+//! stack, without limit.
 //!
 //! Tasks may use rayon; it then runs on this pool.
 

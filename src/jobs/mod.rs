@@ -13,7 +13,8 @@
 //! (`runner.rs`); `recovery.rs` is what happens after a crash.
 //!
 //! - A [`Worker`] executes a job; a [`ResultStore`] holds the results; a [`WebhookTransport`] notifies the caller's server.
-//! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), checkpoints for the next daemon (`checkpoints.rs`), deletions (`expiry.rs`), deliveries (`webhook_schedule.rs`).
+//! - [`Jobs::run`] runs the background tasks: jobs (`runner.rs`), checkpoints for the next daemon (`checkpoints.rs`), deletions
+//!   (`expiry.rs`), deliveries (`webhook_schedule.rs`).
 
 mod bulk_places;
 mod checkpoints;

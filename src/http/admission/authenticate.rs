@@ -51,7 +51,8 @@ pub(crate) fn require_scope(caller: &Caller, endpoint: &str) -> Result<()> {
     Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE))
 }
 
-/// The caller, within the rate of the key, if the endpoint and so the scope is known only after the fields.
+/// The caller, within the rate of requests of this kind. The scope is not checked: call this alone only where the endpoint is
+/// known after the fields.
 pub(crate) async fn authenticate(state: &ApiState, kind: RateKind, context: &mut RequestContext) -> Result<Caller> {
     let refuse = |message: &str, challenge| {
         let challenge = HeaderValue::from_static(challenge);

@@ -3,8 +3,9 @@
 //!
 //! Half of the bound is for uploads and fetched files, half for finished pictures: a batch that waits for the memory of its replies
 //! holds its uploads, and would wait for itself. Accounts share each half
-//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and not as they are announced, so that a slow client or origin holds no more than it has sent. At the bound an upload is refused (429),
-//! because waiting would keep what it holds; a fetch waits for a moment.
+//! ([`FairSemaphore::shared`]). Memory is taken as bytes arrive and not as they are announced, so that a slow client or origin
+//! holds no more than it has sent. At the bound an upload is refused (429), because waiting would keep what it holds; a fetch
+//! waits for a moment.
 //!
 //! A finished picture takes its size before its reply begins, and holds it until the last piece has left the connection's buffers or the
 //! reply is dropped. At the bound it waits, before all uploads, until the deadline of its request (503). Only a few pictures of one

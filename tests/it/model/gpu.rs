@@ -1,4 +1,4 @@
-//! The networks on a GPU, or on Mesa's lavapipe without a GPU, gives the CPU's masks.
+//! The networks on a GPU, or on Mesa's lavapipe without a GPU, give the CPU's results.
 //!
 //! lavapipe takes minutes for the network at its full side. The tests run it at 128, because the network is fully convolutional; at
 //! 96 it finds no subject in some pictures. Without an adapter the tests are skipped with a notice, or fail with
