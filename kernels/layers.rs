@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::device::{scalar, step};
+use crate::device::{buffer_of, scalar, step};
 
 /// Colours of the layers of a single colour, sRGB.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,13 +16,6 @@ pub struct Paint {
     pub shadow: [u8; 3],
     /// Factor of the shadow's coverage, 0..=1.
     pub opacity: f32,
-}
-
-/// Panics unless the planes of the layers have the dimensions of `canvas`, or one value.
-pub(crate) fn check(canvas: &Tensor<2, Int>, stroke: &Tensor<2, Int>, shadow: &Tensor<2>, background: &Tensor<2, Int>) {
-    for layer in [stroke.dims(), shadow.dims(), background.dims()] {
-        assert!(layer == canvas.dims() || layer == [1, 1], "a layer is as large as the canvas, or one value");
-    }
 }
 
 /// Scalar arguments of a kernel.
@@ -40,21 +33,33 @@ pub(crate) struct Layers {
     pub(crate) opacity: f32,
 }
 
-/// The argument for a canvas of `width` × `height` with the planes `stroke`, `shadow` and `background`.
-pub(crate) fn argument(
-    [height, width]: [usize; 2],
-    [stroke, shadow, background]: [&CubeTensor; 3],
+/// The arguments of a kernel: the memory of canvas, stroke, shadow and background, and the scalars.
+///
+/// # Panics
+/// When a layer has neither the dimensions of `canvas` nor one value.
+pub(crate) fn arguments(
+    canvas: Tensor<2, Int>,
+    stroke: Tensor<2, Int>,
+    shadow: Tensor<2>,
+    background: Tensor<2, Int>,
     paint: Paint,
-) -> LayersLaunch {
+) -> ([CubeTensor; 4], LayersLaunch) {
+    let [height, width] = canvas.dims();
+    for layer in [stroke.dims(), shadow.dims(), background.dims()] {
+        assert!(layer == [height, width] || layer == [1, 1], "a layer is as large as the canvas, or one value");
+    }
+    let [canvas, stroke, background] = [canvas, stroke, background].map(buffer_of);
+    let shadow = buffer_of(shadow);
     let opaque = |[red, green, blue]: [u8; 3]| u32::from_le_bytes([red, green, blue, 255]);
-    LayersLaunch::new(
+    let scalars = LayersLaunch::new(
         scalar(width),
         scalar(height),
-        step(stroke),
-        step(shadow),
-        step(background),
+        step(&stroke),
+        step(&shadow),
+        step(&background),
         opaque(paint.stroke),
         opaque(paint.shadow),
         paint.opacity,
-    )
+    );
+    ([canvas, stroke, shadow, background], scalars)
 }

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Int, Tensor};
 use cubecl::prelude::*;
 
-use crate::device::{buffer_of, empty_like, launch_grid, tensor_of, upload_table};
+use crate::device::{empty_like, launch_grid, tensor_of, upload_table};
 use crate::layers::{self, Layers, Paint};
 use crate::srgb::exact_linear_of_encoded8;
 use crate::srgb::gpu::{byte, encoded, unit};
@@ -79,13 +79,8 @@ pub fn dst_over(
     background: Tensor<2, Int>,
     paint: Paint,
 ) -> Tensor<2, Int> {
-    layers::check(&canvas, &stroke, &shadow, &background);
     let [height, width] = canvas.dims();
-    let canvas = buffer_of(canvas);
-    let stroke = buffer_of(stroke);
-    let shadow = buffer_of(shadow);
-    let background = buffer_of(background);
-    let layers = layers::argument([height, width], [&stroke, &shadow, &background], paint);
+    let ([canvas, stroke, shadow, background], layers) = layers::arguments(canvas, stroke, shadow, background, paint);
     let output = empty_like(&canvas, [height, width], DType::U32);
     let linear = upload_table(&canvas, exact_linear_of_encoded8());
     let (count, dim) = launch_grid(width, height);
