@@ -43,7 +43,7 @@ pub(crate) use tests::memory_store::{CommitMode, MemoryStore};
 const USES_PER_CHANGE: usize = 500;
 
 /// How long a change waits for a file that cannot be used, before its caller gets an error of unknown outcome.
-const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
+const OUTCOME_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 30_000 });
 
 /// A file with its copies in memory. Clones share them.
 #[derive(Clone, Debug)]

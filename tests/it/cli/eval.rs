@@ -78,6 +78,14 @@ fn uncertainty_is_calibrated_and_the_worst_pictures_are_on_the_contact_sheet() {
 }
 
 #[test]
+fn a_folder_without_sets_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = backdrop().arg("eval").arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("image/ and mask/"), "{}", stderr(&output));
+}
+
+#[test]
 fn scores_whose_details_cannot_be_written_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["image", "mask"] {

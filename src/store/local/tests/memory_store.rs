@@ -10,7 +10,11 @@ use crate::store::{
 
 /// Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MemoryStore(Arc<Mutex<State>>);
+pub(crate) struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    /// Held from a commit to the end of its callback: callbacks run in the order of commits.
+    commits: Arc<Mutex<()>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -22,6 +26,7 @@ struct State {
     /// When the process loads that starts; `None` for the system's time.
     now: Option<UnixSeconds>,
     mode: CommitMode,
+    is_away: bool,
     held: Vec<(Change, OnCommit)>,
 }
 
@@ -46,6 +51,11 @@ pub(crate) enum CommitMode {
 impl MemoryStore {
     pub(crate) fn set_mode(&self, mode: CommitMode) {
         self.lock().mode = mode;
+    }
+
+    /// Whether the disk is away.
+    pub(crate) fn set_away(&self, is_away: bool) {
+        self.lock().is_away = is_away;
     }
 
     /// Commits held changes.
@@ -79,7 +89,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no test panics in here")
+        self.state.lock().expect("no test panics in here")
     }
 }
 
@@ -169,6 +179,7 @@ impl StateStore for MemoryStore {
     }
 
     fn submit(&self, change: Change, done: OnCommit) {
+        let _commit = self.commits.lock().expect("no callback panics");
         let mut state = self.lock();
         match state.mode {
             CommitMode::Immediate => {
@@ -183,6 +194,10 @@ impl StateStore for MemoryStore {
                 done(Err(ChangeError::Busy));
             }
         }
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.lock().is_away.then(|| "the disk is away".to_owned())
     }
 
     fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {

@@ -75,6 +75,60 @@ async fn claim(store: &Store, key: &str) -> ClaimGuard {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_200_concurrent_requests_exactly_the_plans_quota_succeeds() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 50);
+    let all_reserved = Arc::new(Barrier::new(200));
+    let request = |number: u64| {
+        let (billing, all_reserved) = (billing.clone(), Arc::clone(&all_reserved));
+        tokio::spawn(async move {
+            let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER);
+            all_reserved.wait().await;
+            let Ok(reservation) = reservation else { return false };
+            // Some fail and release their images.
+            if !number.is_multiple_of(5) {
+                reservation.bill(1, 0, None).await.expect("the store writes");
+            }
+            true
+        })
+    };
+    let tasks: Vec<_> = (0..200).map(request).collect();
+    let mut succeeded = 0;
+    for task in tasks {
+        succeeded += u64::from(task.await.expect("no panic"));
+    }
+    assert_eq!(succeeded, 50);
+    let billed = used(&billing, NOVEMBER);
+    assert_eq!(store.usage("a"), [(Month(202_611), Usage { images: billed, microdollars: 0 })]);
+    let mut rest = Vec::new();
+    while let Ok(reservation) = billing.reserve("a", Plan::Free, 1, NOVEMBER) {
+        rest.push(reservation);
+    }
+    assert_eq!(billed + rest.len() as u64, 50, "failed requests released theirs");
+}
+
+#[tokio::test]
+async fn a_bill_waits_for_a_slow_disk_and_its_outcome_counts_after_an_error_of_a_disk_that_was_away() {
+    let store = MemoryStore::default();
+    let (billing, keys) = started(&store, 5, NOVEMBER);
+    let guard = claim(&keys, "k").await;
+    let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("enough");
+    store.set_mode(CommitMode::Held);
+    let bill = tokio::spawn(reservation.bill(1, 0, Some(guard)));
+    tokio::time::sleep(3 * OUTCOME_TIMEOUT).await;
+    assert!(!bill.is_finished(), "the disk is only slow");
+    store.set_away(true);
+    let error = bill.await.expect("no panic").expect_err("its outcome is not known");
+    assert!(matches!(error, BillingError::Write(WriteError::Change(ChangeError::Storage(_)))), "{error}");
+    assert!(billing.reserve("a", Plan::Free, 5, NOVEMBER).is_err(), "its image is held, because it may be billed");
+    store.set_away(false);
+    store.set_mode(CommitMode::Immediate);
+    store.release();
+    assert_eq!((used(&billing, NOVEMBER), store.requests()), (1, 1));
+    assert!(matches!(claim_of(&keys, "k").await, Claim::Replay(_)), "a repetition costs nothing");
+}
+
 #[tokio::test]
 async fn a_batch_beyond_the_remaining_quota_is_refused_as_a_whole() {
     let billing = billing(&MemoryStore::default(), 10);
