@@ -129,8 +129,8 @@ impl Keys {
         written(self.store.change(Change::Key { id: id.to_owned(), change }).await?.keys).map(|(_, key)| key)
     }
 
-    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` is its
-    /// inference mode.
+    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` cuts
+    /// out its pictures.
     ///
     /// # Errors
     /// When the name is taken, or the store cannot write.
@@ -146,7 +146,7 @@ impl Keys {
         Ok(account)
     }
 
-    /// Changes the plan of an account, its permission for `/replace-bg-ai` and its inference mode, from the next request on.
+    /// Changes the plan of an account, its permission for `/replace-bg-ai` and its model, from the next request on.
     /// `None` leaves a value unchanged.
     ///
     /// # Errors

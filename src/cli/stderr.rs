@@ -13,8 +13,8 @@ pub(super) fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(escaped).collect::<String>().into()
 }
 
-/// `eprintln!` of [`printable`] text that ignores a failed write, where that one panics: the work goes on, and the exit code reports its
-/// outcome.
+/// Prints [`printable`] text to standard error. A failed write is ignored (`eprintln!` panics): the exit code reports the outcome of
+/// the work.
 macro_rules! print_stderr {
     ($($line:tt)+) => {{
         use std::io::Write;

@@ -1,4 +1,4 @@
-//! Admission: how many pictures are in flight, and which of them are in work.
+//! Admission: refuses pictures beyond the bound in flight (429), and gives megapixels of memory in turn.
 //!
 //! A request takes a [`Place`] for each picture, or is refused: refusing is cheaper for both sides than an unbounded queue. Accounts
 //! share the places evenly; an account that holds none may take an extra one when all are taken.

@@ -15,10 +15,10 @@ pub struct EngineConfig {
     /// the model's name with them.
     pub precision: Precision,
     /// Pictures of requests in flight, from the end of their upload to the encoded answer; one more is refused (429). Accounts share them
-    /// evenly; one alone leaves an eighth.
+    /// evenly; a single account leaves an eighth free.
     pub max_requests_in_flight: usize,
-    /// Decoded megapixels in memory at once, input and output. Pictures wait for it. An eighth of it is for small ones alone; one larger than
-    /// the rest takes all of the rest.
+    /// Decoded megapixels in memory at once, input and output. Pictures wait for it. An eighth is for small pictures only; a picture larger
+    /// than the rest takes all of the rest.
     pub max_megapixels_in_flight: u32,
     /// Threads that decode, matte, resize and encode; 0 is one per core.
     pub cpu_workers: usize,

@@ -202,7 +202,8 @@ impl Engine {
     }
 
     /// Waits until `pixels` more may be in memory and it is the turn of `tenant`. The slot, with a clone in every task, is kept as long as
-    /// the pixels. A picture larger than the whole budget waits until no other is in memory.
+    /// the pixels. A picture larger than seven eighths of the budget takes these alone; small pictures stay in the
+    /// last eighth.
     ///
     /// # Errors
     /// [`EngineError::DeadlineExceeded`]; [`EngineError::Stopped`] during shutdown.

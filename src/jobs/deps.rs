@@ -34,7 +34,8 @@ pub trait Worker: Send + Sync + std::fmt::Debug {
         progress: &'a (dyn Fn(u8) + Send + Sync),
     ) -> BoxFuture<'a, Result<WorkOutput, WorkError>>;
 
-    /// Whether work makes no progress for a reason that is not the jobs': these are not at a standstill then.
+    /// Whether all work waits for something outside of the jobs, such as a network that cannot be loaded. Jobs then do not count
+    /// as stalled.
     fn is_waiting(&self) -> bool {
         false
     }

@@ -204,7 +204,7 @@ async fn leave(shared: &Shared, job: &Job) {
     shared.folders.remove(&job.id).await;
 }
 
-/// Puts a job back into the queue that was given up before its end.
+/// Returns a job to the queue, if it was given up before its end.
 async fn release(shared: &Shared, job: &Job, attempt: i64, handle: &JobHandle) {
     let heartbeat = JobHeartbeat { id: job.id.clone(), attempt, progress: handle.progress.get() };
     match shared.deps.store.release_job(&heartbeat, shared.now()).await {

@@ -96,7 +96,8 @@ pub fn id_without_key(account: &str) -> String {
     format!("without-key-{account}")
 }
 
-/// Images left in the present month, those that jobs and requests reserve subtracted; `None` for no quota.
+/// Images left in the present month; `None` for no quota. Reservations of jobs are subtracted, reservations of requests only
+/// on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImagesLeft {
     /// Images left of the plan.

@@ -37,7 +37,7 @@ pub enum Billed {
     Before,
 }
 
-/// Why a bill was not written. The reservation was released.
+/// Why a bill was not written, as far as is known: see [`Reservation::bill`].
 #[derive(Debug, thiserror::Error)]
 pub enum BillingError {
     /// More images than were reserved: a mistake of the caller.
@@ -164,7 +164,7 @@ impl Reservation {
     ///
     /// # Errors
     /// When it could not be written: nothing is billed, the images and the claim are released. After
-    /// [`ChangeError::Interrupted`] and [`ChangeError::Storage`] it may be billed; after the latter images and claim are
+    /// [`ChangeError::Interrupted`], [`ChangeError::Storage`] and [`WriteError::Closed`] it may be billed; after `Storage` images and claim are
     /// held until the file shows the outcome.
     pub async fn bill(self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<Billed, BillingError> {
         let reserved = self.images;

@@ -26,7 +26,7 @@ pub enum Change {
         plan: Option<Plan>,
         /// Whether it is on the allow-list for generated backdrops from now on.
         generates: Option<bool>,
-        /// Its inference mode from now on.
+        /// Its model from now on.
         model: Option<AccountModel>,
     },
     /// Adds a key to an account.
@@ -239,7 +239,7 @@ pub enum WriteError {
     Closed,
 }
 
-/// Why a change did not happen.
+/// Why a change did not happen. After `Interrupted` and `Storage` it may have happened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The name is taken.

@@ -19,7 +19,7 @@ use super::{OpenError, Request, Store, UnixSeconds};
 /// The pictures of a request by position: SHA-256 of what was fetched, for those that were billed.
 pub type BilledPictures = Arc<[Option<[u8; 32]>]>;
 
-/// The pause before a key is claimed again that another daemon's request has.
+/// The pause between two attempts to claim a key that another request holds in the database.
 const RETRY: Duration = Duration::from_millis(150);
 
 /// The outcome of claiming a key.

@@ -14,8 +14,8 @@ pub struct GeneratedCount {
 }
 
 impl GeneratedCount {
-    /// With one more, generated on `day` or, where the clock ran backwards, on the last counted one; refused where that has
-    /// `at_most` already.
+    /// Counts one more on `day`, or on the last counted day if the clock ran backwards. Refused if that day has `at_most`
+    /// already.
     pub(super) fn taken(self, day: Day, at_most: u32) -> Result<Self, ChangeError> {
         let before = if day > self.day { Self { day, count: 0 } } else { self };
         if before.count >= at_most {

@@ -31,7 +31,7 @@ const HEARTBEAT: Duration = BULK_LEASE.checked_div(7).expect("not zero");
 /// Lost leases after which the rest of a chunk fails, so that one file cannot end all workers again and again.
 const MOST_LOST: u64 = 5;
 
-/// How long a daemon or a worker leaves a run to others. Afterwards it may have other weights, or be the only one.
+/// How long a worker leaves a run to others. Afterwards it may have other weights, or be the only worker.
 const EXCLUSION: Duration = Duration::from_secs(5 * 60);
 
 /// The report of a chunk, in a temporary folder.

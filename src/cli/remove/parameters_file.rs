@@ -13,9 +13,8 @@ use std::time::SystemTime;
 
 const NAME: &str = ".backdrop-parameters";
 
-/// The time from which on the results in `folder` were made with these options, which the file has from now on.
-///
-/// Results of a folder without the file are taken for such ones.
+/// Writes these options to the file if it has others. Returns when the options last changed: older results in `folder` were made
+/// with others. In a folder without the file all results count as made with these options.
 ///
 /// # Errors
 /// When the file cannot be read or written.

@@ -27,7 +27,7 @@ pub(super) struct BulkWorker {
 }
 
 impl BulkWorker {
-    /// Starts one with the engine of the daemon, where the configuration wants it. `stop` ends it: pictures in progress are
+    /// Starts a worker with the engine of the daemon if `jobs.bulk_pictures` is set. `stop` ends it: pictures in progress are
     /// finished.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ async fn work(config: Config, engine: Engine, device: ActiveDevice, queue: BulkQ
     }
 }
 
-/// The outcome of the first `attempt` that succeeds, with a warning about the first that does not; `None` at the stop signal.
+/// Repeats `attempt` until it succeeds, and logs the first failure; `None` at the stop signal.
 async fn retried<T>(stop: &StopSignal, warning: &str, attempt: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
     let mut has_failed = false;
     loop {

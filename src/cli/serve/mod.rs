@@ -274,8 +274,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a database, and locks the data directory, whose folders two daemons must not share. While others use either in a way
-/// that does not allow it this waits, also when the server is away meanwhile.
+/// Opens a database, and locks the data directory, whose folders two daemons must not share. Waits while another process holds
+/// the directory or uses the database exclusively; a server that is away during this wait is tried again.
 async fn open_database(server: &PostgresServer, config: &Config) -> Result<(Database, File), Failure> {
     store::create_private_dir(&config.data_dir)?;
     let lock = File::create(config.data_dir.join("lock"))?;

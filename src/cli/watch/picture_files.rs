@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long a closed file must not change before it is processed.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
 
-/// How long a file must not change whose end of writing was not notified: its writer pauses, or ended without a notification.
+/// How long a file must not change if the end of its writing was not notified: its writer may only pause.
 pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 /// Pauses after the first and the second failure; the third is final until the file changes.

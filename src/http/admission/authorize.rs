@@ -116,7 +116,7 @@ pub(crate) async fn authorize(
         // A repeated request generates again, so it counts against the cap too.
         authorized.backdrop = Some(take_backdrop(state).await?);
     }
-    // Before the work, because a client that disconnects is not billed.
+    // Before the work: a request for one picture whose client disconnects is not billed, and counts against the rate all the same.
     let more = (call.pictures_of_work() - 1).saturating_mul(images);
     state.app.store.count_work(&caller.key_id, more).await?;
     Ok((authorized, inputs))

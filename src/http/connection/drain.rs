@@ -1,4 +1,4 @@
-//! Graceful shutdown of one listener: serving, draining, closing.
+//! The phase of a listener's shutdown (serving, draining, closing), and its requests in flight. `server.rs` acts on it.
 //!
 //! While it drains, requests in flight are completed and every further one is answered 503 with `Retry-After` and
 //! `connection: close`, on open connections and on new ones: a client can then try another daemon, whereas a closed

@@ -1,7 +1,7 @@
 //! Detects that a daemon is idle, so that it can end and be started again by the next connection (socket activation).
 //!
-//! Idle means no connection on the public listener, no unfinished job, no result of a job to delete, no bulk run to process or lead,
-//! and no bill that waits for the database. A connection that arrives later stays in the backlog of the socket, which the service
+//! Idle means no connection on the public listener, no unfinished job, no webhook to send, no result of a job to delete, and no
+//! bulk run to process or lead. A connection that arrives later stays in the backlog of the socket, which the service
 //! manager holds too, and starts the next daemon.
 
 use std::time::Duration;

@@ -79,7 +79,7 @@ async fn has_bulk_work(bulk: Option<&BulkRuns>) -> bool {
 /// Whether a daemon with this configuration processes pictures of the run, or leads it to its end.
 fn takes_part(config: &JobsConfig, run: &BulkStatus) -> bool {
     let (is_worker, is_leader) = (config.bulk_pictures > 0, !config.bulk_places.is_empty());
-    // Leads are of runs over HTTP; a command follows its own. A run that has its report is removed.
+    // A daemon leads runs that were started over HTTP; a command leads its own. A run with its report is removed.
     let is_led = is_leader && run.id.starts_with(BULK_ID_PREFIX);
     match run.state {
         BulkRunState::Running => is_led || is_worker && run.open_chunks > 0,

@@ -1,4 +1,4 @@
-//! Reads a request's body under two timeouts: for a pause, and for the whole, which grows with the announced length.
+//! Reads a request's body under two timeouts of `[server]`: for a pause, and for the whole, which grows with the announced length.
 
 use crate::http::config::HttpConfig;
 use crate::http::connection::timeouts::RequestGuard;

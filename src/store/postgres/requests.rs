@@ -1,5 +1,5 @@
 //! What a request needs of the database: its admission, its claim of an `Idempotency-Key`, and its bill. Each is a function of
-//! the schema (`migrations/6.sql`) and one round trip.
+//! the schema (`migrations/6.sql`, `7.sql`) and one round trip.
 
 use std::time::Duration;
 

@@ -62,8 +62,8 @@ pub struct JobV1 {
     pub webhook: Option<Webhook>,
 }
 
-/// The state of a job. Queued → processing → done or failed, and queued → failed; back only from processing to queued,
-/// when the daemon starts. Stored: never edited, reordered or removed.
+/// The state of a job. Queued → processing → done or failed, and queued → failed. A job returns from processing to queued
+/// when its daemon stops or restarts, or cannot record its end. Stored: never edited, reordered or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
