@@ -86,7 +86,8 @@ fn values() -> Object {
     let Kind::Choice(cutout_formats) = CutoutFormat::KIND else { unreachable!("a format is a choice") };
     let reasons = FetchFailure::REASONS.into_iter().chain([QUOTA_EXHAUSTED, PLAN_REQUIRED, OUT_OF_SCOPE]);
     let statuses: Object = ErrorCode::ALL.iter().map(|code| (code.name(), u32::from(code.status().as_u16()))).collect();
-    let values: [(&str, Node); 19] = [
+    let codes: Node = ErrorCode::ALL.iter().map(|code| code.name()).collect();
+    let values: [(&str, Node); 21] = [
         ("$Version", env!("CARGO_PKG_VERSION").into()),
         ("$License", env!("CARGO_PKG_LICENSE").into()),
         ("$Info", include_str!("info.md").into()),
@@ -106,9 +107,10 @@ fn values() -> Object {
         ("$Plans", Plan::ALL.map(Plan::name).into_iter().collect()),
         ("$KeyTemplate", KeyTemplate::DEFAULT.into()),
         ("$Reasons", reasons.collect()),
+        ("$ErrorCodes", codes),
+        ("$ErrorStatuses", statuses.into()),
     ];
-    let codes: Node = ErrorCode::ALL.iter().map(|code| code.name()).collect();
-    values.into_iter().chain([("$ErrorCodes", codes), ("$ErrorStatuses", statuses.into())]).collect()
+    values.into_iter().collect()
 }
 
 /// A reference to a component.
