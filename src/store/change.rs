@@ -68,8 +68,8 @@ pub enum Change {
         /// The day of which it was taken.
         day: Day,
     },
-    /// Drops the oldest of the requests billed before a time; [`Rows::forgotten_requests`](super::Rows::forgotten_requests) is
-    /// how many. It delays other changes in proportion to what it drops.
+    /// Drops the oldest of the requests billed before a time; [`Rows::forgotten_requests`](super::Rows::forgotten_requests)
+    /// lists them. It delays other changes in proportion to what it drops.
     ForgetRequests {
         /// The oldest time to keep.
         before: UnixSeconds,

@@ -406,15 +406,14 @@ impl Store {
 
     /// Drops old usage by key, requests older than 24 hours, and what ended in a database. Daemons on a database do not exclude
     /// each other: what one has dropped the next one does not find.
-    pub(super) async fn drop_old(&self, now: UnixSeconds) -> Result<(), WriteError> {
-        match self {
-            Self::File(local) => local.claims().drop_old(now).await,
-            Self::Database(database) => database.drop_ended().await?,
+    pub(super) async fn drop_old(&self, now: UnixSeconds) -> Result<(), ChangeError> {
+        if let Self::Database(database) = self {
+            database.drop_ended().await?;
         }
         let before = UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS));
         // In batches, so that no transaction is long.
         let forget = || Change::ForgetRequests { before, at_most: DROPPED_PER_CHANGE };
-        while self.change(forget()).await?.forgotten_requests == DROPPED_PER_CHANGE {}
+        while self.change(forget()).await?.forgotten_requests.len() == DROPPED_PER_CHANGE {}
         self.change(Change::ForgetKeyDays { before: Day::of(now).before(KEY_DAYS_KEPT) }).await.map(drop)
     }
 

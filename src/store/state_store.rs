@@ -31,8 +31,8 @@ pub struct Rows {
     pub presets: Vec<Preset>,
     /// Jobs that a change wrote. [`StateStore::load`] omits them: they are read on demand.
     pub jobs: Vec<Job>,
-    /// How many requests a [`Change::ForgetRequests`] dropped.
-    pub forgotten_requests: usize,
+    /// Account and `Idempotency-Key` of the requests that a [`Change::ForgetRequests`] dropped.
+    pub forgotten_requests: Vec<(String, String)>,
 }
 
 impl Rows {
@@ -46,7 +46,7 @@ impl Rows {
         self.requests.extend(requests);
         self.presets.extend(presets);
         self.jobs.extend(jobs);
-        self.forgotten_requests += forgotten_requests;
+        self.forgotten_requests.extend(forgotten_requests);
     }
 }
 

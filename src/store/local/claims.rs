@@ -1,6 +1,6 @@
 //! `Idempotency-Key`s in memory: which requests run, and what was billed in the last 24 hours.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
@@ -9,51 +9,37 @@ use tokio::sync::watch;
 use crate::store::claim::Hold;
 use crate::store::{Claim, ClaimGuard, REQUEST_SECONDS, Request, UnixSeconds};
 
-/// Old requests dropped from memory with each new one: more than arrive, and little work.
-const DROPPED_PER_CLAIM: usize = 4;
-
-/// The keys of the last 24 hours. Clones share one state.
+/// The keys of the last 24 hours; older ones are here until the file drops them. Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub(in crate::store) struct Claims(Arc<Mutex<Memory>>);
+pub(in crate::store) struct Claims(Arc<Mutex<HashMap<Id, Entry>>>);
 
 /// Account and key as SHA-256: 32 bytes, however long the two are.
 type Id = [u8; 32];
 
-#[derive(Debug, Default)]
-struct Memory {
-    entries: HashMap<Id, Entry>,
-    /// The billed ones in the order in which they were billed. Entries that are gone, or were billed again later, are
-    /// skipped.
-    billed: VecDeque<(UnixSeconds, Id)>,
-}
-
 #[derive(Debug)]
 enum Entry {
     /// Claimed; the channel closes when the guard is dropped.
-    Running { fingerprint: [u8; 32], ended: watch::Receiver<()> },
+    Running { fingerprint: [u8; 32], ended: watch::Receiver<()>, earlier: Option<Request> },
     /// Billed for at least some of its pictures.
     Billed(Request),
 }
 
-/// The exclusive right to bill under a key, until it is billed or dropped.
+/// The exclusive right to bill under a key, until it is billed or dropped. Its entry is running until then.
 #[derive(Debug)]
 pub(in crate::store) struct MemoryClaim {
     claims: Claims,
     id: Id,
-    /// What was billed before.
-    earlier: Option<Request>,
+    billed: Option<Request>,
     /// Dropped after the entry is changed: fields are dropped after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
 
 impl Claims {
-    /// With the requests that the file remembers, oldest first.
+    /// With the requests that the file remembers.
     pub(in crate::store) fn load(requests: &[(String, String, Request)]) -> Self {
-        let mut memory = Memory::default();
-        for (account, key, request) in requests {
-            memory.remember(id(account, key), request.clone());
-        }
-        Self(Arc::new(Mutex::new(memory)))
+        let billed =
+            |(account, key, request): &(String, String, Request)| (id(account, key), Entry::Billed(request.clone()));
+        Self(Arc::new(Mutex::new(requests.iter().map(billed).collect())))
     }
 
     /// Claims a key for a request. While the same request is in progress this waits for its end.
@@ -74,10 +60,16 @@ impl Claims {
         }
     }
 
-    /// Forgets keys older than 24 hours. In batches, so that requests are served in between.
-    pub(in crate::store) async fn drop_old(&self, now: UnixSeconds) {
-        while self.lock().drop_before(oldest_kept(now), 1000) {
-            tokio::task::yield_now().await;
+    /// Forgets requests, by account and key, that the file has dropped.
+    pub(in crate::store) fn forget(&self, requests: &[(String, String)]) {
+        let ids: Vec<Id> = requests.iter().map(|(account, key)| id(account, key)).collect();
+        let mut entries = self.lock();
+        for id in ids {
+            match entries.get_mut(&id) {
+                Some(Entry::Running { earlier, .. }) => *earlier = None,
+                Some(Entry::Billed(_)) => drop(entries.remove(&id)),
+                None => {}
+            }
         }
     }
 
@@ -89,87 +81,48 @@ impl Claims {
         fingerprint: [u8; 32],
         now: UnixSeconds,
     ) -> Result<Claim, watch::Receiver<()>> {
-        let (id, oldest) = (id(account, key), oldest_kept(now));
-        let mut memory = self.lock();
-        memory.drop_before(oldest, DROPPED_PER_CLAIM);
-        let earlier = match memory.entries.get(&id) {
+        let (id, oldest) = (id(account, key), now.0.saturating_sub(REQUEST_SECONDS));
+        let mut entries = self.lock();
+        let earlier = match entries.get(&id) {
             Some(Entry::Running { fingerprint: first, ended, .. }) if *first == fingerprint => {
                 return Err(ended.clone());
             }
             Some(Entry::Running { .. }) => return Ok(Claim::Conflict),
-            Some(Entry::Billed(billed)) if billed.at >= oldest => Some(billed.clone()),
+            Some(Entry::Billed(billed)) if billed.at.0 >= oldest => Some(billed.clone()),
             Some(Entry::Billed(_)) | None => None,
         };
         if let Some(outcome) = earlier.as_ref().and_then(|billed| Claim::of_billed(billed, fingerprint)) {
             return Ok(outcome);
         }
         let (sender, ended) = watch::channel(());
-        memory.entries.insert(id, Entry::Running { fingerprint, ended });
-        let claim = MemoryClaim { claims: self.clone(), id, earlier: earlier.clone(), _ended: sender };
+        entries.insert(id, Entry::Running { fingerprint, ended, earlier: earlier.clone() });
+        let claim = MemoryClaim { claims: self.clone(), id, billed: None, _ended: sender };
         Ok(Claim::New(ClaimGuard::new(key, fingerprint, now, earlier, Hold::Memory(Box::new(claim)))))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
     /// to stop.
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Id, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Memory {
-    fn remember(&mut self, id: Id, request: Request) {
-        self.billed.push_back((request.at, id));
-        self.entries.insert(id, Entry::Billed(request));
-    }
-
-    /// Drops up to `max` billed requests from before a time, oldest first. Returns whether there may be more.
-    fn drop_before(&mut self, before: UnixSeconds, max: usize) -> bool {
-        // Appended after the loop: a running request would otherwise be found again and again.
-        let mut running = Vec::new();
-        let mut may_be_more = true;
-        for _ in 0..max {
-            let Some(&(at, id)) = self.billed.front().filter(|(at, _)| *at < before) else {
-                may_be_more = false;
-                break;
-            };
-            self.billed.pop_front();
-            match self.entries.get(&id) {
-                Some(Entry::Billed(latest)) if latest.at == at => drop(self.entries.remove(&id)),
-                // Its guard may restore what was billed before.
-                Some(Entry::Running { .. }) => running.push((at, id)),
-                Some(Entry::Billed(_)) | None => {}
-            }
-        }
-        may_be_more &= running.len() < max;
-        self.billed.extend(running);
-        may_be_more
     }
 }
 
 impl MemoryClaim {
     /// To be called when the request is committed.
-    pub(in crate::store) fn billed(self, request: Request) {
-        self.claims.lock().remember(self.id, request);
-        // `self` is dropped after the lock, which its drop takes.
+    pub(in crate::store) fn billed(mut self, request: Request) {
+        self.billed = Some(request);
     }
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
-        let mut memory = self.claims.lock();
-        // A billed entry stays.
-        if matches!(memory.entries.get(&self.id), Some(Entry::Running { .. })) {
-            match self.earlier.take() {
-                // `Memory::billed` still has it.
-                Some(earlier) => memory.entries.insert(self.id, Entry::Billed(earlier)),
-                None => memory.entries.remove(&self.id),
-            };
+        let mut entries = self.claims.lock();
+        if let Some(Entry::Running { earlier, .. }) = entries.remove(&self.id)
+            && let Some(request) = self.billed.take().or(earlier)
+        {
+            entries.insert(self.id, Entry::Billed(request));
         }
     }
-}
-
-fn oldest_kept(now: UnixSeconds) -> UnixSeconds {
-    UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS))
 }
 
 fn id(account: &str, key: &str) -> Id {
@@ -202,7 +155,7 @@ mod tests {
             local
         }
 
-        fn lock(&self) -> MutexGuard<'_, Memory> {
+        fn lock(&self) -> MutexGuard<'_, HashMap<Id, Entry>> {
             self.local().claims().lock()
         }
 
@@ -277,7 +230,7 @@ mod tests {
         let all: BilledPictures = Arc::from([Some([7; 32]), Some([8; 32])]);
         bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&all))).await;
         assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(pictures)) if pictures == all));
-        assert_eq!(started(&store, NOW).1.lock().entries.len(), 1);
+        assert_eq!(started(&store, NOW).1.lock().len(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -304,7 +257,7 @@ mod tests {
             task.await.expect("no panic");
         }
         assert_eq!(billing.usage("a", Plan::Paid, NOW).await.expect("in memory").used, 1);
-        assert_eq!((store.requests(), keys.lock().entries.len()), (1, 1));
+        assert_eq!((store.requests(), keys.lock().len()), (1, 1));
     }
 
     #[tokio::test]
@@ -327,18 +280,14 @@ mod tests {
         for number in 0..100 {
             bill(&billing, claim_new(&keys, &format!("k{number}"), 1, at(number))).await;
         }
-        let sizes = || {
-            let memory = keys.lock();
-            (store.requests(), memory.entries.len(), memory.billed.len())
-        };
-        assert_eq!(sizes(), (100, 100, 100));
-        // Each new request drops more old ones than it adds.
+        let sizes = || (store.requests(), keys.lock().len());
+        assert_eq!(sizes(), (100, 100));
         for number in 0..20 {
             bill(&billing, claim_new(&keys, &format!("new{number}"), 1, at(DAY + 60))).await;
         }
-        assert_eq!(sizes(), (120, 60, 60));
+        assert_eq!(sizes(), (120, 120));
         keys.drop_old(at(DAY + 200)).await;
-        assert_eq!(sizes(), (20, 20, 20));
+        assert_eq!(sizes(), (20, 20));
         assert!(matches!(claim(&keys, "new0", 1, at(DAY + 200)), Some(Claim::Replay(_))));
     }
 
@@ -351,7 +300,7 @@ mod tests {
         }
         assert_eq!(store.requests(), 5001);
         keys.drop_old(at(DAY + 1)).await;
-        assert_eq!((store.requests(), keys.lock().entries.len()), (0, 0));
+        assert_eq!((store.requests(), keys.lock().len()), (0, 0));
     }
 
     #[tokio::test]
@@ -362,7 +311,7 @@ mod tests {
         bill(&billing, claim_new(&keys, "k", 2, at(DAY + 1))).await;
         keys.drop_old(at(DAY + 2)).await;
         assert!(matches!(claim(&keys, "k", 2, at(DAY + 2)), Some(Claim::Replay(_))));
-        assert_eq!(keys.lock().billed.len(), 1);
+        assert_eq!(keys.lock().len(), 1);
     }
 
     #[tokio::test]
@@ -377,7 +326,7 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(guard);
         assert!(matches!(waiting.await.expect("no panic"), Claim::New(_)));
-        assert!(keys.lock().entries.is_empty());
+        assert!(keys.lock().is_empty());
     }
 
     #[derive(Clone, Debug)]
@@ -402,16 +351,16 @@ mod tests {
         ]
     }
 
-    #[test]
-    fn a_running_request_does_not_keep_the_cleanup_from_ending() {
-        let mut memory = Memory::default();
-        let (_sender, ended) = watch::channel(());
-        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended });
-        memory.billed.push_back((UnixSeconds(1), [1; 32]));
-        for max in [1, 1000] {
-            assert!(!memory.drop_before(UnixSeconds(2), max), "nothing more can be dropped");
-            assert_eq!(memory.billed.len(), 1, "it is checked again later");
-        }
+    #[tokio::test]
+    async fn a_request_that_is_dropped_while_its_rest_is_made_does_not_come_back() {
+        let (billing, keys) = started(&MemoryStore::default(), NOW);
+        let some: BilledPictures = Arc::from([Some([7; 32]), None]);
+        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(some)).await;
+        let guard = claim_new(&keys, "k", 1, at(DAY));
+        keys.drop_old(at(DAY + 1)).await;
+        assert!(matches!(claim(&keys, "k", 2, at(DAY + 1)), Some(Claim::Conflict)), "it runs");
+        drop(guard);
+        assert!(keys.lock().is_empty());
     }
 
     /// The model's state of a key.
@@ -486,7 +435,7 @@ mod tests {
                     (billing, keys) = started(&store, now);
                 }
             }
-            prop_assert!(keys.lock().entries.len() <= 4);
+            prop_assert!(keys.lock().len() <= 4);
         }
         Ok(())
     }

@@ -214,6 +214,7 @@ impl LocalStore {
             self.0.keys.write().unwrap_or_else(PoisonError::into_inner).apply(rows);
         }
         self.counters().copy(rows);
+        self.0.claims.forget(&rows.forgotten_requests);
     }
 
     pub(super) fn account(&self, name: &str) -> Option<Account> {

@@ -118,7 +118,7 @@ impl Database {
     }
 
     /// Drops ended claims and idle rates.
-    pub(in crate::store) async fn drop_ended(&self) -> Result<(), WriteError> {
+    pub(in crate::store) async fn drop_ended(&self) -> Result<(), ChangeError> {
         for text in [
             "DELETE FROM claims WHERE ends_at < now()",
             "DELETE FROM rates WHERE second < extract(epoch FROM now()) - 120",

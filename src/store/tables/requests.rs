@@ -66,8 +66,12 @@ impl Requests<&WriteTransaction> {
         self.rows.put((account, key), request.clone())
     }
 
-    /// Drops up to `at_most` requests from before a time, oldest first; returns how many.
-    pub(in crate::store) fn forget(&mut self, before: UnixSeconds, at_most: usize) -> Result<usize, Fault> {
+    /// Drops up to `at_most` requests from before a time, oldest first; returns the account and key of each.
+    pub(in crate::store) fn forget(
+        &mut self,
+        before: UnixSeconds,
+        at_most: usize,
+    ) -> Result<Vec<(String, String)>, Fault> {
         let oldest = self.times(UnixSeconds(i64::MIN))?.take(at_most);
         let old: Vec<_> =
             oldest.take_while(|row| row.as_ref().map_or(true, |(at, _)| *at < before)).collect::<Result<_, _>>()?;
@@ -75,6 +79,6 @@ impl Requests<&WriteTransaction> {
             self.times.remove((at.0, account.as_str(), key.as_str()))?;
             self.rows.remove((account, key))?;
         }
-        Ok(old.len())
+        Ok(old.into_iter().map(|(_, names)| names.into()).collect())
     }
 }

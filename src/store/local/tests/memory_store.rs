@@ -136,8 +136,8 @@ impl State {
             Change::ForgetRequests { before, at_most } => {
                 let old = self.requests.iter().filter(|(_, request)| request.at < before);
                 let old: Vec<_> = old.take(at_most).map(|(place, _)| place.clone()).collect();
-                rows.forgotten_requests = old.len();
                 old.iter().for_each(|place| drop(self.requests.remove(place)));
+                rows.forgotten_requests = old;
             }
             Change::ReplacePreset { preset } => {
                 if !self.presets.contains_key(&(preset.account.clone(), preset.id.clone())) {
