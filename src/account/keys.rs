@@ -6,8 +6,7 @@ use super::key_restrictions::{KeyRestrictions, KeyUpdate};
 use super::names::{AccountName, Label};
 use super::scopes::Scopes;
 use crate::store::{
-    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, OpenError, Plan, Store, UnixSeconds,
-    WriteError, written,
+    Account, AccountModel, Change, ChangeError, Key, KeyChange, KeyHash, OpenError, Plan, Store, UnixSeconds, written,
 };
 use crate::telemetry::with_causes;
 
@@ -55,7 +54,7 @@ impl Keys {
     ///
     /// # Errors
     /// When the store cannot write.
-    pub async fn bootstrap(&self, chosen: Option<ApiKey>) -> Result<Option<CreatedKey>, WriteError> {
+    pub async fn bootstrap(&self, chosen: Option<ApiKey>) -> Result<Option<CreatedKey>, ChangeError> {
         if !self.store.accounts().await.map_err(unreadable)?.is_empty() {
             return Ok(None);
         }
@@ -72,7 +71,7 @@ impl Keys {
         {
             Ok(_) => Ok(Some(CreatedKey { key, secret })),
             // Another daemon that started at the same time was faster.
-            Err(WriteError::Change(ChangeError::AccountExists(_))) => Ok(None),
+            Err(ChangeError::AccountExists(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -87,7 +86,7 @@ impl Keys {
         label: Label,
         mode: Mode,
         restrictions: KeyRestrictions,
-    ) -> Result<CreatedKey, WriteError> {
+    ) -> Result<CreatedKey, ChangeError> {
         let secret = ApiKey::generate(mode);
         let key = new_key(account.to_string(), label.into(), mode, restrictions);
         self.store.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
@@ -98,7 +97,7 @@ impl Keys {
     ///
     /// # Errors
     /// When there is no such key, or the store cannot write.
-    pub async fn revoke(&self, id: &str) -> Result<Key, WriteError> {
+    pub async fn revoke(&self, id: &str) -> Result<Key, ChangeError> {
         self.change(id, KeyChange::Revoke { at: UnixSeconds::now() }).await
     }
 
@@ -107,7 +106,7 @@ impl Keys {
     ///
     /// # Errors
     /// When there is no such key, it is revoked, another rotation came first, or the store cannot write.
-    pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, WriteError> {
+    pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, ChangeError> {
         let located = self.store.key(id).await.map_err(unreadable)?.map(|(hash, key)| (hash, key.test));
         let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
         let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
@@ -119,13 +118,13 @@ impl Keys {
     ///
     /// # Errors
     /// When there is no such key, it is revoked, or the store cannot write.
-    pub async fn set(&self, id: &str, update: KeyUpdate) -> Result<Key, WriteError> {
+    pub async fn set(&self, id: &str, update: KeyUpdate) -> Result<Key, ChangeError> {
         let KeyUpdate { expires_at, images_per_month, scopes } = update;
         let scopes = scopes.map(Scopes::into_names);
         self.change(id, KeyChange::Set { expires_at, images_per_month, scopes }).await
     }
 
-    async fn change(&self, id: &str, change: KeyChange) -> Result<Key, WriteError> {
+    async fn change(&self, id: &str, change: KeyChange) -> Result<Key, ChangeError> {
         written(self.store.change(Change::Key { id: id.to_owned(), change }).await?.keys).map(|(_, key)| key)
     }
 
@@ -140,7 +139,7 @@ impl Keys {
         plan: Plan,
         generates: bool,
         model: AccountModel,
-    ) -> Result<Account, WriteError> {
+    ) -> Result<Account, ChangeError> {
         let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates, model };
         self.store.change(Change::CreateAccount { account: account.clone(), first_key: None }).await?;
         Ok(account)
@@ -157,18 +156,18 @@ impl Keys {
         plan: Option<Plan>,
         generates: Option<bool>,
         model: Option<AccountModel>,
-    ) -> Result<Account, WriteError> {
+    ) -> Result<Account, ChangeError> {
         let rows =
             self.store.change(Change::SetAccount { account: account.to_owned(), plan, generates, model }).await?;
-        rows.accounts.into_iter().next().ok_or(WriteError::Closed)
+        rows.accounts.into_iter().next().ok_or(ChangeError::Closed)
     }
 }
 
 /// A change that needs a row which cannot be read.
-fn unreadable(error: OpenError) -> WriteError {
+fn unreadable(error: OpenError) -> ChangeError {
     let reason = with_causes(&error);
     let is_away = matches!(error, OpenError::Io { .. });
-    if is_away { ChangeError::Unavailable(reason).into() } else { ChangeError::Storage(reason).into() }
+    if is_away { ChangeError::Unavailable(reason) } else { ChangeError::Storage(reason) }
 }
 
 fn new_key(account: String, label: String, mode: Mode, restrictions: KeyRestrictions) -> Key {

@@ -16,7 +16,7 @@ pub mod presets;
 pub mod price;
 mod scopes;
 
-pub use crate::store::{Account, AccountModel, Key, WriteError};
+pub use crate::store::{Account, AccountModel, Key};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
 pub use key_restrictions::{KeyRestrictions, KeyUpdate};

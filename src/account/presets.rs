@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::api_key::random_text;
 use super::{InvalidText, PresetName};
 use crate::recipe::FieldError;
-use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, WriteError, written};
+use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, written};
 
 /// Characters of a preset's id after `preset_`.
 const ID_LENGTH: usize = 12;
@@ -59,32 +59,12 @@ pub enum PresetError {
     /// A member of the draft is invalid.
     #[error(transparent)]
     Field(#[from] FieldError),
-    /// The account has no preset with that id.
-    #[error("no preset `{0}`")]
-    NotFound(String),
-    /// Another preset of the account has the name.
-    #[error("a preset named `{0}` exists already")]
-    NameTaken(String),
-    /// The account has its maximum of presets.
-    #[error("an account has at most {} presets; delete one first", crate::store::PRESETS_PER_ACCOUNT)]
-    TooMany,
     /// The store refused or failed.
     #[error(transparent)]
-    Write(WriteError),
+    Write(#[from] ChangeError),
     /// The store could not be read.
     #[error(transparent)]
     Read(#[from] OpenError),
-}
-
-impl From<WriteError> for PresetError {
-    fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::Change(ChangeError::NoSuchPreset(id)) => Self::NotFound(id),
-            WriteError::Change(ChangeError::PresetNameTaken(name)) => Self::NameTaken(name),
-            WriteError::Change(ChangeError::TooManyPresets(_)) => Self::TooMany,
-            other @ (WriteError::Change(_) | WriteError::Closed) => Self::Write(other),
-        }
-    }
 }
 
 impl Presets {
@@ -116,7 +96,7 @@ impl Presets {
         }
         check(&draft)?;
         if let Some(id) = draft.id.take_if(|id| !may_refer(id)) {
-            return Err(PresetError::NotFound(id));
+            return Err(ChangeError::NoSuchPreset(id).into());
         }
         let is_new = draft.id.is_none();
         let id = draft.id.unwrap_or_else(|| format!("preset_{}", random_text(ID_LENGTH)));
@@ -140,7 +120,7 @@ impl Presets {
     /// When the account has no such preset, or the store cannot write.
     pub async fn delete(&self, account: &str, id: &str) -> Result<(), PresetError> {
         if !may_refer(id) {
-            return Err(PresetError::NotFound(id.to_owned()));
+            return Err(ChangeError::NoSuchPreset(id.to_owned()).into());
         }
         let change = Change::DeletePreset { account: account.to_owned(), id: id.to_owned() };
         self.store.change(change).await?;
@@ -281,7 +261,9 @@ mod tests {
         assert_eq!(presets.find_named("a", "shop").await.expect("it reads"), None);
 
         presets.delete("a", &saved.id).await.expect("it is there");
-        assert!(matches!(presets.delete("a", &saved.id).await, Err(PresetError::NotFound(id)) if id == saved.id));
+        assert!(
+            matches!(presets.delete("a", &saved.id).await, Err(PresetError::Write(ChangeError::NoSuchPreset(id))) if id == saved.id)
+        );
         assert_eq!(presets.find("a", &saved.id).await.expect("it reads"), None);
     }
 
@@ -293,9 +275,9 @@ mod tests {
         assert_eq!(presets.find("b", &id).await.expect("it reads"), None);
         assert_eq!(presets.find_named("b", "shop").await.expect("it reads"), None);
         assert_eq!(presets.list("b", None, 10).await.expect("it reads"), Page::default());
-        assert!(matches!(presets.delete("b", &id).await, Err(PresetError::NotFound(_))));
+        assert!(matches!(presets.delete("b", &id).await, Err(PresetError::Write(ChangeError::NoSuchPreset(_)))));
         let theft = Draft { id: Some(id.clone()), ..draft("mine") };
-        assert!(matches!(save(&presets, "b", theft).await, Err(PresetError::NotFound(_))));
+        assert!(matches!(save(&presets, "b", theft).await, Err(PresetError::Write(ChangeError::NoSuchPreset(_)))));
         save(&presets, "b", draft("shop")).await.expect("names are an account's own");
         assert!(presets.find("a", &id).await.expect("it reads").is_some());
     }
@@ -307,11 +289,7 @@ mod tests {
         save(&presets, "a", draft("shop")).await.expect("a good one");
         let refused = |outcome: Result<Preset, PresetError>| match outcome.expect_err("refused") {
             PresetError::Field(error) => error.param().to_owned(),
-            other @ (PresetError::NotFound(_)
-            | PresetError::NameTaken(_)
-            | PresetError::TooMany
-            | PresetError::Write(_)
-            | PresetError::Read(_)) => other.to_string(),
+            other @ (PresetError::Write(_) | PresetError::Read(_)) => other.to_string(),
         };
         assert_eq!(refused(save(&presets, "a", draft("")).await), "name");
         assert_eq!(refused(save(&presets, "a", draft("two\nlines")).await), "name");
@@ -430,7 +408,7 @@ mod tests {
                     let saved = save(&Presets::new(services.clone()), account, sent).await;
                     let known = model.contains_key(&(account, id.clone()));
                     prop_assert_eq!(saved.is_ok(), known && !taken(&model, account, &name, Some(&id)));
-                    prop_assert_eq!(matches!(saved, Err(PresetError::NotFound(_))), !known);
+                    prop_assert_eq!(matches!(saved, Err(PresetError::Write(ChangeError::NoSuchPreset(_)))), !known);
                     if saved.is_ok() {
                         model.insert((account, id), name);
                     }
@@ -479,7 +457,7 @@ mod tests {
         for task in tasks {
             match task.await.expect("no panic") {
                 Ok(_) => {}
-                Err(PresetError::TooMany) => refused += 1,
+                Err(PresetError::Write(ChangeError::TooManyPresets(_))) => refused += 1,
                 Err(other) => panic!("{other}"),
             }
         }

@@ -19,7 +19,7 @@ use crate::jobs::results::ResultsError;
 use crate::pipeline::{AuxImage, PipelineError};
 use crate::recipe::{BG_FILE, FieldError, MASK_FILE};
 use crate::source::{FetchError, FetchFailure};
-use crate::store::{BillingError, ChangeError, OpenError, WriteError};
+use crate::store::{BillingError, ChangeError, OpenError, PRESETS_PER_ACCOUNT};
 use crate::telemetry::with_causes;
 use crate::video::VideoError;
 use hyper::header::InvalidHeaderValue;
@@ -192,14 +192,11 @@ impl From<VideoError> for ApiError {
     }
 }
 
-impl From<WriteError> for ApiError {
+impl From<ChangeError> for ApiError {
     /// 503 if the store cannot write at present or lost its database; 500 otherwise.
-    fn from(error: WriteError) -> Self {
+    fn from(error: ChangeError) -> Self {
         let cause = with_causes(&error);
-        if matches!(
-            error,
-            WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Busy)
-        ) {
+        if matches!(error, ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Busy) {
             no_store(cause)
         } else {
             Self::internal(cause)
@@ -248,9 +245,14 @@ impl From<PresetError> for ApiError {
     fn from(error: PresetError) -> Self {
         match error {
             PresetError::Field(error) => error.into(),
-            PresetError::NotFound(_) => Self::new(ErrorCode::NotFound, "this account has no such preset").param("id"),
-            PresetError::NameTaken(_) => Self::new(ErrorCode::Conflict, &error).param("name"),
-            PresetError::TooMany => Self::new(ErrorCode::Conflict, &error),
+            PresetError::Write(ChangeError::NoSuchPreset(_)) => {
+                Self::new(ErrorCode::NotFound, "this account has no such preset").param("id")
+            }
+            PresetError::Write(ChangeError::PresetNameTaken(_)) => Self::new(ErrorCode::Conflict, &error).param("name"),
+            PresetError::Write(ChangeError::TooManyPresets(_)) => {
+                let message = format!("an account has at most {PRESETS_PER_ACCOUNT} presets; delete one first");
+                Self::new(ErrorCode::Conflict, message)
+            }
             PresetError::Write(error) => error.into(),
             PresetError::Read(error) => error.into(),
         }
@@ -364,7 +366,7 @@ mod tests {
     #[test]
     fn temporary_failures_of_jobs_are_503_with_retry_after() {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
-        let change = |error: ChangeError| JobsError::Write(WriteError::Change(error));
+        let change = JobsError::Write;
         for error in [
             JobsError::DiskSpace(DiskSpaceError::MinFree { free: 1, wanted: 2, min_free: 3 }),
             JobsError::DiskSpace(DiskSpaceError::MaxBytes { used: 1, wanted: 2, max: 3 }),
@@ -380,7 +382,7 @@ mod tests {
             assert!(error.into_reply("req_1").headers().contains_key(RETRY_AFTER), "{shown}");
         }
         // Whether these are safe to retry is not known.
-        for error in [change(ChangeError::Storage("lost".into())), JobsError::Write(WriteError::Closed)] {
+        for error in [change(ChangeError::Storage("lost".into())), JobsError::Write(ChangeError::Closed)] {
             assert_eq!(ApiError::from(error).code, ErrorCode::InternalError);
         }
     }

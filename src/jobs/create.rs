@@ -11,7 +11,7 @@ use super::job_view::JobView;
 use super::new_job::{Created, NewJob};
 use super::shared::Shared;
 use super::{Job, JobState, RECORD_SECONDS, UnixSeconds, Webhook, input_in};
-use crate::account::{WriteError, random_text};
+use crate::account::random_text;
 use crate::store::{ChangeError, Month, QuotaExhausted, Reservation};
 
 /// Characters of a job's id after `job_`.
@@ -30,9 +30,7 @@ pub(super) async fn create(shared: &Shared, new: NewJob, incoming: IncomingClip)
     match &outcome {
         // A store that failed may have recorded it: the next start deletes the folder if it has not.
         Ok(Created::New(_))
-        | Err(JobsError::Write(
-            WriteError::Closed | WriteError::Change(ChangeError::Storage(_) | ChangeError::Interrupted(_)),
-        )) => {
+        | Err(JobsError::Write(ChangeError::Closed | ChangeError::Storage(_) | ChangeError::Interrupted(_))) => {
             if shared.deps.store.is_shared() {
                 shared.folders.remove(&id).await;
             }
@@ -91,11 +89,11 @@ async fn submit(shared: &Shared, job: Job, mut reservation: Option<Reservation>)
     for _ in 0..NAME_ATTEMPTS {
         let first = match shared.deps.store.create_job(job.clone(), at_most, &mut reservation).await {
             Ok(()) => return Ok(Created::New(JobView { job, progress: 0 })),
-            Err(WriteError::Change(ChangeError::TooManyJobs { .. })) => return Err(JobsError::TooMany(at_most)),
-            Err(WriteError::Change(ChangeError::QuotaExceeded(kind))) => {
+            Err(ChangeError::TooManyJobs { .. }) => return Err(JobsError::TooMany(at_most)),
+            Err(ChangeError::QuotaExceeded(kind)) => {
                 return Err(QuotaExhausted { kind, resets_at: job.month.ends() }.into());
             }
-            Err(WriteError::Change(ChangeError::JobNameTaken(id))) => id,
+            Err(ChangeError::JobNameTaken(id)) => id,
             Err(error) => return Err(error.into()),
         };
         match shared.view(&job.key_id, shared.deps.store.job(&first)).await? {
@@ -109,7 +107,7 @@ async fn submit(shared: &Shared, job: Job, mut reservation: Option<Reservation>)
             }
         }
     }
-    Err(WriteError::Change(ChangeError::Busy).into())
+    Err(ChangeError::Busy.into())
 }
 
 /// A place behind all earlier ones, also when the clock runs backwards.

@@ -1,7 +1,7 @@
 //! Errors of the job API, and the limits on disk space behind one of them.
 
 use super::deps::ResultStoreError;
-use crate::store::{OpenError, QuotaExhausted, WriteError};
+use crate::store::{ChangeError, OpenError, QuotaExhausted};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum JobsError {
     Cursor,
     /// The store refused or failed.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] ChangeError),
     /// The store could not be read.
     #[error(transparent)]
     Read(#[from] OpenError),

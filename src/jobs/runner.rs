@@ -21,7 +21,6 @@ use super::error::JobsError;
 use super::running_jobs::JobHandle;
 use super::shared::{Shared, stopped};
 use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, checkpoints};
-use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
 use crate::store::{ChangeError, ClaimedJob, JOB_LEASE, JobEnd, JobHeartbeat, Renewal, Usage};
 use crate::telemetry::{metrics, with_causes};
@@ -211,8 +210,8 @@ async fn release(shared: &Shared, job: &Job, attempt: i64, handle: &JobHandle) {
         Ok(_) if shared.deps.store.is_shared() => shared.folders.remove(&job.id).await,
         Ok(_) => {}
         // Cancelled at the last moment.
-        Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => shared.clear(job).await,
-        Err(WriteError::Change(ChangeError::JobElsewhere(_))) => leave(shared, job).await,
+        Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => shared.clear(job).await,
+        Err(ChangeError::JobElsewhere(_)) => leave(shared, job).await,
         // The next start puts it back, or its lease ends.
         Err(error) => {
             tracing::warn!(job = job.id, error = with_causes(&error), "a job could not be put back into the queue")
@@ -373,22 +372,20 @@ async fn record_end(
                 return clean_up(shared, job, ended.state).await;
             }
             // Cancelled at the last moment, or recorded by an attempt that was reported as failed.
-            Err(WriteError::Change(ChangeError::JobState { state, .. })) if state.is_final() => {
+            Err(ChangeError::JobState { state, .. }) if state.is_final() => {
                 shared.ended.notify_one();
                 return clean_up(shared, job, state).await;
             }
-            Err(WriteError::Change(ChangeError::NoSuchJob(_))) => return shared.clear(job).await,
-            Err(WriteError::Change(ChangeError::JobElsewhere(_) | ChangeError::JobState { .. })) => {
+            Err(ChangeError::NoSuchJob(_)) => return shared.clear(job).await,
+            Err(ChangeError::JobElsewhere(_) | ChangeError::JobState { .. }) => {
                 return leave(shared, job).await;
             }
             Err(error) => error,
         };
         tracing::error!(job = job.id, error = with_causes(&error), "the end of a job cannot be recorded");
-        failures += u32::from(matches!(error, WriteError::Change(ChangeError::Storage(_))));
-        let is_transient = matches!(
-            error,
-            WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Storage(_))
-        );
+        failures += u32::from(matches!(error, ChangeError::Storage(_)));
+        let is_transient =
+            matches!(error, ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Storage(_));
         if !is_transient || failures > MAX_FAILURES {
             // An end that is not recorded has not happened: the job runs again.
             return release(shared, job, attempt, handle).await;

@@ -14,7 +14,6 @@ use super::new_job::{Created, NewJob};
 use super::shared::Shared;
 use super::tuning::Tuning;
 use super::{Job, JobError, JobsConfig, create, expiry, recovery, runner, webhook_schedule};
-use crate::account::WriteError;
 use crate::store::{ChangeError, JobEnd};
 
 /// Jobs on one page of a listing.
@@ -64,7 +63,7 @@ impl Jobs {
         let shared = Arc::clone(&self.0);
         // A disconnected caller must not leave a job without its folder.
         let created = tokio::spawn(async move { create::create(&shared, new, incoming).await });
-        created.await.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
+        created.await.unwrap_or(Err(JobsError::Write(ChangeError::Closed)))
     }
 
     /// A job of the key; `None` for another key's.
@@ -116,7 +115,7 @@ impl Jobs {
     pub async fn remove(&self, key_id: &str, id: &str) -> Result<Option<Removed>, JobsError> {
         let (shared, key_id, id) = (Arc::clone(&self.0), key_id.to_owned(), id.to_owned());
         let removed = tokio::spawn(async move { remove(&shared, &key_id, &id).await });
-        removed.await.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
+        removed.await.unwrap_or(Err(JobsError::Write(ChangeError::Closed)))
     }
 
     /// Runs jobs, deletes expired ones and sends webhooks, until `stop`. Jobs
@@ -158,7 +157,7 @@ async fn remove(shared: &Shared, key_id: &str, id: &str) -> Result<Option<Remove
                 return Ok(Some(Removed::Cancelled(Box::new(JobView::finished(job)))));
             }
             // It ended, or was removed, in between.
-            Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {}
+            Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -13,7 +13,6 @@ use super::job_view::{JobView, is_visible};
 use super::running_jobs::RunningJobs;
 use super::tuning::Tuning;
 use super::{Job, RECORD_SECONDS, UnixSeconds};
-use crate::account::WriteError;
 use crate::store::{Change, ChangeError, JobChange, JobEnd, OpenError};
 use crate::telemetry::metrics;
 
@@ -84,12 +83,12 @@ impl Shared {
     }
 
     /// Records the end of a job, with its bill if it has one: of one that the claim `attempt` runs, or of any that is cancelled.
-    pub(super) async fn finish(&self, id: &str, attempt: Option<i64>, end: JobEnd) -> Result<Job, WriteError> {
+    pub(super) async fn finish(&self, id: &str, attempt: Option<i64>, end: JobEnd) -> Result<Job, ChangeError> {
         let ended = loop {
             let at = self.now();
             let expires_at = UnixSeconds(at.0.saturating_add(RECORD_SECONDS));
             match self.deps.store.finish_job(id, attempt, at, expires_at, end.clone()).await {
-                Err(WriteError::Change(ChangeError::Busy)) => tokio::time::sleep(BUSY_PAUSE).await,
+                Err(ChangeError::Busy) => tokio::time::sleep(BUSY_PAUSE).await,
                 outcome => break outcome?,
             }
         };
@@ -102,16 +101,16 @@ impl Shared {
     pub(super) async fn check_space(&self) -> Result<(), JobsError> {
         let space = self.space.clone();
         let checked = tokio::task::spawn_blocking(move || space.check()).await;
-        checked.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
+        checked.unwrap_or(Err(JobsError::Write(ChangeError::Closed)))
     }
 
     /// Changes a job, which may have been removed meanwhile. Retried while the store's queue is full.
-    pub(super) async fn change(&self, id: &str, change: JobChange) -> Result<(), WriteError> {
+    pub(super) async fn change(&self, id: &str, change: JobChange) -> Result<(), ChangeError> {
         let change = Change::Job { id: id.to_owned(), change };
         loop {
             match self.deps.store.change(change.clone()).await {
-                Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => return Ok(()),
-                Err(WriteError::Change(ChangeError::Busy)) => tokio::time::sleep(BUSY_PAUSE).await,
+                Ok(_) | Err(ChangeError::NoSuchJob(_)) => return Ok(()),
+                Err(ChangeError::Busy) => tokio::time::sleep(BUSY_PAUSE).await,
                 Err(error) => return Err(error),
             }
         }

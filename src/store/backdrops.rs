@@ -3,7 +3,7 @@
 //! A request takes a backdrop of the day before any work, and gives it back if no backdrop was generated. Both are changes of the
 //! store, so that the quota is never exceeded, also by several daemons; a process that dies in between keeps what it took.
 
-use super::{Change, ChangeError, Day, Store, UnixSeconds, WriteError};
+use super::{Change, ChangeError, Day, Store, UnixSeconds};
 use crate::telemetry::with_causes;
 
 /// A backdrop of the day's quota. Dropped, it is given back.
@@ -26,7 +26,7 @@ pub enum BackdropQuotaError {
     },
     /// The store refused or failed.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] ChangeError),
 }
 
 impl Store {
@@ -45,7 +45,7 @@ impl Store {
         let taken = tokio::spawn(async move {
             match store.change(Change::CountGenerated { day, at_most }).await {
                 Ok(_) => Ok(BackdropReservation { store, day, is_kept: false }),
-                Err(WriteError::Change(ChangeError::GeneratedEnough { day })) => {
+                Err(ChangeError::GeneratedEnough { day }) => {
                     Err(BackdropQuotaError::Exhausted { resets_at: day.ends() })
                 }
                 Err(error) => Err(error.into()),

@@ -11,7 +11,7 @@ use super::claim::{ClaimGuard, Hold};
 use super::quota::{Payer, QuotaExhausted, UsageSummary, plan_quota, require};
 use super::{
     Allowance, Bill, Change, ChangeError, Day, ImagesLeft, Job, KeyUse, Month, OpenError, Plan, Rows, Store,
-    UnixSeconds, Usage, WriteError,
+    UnixSeconds, Usage,
 };
 
 /// Images that a request may make. Releases them when it is dropped.
@@ -59,7 +59,7 @@ pub enum BillingError {
     Repeated,
     /// The store refused or failed.
     #[error(transparent)]
-    Write(#[from] WriteError),
+    Write(#[from] ChangeError),
 }
 
 impl Store {
@@ -95,7 +95,7 @@ impl Store {
         job: Job,
         at_most: usize,
         reservation: &mut Option<Reservation>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), ChangeError> {
         match self {
             Self::File(local) => local.create_job(&job, at_most).await?,
             Self::Database(database) => database.create_job(&job, at_most).await?,
@@ -152,8 +152,8 @@ impl Reservation {
     ///
     /// # Errors
     /// Why the store cannot write.
-    pub fn require_billable(&self) -> Result<(), WriteError> {
-        self.store.fault().map_or(Ok(()), |reason| Err(ChangeError::Unavailable(reason).into()))
+    pub fn require_billable(&self) -> Result<(), ChangeError> {
+        self.store.fault().map_or(Ok(()), |reason| Err(ChangeError::Unavailable(reason)))
     }
 
     /// Bills `images` of the reserved ones and their price to the month of the reservation, and releases the rest. It is
@@ -164,7 +164,7 @@ impl Reservation {
     ///
     /// # Errors
     /// When it could not be written: nothing is billed, the images and the claim are released. After
-    /// [`ChangeError::Interrupted`], [`ChangeError::Storage`] and [`WriteError::Closed`] it may be billed; after `Storage` images and claim are
+    /// [`ChangeError::Interrupted`], [`ChangeError::Storage`] and [`ChangeError::Closed`] it may be billed; after `Storage` images and claim are
     /// held until the file shows the outcome.
     pub async fn bill(self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<Billed, BillingError> {
         let reserved = self.images;
@@ -203,13 +203,13 @@ impl Reservation {
                     }
                     written
                 };
-                tokio::spawn(writing).await.unwrap_or(Err(WriteError::Closed))
+                tokio::spawn(writing).await.unwrap_or(Err(ChangeError::Closed))
             }
         };
         match written {
             Ok(()) => Ok(Billed::Now),
-            Err(WriteError::Change(ChangeError::QuotaExceeded(kind))) => Err(QuotaExhausted { kind, resets_at }.into()),
-            Err(WriteError::Change(ChangeError::RequestBilled(billed))) => match own {
+            Err(ChangeError::QuotaExceeded(kind)) => Err(QuotaExhausted { kind, resets_at }.into()),
+            Err(ChangeError::RequestBilled(billed)) => match own {
                 Some(own) if own.fingerprint != billed.fingerprint => Err(BillingError::Conflict),
                 // A repetition, which is not billed again.
                 Some(own) if is_billed(&own.pictures, &billed.pictures) => Ok(Billed::Before),

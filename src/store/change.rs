@@ -228,18 +228,7 @@ pub enum JobEnd {
     },
 }
 
-/// Why a change did not happen, or is not known to have happened.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The store refused or failed.
-    #[error(transparent)]
-    Change(#[from] ChangeError),
-    /// The store was closed during the change; it may or may not have happened.
-    #[error("the store was closed")]
-    Closed,
-}
-
-/// Why a change did not happen. After `Interrupted` and `Storage` it may have happened.
+/// Why a change did not happen. After `Interrupted`, `Storage` and `Closed` it may have happened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The name is taken.
@@ -321,4 +310,7 @@ pub enum ChangeError {
     /// The disk or the file failed; the change may or may not have happened.
     #[error("the store failed: {0}")]
     Storage(String),
+    /// The store was closed during the change, which may or may not have happened.
+    #[error("the store was closed")]
+    Closed,
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::local::LocalStore;
 use super::postgres::Database;
 use super::{
-    Account, Admission, Change, ClaimedJob, Credential, Day, Job, JobChange, JobEnd, JobHeartbeat, KEY_DAYS_KEPT, Key,
-    KeyDay, KeyHash, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, Renewal, Rows, StateStore, UnixSeconds,
-    WriteError,
+    Account, Admission, Change, ChangeError, ClaimedJob, Credential, Day, Job, JobChange, JobEnd, JobHeartbeat,
+    KEY_DAYS_KEPT, Key, KeyDay, KeyHash, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, Renewal, Rows,
+    StateStore, UnixSeconds,
 };
 use crate::telemetry::with_causes;
 
@@ -105,13 +105,13 @@ impl Store {
     /// # Errors
     /// When it did not happen. After [`ChangeError::Interrupted`](super::ChangeError::Interrupted) or
     /// [`ChangeError::Storage`](super::ChangeError::Storage) it may have happened.
-    pub async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+    pub async fn change(&self, change: Change) -> Result<Rows, ChangeError> {
         match self {
             Self::File(local) => local.change(change).await,
             Self::Database(database) => {
                 let database = database.clone();
                 let changing = tokio::spawn(async move { database.change(change).await });
-                changing.await.unwrap_or(Err(WriteError::Closed))
+                changing.await.unwrap_or(Err(ChangeError::Closed))
             }
         }
     }
@@ -317,7 +317,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::change`].
-    pub async fn claim_job(&self, at: UnixSeconds, running: &[String]) -> Result<Option<ClaimedJob>, WriteError> {
+    pub async fn claim_job(&self, at: UnixSeconds, running: &[String]) -> Result<Option<ClaimedJob>, ChangeError> {
         match self {
             Self::File(local) => local.claim_job(at).await,
             Self::Database(database) => database.claim_job(at, running).await,
@@ -340,7 +340,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::change`]; [`ChangeError::JobElsewhere`](super::ChangeError::JobElsewhere) where another claim has it.
-    pub async fn release_job(&self, job: &JobHeartbeat, at: UnixSeconds) -> Result<Job, WriteError> {
+    pub async fn release_job(&self, job: &JobHeartbeat, at: UnixSeconds) -> Result<Job, ChangeError> {
         let change = JobChange::Requeue { progress: job.progress, at };
         let rows = match self {
             Self::File(local) => local.change(Change::Job { id: job.id.clone(), change }).await?,
@@ -361,14 +361,14 @@ impl Store {
         at: UnixSeconds,
         expires_at: UnixSeconds,
         end: JobEnd,
-    ) -> Result<Job, WriteError> {
+    ) -> Result<Job, ChangeError> {
         let (id, change) = (id.to_owned(), JobChange::Finish { at, expires_at, end });
         let rows = match self {
             Self::File(local) => local.finish_job(id, change).await?,
             Self::Database(database) => {
                 let database = database.clone();
                 let finishing = tokio::spawn(async move { database.change_job(&id, change, attempt).await });
-                finishing.await.unwrap_or(Err(WriteError::Closed))?
+                finishing.await.unwrap_or(Err(ChangeError::Closed))?
             }
         };
         written(rows.jobs)
@@ -421,7 +421,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot write; the times are then lost.
-    pub async fn write_uses(&self) -> Result<(), WriteError> {
+    pub async fn write_uses(&self) -> Result<(), ChangeError> {
         match self {
             Self::File(local) => local.write_uses().await,
             Self::Database(_) => Ok(()),
@@ -430,6 +430,6 @@ impl Store {
 }
 
 /// The row that a change of one row has written.
-pub(crate) fn written<T>(rows: impl IntoIterator<Item = T>) -> Result<T, WriteError> {
-    rows.into_iter().next().ok_or(WriteError::Closed)
+pub(crate) fn written<T>(rows: impl IntoIterator<Item = T>) -> Result<T, ChangeError> {
+    rows.into_iter().next().ok_or(ChangeError::Closed)
 }

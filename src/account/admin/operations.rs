@@ -9,7 +9,7 @@ use super::request::{
 };
 use super::route::Route;
 use crate::account::key_restrictions::{parse_duration, parse_time};
-use crate::account::{AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes, WriteError};
+use crate::account::{AccountName, CreatedKey, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Scopes};
 use crate::store::{ChangeError, UnixSeconds};
 
 /// Executes one request of an authorized caller.
@@ -45,7 +45,7 @@ async fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
     if let Some(name) = account
         && keys.store().account(name).await.map_err(Reply::unreadable)?.is_none()
     {
-        return Err(WriteError::Change(ChangeError::NoSuchAccount(name.into())).into());
+        return Err(ChangeError::NoSuchAccount(name.into()).into());
     }
     let listed: Vec<Value> =
         keys.store().keys(account).await.map_err(Reply::unreadable)?.iter().map(key_json).collect();

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::account::{InvalidRestriction, InvalidText, WriteError};
+use crate::account::{InvalidRestriction, InvalidText};
 use crate::store::{Account, ChangeError, Key, OpenError};
 use crate::telemetry::with_causes;
 
@@ -50,35 +50,32 @@ impl Reply {
     }
 }
 
-impl From<WriteError> for Reply {
-    fn from(error: WriteError) -> Self {
+impl From<ChangeError> for Reply {
+    fn from(error: ChangeError) -> Self {
         let message = error.to_string();
         let (status, code) = match error {
-            WriteError::Change(
-                ChangeError::AccountExists(_)
-                | ChangeError::KeyExists
-                | ChangeError::KeyRevoked(_)
-                | ChangeError::KeyRotated(_)
-                | ChangeError::PresetNameTaken(_)
-                | ChangeError::TooManyPresets(_)
-                | ChangeError::JobExists(_)
-                | ChangeError::JobNameTaken(_)
-                | ChangeError::TooManyJobs { .. }
-                | ChangeError::JobState { .. }
-                | ChangeError::JobElsewhere(_)
-                | ChangeError::QuotaExceeded(_)
-                | ChangeError::GeneratedEnough { .. }
-                | ChangeError::RequestBilled(_),
-            ) => (StatusCode::CONFLICT, "conflict"),
-            WriteError::Change(
-                ChangeError::NoSuchAccount(_)
-                | ChangeError::NoSuchKey(_)
-                | ChangeError::NoSuchPreset(_)
-                | ChangeError::NoSuchJob(_),
-            ) => (StatusCode::NOT_FOUND, "not_found"),
-            WriteError::Change(ChangeError::Busy | ChangeError::Unavailable(_) | ChangeError::Interrupted(_))
-            | WriteError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-            WriteError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+            ChangeError::AccountExists(_)
+            | ChangeError::KeyExists
+            | ChangeError::KeyRevoked(_)
+            | ChangeError::KeyRotated(_)
+            | ChangeError::PresetNameTaken(_)
+            | ChangeError::TooManyPresets(_)
+            | ChangeError::JobExists(_)
+            | ChangeError::JobNameTaken(_)
+            | ChangeError::TooManyJobs { .. }
+            | ChangeError::JobState { .. }
+            | ChangeError::JobElsewhere(_)
+            | ChangeError::QuotaExceeded(_)
+            | ChangeError::GeneratedEnough { .. }
+            | ChangeError::RequestBilled(_) => (StatusCode::CONFLICT, "conflict"),
+            ChangeError::NoSuchAccount(_)
+            | ChangeError::NoSuchKey(_)
+            | ChangeError::NoSuchPreset(_)
+            | ChangeError::NoSuchJob(_) => (StatusCode::NOT_FOUND, "not_found"),
+            ChangeError::Busy | ChangeError::Unavailable(_) | ChangeError::Interrupted(_) | ChangeError::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
+            ChangeError::Storage(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
         };
         Self::error(status, code, &message, None)
     }

@@ -27,7 +27,7 @@ use super::quota::{QuotaKind, plan_quota, require};
 use super::{
     Account, Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, ImagesLeft, Job, JobChange,
     JobHeartbeat, JobState, Key, KeyHash, Month, OpenError, RateKind, RateRule, RateStatus, Renewal, Rows, StateStore,
-    UnixSeconds, Usage, WriteError,
+    UnixSeconds, Usage,
 };
 
 use crate::telemetry::with_causes;
@@ -173,7 +173,7 @@ impl LocalStore {
     }
 
     /// Makes a change and copies its rows.
-    pub(super) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+    pub(super) async fn change(&self, change: Change) -> Result<Rows, ChangeError> {
         let local = self.clone();
         self.write(change, move |rows| local.copy(rows)).await
     }
@@ -185,7 +185,7 @@ impl LocalStore {
         &self,
         change: Change,
         committed: impl FnOnce(&Rows) + Send + 'static,
-    ) -> Result<Rows, WriteError> {
+    ) -> Result<Rows, ChangeError> {
         let (reply, mut answer) = oneshot::channel();
         let done = move |result: Result<Rows, ChangeError>| {
             match &result {
@@ -199,11 +199,11 @@ impl LocalStore {
         self.0.file.submit(change, Box::new(done));
         loop {
             match timeout(OUTCOME_TIMEOUT, &mut answer).await {
-                Ok(answer) => return Ok(answer.map_err(|_| WriteError::Closed)??),
+                Ok(answer) => return answer.map_err(|_| ChangeError::Closed)?,
                 // The disk is slow: the change will be made.
                 Err(_) if self.0.file.fault().is_none() => {}
                 Err(_) => {
-                    return Err(ChangeError::Storage("the disk does not say whether it was written".into()).into());
+                    return Err(ChangeError::Storage("the disk does not say whether it was written".into()));
                 }
             }
         }
@@ -265,7 +265,7 @@ impl LocalStore {
     }
 
     /// Adds a job whose images are counted as reserved, for it from now on.
-    pub(super) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), WriteError> {
+    pub(super) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), ChangeError> {
         // Entered before: the runner may start it at once.
         self.jobs().insert(job.id.clone(), Reserved::of(job));
         let created = self.change(Change::CreateJob { job: Box::new(job.clone()), at_most }).await;
@@ -277,7 +277,7 @@ impl LocalStore {
     }
 
     /// Starts the next queued job.
-    pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, WriteError> {
+    pub(super) async fn claim_job(&self, at: UnixSeconds) -> Result<Option<ClaimedJob>, ChangeError> {
         let unreadable = |error| ChangeError::Unavailable(with_causes(&error));
         let uncertain = self.uncertain_start().clone();
         if let Some(id) = uncertain {
@@ -294,9 +294,9 @@ impl LocalStore {
             match self.change(Change::Job { id: job.id.clone(), change: JobChange::Start { at } }).await {
                 Ok(rows) => return Ok(rows.jobs.into_iter().next().map(|job| ClaimedJob { job, attempt: 0 })),
                 // Cancelled meanwhile.
-                Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {}
+                Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) => {}
                 Err(error) => {
-                    if matches!(error, WriteError::Change(ChangeError::Storage(_))) {
+                    if matches!(error, ChangeError::Storage(_)) {
                         *self.uncertain_start() = Some(job.id);
                     }
                     return Err(error);
@@ -321,11 +321,11 @@ impl LocalStore {
     }
 
     /// Ends a job, with its bill.
-    pub(super) async fn finish_job(&self, id: String, change: JobChange) -> Result<Rows, WriteError> {
+    pub(super) async fn finish_job(&self, id: String, change: JobChange) -> Result<Rows, ChangeError> {
         let (local, of) = (self.clone(), id.clone());
         let change = Change::Job { id: id.clone(), change };
         let finished = self.write(change, move |rows| local.leave(&of, rows)).await;
-        if let Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) = finished {
+        if let Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) = finished {
             // An earlier attempt was reported as failed although it was written.
             self.leave(&id, &Rows::default());
         }
@@ -333,7 +333,7 @@ impl LocalStore {
     }
 
     /// Writes the last use of keys that were used since the previous call.
-    pub(super) async fn write_uses(&self) -> Result<(), WriteError> {
+    pub(super) async fn write_uses(&self) -> Result<(), ChangeError> {
         loop {
             let used = self.keys_read().take_used(USES_PER_CHANGE);
             let is_last = used.len() < USES_PER_CHANGE;

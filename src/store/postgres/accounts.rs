@@ -11,7 +11,7 @@ use crate::store::records::{PresetRecord, Record};
 use crate::store::transitions::{account_after, key_after};
 use crate::store::{
     Account, Change, ChangeError, Day, GeneratedCount, Key, KeyDay, KeyHash, OpenError, PRESETS_PER_ACCOUNT, Preset,
-    Rows, WriteError,
+    Rows,
 };
 
 impl Database {
@@ -70,7 +70,7 @@ impl Database {
     }
 
     /// Makes a change in one transaction.
-    pub(in crate::store) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+    pub(in crate::store) async fn change(&self, change: Change) -> Result<Rows, ChangeError> {
         Ok(transaction!(self, on, Refusal, { apply(&on, change, self.free_images_per_month()).await })?)
     }
 }

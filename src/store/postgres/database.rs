@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use super::connect::Server;
 use super::error::{DatabaseError, Refusal};
 use super::rows::{self, Parameters};
-use crate::store::{OpenError, WriteError};
+use crate::store::{ChangeError, OpenError};
 
 /// How long the server may take for a call. Longer than its own limit of a statement, which says more.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);

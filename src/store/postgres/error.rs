@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
-use crate::store::{ChangeError, OpenError, RecordError, WriteError};
+use crate::store::{ChangeError, OpenError, RecordError};
 use crate::telemetry::with_causes;
 
 /// Of a statement that waited for others.
@@ -105,17 +105,15 @@ impl From<ChangeError> for Refusal {
     }
 }
 
-impl From<Refusal> for WriteError {
+impl From<Refusal> for ChangeError {
     fn from(refusal: Refusal) -> Self {
-        Self::Change(match refusal {
+        match refusal {
             Refusal::Change(error) => error,
-            Refusal::Database(DatabaseError::Interrupted(reason)) => ChangeError::Interrupted(reason),
+            Refusal::Database(DatabaseError::Interrupted(reason)) => Self::Interrupted(reason),
             Refusal::Database(error @ (DatabaseError::Away(_) | DatabaseError::Locked)) => {
-                ChangeError::Unavailable(error.to_string())
+                Self::Unavailable(error.to_string())
             }
-            Refusal::Database(DatabaseError::Values(reason) | DatabaseError::Damaged(reason)) => {
-                ChangeError::Storage(reason)
-            }
-        })
+            Refusal::Database(DatabaseError::Values(reason) | DatabaseError::Damaged(reason)) => Self::Storage(reason),
+        }
     }
 }

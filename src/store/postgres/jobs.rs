@@ -16,7 +16,6 @@ use crate::store::transitions::job_after;
 use crate::store::unreadable_jobs::report_unreadable;
 use crate::store::{
     ChangeError, ClaimedJob, Job, JobChange, JobHeartbeat, JobState, KeyUse, OpenError, Renewal, Rows, UnixSeconds,
-    WriteError,
 };
 
 /// How long a claim of a job lasts after its last renewal.
@@ -110,7 +109,7 @@ impl Database {
         &self,
         at: UnixSeconds,
         running: &[String],
-    ) -> Result<Option<ClaimedJob>, WriteError> {
+    ) -> Result<Option<ClaimedJob>, ChangeError> {
         let claimed = transaction!(self, on, Refusal, {
             // Of this daemon, or unreadable.
             let mut excluded = running.to_vec();
@@ -165,7 +164,7 @@ impl Database {
     }
 
     /// See [`create_job`].
-    pub(in crate::store) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), WriteError> {
+    pub(in crate::store) async fn create_job(&self, job: &Job, at_most: usize) -> Result<(), ChangeError> {
         Ok(transaction!(self, on, Refusal, { create_job(&on, job, at_most, self.free_images_per_month()).await })?)
     }
 
@@ -175,7 +174,7 @@ impl Database {
         id: &str,
         change: JobChange,
         attempt: Option<i64>,
-    ) -> Result<Rows, WriteError> {
+    ) -> Result<Rows, ChangeError> {
         Ok(transaction!(self, on, Refusal, { change_job(&on, id, change, attempt).await })?)
     }
 }

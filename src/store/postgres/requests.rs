@@ -13,7 +13,7 @@ use crate::store::quota::plan_quota;
 use crate::store::records::{KeyRecord, Record, RequestRecord};
 use crate::store::{
     Admission, Admitted, Bill, ChangeError, Claim, ClaimGuard, Credential, Day, ImagesLeft, KeyUse, Month, OpenError,
-    QuotaKind, REQUEST_SECONDS, RateKind, RateRule, RateStatus, UnixSeconds, Usage, WriteError,
+    QuotaKind, REQUEST_SECONDS, RateKind, RateRule, RateStatus, UnixSeconds, Usage,
 };
 
 /// How much longer than its request a claim lasts, where its daemon dies.
@@ -155,7 +155,7 @@ impl Database {
     }
 
     /// Bills a request, and ends its claim.
-    pub(in crate::store) async fn bill(&self, new: &Bill, claim: Option<RowClaim>) -> Result<(), WriteError> {
+    pub(in crate::store) async fn bill(&self, new: &Bill, claim: Option<RowClaim>) -> Result<(), ChangeError> {
         self.run(async { bill(&self.client().await?, new, claim.as_ref(), self.free_images_per_month()).await })
             .await?;
         if let Some(mut claim) = claim {

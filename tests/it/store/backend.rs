@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use backdrop::store::{
     self, Change, ChangeError, Day, ExportedAccounts, Job, Key, KeyDay, KeyHash, Month, OnCommit, OpenError,
     PostgresServer, Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig,
-    UnixSeconds, Usage, WriteError,
+    UnixSeconds, Usage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -209,10 +209,7 @@ impl PostgresStore {
     }
 
     pub(crate) fn change(&self, change: Change) -> Result<Rows, ChangeError> {
-        self.runtime.block_on(self.store.change(change)).map_err(|error| match error {
-            WriteError::Change(error) => error,
-            WriteError::Closed => ChangeError::Storage("closed".into()),
-        })
+        self.runtime.block_on(self.store.change(change))
     }
 }
 

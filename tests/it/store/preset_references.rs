@@ -2,7 +2,7 @@
 
 use backdrop::account::Presets;
 use backdrop::account::presets::{Draft, LookupBy, Page, PresetError};
-use backdrop::store::{Preset, Store, UnixSeconds};
+use backdrop::store::{ChangeError, Preset, Store, UnixSeconds};
 
 use crate::store::backend::{Backend, Postgres, Redb, runtime};
 use crate::store::support::account;
@@ -24,7 +24,8 @@ async fn check(presets: &Presets) {
             assert_eq!(presets.find_by("acme", reference, first).await.expect("it reads"), None);
         }
         assert_eq!(presets.list("acme", Some(reference), 10).await.expect("it reads"), Page::default());
-        let is_unknown = |error: PresetError| matches!(error, PresetError::NotFound(id) if id == reference);
+        let is_unknown =
+            |error: PresetError| matches!(error, PresetError::Write(ChangeError::NoSuchPreset(id)) if id == reference);
         assert!(is_unknown(presets.delete("acme", reference).await.expect_err("it is unknown")));
         assert!(is_unknown(save(presets, Some(reference)).await.expect_err("it is unknown")));
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use backdrop::store::{
     Admission, Allowance, Billed, BillingError, Change, ChangeError, Claim, Credential, ImagesLeft, Job, JobChange,
     JobEnd, JobError, JobHeartbeat, JobState, KeyChange, KeyHash, Month, OpenError, Payer, Plan, QuotaKind, RateKind,
-    RateRule, Renewal, Store, UnixSeconds, Webhook, WriteError,
+    RateRule, Renewal, Store, UnixSeconds, Webhook,
 };
 use tokio::runtime::Runtime;
 
@@ -175,7 +175,7 @@ fn no_quota_is_exceeded_by_several_processes() {
     let create = |job| runtime.block_on(all[1].change(Change::CreateJob { job: Box::new(job), at_most: 9 }));
     create(job(1, QUOTA - 1)).expect("it is new");
     let refused = create(job(2, 2));
-    assert!(matches!(refused, Err(WriteError::Change(ChangeError::QuotaExceeded(QuotaKind::Plan)))), "{refused:?}");
+    assert!(matches!(refused, Err(ChangeError::QuotaExceeded(QuotaKind::Plan))), "{refused:?}");
     assert_eq!(runtime.block_on(bill_all(all[0].clone(), 9)), 1);
     create(job(3, 0)).expect("a sandbox key reserves nothing");
 }
@@ -316,9 +316,9 @@ fn a_job_is_claimed_once_and_by_another_process_after_its_lease() {
             store.finish_job(&claimed.job.id, Some(claimed.attempt), at, UnixSeconds(9), end).await
         };
         let refused = finish(&one, &first).await;
-        assert!(matches!(refused, Err(WriteError::Change(ChangeError::JobElsewhere(_)))), "{refused:?}");
+        assert!(matches!(refused, Err(ChangeError::JobElsewhere(_))), "{refused:?}");
         let refused = one.release_job(&heartbeat(&first, 70), at).await;
-        assert!(matches!(refused, Err(WriteError::Change(ChangeError::JobElsewhere(_)))), "{refused:?}");
+        assert!(matches!(refused, Err(ChangeError::JobElsewhere(_))), "{refused:?}");
         finish(&other, &again).await.expect("it has the newest claim");
         // One that was not claimed meanwhile can still be given back, and is queued at once.
         let released = one.release_job(&heartbeat(&third, 30), at).await.expect("no other has it");

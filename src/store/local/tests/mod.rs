@@ -120,7 +120,7 @@ async fn a_bill_waits_for_a_slow_disk_and_its_outcome_counts_after_an_error_of_a
     assert!(!bill.is_finished(), "the disk is only slow");
     store.set_away(true);
     let error = bill.await.expect("no panic").expect_err("its outcome is not known");
-    assert!(matches!(error, BillingError::Write(WriteError::Change(ChangeError::Storage(_)))), "{error}");
+    assert!(matches!(error, BillingError::Write(ChangeError::Storage(_))), "{error}");
     assert!(billing.reserve("a", Plan::Free, 5, NOVEMBER).is_err(), "its image is held, because it may be billed");
     store.set_away(false);
     store.set_mode(CommitMode::Immediate);
@@ -231,7 +231,7 @@ async fn what_cannot_be_billed_is_released() {
     store.set_mode(CommitMode::Busy);
     let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one");
     let failed = reservation.bill(1, 0, None).await.expect_err("busy");
-    assert!(matches!(failed, BillingError::Write(WriteError::Change(_))), "{failed}");
+    assert!(matches!(failed, BillingError::Write(_)), "{failed}");
     let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("released");
     let failed = reservation.bill(2, 0, None).await.expect_err("too many");
     assert!(matches!(failed, BillingError::MoreThanReserved { images: 2, reserved: 1 }), "{failed}");
@@ -241,7 +241,7 @@ async fn what_cannot_be_billed_is_released() {
     tokio::task::yield_now().await;
     store.drop_held();
     let failed = bill.await.expect("no panic").expect_err("the store is gone");
-    assert!(matches!(failed, BillingError::Write(WriteError::Closed)), "{failed}");
+    assert!(matches!(failed, BillingError::Write(ChangeError::Closed)), "{failed}");
     assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_ok(), "released");
     assert_eq!(store.usage("a"), []);
 }
