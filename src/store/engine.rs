@@ -11,8 +11,8 @@ use super::local::LocalStore;
 use super::postgres::Database;
 use super::{
     Account, Admission, Change, ChangeError, ClaimedJob, Credential, Day, Job, JobChange, JobEnd, JobHeartbeat,
-    KEY_DAYS_KEPT, Key, KeyDay, KeyHash, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, Renewal, Rows,
-    StateStore, UnixSeconds,
+    KEY_DAYS_KEPT, Key, KeyDay, KeyHash, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, RedbStore, Renewal,
+    Rows, StateStore, UnixSeconds,
 };
 use crate::telemetry::with_causes;
 
@@ -43,7 +43,7 @@ impl Store {
     /// # Errors
     /// When the file cannot be read.
     pub fn file(file: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
-        LocalStore::load(Arc::new(file), free_images_per_month).map(Self::File)
+        LocalStore::load(Arc::new(file), free_images_per_month, UnixSeconds::now()).map(Self::File)
     }
 
     /// Whether daemons on other machines use it too.
@@ -258,7 +258,7 @@ impl Store {
         match self {
             Self::File(local) => {
                 let (key_id, after) = (key_id.to_owned(), after.map(|(place, id)| (place, id.to_owned())));
-                let read = move |file: &dyn StateStore| {
+                let read = move |file: &RedbStore| {
                     file.jobs(&key_id, after.as_ref().map(|(place, id)| (*place, id.as_str())), limit)
                 };
                 local.read(read).await

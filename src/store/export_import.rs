@@ -8,7 +8,7 @@
 //! {"row":"end","rows":4711}                                an export without this line is incomplete
 //! ```
 //!
-//! Records are in their newest form, and all of them are included, unlike in [`super::StateStore::load`]. Clips and results
+//! Records are in their newest form, and all of them are included, unlike in [`RedbStore::load_at`]. Clips and results
 //! of jobs are left out: an imported unfinished job fails if its clip is missing.
 
 use std::collections::BTreeSet;

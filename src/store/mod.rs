@@ -4,7 +4,7 @@
 //! ([`RedbStore`]) with copies in memory (`local/`); for several a database (`postgres/`), of which nothing is in memory. The rules
 //! of changes to single rows are common to both (`transitions.rs`).
 //!
-//! The contract of the file ([`StateStore`]):
+//! The contract of the file ([`RedbStore`]):
 //! - A [`Change`] is one atomic unit. It is either refused ([`ChangeError`]) without a trace, or it is on the disk (fsync)
 //!   before its callback is called: what was acknowledged survives `kill -9` and a power cut.
 //! - Callbacks are called in the order in which changes took effect, so a copy in memory that is updated there never goes

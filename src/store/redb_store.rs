@@ -1,4 +1,4 @@
-//! The `StateStore` of one machine: a single redb file, owned by one process.
+//! The state of one machine: a single redb file, owned by one process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,10 @@ use super::{
     UnixSeconds,
 };
 
-/// A redb file, opened exclusively by this process.
+/// A redb file, opened exclusively by this process. All reads block: call them on a thread for blocking work.
+///
+/// A job whose record is damaged or of an unknown version is logged once and left out of every list and of the queue; its
+/// row stays. Reading it by id or name fails with an error that has its id.
 #[derive(Debug)]
 pub struct RedbStore {
     path: PathBuf,
@@ -85,10 +88,11 @@ impl RedbStore {
         Ok(Self { path: path.into(), writer, database, health })
     }
 
-    /// As [`StateStore::load`], at a given time.
+    /// Reads what is held in memory: all accounts and keys, the usage of the month of `now` and the one before it, by account and
+    /// by key and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours, oldest first.
     ///
     /// # Errors
-    /// As [`StateStore::load`].
+    /// When the store is damaged or cannot be read.
     pub fn load_at(&self, now: UnixSeconds) -> Result<Rows, OpenError> {
         self.read(|transaction| {
             let tables = Reading::open(transaction)?;
@@ -147,28 +151,37 @@ impl RedbStore {
     }
 }
 
-impl StateStore for RedbStore {
-    fn load(&self) -> Result<Rows, OpenError> {
-        self.load_at(UnixSeconds::now())
-    }
-
-    fn submit(&self, change: Change, done: OnCommit) {
-        self.writer.submit(change, done);
-    }
-
-    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+/// Presets, usage and jobs, which are read on demand.
+impl RedbStore {
+    /// One preset by its id.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
         self.read(|transaction| Records::<_, PresetRecord>::open(transaction)?.get((account, id)))
     }
 
-    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+    /// One preset by its name.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
         self.read(|transaction| Presets::open(transaction)?.find(account, name))
     }
 
-    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+    /// Up to `limit` presets of an account by id, ascending, those after the id `after` or from the first one on.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
         self.read(|transaction| Presets::open(transaction)?.page(account, after, limit))
     }
 
-    fn key_days(
+    /// Usage of an account's keys on the days from `from` to `to`, both included, by day and key id: up to `limit` rows.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn key_days(
         &self,
         account: &str,
         from: Day,
@@ -178,35 +191,75 @@ impl StateStore for RedbStore {
         self.read(|transaction| Records::<_, KeyDayRecord>::open(transaction)?.of_account(account, from, to, limit))
     }
 
-    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+    /// One job by its id.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
         self.read(|transaction| Records::<_, JobRecord>::open(transaction)?.get(id))
     }
 
-    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+    /// One job by its key and its `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.named(key_id, name))
     }
 
-    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+    /// Up to `limit` jobs of a key, newest first, after the job with the place and id `after`, which may be deleted, or from
+    /// the newest on.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.page(key_id, after, limit))
     }
 
-    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+    /// Up to `limit` queued and running jobs, in the order of the queue.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.waiting(limit))
     }
 
-    fn next_job(&self) -> Result<Option<Job>, OpenError> {
+    /// The queued job to start next. Accounts take turns, also over a restart: first the account after the
+    /// one whose job was started last, and of an account the oldest job.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn next_job(&self) -> Result<Option<Job>, OpenError> {
         self.read(|transaction| {
             let last_turn = Meta::open(transaction)?.last_turn()?;
             Jobs::open(transaction)?.next(last_turn)
         })
     }
 
-    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+    /// Up to `limit` finished jobs, each with the time when its result or record expires, earliest first.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.expiring(limit))
     }
 
-    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+    /// Up to `limit` jobs with a pending webhook, each with the time of the next attempt, earliest first.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    pub fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.webhooks(limit))
+    }
+}
+
+impl StateStore for RedbStore {
+    fn file(&self) -> &Self {
+        self
+    }
+
+    fn submit(&self, change: Change, done: OnCommit) {
+        self.writer.submit(change, done);
     }
 
     fn fault(&self) -> Option<String> {

@@ -1,11 +1,11 @@
-//! The interface of the file: load what lives in memory, submit changes, query presets and jobs.
+//! What the file and its users exchange: changes, the rows that they wrote, and errors.
 
 use std::io;
 use std::path::PathBuf;
 
-use super::{Account, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, Request, UnixSeconds, Usage};
+use super::{Account, Change, ChangeError, Day, Job, Key, KeyDay, KeyHash, Month, Preset, RedbStore, Request, Usage};
 
-/// How long a billed request is remembered, in seconds: [`StateStore::load`] returns no older ones.
+/// How long a billed request is remembered, in seconds: [`RedbStore::load_at`] returns no older ones.
 pub const REQUEST_SECONDS: i64 = 24 * 60 * 60;
 
 /// Days for which usage by key is kept.
@@ -27,9 +27,9 @@ pub struct Rows {
     pub key_days: Vec<(String, Day, String, KeyDay)>,
     /// Account, `Idempotency-Key`, and the request billed under it.
     pub requests: Vec<(String, String, Request)>,
-    /// Presets that a change wrote. [`StateStore::load`] omits them: they are read on demand.
+    /// Presets that a change wrote. [`RedbStore::load_at`] omits them: they are read on demand.
     pub presets: Vec<Preset>,
-    /// Jobs that a change wrote. [`StateStore::load`] omits them: they are read on demand.
+    /// Jobs that a change wrote. [`RedbStore::load_at`] omits them: they are read on demand.
     pub jobs: Vec<Job>,
     /// Account and `Idempotency-Key` of the requests that a [`Change::ForgetRequests`] dropped.
     pub forgotten_requests: Vec<(String, String)>,
@@ -57,100 +57,16 @@ impl Rows {
 /// store.
 pub type OnCommit = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 
-/// A durable store. All reads block: call them on a thread for blocking work.
-///
-/// A job whose record is damaged or of an unknown version is logged once and left out of every list and of the queue; its
-/// row stays. Reading it by id or name fails with an error that has its id.
+/// Where the changes of a file go: to the file itself, or in tests to a double in front of it that fails on demand.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
-    /// Reads what is held in memory: all accounts and keys, the usage of this and the previous month, by account and by key
-    /// and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours, oldest first. Meant for start-up,
-    /// before changes are submitted.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn load(&self) -> Result<Rows, OpenError>;
+    /// The file, for reads.
+    fn file(&self) -> &RedbStore;
 
     /// Submits a change without blocking; `done` is called with its outcome.
     fn submit(&self, change: Change, done: OnCommit);
 
-    /// One preset by its id.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError>;
-
-    /// One preset by its name.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError>;
-
-    /// Up to `limit` presets of an account by id, ascending, those after the id `after` or from the first one on.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
-
-    /// Usage of an account's keys on the days from `from` to `to`, both included, by day and key id: up to `limit` rows.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn key_days(
-        &self,
-        account: &str,
-        from: Day,
-        to: Day,
-        limit: usize,
-    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError>;
-
-    /// One job by its id.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn job(&self, id: &str) -> Result<Option<Job>, OpenError>;
-
-    /// One job by its key and its `Idempotency-Key`.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError>;
-
-    /// Up to `limit` jobs of a key, newest first, after the job with the place and id `after`, which may be deleted, or from
-    /// the newest on.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError>;
-
-    /// Up to `limit` queued and running jobs, in the order of the queue.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError>;
-
-    /// The queued job to start next. Accounts take turns, also over a restart: first the account after the
-    /// one whose job was started last, and of an account the oldest job.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn next_job(&self) -> Result<Option<Job>, OpenError>;
-
-    /// Up to `limit` finished jobs, each with the time when its result or record expires, earliest first.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
-
-    /// Up to `limit` jobs with a pending webhook, each with the time of the next attempt, earliest first.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
-
     /// Why no change can be written at present; `None` while the store works.
-    fn fault(&self) -> Option<String> {
-        None
-    }
+    fn fault(&self) -> Option<String>;
 }
 
 /// Why a store cannot be used.

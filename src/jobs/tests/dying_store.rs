@@ -3,18 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
-use crate::store::{
-    Change, ChangeError, Day, Job, KeyDay, OnCommit, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
-};
-
-/// Reads that are passed on to the field `store`.
-macro_rules! delegate_reads {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $row:ty;)*) => {$(
-        fn $name(&self, $($argument: $type),*) -> Result<$row, OpenError> {
-            self.store.$name($($argument),*)
-        }
-    )*};
-}
+use crate::store::{Change, ChangeError, OnCommit, RedbStore, StateStore};
 
 /// A store whose process dies at its `life`th change: before it is written, or after that and before its answer. While
 /// its disk is full it refuses every change.
@@ -45,8 +34,8 @@ pub(super) struct FullDisk {
 }
 
 impl StateStore for DyingStore {
-    fn load(&self) -> Result<Rows, OpenError> {
-        self.store.load()
+    fn file(&self) -> &RedbStore {
+        &self.store
     }
 
     fn submit(&self, change: Change, done: OnCommit) {
@@ -70,17 +59,7 @@ impl StateStore for DyingStore {
         }
     }
 
-    delegate_reads! {
-        preset(account: &str, id: &str) -> Option<Preset>;
-        preset_named(account: &str, name: &str) -> Option<Preset>;
-        presets(account: &str, after: Option<&str>, limit: usize) -> Vec<Preset>;
-        key_days(account: &str, from: Day, to: Day, limit: usize) -> Vec<(Day, String, KeyDay)>;
-        job(id: &str) -> Option<Job>;
-        job_named(key_id: &str, name: &str) -> Option<Job>;
-        jobs(key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Vec<Job>;
-        waiting_jobs(limit: usize) -> Vec<Job>;
-        next_job() -> Option<Job>;
-        expiring_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
-        webhook_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
+    fn fault(&self) -> Option<String> {
+        None
     }
 }

@@ -26,8 +26,8 @@ use super::admission::id_without_key;
 use super::quota::{QuotaKind, plan_quota, require};
 use super::{
     Account, Admission, Admitted, Change, ChangeError, ClaimedJob, Credential, ImagesLeft, Job, JobChange,
-    JobHeartbeat, JobState, Key, KeyHash, Month, OpenError, RateKind, RateRule, RateStatus, Renewal, Rows, StateStore,
-    UnixSeconds, Usage,
+    JobHeartbeat, JobState, Key, KeyHash, Month, OpenError, RateKind, RateRule, RateStatus, RedbStore, Renewal, Rows,
+    StateStore, UnixSeconds, Usage,
 };
 
 use crate::telemetry::with_causes;
@@ -88,8 +88,12 @@ impl LocalStore {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(super) fn load(file: Arc<dyn StateStore>, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let (rows, waiting) = (file.load()?, file.waiting_jobs(usize::MAX)?);
+    pub(super) fn load(
+        file: Arc<dyn StateStore>,
+        free_images_per_month: u64,
+        now: UnixSeconds,
+    ) -> Result<Self, OpenError> {
+        let (rows, waiting) = (file.file().load_at(now)?, file.file().waiting_jobs(usize::MAX)?);
         let local = Self(Arc::new(Shared {
             file,
             free_images_per_month,
@@ -236,11 +240,11 @@ impl LocalStore {
     /// Reads the file on a thread for blocking work.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,
+        read: impl FnOnce(&RedbStore) -> Result<T, OpenError> + Send + 'static,
     ) -> Result<T, OpenError> {
         let file = Arc::clone(&self.0.file);
         // It only fails when the reading panics, or the runtime ends.
-        let outcome = tokio::task::spawn_blocking(move || read(&*file)).await;
+        let outcome = tokio::task::spawn_blocking(move || read(file.file())).await;
         let failed = |error| OpenError::Io { path: PathBuf::from("the store"), source: std::io::Error::other(error) };
         outcome.map_err(failed)?
     }

@@ -1,9 +1,7 @@
 //! A store that cannot write: the daemon is unready with the reason, requests get 503, and it recovers without a restart.
 
 use crate::http::daemon::{Daemon, KEY, LONG, TEST, Work, refusal, until};
-use backdrop::store::{
-    Change, ChangeError, Day, Job, KeyDay, OnCommit, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
-};
+use backdrop::store::{Change, ChangeError, OnCommit, RedbStore, StateStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +22,8 @@ pub(crate) struct FillingStore {
 const REASON: &str = "no space left on device";
 
 impl StateStore for FillingStore {
-    fn load(&self) -> Result<Rows, OpenError> {
-        self.store.load()
+    fn file(&self) -> &RedbStore {
+        &self.store
     }
 
     fn submit(&self, change: Change, done: OnCommit) {
@@ -34,56 +32,6 @@ impl StateStore for FillingStore {
         } else {
             self.store.submit(change, done)
         }
-    }
-
-    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
-        self.store.preset(account, id)
-    }
-
-    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
-        self.store.preset_named(account, name)
-    }
-
-    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
-        self.store.presets(account, after, limit)
-    }
-
-    fn key_days(
-        &self,
-        account: &str,
-        from: Day,
-        to: Day,
-        limit: usize,
-    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
-        self.store.key_days(account, from, to, limit)
-    }
-
-    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
-        self.store.job(id)
-    }
-
-    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
-        self.store.job_named(key_id, name)
-    }
-
-    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.store.jobs(key_id, after, limit)
-    }
-
-    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
-        self.store.waiting_jobs(limit)
-    }
-
-    fn next_job(&self) -> Result<Option<Job>, OpenError> {
-        self.store.next_job()
-    }
-
-    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        self.store.expiring_jobs(limit)
-    }
-
-    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
-        self.store.webhook_jobs(limit)
     }
 
     fn fault(&self) -> Option<String> {

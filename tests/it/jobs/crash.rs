@@ -13,7 +13,7 @@ use backdrop::jobs::{
     Created, DeliveryOutcome, Deps, Job, JobState, JobView, Jobs, JobsConfig, NewJob, NewWebhook, ResultStore,
     ResultStoreError, WebhookTransport, WorkCheckpoint, WorkError, WorkOutput, Worker, input_in,
 };
-use backdrop::store::{self, RedbStore, StateStore, Store, UnixSeconds};
+use backdrop::store::{self, RedbStore, Store, UnixSeconds};
 use futures_util::future::BoxFuture;
 use rand::Rng;
 

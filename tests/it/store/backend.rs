@@ -37,12 +37,40 @@ pub(crate) trait Backend: Sized {
     fn import(&self, lines: &[u8]) -> RowCounts;
 }
 
-/// What tests need in addition to the interface for the program.
-pub(crate) trait ContractStore: StateStore {
+/// What both stores do, for tests: [`RedbStore`] documents it.
+pub(crate) trait ContractStore {
     fn load_at(&self, now: UnixSeconds) -> Rows;
 
     /// The integrity check; a database has none.
     fn assert_sound(&self);
+
+    fn submit(&self, change: Change, done: OnCommit);
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError>;
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError>;
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError>;
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError>;
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError>;
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError>;
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError>;
+    fn next_job(&self) -> Result<Option<Job>, OpenError>;
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
+}
+
+/// Reads that are the file's.
+macro_rules! delegate_reads {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $row:ty;)*) => {$(
+        fn $name(&self, $($argument: $type),*) -> Result<$row, OpenError> {
+            self.$name($($argument),*)
+        }
+    )*};
 }
 
 /// A redb file.
@@ -95,6 +123,24 @@ impl ContractStore for RedbStore {
     fn assert_sound(&self) {
         let report = self.check().expect("the store reads");
         assert!(report.is_sound(), "{:?}", report.findings);
+    }
+
+    fn submit(&self, change: Change, done: OnCommit) {
+        StateStore::submit(self, change, done);
+    }
+
+    delegate_reads! {
+        preset(account: &str, id: &str) -> Option<Preset>;
+        preset_named(account: &str, name: &str) -> Option<Preset>;
+        presets(account: &str, after: Option<&str>, limit: usize) -> Vec<Preset>;
+        key_days(account: &str, from: Day, to: Day, limit: usize) -> Vec<(Day, String, KeyDay)>;
+        job(id: &str) -> Option<Job>;
+        job_named(key_id: &str, name: &str) -> Option<Job>;
+        jobs(key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Vec<Job>;
+        waiting_jobs(limit: usize) -> Vec<Job>;
+        next_job() -> Option<Job>;
+        expiring_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
+        webhook_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
     }
 }
 
@@ -213,11 +259,7 @@ impl PostgresStore {
     }
 }
 
-impl StateStore for PostgresStore {
-    fn load(&self) -> Result<Rows, OpenError> {
-        Ok(ContractStore::load_at(self, UnixSeconds::now()))
-    }
-
+impl ContractStore for PostgresStore {
     fn submit(&self, change: Change, done: OnCommit) {
         done(self.change(change));
     }
@@ -279,12 +321,6 @@ impl StateStore for PostgresStore {
         Ok(jobs)
     }
 
-    fn fault(&self) -> Option<String> {
-        self.store.fault()
-    }
-}
-
-impl ContractStore for PostgresStore {
     /// What an export has of it.
     fn load_at(&self, now: UnixSeconds) -> Rows {
         let mut lines = Vec::new();

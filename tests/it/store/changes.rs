@@ -3,7 +3,7 @@
 use backdrop::recipe::InferenceMode;
 use backdrop::store::{
     AccountModel, Bill, Change, ChangeError, Day, Key, KeyChange, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT,
-    Plan, Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
+    Plan, Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, UnixSeconds, Usage,
 };
 
 use crate::store::support::{account, apply, apply_all, key, preset, with_account};
@@ -36,7 +36,7 @@ fn plan_and_allow_list_of_an_account_change_together_or_separately() {
         let rows = apply(&store, set(plan, generates, None)).expect("it is there");
         assert_eq!((rows.accounts[0].plan, rows.accounts[0].generates), expected);
         assert_eq!(rows.accounts[0].model, quality, "fields that are not set are kept");
-        assert_eq!(store.load().expect("the store reads").accounts, rows.accounts);
+        assert_eq!(store.load_at(UnixSeconds::now()).expect("the store reads").accounts, rows.accounts);
     }
     let unknown = Change::SetAccount { account: "other".into(), plan: None, generates: Some(true), model: None };
     assert_eq!(apply(&store, unknown), Err(ChangeError::NoSuchAccount("other".into())));
@@ -57,16 +57,20 @@ fn a_rotation_replaces_the_secret_and_keeps_all_other_fields() {
         let rows = apply(&store, rotate("key_1", from, to, keep_until)).expect("it works");
         let previous = keep_until.map(|until| PreviousSecret { hash: [from; 32], until });
         assert_eq!(rows.keys, [(KeyHash([to; 32]), Key { previous, ..first.clone() })]);
-        let stored = store.load().expect("the store reads").keys;
+        let stored = store.load_at(UnixSeconds::now()).expect("the store reads").keys;
         assert!(stored.len() == 2 && stored.contains(&rows.keys[0]), "{stored:?}");
         assert!(store.check().expect("the store reads").is_sound());
     }
-    let before = store.load().expect("the store reads").keys;
+    let before = store.load_at(UnixSeconds::now()).expect("the store reads").keys;
     let rotated = |id: &str| Err(ChangeError::KeyRotated(id.into()));
     assert_eq!(apply(&store, rotate("key_1", 3, 5, None)), rotated("key_1"));
     assert_eq!(apply(&store, rotate("key_2", 4, 5, None)), Err(ChangeError::NoSuchKey("key_2".into())));
     assert_eq!(apply(&store, rotate("key_1", 4, 9, None)), Err(ChangeError::KeyExists));
-    assert_eq!(store.load().expect("the store reads").keys, before, "a refused change wrote something");
+    assert_eq!(
+        store.load_at(UnixSeconds::now()).expect("the store reads").keys,
+        before,
+        "a refused change wrote something"
+    );
     apply(&store, Change::Key { id: "key_1".into(), change: KeyChange::Revoke { at: UnixSeconds(9) } })
         .expect("it is there");
     let revoked = || Err(ChangeError::KeyRevoked("key_1".into()));
@@ -94,7 +98,7 @@ fn restrictions_of_a_key_change_together_or_separately() {
     for ((expires_at, images_per_month, scopes), expected) in steps {
         let set = Change::Key { id: "key_1".into(), change: KeyChange::Set { expires_at, images_per_month, scopes } };
         apply(&store, set).expect("it is there");
-        let (_, key) = store.load().expect("the store reads").keys.remove(0);
+        let (_, key) = store.load_at(UnixSeconds::now()).expect("the store reads").keys.remove(0);
         assert_eq!((key.expires_at, key.images_per_month, key.scopes), expected);
     }
 }
@@ -164,7 +168,8 @@ fn the_last_use_of_a_key_only_moves_forward() {
     let used = vec![touch("key_1", 5), touch("key_9", 9), touch("key_1", 3)];
     let rows = apply(&store, Change::TouchKeys { used }).expect("unknown keys are ignored");
     assert_eq!(rows.keys.len(), 1);
-    let last_used = |store: &RedbStore| store.load().expect("the store reads").keys[0].1.last_used_at;
+    let last_used =
+        |store: &RedbStore| store.load_at(UnixSeconds::now()).expect("the store reads").keys[0].1.last_used_at;
     assert_eq!(last_used(&store), Some(UnixSeconds(5)));
     // A revocation keeps it.
     apply(&store, Change::Key { id: "key_1".into(), change: KeyChange::Revoke { at: UnixSeconds(7) } })

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use backdrop::store::{self, Change, Preset, RedbStore, StateStore};
+use backdrop::store::{self, Change, Preset, RedbStore};
 use rand::Rng;
 use tempfile::TempDir;
 

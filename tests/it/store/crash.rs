@@ -9,9 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backdrop::account::{AccountName, ApiKey, KeyRestrictions, Keys, Label, Mode};
-use backdrop::store::{
-    self, Bill, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, StateStore, UnixSeconds,
-};
+use backdrop::store::{self, Bill, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, UnixSeconds};
 use rand::Rng;
 
 use crate::store::support::{InMemory, account, apply, open, preset};
@@ -221,7 +219,7 @@ impl Billed {
     }
 
     fn check(&self, store: &RedbStore, runs: usize) {
-        let rows = store.load().expect("the store loads");
+        let rows = store.load_at(UnixSeconds::now()).expect("the store loads");
         let stored: BTreeSet<String> = rows.requests.iter().map(|(_, key, _)| key.clone()).collect();
         assert_eq!(stored.len(), rows.requests.len(), "a request is stored twice");
         assert!(self.requests.is_subset(&stored), "lost: {:?}", self.requests.difference(&stored));

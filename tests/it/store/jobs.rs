@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use backdrop::store::{
     self, Change, ChangeError, ExportedAccounts, Job, JobChange, JobEnd, JobError, JobResult, JobState, Month,
-    RedbStore, StateStore, UnixSeconds, Usage, Webhook,
+    RedbStore, UnixSeconds, Usage, Webhook,
 };
 use proptest::prelude::*;
 use redb::{Database, TableDefinition};
@@ -291,7 +291,7 @@ fn the_queue_keeps_its_order_and_the_place_of_a_requeued_job() {
 pub(crate) const UNREADABLE: [u8; 3] = [1, 3, 5];
 
 /// Creates two queued, two running and two finished jobs of one key.
-pub(crate) fn create_pairs(store: &dyn StateStore) {
+pub(crate) fn create_pairs(store: &dyn ContractStore) {
     for number in 1..=6 {
         apply(store, create(Job { webhook: Some(hook()), ..job(number) })).expect("it is new");
     }
@@ -301,7 +301,7 @@ pub(crate) fn create_pairs(store: &dyn StateStore) {
 }
 
 /// Lists leave the jobs of [`UNREADABLE`] out and are as long all the same, and changes that read many jobs are made.
-pub(crate) fn assert_left_out(store: &dyn StateStore) {
+pub(crate) fn assert_left_out(store: &dyn ContractStore) {
     let numbers = |jobs: Vec<Job>| jobs.into_iter().map(|job| job.place).collect::<Vec<_>>();
     let timed = |jobs: Vec<(UnixSeconds, Job)>| numbers(jobs.into_iter().map(|(_, job)| job).collect());
     assert_eq!(numbers(store.jobs("key_1", None, 2).expect("it reads")), [6, 4]);

@@ -4,9 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use backdrop::account::Keys;
-use backdrop::store::{
-    self, Account, AccountModel, Change, OpenError, Plan, RedbStore, StateStore, Store, UnixSeconds,
-};
+use backdrop::store::{self, Account, AccountModel, Change, OpenError, Plan, RedbStore, Store, UnixSeconds};
 use redb::{Database, ReadableDatabase, TableDefinition, TableHandle};
 use tempfile::TempDir;
 
@@ -85,7 +83,7 @@ fn a_store_of_schema_1_is_migrated_with_its_content() {
     write_schema_1(&file);
     for _ in 0..2 {
         let store = RedbStore::open(&file).expect("an older schema is read");
-        let rows = store.load().expect("its rows are read");
+        let rows = store.load_at(UnixSeconds::now()).expect("its rows are read");
         let account = Account {
             name: "acme".into(),
             plan: Plan::Paid,
@@ -105,7 +103,7 @@ fn a_store_of_schema_1_is_migrated_with_its_content() {
     apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true), model: None })
         .expect("a new field is written");
     apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n") }).expect("a new table is written");
-    assert!(store.load().expect("the store reads").accounts[0].generates);
+    assert!(store.load_at(UnixSeconds::now()).expect("the store reads").accounts[0].generates);
 }
 
 /// A file of a version without jobs.

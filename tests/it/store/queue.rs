@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use backdrop::store::{self, ChangeError, QUEUED_CHANGES, RedbStore, StateStore};
+use backdrop::store::{self, ChangeError, QUEUED_CHANGES, RedbStore, StateStore, UnixSeconds};
 
 use crate::store::support::{LIMIT, account as create, new_store};
 
@@ -36,7 +36,7 @@ fn a_full_queue_refuses_a_change_as_busy_and_completes_the_others_in_order() {
     for number in 0..QUEUED_CHANGES {
         assert_eq!(outcomes.recv_timeout(LIMIT), Ok((number, Ok(()))));
     }
-    assert_eq!(store.load().expect("the store reads").accounts.len(), QUEUED_CHANGES + 1);
+    assert_eq!(store.load_at(UnixSeconds::now()).expect("the store reads").accounts.len(), QUEUED_CHANGES + 1);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_refused_change_does_not_affect_others_of_the_same_commit() {
     }
     let outcomes: Vec<bool> = (0..5).map(|_| outcomes.recv_timeout(LIMIT).expect("an outcome")).collect();
     assert_eq!(outcomes, [true, true, false, true, false]);
-    assert_eq!(store.load().expect("the store reads").accounts.len(), 3);
+    assert_eq!(store.load_at(UnixSeconds::now()).expect("the store reads").accounts.len(), 3);
 }
 
 #[test]
@@ -61,5 +61,5 @@ fn closing_the_store_writes_the_queued_changes() {
     }
     drop(store);
     let again = RedbStore::open(&store::file_in(folder.path())).expect("it was closed");
-    assert_eq!(again.load().expect("the store reads").accounts.len(), 100);
+    assert_eq!(again.load_at(UnixSeconds::now()).expect("the store reads").accounts.len(), 100);
 }

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use backdrop::account::{ApiKey, Keys, Mode, token_hash};
 use backdrop::store::{
     self, Account, AccountModel, Admission, Admitted, Change, ChangeError, Credential, Key, OpenError, Plan, Preset,
-    RateKind, RateRule, RedbStore, Rows, StateStore, Store, UnixSeconds,
+    RateKind, RateRule, RedbStore, Rows, Store, UnixSeconds,
 };
 use futures_util::FutureExt;
 use tempfile::TempDir;
+
+use crate::store::backend::ContractStore;
 
 /// Stops a test that hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -125,7 +127,7 @@ pub(crate) fn with_account() -> (TempDir, RedbStore) {
 
 /// Submits all changes at once and waits for their outcomes.
 pub(crate) fn apply_all(
-    store: &dyn StateStore,
+    store: &dyn ContractStore,
     changes: impl IntoIterator<Item = Change>,
 ) -> Vec<Result<Rows, ChangeError>> {
     let (outcome, outcomes) = mpsc::channel();
@@ -143,7 +145,7 @@ pub(crate) fn apply_all(
 }
 
 /// Submits a change and waits for its outcome.
-pub(crate) fn apply(store: &dyn StateStore, change: Change) -> Result<Rows, ChangeError> {
+pub(crate) fn apply(store: &dyn ContractStore, change: Change) -> Result<Rows, ChangeError> {
     apply_all(store, [change]).pop().expect("one change has one outcome")
 }
 
