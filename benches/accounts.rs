@@ -18,8 +18,8 @@ mod content;
 
 use backdrop::account::{Presets, token_hash};
 use backdrop::store::{
-    self, Admission, Admitted, Allowance, Credential, Payer, Plan, PostgresServer, RateKind, RateRule, RedbStore,
-    Reservation, Store, StoreConfig, UnixSeconds,
+    self, Admission, Admitted, Allowance, Credential, LookupBy, Payer, Plan, PostgresServer, RateKind, RateRule,
+    RedbStore, Reservation, Store, StoreConfig, UnixSeconds,
 };
 use content::{Content, Size, together};
 use std::hint::black_box;
@@ -72,7 +72,7 @@ impl Fixture {
         let (account, id) = &self.presets[caller];
         let presets = Presets::new(self.store.clone());
         let started = Instant::now();
-        black_box(presets.find(account, id).await.expect("the store reads").expect("it is there"));
+        black_box(presets.find(account, id, LookupBy::Id).await.expect("the store reads").expect("it is there"));
         started.elapsed()
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::api_key::random_text;
 use super::{InvalidText, PresetName};
 use crate::recipe::FieldError;
+pub use crate::store::LookupBy;
 use crate::store::{Change, ChangeError, OpenError, Preset, Store, UnixSeconds, written};
 
 /// Characters of a preset's id after `preset_`.
@@ -42,15 +43,6 @@ pub struct Page {
     pub presets: Vec<Preset>,
     /// Cursor of the next page; `None` on the last one.
     pub next: Option<String>,
-}
-
-/// Whether a reference is tried first as an id or as a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookupBy {
-    /// The id.
-    Id,
-    /// The name.
-    Name,
 }
 
 /// Why a preset was not saved, read or deleted.
@@ -127,47 +119,15 @@ impl Presets {
         Ok(())
     }
 
-    /// A preset of the account by its id.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn find(&self, account: &str, id: &str) -> Result<Option<Preset>, PresetError> {
-        if !may_refer(id) {
-            return Ok(None);
-        }
-        Ok(self.store.preset(account, id).await?)
-    }
-
-    /// A preset of the account by its name.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn find_named(&self, account: &str, name: &str) -> Result<Option<Preset>, PresetError> {
-        if !may_refer(name) {
-            return Ok(None);
-        }
-        Ok(self.store.preset_named(account, name).await?)
-    }
-
     /// A preset of the account by its id or its name, tried as `first` first.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn find_by(
-        &self,
-        account: &str,
-        id_or_name: &str,
-        first: LookupBy,
-    ) -> Result<Option<Preset>, PresetError> {
-        let found = match first {
-            LookupBy::Id => self.find(account, id_or_name).await?,
-            LookupBy::Name => self.find_named(account, id_or_name).await?,
-        };
-        match (found, first) {
-            (None, LookupBy::Id) => self.find_named(account, id_or_name).await,
-            (None, LookupBy::Name) => self.find(account, id_or_name).await,
-            (found, _) => Ok(found),
+    pub async fn find(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, PresetError> {
+        if !may_refer(id_or_name) {
+            return Ok(None);
         }
+        Ok(self.store.preset(account, id_or_name, first).await?)
     }
 
     /// The account's presets by id, up to `limit` (1 to [`MAX_PAGE`]) of those after `cursor`, the `next` of another
@@ -235,9 +195,9 @@ mod tests {
         assert_eq!((saved.name.as_str(), saved.endpoint.as_deref()), ("shop", Some("/remove")));
         assert_eq!((saved.created_at, saved.updated_at), (NOW, NOW));
         assert_eq!(params(&saved), draft("").params);
-        let found = presets.find("a", &saved.id).await.expect("it reads");
+        let found = presets.find("a", &saved.id, LookupBy::Id).await.expect("it reads");
         assert_eq!(found.as_ref(), Some(&saved));
-        assert_eq!(presets.find_named("a", "shop").await.expect("it reads"), found);
+        assert_eq!(presets.find("a", "shop", LookupBy::Name).await.expect("it reads"), found);
 
         // Another one has its id as a name.
         let twin = save(&presets, "a", draft(&saved.id)).await.expect("a good one");
@@ -249,22 +209,23 @@ mod tests {
             (&twin.id, LookupBy::Name, Some(&twin.id)),
             ("Shop", LookupBy::Id, None),
         ] {
-            let found = presets.find_by("a", reference, first).await.expect("it reads");
+            let found = presets.find("a", reference, first).await.expect("it reads");
             assert_eq!(found.as_ref().map(|preset| &preset.id), expected, "{reference} {first:?}");
         }
-        assert_eq!(presets.find_by("b", "shop", LookupBy::Id).await.expect("it reads"), None, "another account");
+        assert_eq!(presets.find("b", "shop", LookupBy::Id).await.expect("it reads"), None, "another account");
 
         let changed = Draft { id: Some(saved.id.clone()), ..draft("studio") };
         let changed = presets.save("a", changed, LATER, |_| Ok(())).await.expect("it is there");
         assert_eq!((&changed.id, changed.name.as_str(), changed.endpoint.as_deref()), (&saved.id, "studio", None));
         assert_eq!((changed.created_at, changed.updated_at), (NOW, LATER));
-        assert_eq!(presets.find_named("a", "shop").await.expect("it reads"), None);
+        assert_eq!(presets.find("a", "shop", LookupBy::Name).await.expect("it reads"), None);
 
         presets.delete("a", &saved.id).await.expect("it is there");
         assert!(
             matches!(presets.delete("a", &saved.id).await, Err(PresetError::Write(ChangeError::NoSuchPreset(id))) if id == saved.id)
         );
-        assert_eq!(presets.find("a", &saved.id).await.expect("it reads"), None);
+        let found = presets.find("a", &saved.id, LookupBy::Id).await.expect("it reads");
+        assert_eq!(found.map(|preset| preset.id), Some(twin.id), "the name of the other one");
     }
 
     #[tokio::test]
@@ -272,14 +233,14 @@ mod tests {
         let store = MemoryStore::default();
         let presets = presets(&store);
         let id = save(&presets, "a", draft("shop")).await.expect("a good one").id;
-        assert_eq!(presets.find("b", &id).await.expect("it reads"), None);
-        assert_eq!(presets.find_named("b", "shop").await.expect("it reads"), None);
+        assert_eq!(presets.find("b", &id, LookupBy::Id).await.expect("it reads"), None);
+        assert_eq!(presets.find("b", "shop", LookupBy::Name).await.expect("it reads"), None);
         assert_eq!(presets.list("b", None, 10).await.expect("it reads"), Page::default());
         assert!(matches!(presets.delete("b", &id).await, Err(PresetError::Write(ChangeError::NoSuchPreset(_)))));
         let theft = Draft { id: Some(id.clone()), ..draft("mine") };
         assert!(matches!(save(&presets, "b", theft).await, Err(PresetError::Write(ChangeError::NoSuchPreset(_)))));
         save(&presets, "b", draft("shop")).await.expect("names are an account's own");
-        assert!(presets.find("a", &id).await.expect("it reads").is_some());
+        assert!(presets.find("a", &id, LookupBy::Id).await.expect("it reads").is_some());
     }
 
     #[tokio::test]
@@ -430,7 +391,8 @@ mod tests {
                 let expected: Vec<_> = of.map(|((_, id), name)| (id.clone(), name.clone())).collect();
                 prop_assert_eq!(&listed, &expected);
                 for (id, name) in expected {
-                    let named = Presets::new(services.clone()).find_named(account, &name).await.expect("it reads");
+                    let named =
+                        Presets::new(services.clone()).find(account, &name, LookupBy::Name).await.expect("it reads");
                     prop_assert_eq!(named.map(|preset| preset.id), Some(id));
                 }
             }

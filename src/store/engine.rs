@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::local::LocalStore;
 use super::postgres::Database;
 use super::{
-    Account, Admission, Change, ChangeError, ClaimedJob, Credential, Day, Job, JobChange, JobEnd, JobHeartbeat,
-    KEY_DAYS_KEPT, Key, KeyDay, KeyHash, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, RedbStore, Renewal,
-    Rows, StateStore, UnixSeconds,
+    Account, Admission, Change, ChangeError, ClaimedJob, Credential, Day, Job, JobChange, JobHeartbeat, KEY_DAYS_KEPT,
+    Key, KeyDay, KeyHash, LookupBy, OpenError, Preset, REQUEST_SECONDS, RateRule, RateStatus, RedbStore, Renewal, Rows,
+    StateStore, UnixSeconds,
 };
 use crate::telemetry::with_causes;
 
@@ -164,27 +164,13 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+    pub async fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
         match self {
             Self::File(local) => {
-                let (account, id) = (account.to_owned(), id.to_owned());
-                local.read(move |file| file.preset(&account, &id)).await
+                let (account, id_or_name) = (account.to_owned(), id_or_name.to_owned());
+                local.read(move |file| file.preset(&account, &id_or_name, first)).await
             }
-            Self::Database(database) => database.preset(account, id).await,
-        }
-    }
-
-    /// One preset by its name.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
-        match self {
-            Self::File(local) => {
-                let (account, name) = (account.to_owned(), name.to_owned());
-                local.read(move |file| file.preset_named(&account, &name)).await
-            }
-            Self::Database(database) => database.preset_named(account, name).await,
+            Self::Database(database) => database.preset(account, id_or_name, first).await,
         }
     }
 

@@ -80,5 +80,7 @@ pub use records::{
     RequestV2, Usage, UsageRecord, UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
-pub use state_store::{KEY_DAYS_KEPT, OnCommit, OpenError, QUEUED_CHANGES, REQUEST_SECONDS, Rows, StateStore};
+pub use state_store::{
+    KEY_DAYS_KEPT, LookupBy, OnCommit, OpenError, QUEUED_CHANGES, REQUEST_SECONDS, Rows, StateStore,
+};
 pub use time::{Day, Month, UnixSeconds};

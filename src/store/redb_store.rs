@@ -10,13 +10,13 @@ use super::compaction::{self, Compaction};
 use super::database_file::{self, OpenDatabase, Opener, builder, catch_panic, create, read_error};
 use super::disk_reserve::DiskReserve;
 use super::group_commit::Writer;
-use super::records::{JobRecord, KeyDayRecord, PresetRecord};
+use super::records::{JobRecord, KeyDayRecord};
 use super::reopen::{Reopener, StoreHealth};
 use super::storage_fault::Fault;
 use super::tables::{Jobs, Meta, Presets, Reading, Records};
 use super::{
-    Account, Change, Day, Job, KeyDay, KeyHash, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore,
-    UnixSeconds,
+    Account, Change, Day, Job, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS, Rows,
+    StateStore, UnixSeconds,
 };
 
 /// A redb file, opened exclusively by this process. All reads block: call them on a thread for blocking work.
@@ -153,20 +153,12 @@ impl RedbStore {
 
 /// Presets, usage and jobs, which are read on demand.
 impl RedbStore {
-    /// One preset by its id.
+    /// One preset by its id or its name, tried as `first` first.
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.
-    pub fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
-        self.read(|transaction| Records::<_, PresetRecord>::open(transaction)?.get((account, id)))
-    }
-
-    /// One preset by its name.
-    ///
-    /// # Errors
-    /// When the store is damaged or cannot be read.
-    pub fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
-        self.read(|transaction| Presets::open(transaction)?.find(account, name))
+    pub fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
+        self.read(|transaction| Presets::open(transaction)?.find(account, id_or_name, first))
     }
 
     /// Up to `limit` presets of an account by id, ascending, those after the id `after` or from the first one on.

@@ -69,6 +69,15 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     fn fault(&self) -> Option<String>;
 }
 
+/// Whether a reference to a preset is tried first as an id or as a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupBy {
+    /// The id.
+    Id,
+    /// The name.
+    Name,
+}
+
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

@@ -234,7 +234,7 @@ pub(crate) async fn merge_preset(
 ) -> Result<Fields> {
     // The id of a preset may be the name of another: the specification has names on `/remove-url`, ids elsewhere.
     let first = if endpoint.input.is_url() { LookupBy::Name } else { LookupBy::Id };
-    let found = state.app.presets.find_by(&caller.account, named, first).await?;
+    let found = state.app.presets.find(&caller.account, named, first).await?;
     let preset =
         found.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset"))?;
     Ok(sent.over(&preset_fields::for_endpoint(endpoint, &preset)))

@@ -65,7 +65,7 @@ pub(crate) async fn save(state: &ApiState, caller: &Caller, context: &mut Reques
     draft.name = name.ok_or_else(|| FieldError::Missing { param: "name".to_owned() })?;
     draft.endpoint = endpoint.map(|endpoint: &Endpoint| endpoint.path.to_owned());
     if let Some(id_or_name) = &draft.id
-        && let Some(found) = state.app.presets.find_by(&caller.account, id_or_name, LookupBy::Id).await?
+        && let Some(found) = state.app.presets.find(&caller.account, id_or_name, LookupBy::Id).await?
     {
         draft.id = Some(found.id);
     }
@@ -98,7 +98,7 @@ pub(crate) async fn delete(state: &ApiState, caller: &Caller, context: &mut Requ
         }
     }
     let id = id.ok_or_else(|| FieldError::Missing { param: "id".to_owned() })?;
-    let found = state.app.presets.find_by(&caller.account, &id, LookupBy::Id).await?;
+    let found = state.app.presets.find(&caller.account, &id, LookupBy::Id).await?;
     let id = found.map_or(id, |found| found.id);
     state.app.presets.delete(&caller.account, &id).await?;
     Ok(reply::json(StatusCode::OK, &json!({ "deleted": true, "id": id })))

@@ -10,8 +10,8 @@ use super::rows::{account, add_account, changed, execute, key, key_day, limit_of
 use crate::store::records::{PresetRecord, Record};
 use crate::store::transitions::{account_after, key_after};
 use crate::store::{
-    Account, Change, ChangeError, Day, GeneratedCount, Key, KeyDay, KeyHash, OpenError, PRESETS_PER_ACCOUNT, Preset,
-    Rows,
+    Account, Change, ChangeError, Day, GeneratedCount, Key, KeyDay, KeyHash, LookupBy, OpenError, PRESETS_PER_ACCOUNT,
+    Preset, Rows,
 };
 
 impl Database {
@@ -35,14 +35,15 @@ impl Database {
         Ok(keys)
     }
 
-    pub(in crate::store) async fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
-        let text = "SELECT record FROM presets WHERE account = $1 AND id = $2";
-        Ok(self.read(text, &[&account, &id], preset).await?.pop())
-    }
-
-    pub(in crate::store) async fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
-        let text = "SELECT record FROM presets WHERE account = $1 AND name = $2";
-        Ok(self.read(text, &[&account, &name], preset).await?.pop())
+    pub(in crate::store) async fn preset(
+        &self,
+        account: &str,
+        id_or_name: &str,
+        first: LookupBy,
+    ) -> Result<Option<Preset>, OpenError> {
+        let text = "SELECT record FROM presets WHERE account = $1 AND (id = $2 OR name = $2) \
+             ORDER BY (id = $2) = $3 DESC LIMIT 1";
+        Ok(self.read(text, &[&account, &id_or_name, &(first == LookupBy::Id)], preset).await?.pop())
     }
 
     pub(in crate::store) async fn presets(

@@ -5,9 +5,9 @@ use std::ops::Bound;
 use redb::{ReadableTable, TableDefinition, TableError, WriteTransaction};
 
 use super::{Bytes, KeyOf, Records, Row, Source, Text, read_row};
-use crate::store::Preset;
 use crate::store::records::PresetRecord;
 use crate::store::storage_fault::Fault;
+use crate::store::{LookupBy, Preset};
 
 const PRESET_NAMES: TableDefinition<'_, (Text, Text), Text> = TableDefinition::new("preset_names");
 
@@ -37,7 +37,23 @@ impl<S: Source> Presets<S> {
         Ok(self.names.get((account, name))?.map(|row| row.value().to_owned()))
     }
 
-    pub(in crate::store) fn find(&self, account: &str, name: &str) -> Result<Option<Preset>, Fault> {
+    /// The preset of an id or a name, tried as `first` first.
+    pub(in crate::store) fn find(
+        &self,
+        account: &str,
+        id_or_name: &str,
+        first: LookupBy,
+    ) -> Result<Option<Preset>, Fault> {
+        let by_id = || self.rows.get((account, id_or_name));
+        let by_name = || self.named(account, id_or_name);
+        let found = match first {
+            LookupBy::Id => by_id().transpose().or_else(|| by_name().transpose()),
+            LookupBy::Name => by_name().transpose().or_else(|| by_id().transpose()),
+        };
+        found.transpose()
+    }
+
+    fn named(&self, account: &str, name: &str) -> Result<Option<Preset>, Fault> {
         let Some(id) = self.id_of(account, name)? else { return Ok(None) };
         let missing =
             || Fault::Damaged(format!("preset {id} of account {account} is in the index and not in the table"));

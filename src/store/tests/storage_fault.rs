@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use crate::store::database_file::Opener;
 use crate::store::disk_reserve::DiskReserve;
 use crate::store::{
-    AccountRecord, AccountV1, Bill, Change, ChangeError, Month, Plan, Preset, Record, RedbStore, Rows, StateStore,
-    Store, UnixSeconds, compaction,
+    AccountRecord, AccountV1, Bill, Change, ChangeError, LookupBy, Month, Plan, Preset, Record, RedbStore, Rows,
+    StateStore, Store, UnixSeconds, compaction,
 };
 
 const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
@@ -239,7 +239,7 @@ fn a_change_whose_outcome_is_unknown_waits_for_the_disk_and_others_are_refused()
     let unknown = submit(&store, bill());
     until_faulty(&store, true);
     assert!(matches!(apply(&store, bill()), Err(ChangeError::Unavailable(_))));
-    assert!(store.preset("a", "preset_1").is_err(), "there is no disk");
+    assert!(store.preset("a", "preset_1", LookupBy::Id).is_err(), "there is no disk");
     assert!(matches!(unknown.try_recv(), Err(mpsc::TryRecvError::Empty)), "its outcome is not known");
     disk.set(State::Good);
     assert_eq!(unknown.recv_timeout(LONG).expect("an answer").expect("it was written").usage[0].2.images, 1);
@@ -268,8 +268,8 @@ fn a_failed_read_does_not_end_the_store() {
     apply(&store, Change::PutPreset { preset: preset() }).expect("a good disk");
     let openings = disk.openings.load(Ordering::SeqCst);
     disk.set(State::LosesRead);
-    assert!(store.preset("a", "preset_1").is_err());
-    until(|| store.preset("a", "preset_1").is_ok());
+    assert!(store.preset("a", "preset_1", LookupBy::Id).is_err());
+    until(|| store.preset("a", "preset_1", LookupBy::Id).is_ok());
     until_faulty(&store, false);
     assert!(disk.openings.load(Ordering::SeqCst) > openings);
     apply(&store, bill()).expect("a good disk");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use backdrop::store::{
-    self, Change, ChangeError, Day, ExportedAccounts, Job, Key, KeyDay, KeyHash, Month, OnCommit, OpenError,
+    self, Change, ChangeError, Day, ExportedAccounts, Job, Key, KeyDay, KeyHash, LookupBy, Month, OnCommit, OpenError,
     PostgresServer, Preset, REQUEST_SECONDS, RedbStore, Request, RowCounts, Rows, StateStore, Store, StoreConfig,
     UnixSeconds, Usage,
 };
@@ -45,8 +45,7 @@ pub(crate) trait ContractStore {
     fn assert_sound(&self);
 
     fn submit(&self, change: Change, done: OnCommit);
-    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError>;
-    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError>;
+    fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError>;
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
     fn key_days(
         &self,
@@ -130,8 +129,7 @@ impl ContractStore for RedbStore {
     }
 
     delegate_reads! {
-        preset(account: &str, id: &str) -> Option<Preset>;
-        preset_named(account: &str, name: &str) -> Option<Preset>;
+        preset(account: &str, id_or_name: &str, first: LookupBy) -> Option<Preset>;
         presets(account: &str, after: Option<&str>, limit: usize) -> Vec<Preset>;
         key_days(account: &str, from: Day, to: Day, limit: usize) -> Vec<(Day, String, KeyDay)>;
         job(id: &str) -> Option<Job>;
@@ -264,12 +262,8 @@ impl ContractStore for PostgresStore {
         done(self.change(change));
     }
 
-    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
-        self.runtime.block_on(self.store.preset(account, id))
-    }
-
-    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
-        self.runtime.block_on(self.store.preset_named(account, name))
+    fn preset(&self, account: &str, id_or_name: &str, first: LookupBy) -> Result<Option<Preset>, OpenError> {
+        self.runtime.block_on(self.store.preset(account, id_or_name, first))
     }
 
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {

@@ -2,8 +2,8 @@
 
 use backdrop::recipe::InferenceMode;
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, Day, Key, KeyChange, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT,
-    Plan, Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, UnixSeconds, Usage,
+    AccountModel, Bill, Change, ChangeError, Day, Key, KeyChange, KeyDay, KeyHash, KeyUse, LookupBy, Month,
+    PRESETS_PER_ACCOUNT, Plan, Preset, PreviousSecret, REQUEST_SECONDS, RedbStore, Request, UnixSeconds, Usage,
 };
 
 use crate::store::support::{account, apply, apply_all, key, preset, with_account};
@@ -244,11 +244,11 @@ fn a_preset_is_found_by_id_and_by_its_current_name() {
     let expected = Preset { created_at: UnixSeconds(1), ..changed.clone() };
     assert_eq!(put(changed).expect("it is overwritten").presets, std::slice::from_ref(&expected));
 
-    let by_name = |account: &str, name: &str| store.preset_named(account, name).expect("the store reads");
-    assert_eq!(store.preset("acme", "preset_1").expect("the store reads"), Some(expected.clone()));
+    let by_name = |account: &str, name: &str| store.preset(account, name, LookupBy::Name).expect("the store reads");
+    assert_eq!(store.preset("acme", "preset_1", LookupBy::Id).expect("the store reads"), Some(expected.clone()));
     assert_eq!((by_name("acme", "grey"), by_name("acme", "white")), (Some(expected), None));
     // Presets and names are per account.
-    assert_eq!(store.preset("other", "preset_1").expect("the store reads"), None);
+    assert_eq!(store.preset("other", "preset_1", LookupBy::Id).expect("the store reads"), None);
     assert_eq!(by_name("other", "grey"), None);
     put(preset("other", "preset_1", "grey")).expect("names are per account");
 

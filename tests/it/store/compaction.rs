@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use backdrop::store::{self, Change, Preset, RedbStore};
+use backdrop::store::{self, Change, LookupBy, Preset, RedbStore};
 use rand::Rng;
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ fn an_idle_store_is_compacted() {
     apply(&store, Change::PutPreset { preset: number(1) }).expect("the disk writes");
     drop(store);
     let again = RedbStore::open(&store::file_in(folder.path())).expect("it was closed");
-    assert_eq!(again.preset("acme", &number(1).id).expect("the store reads"), Some(number(1)));
+    assert_eq!(again.preset("acme", &number(1).id, LookupBy::Id).expect("the store reads"), Some(number(1)));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn concurrent_writers_and_readers_lose_nothing_to_compaction() {
                     let name = format!("writer_{writer}_{turn:03}");
                     let preset = Preset { params: number(turn).params, ..preset("acme", &name, &name) };
                     apply(store, Change::PutPreset { preset: preset.clone() }).expect("the disk writes");
-                    assert_eq!(store.preset("acme", &name).expect("the store reads"), Some(preset));
+                    assert_eq!(store.preset("acme", &name, LookupBy::Id).expect("the store reads"), Some(preset));
                     if turn % 2 == 0 {
                         apply(store, Change::DeletePreset { account: "acme".into(), id: name }).expect("it is there");
                     }

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backdrop::account::{AccountName, ApiKey, KeyRestrictions, Keys, Label, Mode};
-use backdrop::store::{self, Bill, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, UnixSeconds};
+use backdrop::store::{
+    self, Bill, Change, Day, KeyDay, KeyUse, LookupBy, Month, Preset, RedbStore, Request, UnixSeconds,
+};
 use rand::Rng;
 
 use crate::store::support::{InMemory, account, apply, open, preset};
@@ -232,12 +234,15 @@ impl Billed {
         let by_key = |sum: u64, (_, _, _, used): &(String, Day, String, KeyDay)| sum + used.images;
         assert_eq!(rows.key_days.iter().fold(0, by_key), count, "the sum by key and day");
         for (name, edition) in self.presets.iter().filter_map(|(name, edition)| Some((name, edition.as_ref()?))) {
-            let found = store.preset("acme", name).expect("the store reads").unwrap_or_else(|| panic!("lost: {name}"));
+            let found = store
+                .preset("acme", name, LookupBy::Id)
+                .expect("the store reads")
+                .unwrap_or_else(|| panic!("lost: {name}"));
             assert_eq!(found.params, format!(r#"{{"edition":{edition}}}"#), "{name}");
-            assert_eq!(store.preset_named("acme", name).expect("the store reads"), Some(found), "{name}");
+            assert_eq!(store.preset("acme", name, LookupBy::Name).expect("the store reads"), Some(found), "{name}");
         }
         for name in &self.deleted {
-            assert_eq!(store.preset("acme", name).expect("the store reads"), None, "{name} still exists");
+            assert_eq!(store.preset("acme", name, LookupBy::Id).expect("the store reads"), None, "{name} still exists");
         }
         let report = store.check().expect("the store reads");
         assert!(report.is_sound(), "{:?}", report.findings);

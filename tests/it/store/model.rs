@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    Bill, Change, ChangeError, Day, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, Request, UnixSeconds, Usage,
+    Bill, Change, ChangeError, Day, KeyDay, KeyUse, LookupBy, Month, Preset, REQUEST_SECONDS, Request, UnixSeconds,
+    Usage,
 };
 use proptest::prelude::*;
 
@@ -250,9 +251,9 @@ fn query(
     prop_assert_eq!(found.iter().collect::<Vec<_>>(), page);
     for number in 0..5_u8 {
         let (id, name) = (id(number), number.to_string());
-        let by_id = store.preset(account, &id).expect("the store reads");
+        let by_id = store.preset(account, &id, LookupBy::Id).expect("the store reads");
         prop_assert_eq!(by_id.as_ref(), model.presets.get(&(account.to_owned(), id)));
-        let by_name = store.preset_named(account, &name).expect("the store reads");
+        let by_name = store.preset(account, &name, LookupBy::Name).expect("the store reads");
         prop_assert_eq!(by_name.as_ref(), model.named(account, &name));
     }
     Ok(())

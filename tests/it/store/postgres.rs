@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use backdrop::store::{
-    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyChange, KeyHash, Month, OpenError,
+    AccountModel, Bill, Change, ChangeError, ExportedAccounts, Key, KeyChange, KeyHash, LookupBy, Month, OpenError,
     PRESETS_PER_ACCOUNT, Plan, PostgresServer, Request, Rows, StoreConfig, UnixSeconds,
 };
 use backdrop::telemetry::with_causes;
@@ -281,9 +281,9 @@ fn a_server_that_does_not_answer_fails_calls_in_time_and_is_used_again_when_it_d
     let refused = apply(&store, bill(1)).expect_err("nothing answers");
     assert!(matches!(refused, ChangeError::Unavailable(_) | ChangeError::Interrupted(_)), "{refused}");
     assert!(store.store.fault().is_some());
-    assert!(store.preset("acme", "preset_1").is_err());
+    assert!(store.preset("acme", "preset_1", LookupBy::Id).is_err());
     database.server.signal("CONT");
-    wait_until(|| store.preset("acme", "preset_1").is_ok());
+    wait_until(|| store.preset("acme", "preset_1", LookupBy::Id).is_ok());
     assert!(store.store.fault().is_none());
     // The bill was sent, and the server has read it.
     let before = billed(&store);
