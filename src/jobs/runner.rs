@@ -22,7 +22,7 @@ use super::running_jobs::JobHandle;
 use super::shared::{Shared, stopped};
 use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, checkpoints};
 use crate::account::price::{Estimate, Units};
-use crate::store::{ChangeError, ClaimedJob, JOB_LEASE, JobEnd, JobHeartbeat, Renewal, Usage};
+use crate::store::{ChangeError, ClaimedJob, JOB_LEASE, JobChange, JobEnd, JobHeartbeat, Renewal, Usage};
 use crate::telemetry::{metrics, with_causes};
 
 /// The error code for a fault of this service.
@@ -205,8 +205,8 @@ async fn leave(shared: &Shared, job: &Job) {
 
 /// Returns a job to the queue, if it was given up before its end.
 async fn release(shared: &Shared, job: &Job, attempt: i64, handle: &JobHandle) {
-    let heartbeat = JobHeartbeat { id: job.id.clone(), attempt, progress: handle.progress.get() };
-    match shared.deps.store.release_job(&heartbeat, shared.now()).await {
+    let change = JobChange::Requeue { progress: handle.progress.get(), at: shared.now() };
+    match shared.deps.store.change_job(&job.id, Some(attempt), change).await {
         Ok(_) if shared.deps.store.is_shared() => shared.folders.remove(&job.id).await,
         Ok(_) => {}
         // Cancelled at the last moment.

@@ -87,7 +87,8 @@ impl Shared {
         let ended = loop {
             let at = self.now();
             let expires_at = UnixSeconds(at.0.saturating_add(RECORD_SECONDS));
-            match self.deps.store.finish_job(id, attempt, at, expires_at, end.clone()).await {
+            let change = JobChange::Finish { at, expires_at, end: end.clone() };
+            match self.deps.store.change_job(id, attempt, change).await {
                 Err(ChangeError::Busy) => tokio::time::sleep(BUSY_PAUSE).await,
                 outcome => break outcome?,
             }

@@ -325,36 +325,15 @@ impl Store {
     /// Gives a running job back into the queue, at its old place.
     ///
     /// # Errors
-    /// As [`Self::change`]; [`ChangeError::JobElsewhere`](super::ChangeError::JobElsewhere) where another claim has it.
-    pub async fn release_job(&self, job: &JobHeartbeat, at: UnixSeconds) -> Result<Job, ChangeError> {
-        let change = JobChange::Requeue { progress: job.progress, at };
+    /// As [`Self::change`]; [`ChangeError::JobElsewhere`] where another claim has it.
+    pub async fn change_job(&self, id: &str, attempt: Option<i64>, change: JobChange) -> Result<Job, ChangeError> {
+        let id = id.to_owned();
         let rows = match self {
-            Self::File(local) => local.change(Change::Job { id: job.id.clone(), change }).await?,
-            Self::Database(database) => database.change_job(&job.id, change, Some(job.attempt)).await?,
-        };
-        written(rows.jobs)
-    }
-
-    /// Ends a job, with its bill in the same transaction: one that the claim `attempt` runs, or any with
-    /// [`JobEnd::Cancelled`].
-    ///
-    /// # Errors
-    /// As [`Self::release_job`].
-    pub async fn finish_job(
-        &self,
-        id: &str,
-        attempt: Option<i64>,
-        at: UnixSeconds,
-        expires_at: UnixSeconds,
-        end: JobEnd,
-    ) -> Result<Job, ChangeError> {
-        let (id, change) = (id.to_owned(), JobChange::Finish { at, expires_at, end });
-        let rows = match self {
-            Self::File(local) => local.finish_job(id, change).await?,
+            Self::File(local) => local.change_job(id, change).await?,
             Self::Database(database) => {
                 let database = database.clone();
-                let finishing = tokio::spawn(async move { database.change_job(&id, change, attempt).await });
-                finishing.await.unwrap_or(Err(ChangeError::Closed))?
+                let changing = tokio::spawn(async move { database.change_job(&id, change, attempt).await });
+                changing.await.unwrap_or(Err(ChangeError::Closed))?
             }
         };
         written(rows.jobs)

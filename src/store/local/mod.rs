@@ -324,12 +324,10 @@ impl LocalStore {
         self.read(move |file| ids.iter().map(|id| file.job(id).map(renewal)).collect()).await
     }
 
-    /// Ends a job, with its bill.
-    pub(super) async fn finish_job(&self, id: String, change: JobChange) -> Result<Rows, ChangeError> {
-        let (local, of) = (self.clone(), id.clone());
-        let change = Change::Job { id: id.clone(), change };
-        let finished = self.write(change, move |rows| local.leave(&of, rows)).await;
-        if let Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) = finished {
+    /// Gives a job back into the queue, or ends it, with its bill.
+    pub(super) async fn change_job(&self, id: String, change: JobChange) -> Result<Rows, ChangeError> {
+        let changed = self.change(Change::Job { id: id.clone(), change }).await;
+        if let Err(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_)) = changed {
             // An earlier attempt was reported as failed although it was written.
             self.leave(&id, &Rows::default());
         }

@@ -304,7 +304,8 @@ fn a_job_is_claimed_once_and_by_another_process_after_its_lease() {
         assert_eq!(other.job(&first.job.id).await.expect("it reads").expect("it is there").progress, 40);
         // Any process cancels it; the next renewal of its claim reports that.
         let cancelled = JobEnd::Cancelled { error: error(), progress: 50 };
-        other.finish_job(&second.job.id, None, at, UnixSeconds(9), cancelled).await.expect("it is unfinished");
+        let cancel = JobChange::Finish { at, expires_at: UnixSeconds(9), end: cancelled };
+        other.change_job(&second.job.id, None, cancel).await.expect("it is unfinished");
         assert_eq!(other.renew_jobs(&[heartbeat(&second, 60)]).await.expect("it answers")[0], Renewal::Ended);
 
         database.sql("UPDATE jobs SET lease_until = now() - interval '1 s' WHERE state = 'processing'");
@@ -313,15 +314,19 @@ fn a_job_is_claimed_once_and_by_another_process_after_its_lease() {
         assert_eq!(one.renew_jobs(&[heartbeat(&first, 50)]).await.expect("it answers")[0], Renewal::Lost);
         let finish = async |store: &Store, claimed: &backdrop::store::ClaimedJob| {
             let end = JobEnd::Failed { error: error(), progress: 1 };
-            store.finish_job(&claimed.job.id, Some(claimed.attempt), at, UnixSeconds(9), end).await
+            let change = JobChange::Finish { at, expires_at: UnixSeconds(9), end };
+            store.change_job(&claimed.job.id, Some(claimed.attempt), change).await
+        };
+        let release = async |claimed: &backdrop::store::ClaimedJob, progress| {
+            one.change_job(&claimed.job.id, Some(claimed.attempt), JobChange::Requeue { progress, at }).await
         };
         let refused = finish(&one, &first).await;
         assert!(matches!(refused, Err(ChangeError::JobElsewhere(_))), "{refused:?}");
-        let refused = one.release_job(&heartbeat(&first, 70), at).await;
+        let refused = release(&first, 70).await;
         assert!(matches!(refused, Err(ChangeError::JobElsewhere(_))), "{refused:?}");
         finish(&other, &again).await.expect("it has the newest claim");
         // One that was not claimed meanwhile can still be given back, and is queued at once.
-        let released = one.release_job(&heartbeat(&third, 30), at).await.expect("no other has it");
+        let released = release(&third, 30).await.expect("no other has it");
         assert_eq!((released.state, released.progress), (JobState::Queued, 30));
         assert_eq!(claim(&other).await.expect("it waits").attempt, 2);
     });
